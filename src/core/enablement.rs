@@ -1,0 +1,1 @@
+//! Which symlinks `systemctl enable`, `disable` and `preset` would leave.

@@ -1,0 +1,1 @@
+//! The operating system's side: deployments of an OSTree sysroot, behind one port.
