@@ -98,7 +98,7 @@ pub fn run(workspace: &Workspace, consent: Consent, quick: bool) -> ExitCode {
 }
 
 fn run_check(check: &Check, bench: &Bench<'_>) -> Verdict {
-    println!("\n== {}", check.name);
+    println!("\n==== {} ====", check.name);
     let start = Instant::now();
     let tally = (check.run)(bench).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

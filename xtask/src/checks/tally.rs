@@ -27,20 +27,9 @@ impl Tally {
         failed: 1,
     };
 
-    /// Reads one line of a test runner; lines that summarize nothing count nothing.
-    ///
-    /// `cargo test` ends each executable with `test result: ok. 3 passed; 0 failed; …`, nextest
-    /// the whole run with `Summary [ 0.1s] 4 tests run: 3 passed (1 slow), 1 timed out, …`.
-    fn parse(line: &str) -> Self {
+    /// Reads the counts of a summary, such as `3 passed; 1 failed; 0 ignored`.
+    fn parse(counts: &str) -> Self {
         let mut tally = Self::default();
-        let summary = line.split_once("test result:").or_else(|| {
-            line.trim_start()
-                .strip_prefix("Summary [")?
-                .split_once(" run:")
-        });
-        let Some((_, counts)) = summary else {
-            return tally;
-        };
         let mut words = counts.split_whitespace();
         while let Some(word) = words.next() {
             let Ok(count) = word.parse::<u32>() else {
@@ -97,8 +86,8 @@ impl Runner {
         }
         .spawn()
         .with_context(|| format!("starting `{shown}`"))?;
-        let stdout = child.stdout.take().map(pass_on);
-        let stderr = child.stderr.take().map(pass_on);
+        let stdout = child.stdout.take().map(|output| self.pass_on(output));
+        let stderr = child.stderr.take().map(|output| self.pass_on(output));
         let tally = stdout.or(stderr).context("no output to count")??;
         let status = child
             .wait()
@@ -109,17 +98,33 @@ impl Runner {
             tally + Tally::FAILED
         })
     }
-}
 
-fn pass_on(output: impl Read) -> Result<Tally> {
-    let mut tally = Tally::default();
-    for line in BufReader::new(output).split(b'\n') {
-        let line = line.context("reading the tests' output")?;
-        let line = String::from_utf8_lossy(&line);
-        println!("{line}");
-        tally = tally + Tally::parse(&line);
+    fn pass_on(self, output: impl Read) -> Result<Tally> {
+        let mut tally = Tally::default();
+        for line in BufReader::new(output).split(b'\n') {
+            let line = line.context("reading the tests' output")?;
+            let line = String::from_utf8_lossy(&line);
+            println!("{line}");
+            tally = tally + self.summary(&line).map(Tally::parse).unwrap_or_default();
+        }
+        Ok(tally)
     }
-    Ok(tally)
+
+    /// The counts in a summarizing line.
+    ///
+    /// `cargo test` ends each executable with `test result: ok. 3 passed; …`, nextest the whole
+    /// run with `Summary [ 0.1s] 4 tests run: 3 passed (1 slow), 1 timed out, …`; a failed test's output,
+    /// which nextest repeats, has cargo's form.
+    fn summary(self, line: &str) -> Option<&str> {
+        let (_, counts) = match self {
+            Self::Cargo => line.strip_prefix("test result:")?.split_once('.')?,
+            Self::Nextest => line
+                .trim_start()
+                .strip_prefix("Summary [")?
+                .split_once(" run:")?,
+        };
+        Some(counts)
+    }
 }
 
 #[cfg(test)]
@@ -128,32 +133,43 @@ mod tests {
 
     #[test]
     fn the_runners_summaries_are_counted() {
+        use Runner::{Cargo, Nextest};
         let cases = [
             (
+                Cargo,
                 "test result: ok. 31 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.25s",
                 (31, 0),
             ),
             (
+                Cargo,
                 "test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out",
                 (2, 3),
             ),
+            (Cargo, "running 14 tests", (0, 0)),
             (
+                Nextest,
                 "     Summary [   0.122s] 14 tests run: 14 passed (2 slow), 1 skipped",
                 (14, 0),
             ),
             (
+                Nextest,
                 "     Summary [   9.001s] 5/9 tests run: 2 passed, 1 failed, 1 timed out, 1 exec failed, 0 skipped",
                 (2, 3),
             ),
             (
+                Nextest,
                 "     Summary [   0.003s] 1 test run: 1 passed, 0 skipped",
                 (1, 0),
             ),
-            ("running 14 tests", (0, 0)),
-            ("Summary of 3 passed", (0, 0)),
+            (
+                Nextest,
+                "    test result: FAILED. 0 passed; 1 failed; 0 ignored",
+                (0, 0),
+            ),
         ];
-        for (line, (passed, failed)) in cases {
-            assert_eq!(Tally::parse(line), Tally { passed, failed }, "{line}");
+        for (runner, line, (passed, failed)) in cases {
+            let tally = runner.summary(line).map(Tally::parse).unwrap_or_default();
+            assert_eq!(tally, Tally { passed, failed }, "{line}");
         }
     }
 

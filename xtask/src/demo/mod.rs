@@ -49,7 +49,7 @@ fn play(stage: &Stage<'_>) -> Result<()> {
 fn prepare(stage: &Stage<'_>) -> Result<()> {
     stage.heading(
         "A host, and an update for it",
-        "A sysroot with version 1 of a small OS, not running, as an installer would leave it. \
+        "A sysroot with version 1 of a small OS, not running, as an installer would leave it.\n\
          Version 2 comes as a container image.",
     );
     stage.run("osimage", &["sysroot", SYSROOT, "--version", "1"])?;
@@ -70,7 +70,7 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
 
     stage.heading(
         "Apply",
-        "OS, kernel arguments, files, units and keys go into one new deployment. The last act \
+        "OS, kernel arguments, files, units and keys go into one new deployment. The last act\n\
          writes the boot menu: before it nothing boots differently.",
     );
     let image = format!("ostree-unverified-image:{NEW_OS}");
