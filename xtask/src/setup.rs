@@ -165,3 +165,22 @@ fn described(requirements: &[&Requirement], family: Family) -> String {
     });
     lines.collect::<Vec<_>>().join("\n")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_installed_is_told_from_what_is_not() {
+        assert!(is_present(Probe::Program("sh")));
+        assert!(!is_present(Probe::Program("no-such-program")));
+        assert!(!is_present(Probe::Library("no-such-library")));
+    }
+
+    #[test]
+    fn the_list_for_people_names_package_and_purpose() {
+        let requirement = require(Probe::Program("sh"), ["dash", "bash"], "runs scripts");
+        let lines = described(&[&requirement], Family::Fedora);
+        assert_eq!(lines, "  bash                 runs scripts");
+    }
+}

@@ -3,8 +3,8 @@
 //! The first failure ends the run. Each check's time is in a table at the end; the last line is
 //! `N passed, N failed`, in which a test counts as one and so does any other check.
 
+mod dependencies;
 mod executable;
-mod licences;
 mod tally;
 
 use std::process::{Command, ExitCode, Stdio};
@@ -42,11 +42,7 @@ struct Check {
 const CHECKS: &[Check] = &[
     check("formatting", When::Always, formatting),
     check("lints", When::Always, lints),
-    check(
-        "lints without libostree",
-        When::Full,
-        lints_without_libostree,
-    ),
+    check("lints without the worker", When::Full, lints_without_worker),
     check("library tests", When::Quick, library_tests),
     check("documentation", When::Full, documentation),
     check("tests", When::Full, tests),
@@ -54,7 +50,7 @@ const CHECKS: &[Check] = &[
     check("release build", When::Full, release_build),
     check("the executable", When::Full, release_executable),
     check("demo", When::Full, demonstration),
-    check("dependencies", When::Full, dependencies),
+    check("dependencies", When::Full, dependency_rules),
 ];
 
 const fn check(name: &'static str, when: When, run: fn(&Bench<'_>) -> Result<Tally>) -> Check {
@@ -144,7 +140,7 @@ fn lints(bench: &Bench<'_>) -> Result<Tally> {
     one(bench.workspace.cargo(&scope).args(["--", "-D", "warnings"]))
 }
 
-fn lints_without_libostree(bench: &Bench<'_>) -> Result<Tally> {
+fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
     let scope = ["clippy", "--package", "hostwright", "--no-default-features"];
     let targets = ["--lib", "--bins", "--", "-D", "warnings"];
     one(bench.workspace.cargo(&scope).args(targets))
@@ -196,6 +192,6 @@ fn demonstration(bench: &Bench<'_>) -> Result<Tally> {
     demo::show(bench.workspace, false, None).map(|()| Tally::PASSED)
 }
 
-fn dependencies(bench: &Bench<'_>) -> Result<Tally> {
-    licences::ensure_allowed(bench.workspace, bench.consent).map(|()| Tally::PASSED)
+fn dependency_rules(bench: &Bench<'_>) -> Result<Tally> {
+    dependencies::ensure_allowed(bench.workspace, bench.consent).map(|()| Tally::PASSED)
 }

@@ -40,6 +40,7 @@ pub fn show(workspace: &Workspace, keep: bool, config: Option<&Path>) -> Result<
 }
 
 fn play(stage: &Stage<'_>) -> Result<()> {
+    println!();
     prepare(stage)?;
     let before = stage.boots_next()?;
     update(stage, &before)?;
@@ -70,8 +71,8 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
 
     stage.heading(
         "Apply",
-        "OS, kernel arguments, files, units and keys go into one new deployment. The last act\n\
-         writes the boot menu: before it nothing boots differently.",
+        "OS, kernel arguments, files and units go into one new deployment. The last act writes\n\
+         the boot menu: before it nothing boots differently.",
     );
     let image = format!("ostree-unverified-image:{NEW_OS}");
     stage.hostwright("apply", &[&desired[..], &["--os-image", &image]].concat())?;

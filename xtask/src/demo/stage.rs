@@ -1,7 +1,7 @@
 //! The directory in which the demo plays, and how it speaks.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -11,9 +11,12 @@ use crate::boot_entry::BootEntry;
 use crate::invocation;
 use crate::workspace::Workspace;
 
+/// libostree needs hard links and extended attributes, which not every `/tmp` has.
+const PLACE: &str = "/var/tmp";
+
 /// A temporary directory, the executables to run in it, and the style of headings.
 ///
-/// Dropping it removes the directory; [`Stage::strike`] does so too and reports failure.
+/// [`Stage::strike`] removes the directory; dropping it does so only while no deployment is in it.
 #[derive(Debug)]
 pub struct Stage<'w> {
     workspace: &'w Workspace,
@@ -29,7 +32,7 @@ impl<'w> Stage<'w> {
     pub fn set(workspace: &'w Workspace) -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("hostwright-demo-")
-            .tempdir()
+            .tempdir_in(PLACE)
             .context("making the demo's directory")?;
         let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Ok(Self {
@@ -47,9 +50,9 @@ impl<'w> Stage<'w> {
     /// Says what the next commands show.
     pub fn heading(&self, title: &str, text: &str) {
         if self.bold {
-            println!("\n\x1b[1m== {title}\x1b[0m");
+            println!("\x1b[1m== {title}\x1b[0m");
         } else {
-            println!("\n== {title}");
+            println!("== {title}");
         }
         println!("{text}\n");
     }
@@ -106,36 +109,13 @@ impl<'w> Stage<'w> {
             println!("Kept: {}", self.directory.path().display());
             return Ok(());
         }
-        release_deployments(&self.sysroot())?;
-        self.directory
-            .close()
+        // Deployments are immutable to others.
+        let mut remove = Command::new(self.workspace.executable("osimage"));
+        invocation::run(remove.arg("remove").arg(self.directory.path()))
             .context("removing the demo's directory")
     }
 
     fn sysroot(&self) -> PathBuf {
         self.path(super::SYSROOT)
     }
-}
-
-/// Clears the immutable attribute that libostree sets on each deployment's root.
-fn release_deployments(sysroot: &Path) -> Result<()> {
-    let stateroots = sysroot.join("ostree/deploy");
-    if !stateroots.exists() {
-        return Ok(());
-    }
-    for stateroot in directories(&stateroots)? {
-        for deployment in directories(&stateroot.join("deploy"))? {
-            invocation::run(Command::new("chattr").arg("-i").arg(deployment))?;
-        }
-    }
-    Ok(())
-}
-
-fn directories(parent: &Path) -> Result<Vec<PathBuf>> {
-    let listing = parent
-        .read_dir()
-        .with_context(|| format!("reading {}", parent.display()))?;
-    let paths = listing.map(|entry| Ok(entry?.path()));
-    let paths: Vec<PathBuf> = paths.collect::<Result<_>>()?;
-    Ok(paths.into_iter().filter(|path| path.is_dir()).collect())
 }
