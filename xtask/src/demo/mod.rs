@@ -82,7 +82,7 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
 
     stage.heading(
         "The boot menu",
-        "The first entry boots. Its options are the new kernel arguments.",
+        "The first entry boots. Its options are the new kernel arguments and the generation's name.",
     );
     stage.print_boot_menu()?;
     let after = stage.boots_next()?;
