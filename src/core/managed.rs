@@ -63,7 +63,8 @@ impl Managed {
             std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
         self.entries = kept;
         self.keys.retain(|path| path.is_within(top));
-        self.left_out.extend(gone.into_keys().map(|path| format!("{path}: {reason}")));
+        let leaves = gone.into_iter().filter(|(_, entry)| entry.is_leaf());
+        self.left_out.extend(leaves.map(|(path, _)| format!("{path}: {reason}")));
     }
 
     fn directories_and_links(&mut self, config: &HostConfig, names: &mut Names<'_>) {

@@ -62,7 +62,7 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
         let bases = load_bases(root, config, &subject)?;
         let mut managed = Managed::of(config, &accounts, &bases, subject.profile)?;
         if subject.reach == Reach::Etc {
-            managed.keep_within("/etc", "it lies outside /etc and is left to activation at boot");
+            managed.keep_within("/etc", "outside /etc, which alone belongs to a deployment");
         }
         Ok(managed)
     };

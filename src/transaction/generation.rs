@@ -301,7 +301,7 @@ fn configure(
         ..record::compose(current, target.desired, &plan, Some(bound))
     };
     let mut steps = plan.tree.map(|tree| tree.steps.steps).unwrap_or_default();
-    steps.extend(record::steps(&root, target.desired, &record)?);
+    record::append(&mut steps, &root, target.desired, &record)?;
     let labels = Labels::Policy(policy_labels(os, &steps)?);
     Ok(live::apply(&root, &steps, &labels)?)
 }

@@ -58,9 +58,13 @@ fn applied(config: &HostConfig) -> Vec<String> {
     parts.iter().filter(|(_, any)| *any).map(|(part, _)| (*part).to_owned()).collect()
 }
 
-/// The steps that write what is not there yet: nothing at all where nothing changed.
-pub fn steps(root: &Root, desired: &Configuration, record: &Record) -> Result<Vec<Step>, HostError> {
-    let mut steps = Vec::new();
+/// Adds the steps that write what is not there yet: none at all where nothing changed.
+pub fn append(
+    steps: &mut Vec<Step>,
+    root: &Root,
+    desired: &Configuration,
+    record: &Record,
+) -> Result<(), HostError> {
     // The configuration may hold secrets and is nobody else's to read; the record holds none.
     for (path, contents, mode) in [
         (CURRENT_CONFIG, desired.render(), 0o600),
@@ -74,15 +78,14 @@ pub fn steps(root: &Root, desired: &Configuration, record: &Record) -> Result<Ve
             continue;
         }
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let step = Step::MakeDirectory {
-                path: directory,
-                attributes: Attributes { mode: 0o755, uid: 0, gid: 0 },
-            };
-            if !root.exists(step.path())? && !steps.contains(&step) {
-                steps.push(step);
+            // The configuration may make the record's directories itself.
+            let made = steps.iter().any(|step| matches!(step, Step::MakeDirectory { path, .. } if *path == directory));
+            if !made && !root.exists(&directory)? {
+                let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
+                steps.push(Step::MakeDirectory { path: directory, attributes });
             }
         }
         steps.push(Step::Write { path, contents, attributes });
     }
-    Ok(steps)
+    Ok(())
 }

@@ -72,14 +72,7 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     }
     let record = record::compose(&current, desired, &plan, None);
     let mut steps: Vec<Step> = plan.tree.as_ref().map(|tree| tree.steps.steps.clone()).unwrap_or_default();
-    let last = record::steps(root, desired, &record)?;
-    for step in last {
-        // The configuration may have made the record's directories already.
-        let made = matches!(&step, Step::MakeDirectory { path, .. } if steps.iter().any(|other| other.path() == path));
-        if !made {
-            steps.push(step);
-        }
-    }
+    record::append(&mut steps, root, desired, &record)?;
     live::apply(root, &steps, &Labels::Inherited)?;
     Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
 }
