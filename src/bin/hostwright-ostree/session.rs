@@ -1,0 +1,116 @@
+//! One session: an opened sysroot and the requests about it, one after the other.
+
+use std::path::Path;
+
+use hostwright::os::protocol::{Access, Reply, Request};
+use hostwright::os::{Cause, OsError};
+use ostree_ext::gio::Cancellable;
+use ostree_ext::{gio, ostree};
+
+use crate::classify::failure;
+use crate::deploy::Pending;
+use crate::wire::{Replies, Wire};
+use crate::{deploy, deployments, import};
+
+/// Answers requests until the client closes the pipe, be it in the middle of one.
+pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
+    let (mut requests, mut replies) = wire.split();
+    let mut opened = None;
+    while let Some(request) = requests.next().await? {
+        let reply = tokio::select! {
+            reply = answer(&mut opened, request, &mut replies) => reply.unwrap_or_else(Reply::Failed),
+            closed = requests.closed() => return closed,
+        };
+        replies.answer(&reply)?;
+    }
+    Ok(())
+}
+
+async fn answer(
+    opened: &mut Option<Opened>,
+    request: Request,
+    replies: &mut Replies,
+) -> Result<Reply, OsError> {
+    let Some(opened) = opened else {
+        let Request::Open { path, access } = request else {
+            return Err(out_of_turn("no sysroot is open"));
+        };
+        *opened = Some(Opened::open(&path, access)?);
+        return Ok(Reply::Done);
+    };
+    if opened.access == Access::Read && !request.only_reads() {
+        return Err(out_of_turn("the session was opened for reading only"));
+    }
+    match request {
+        Request::Open { .. } => Err(out_of_turn("a sysroot is open already")),
+        Request::Deployments => deployments::list(&opened.sysroot).map(Reply::Deployments),
+        Request::Import(image) => {
+            let progress = |step| replies.progress(step);
+            let imported = import::import(&opened.sysroot.repo(), &image, progress).await;
+            imported.map(Reply::Imported)
+        }
+        Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
+        Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),
+        Request::Finish => deploy::finish(opened).map(|()| Reply::Done),
+        Request::SetDefault(id) => deploy::set_default(opened, &id).map(|()| Reply::Done),
+    }
+}
+
+/// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
+pub(crate) struct Opened {
+    pub(crate) sysroot: ostree::Sysroot,
+    access: Access,
+    /// The deployment that has no boot entry yet.
+    pub(crate) pending: Option<Pending>,
+}
+
+impl Opened {
+    fn open(path: &Path, access: Access) -> Result<Self, OsError> {
+        if !path.join("ostree/repo").is_dir() {
+            return Err(OsError::NotASysroot {
+                path: path.to_owned(),
+            });
+        }
+        let doing = || format!("opening the sysroot {}", path.display());
+        let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
+        if access == Access::Write {
+            let locked = sysroot
+                .try_lock()
+                .map_err(|error| failure(doing(), &error.into()))?;
+            if !locked {
+                return Err(OsError::Busy {
+                    sysroot: path.to_owned(),
+                });
+            }
+        }
+        // Only now: what another program deployed before it gave the lock back is seen.
+        sysroot
+            .load(Cancellable::NONE)
+            .map_err(|error| failure(doing(), &error.into()))?;
+        if access == Access::Write && sysroot.booted_deployment().is_some() {
+            return Err(OsError::Running {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self {
+            sysroot,
+            access,
+            pending: None,
+        })
+    }
+}
+
+/// The client asks for something that does not fit what it asked for before.
+pub(crate) fn out_of_turn(problem: &str) -> OsError {
+    OsError::Protocol {
+        problem: problem.to_owned(),
+    }
+}
+
+/// An error without a cause below it.
+pub(crate) fn other(doing: &str, cause: &str) -> OsError {
+    OsError::Other {
+        doing: doing.to_owned(),
+        source: Cause::new(cause),
+    }
+}
