@@ -5,10 +5,16 @@
 //! (`ostree_ext::container::OstreeImageReference`); a bare registry name is what a MachineConfig's
 //! `osImageURL` holds.
 
+mod redact;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+
+pub use redact::redact_credentials;
 
 /// Where the signature of an image is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,8 +131,8 @@ impl ImageRef {
     /// True where both name the same image.
     ///
     /// Two pinned references are compared by digest alone, since a mirror serves the same image under another
-    /// name (the rule of MCD's `compareOSImageURL`). Otherwise place and name must be equal; how the image
-    /// is verified does not make it another one.
+    /// name; MCD's validation of the booted image is stricter and compares the text. Otherwise place and name must
+    /// be equal. How an image is verified does not make it another one.
     #[must_use]
     pub fn is_same_image(&self, other: &Self) -> bool {
         match (self.digest(), other.digest()) {
@@ -318,217 +324,5 @@ fn redact_reference(text: &str) -> String {
     match text.split_once('@') {
         Some((_, rest)) if !is_digest(rest) => format!("[redacted]@{rest}"),
         _ => text.to_owned(),
-    }
-}
-
-/// Takes credentials and query strings out of the URLs, and tokens out of the authorization headers, that `text` quotes.
-///
-/// Registries answer with signed URLs, and tools print what they were given: no such text is stored or shown as it is.
-#[must_use]
-pub fn redact_credentials(text: &str) -> String {
-    let mut redacted = String::with_capacity(text.len());
-    let mut follows_scheme = false;
-    for word in
-        text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'))
-    {
-        let end = word
-            .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'));
-        let tail = word.get(end.len()..).unwrap_or_default();
-        if follows_scheme && !end.is_empty() && !end.contains("realm=") {
-            redacted.push_str("[redacted]");
-        } else {
-            redacted.push_str(&redact_url(end));
-        }
-        redacted.push_str(tail);
-        // Only white space may stand between the scheme and its token.
-        follows_scheme = matches!(end.to_ascii_lowercase().as_str(), "bearer" | "basic")
-            || (follows_scheme && end.is_empty());
-    }
-    redacted
-}
-
-fn redact_url(word: &str) -> String {
-    let Some((scheme, rest)) = word.split_once("://") else {
-        return word.to_owned();
-    };
-    let (address, query) = match rest.split_once('?') {
-        Some((address, _)) => (address, "?[redacted]"),
-        None => (rest, ""),
-    };
-    let authority = address.find('/').unwrap_or(address.len());
-    let (host, path) = address.split_at(authority);
-    match host.rsplit_once('@') {
-        Some((_, host)) => format!("{scheme}://[redacted]@{host}{path}{query}"),
-        None => format!("{scheme}://{address}{query}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-
-    fn image(text: &str) -> ImageRef {
-        text.parse().unwrap()
-    }
-
-    #[test]
-    fn a_reference_is_spelt_as_ostree_ext_spells_it() {
-        for (text, canonical) in [
-            ("quay.io/x/y", "ostree-unverified-registry:quay.io/x/y"),
-            (
-                "docker://quay.io/x/y:1",
-                "ostree-unverified-registry:quay.io/x/y:1",
-            ),
-            (
-                "localhost:5000/os:v1",
-                "ostree-unverified-registry:localhost:5000/os:v1",
-            ),
-            (
-                "ostree-unverified-registry:h/y",
-                "ostree-unverified-registry:h/y",
-            ),
-            (
-                "ostree-unverified-image:docker://h/y",
-                "ostree-unverified-registry:h/y",
-            ),
-            (
-                "ostree-unverified-image:registry:h/y",
-                "ostree-unverified-registry:h/y",
-            ),
-            (
-                "ostree-unverified-image:oci:/d:t",
-                "ostree-unverified-image:oci:/d:t",
-            ),
-            (
-                "ostree-unverified-image:oci-archive:/a.tar",
-                "ostree-unverified-image:oci-archive:/a.tar",
-            ),
-            (
-                "ostree-image-signed:docker://h/y",
-                "ostree-image-signed:docker://h/y",
-            ),
-            (
-                "ostree-image-signed:registry:h/y",
-                "ostree-image-signed:docker://h/y",
-            ),
-            (
-                "ostree-remote-registry:fedora:h/y:1",
-                "ostree-remote-registry:fedora:h/y:1",
-            ),
-            (
-                "ostree-remote-image:fedora:docker://h/y",
-                "ostree-remote-registry:fedora:h/y",
-            ),
-            (
-                "ostree-remote-image:fedora:oci:/d",
-                "ostree-remote-image:fedora:oci:/d",
-            ),
-            (
-                "ostree-unverified-image:containers-storage:localhost/os",
-                "ostree-unverified-image:containers-storage:localhost/os",
-            ),
-        ] {
-            assert_eq!(image(text).to_string(), canonical, "{text}");
-            assert_eq!(image(canonical), image(text), "{canonical}");
-        }
-    }
-
-    #[test]
-    fn a_bad_reference_is_refused_with_what_is_expected() {
-        for (text, expected) in [
-            ("", "no image named"),
-            ("ostree-unverified-registry:", "no image named"),
-            (
-                "ostree-unverified-image:quay.io/x/y",
-                "expected a transport",
-            ),
-            ("ostree-image-signed:", "expected a transport"),
-            ("ostree-remote-registry:h", "name of an OSTree remote"),
-            ("ostree-remote-image::oci:/d", "name of an OSTree remote"),
-            ("oci:/d", "expected ostree-unverified-image:oci:/d"),
-            ("https://quay.io/x/y", "expected REGISTRY/NAME"),
-            ("quay.io/x y", "no white space"),
-            ("quay.io/x@sha256:beef", "64 lower-case hexadecimal"),
-            ("quay.io/x@latest", "64 lower-case hexadecimal"),
-        ] {
-            let error = text.parse::<ImageRef>().unwrap_err().to_string();
-            assert!(error.contains(expected), "{text}: {error}");
-            assert!(
-                error.contains(&format!("{text:?}")) || text.contains('@'),
-                "{error}"
-            );
-        }
-    }
-
-    #[test]
-    fn credentials_are_refused_and_not_repeated() {
-        for text in ["u:secret@quay.io/x/y", "docker://u:secret@quay.io/x"] {
-            let error = text.parse::<ImageRef>().unwrap_err().to_string();
-            assert!(
-                error.contains("credentials") && error.contains("quay.io/x"),
-                "{error}"
-            );
-            assert!(!error.contains("secret"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_digest_decides_what_is_the_same_image() {
-        let pinned = image(&format!("quay.io/x/y@{DIGEST}"));
-        assert_eq!(pinned.digest(), Some(DIGEST));
-        assert!(pinned.is_same_image(&image(&format!(
-            "ostree-image-signed:docker://mirror/y@{DIGEST}"
-        ))));
-        let other = DIGEST.replace("sha256:0", "sha256:f");
-        assert!(!pinned.is_same_image(&image(&format!("quay.io/x/y@{other}"))));
-        let tagged = image("quay.io/x/y:1");
-        assert_eq!(tagged.digest(), None);
-        assert!(!pinned.is_same_image(&tagged));
-        assert!(tagged.is_same_image(&image("ostree-image-signed:docker://quay.io/x/y:1")));
-        assert!(!tagged.is_same_image(&image(
-            "ostree-unverified-image:containers-storage:quay.io/x/y:1"
-        )));
-        assert_eq!(
-            image(&format!("ostree-unverified-image:dir:/a@{DIGEST}")).digest(),
-            None
-        );
-    }
-
-    #[test]
-    fn text_of_others_is_cleared_of_secrets() {
-        for (text, cleared) in [
-            (
-                "Get \"https://u:p@h/v2/\": EOF",
-                "Get \"https://[redacted]@h/v2/\": EOF",
-            ),
-            (
-                "https://cdn/blob?sig=abc refused",
-                "https://cdn/blob?[redacted] refused",
-            ),
-            (
-                "header Authorization: Bearer abcdef.x",
-                "header Authorization: Bearer [redacted]",
-            ),
-            (
-                "Authorization: Basic  dTpw!",
-                "Authorization: Basic  [redacted]",
-            ),
-            (
-                "Www-Authenticate: Bearer realm=\"https://h/auth\"",
-                "Www-Authenticate: Bearer realm=\"https://h/auth\"",
-            ),
-            ("a@b plain\ntext", "a@b plain\ntext"),
-        ] {
-            assert_eq!(redact_credentials(text), cleared);
-        }
-    }
-
-    #[test]
-    fn a_reference_travels_as_its_text() {
-        let text = "\"ostree-unverified-image:oci:/d:t\"";
-        let image: ImageRef = serde_json::from_str(text).unwrap();
-        assert_eq!(serde_json::to_string(&image).unwrap(), text);
     }
 }

@@ -97,6 +97,17 @@ pub enum OsError {
         #[source]
         source: Cause,
     },
+    /// A program that libostree runs is not installed.
+    #[error("{doing}: {tool} is not installed, which libostree needs for it; install it")]
+    ToolMissing {
+        /// What was being done.
+        doing: String,
+        /// The package that provides the program.
+        tool: String,
+        /// What libostree said.
+        #[source]
+        source: Cause,
+    },
     /// The worker is not installed.
     #[error(
         "no hostwright-ostree found (looked for {}); install it there",

@@ -50,7 +50,8 @@ pub trait Sysroot {
     /// Makes the deployment of [`deploy`](Self::deploy) the one that boots next.
     ///
     /// Of its stateroot the previous default and the pinned deployments stay, others are removed;
-    /// other stateroots are left alone. On return all is on disk.
+    /// other stateroots are left alone. Images that no deployment comes from any more leave the repository.
+    /// On return all is on disk.
     fn finish(&mut self) -> Result<(), OsError>;
 
     /// Makes an existing deployment boot next. Nothing else changes.

@@ -59,6 +59,17 @@ pub enum Request {
     SetDefault(DeploymentId),
 }
 
+impl Request {
+    /// True for what a session with [`Access::Read`] may ask.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(
+            self,
+            Self::Open { .. } | Self::Deployments | Self::Labels(_)
+        )
+    }
+}
+
 /// What the worker answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -27,16 +27,14 @@ const STDERR_LINE_LENGTH: u64 = 1000;
 
 /// What the worker's environment keeps: where programs, registries and their certificates are found, and what skopeo,
 /// libostree and systemd look at. The language is not among it: messages are told apart by their English text.
-const ENVIRONMENT: [&str; 19] = [
+const ENVIRONMENT: [&str; 16] = [
     "PATH",
     "HOME",
     "TMPDIR",
-    "XDG_RUNTIME_DIR",
     "INVOCATION_ID",
     "RUST_BACKTRACE",
     "OSTREE_SYSROOT_DEBUG",
     "CONTAINERS_CONF",
-    "CONTAINERS_REGISTRIES_CONF",
     "CONTAINERS_STORAGE_CONF",
     "SSL_CERT_FILE",
     "SSL_CERT_DIR",
@@ -46,7 +44,6 @@ const ENVIRONMENT: [&str; 19] = [
     "http_proxy",
     "https_proxy",
     "no_proxy",
-    "ALL_PROXY",
 ];
 
 /// How to start the worker.
@@ -217,27 +214,31 @@ impl WorkerSession {
         }
     }
 
-    /// Ends the session and tells how the worker ended.
+    /// Tells how the worker ended.
     fn post_mortem(&mut self) -> OsError {
+        let (status, stderr) = self.end();
+        OsError::WorkerDied { status, stderr }
+    }
+
+    /// Ends the session: how the worker exited, and its last words.
+    fn end(&mut self) -> (String, Cause) {
         self.requests = None;
         let status = match self.child.wait() {
             Ok(status) => status.to_string(),
             Err(error) => format!("its end was not observed: {error}"),
         };
         let stderr = self.stderr.take().and_then(|lines| lines.join().ok());
-        OsError::WorkerDied {
-            status,
-            stderr: Cause::new(stderr.as_deref().unwrap_or("it said nothing")),
-        }
+        (status, Cause::new(&stderr.unwrap_or_default()))
     }
 }
 
 impl Drop for WorkerSession {
     fn drop(&mut self) {
-        self.requests = None;
-        if let Err(error) = self.child.wait() {
-            log::warn!(error:%; "the end of hostwright-ostree was not observed");
+        if self.requests.is_none() {
+            return;
         }
+        let (status, stderr) = self.end();
+        log::debug!(status:%, stderr:%; "hostwright-ostree ended");
     }
 }
 
@@ -333,8 +334,8 @@ mod tests {
 
     #[test]
     fn only_the_last_lines_are_kept() {
-        let said: String = (0..50).map(|n| format!("line {n}\n")).collect();
-        let kept = last_lines(said.as_bytes());
+        let said: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
+        let kept = last_lines(said.join("\n").as_bytes());
         assert!(
             kept.starts_with("line 30\n") && kept.ends_with("line 49"),
             "{kept}"

@@ -1,7 +1,7 @@
 //! Tells failures of libostree, skopeo and ostree-ext apart.
 //!
-//! Their errors are texts by the time they arrive; the phrases here are those of libostree 2022.7 to 2025.2,
-//! skopeo 1.9 to 1.18 with containers/image, and the containers-image-proxy crate.
+//! Their errors are texts by the time they arrive. What can be provoked without a network is tested against libostree 2022.7 and
+//! skopeo 1.9; a phrase that another version words differently ends as [`PullFailure::Other`], with its text.
 
 use std::fmt::Write as _;
 
@@ -18,6 +18,13 @@ pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
         OsError::NoSpace { doing, source }
     } else if is_read_only(error, &text) {
         OsError::ReadOnly { doing, source }
+    } else if text.contains("Failed to execute child process") && text.contains("bwrap") {
+        // The image's own semodule refreshes its policy in a sandbox, where the merged `/etc` has one.
+        OsError::ToolMissing {
+            doing,
+            tool: "bubblewrap".into(),
+            source,
+        }
     } else {
         OsError::Other { doing, source }
     }
@@ -35,7 +42,8 @@ pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
         {
             PullFailure::SkopeoMissing
         }
-        _ => reason_of(&text),
+        // A name may hold any of the phrases.
+        _ => reason_of(&text.replace(image.name(), "")),
     };
     OsError::Pull {
         image: image.to_string(),
@@ -87,7 +95,7 @@ fn is_io(error: &anyhow::Error, kind: gio::IOErrorEnum) -> bool {
 
 /// Phrases and what they mean. The first that occurs decides: an expired certificate is met while dialling,
 /// and many failures mention that something was not found.
-const PHRASES: [(PullFailure, &[&str]); 9] = [
+const PHRASES: [(PullFailure, &[&str]); 10] = [
     (PullFailure::SkopeoMissing, &["failed to execute skopeo"]),
     (
         PullFailure::Corrupt,
@@ -179,7 +187,12 @@ const PHRASES: [(PullFailure, &[&str]); 9] = [
             "not known",
             "not found",
             "more than one image in oci",
+            "statuscode: 404",
         ],
+    ),
+    (
+        PullFailure::Unreachable,
+        &["pinging container registry", "statuscode: 5"],
     ),
 ];
 
@@ -193,4 +206,99 @@ fn reason_of(text: &str) -> PullFailure {
 fn contains_any(text: &str, phrases: &[&str]) -> bool {
     let text = text.to_ascii_lowercase();
     phrases.iter().any(|phrase| text.contains(phrase))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reason(text: &str) -> PullFailure {
+        let image = "docker://denied.example.com/corrupt:x".parse().unwrap();
+        let error = anyhow::anyhow!("{text}").context("Creating importer");
+        match pull_failure(&image, &error) {
+            OsError::Pull { reason, .. } => reason,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn what_registries_and_networks_say_is_told_apart() {
+        for (text, expected) in [
+            (
+                "pinging container registry h: Get \"https://h/v2/\": dial tcp: lookup h: no such host",
+                PullFailure::Dns,
+            ),
+            (
+                "lookup h on [::1]:53: read udp: connection refused",
+                PullFailure::Unreachable,
+            ),
+            (
+                "Get \"https://h/v2/\": dial tcp 192.0.2.1:443: i/o timeout",
+                PullFailure::Unreachable,
+            ),
+            (
+                "pinging container registry h: Get \"https://h/v2/\": EOF",
+                PullFailure::Unreachable,
+            ),
+            (
+                "fetching blob: StatusCode: 503, busy",
+                PullFailure::Unreachable,
+            ),
+            (
+                "tls: failed to verify certificate: x509: certificate has expired",
+                PullFailure::Tls,
+            ),
+            (
+                "dial tcp 192.0.2.1:443: x509: certificate signed by unknown authority",
+                PullFailure::Tls,
+            ),
+            (
+                "reading manifest 1 in h/x: unauthorized: access to the requested resource",
+                PullFailure::Denied,
+            ),
+            (
+                "requested access to the resource is denied",
+                PullFailure::Denied,
+            ),
+            (
+                "reading manifest 1 in h/x: manifest unknown: not here",
+                PullFailure::NotFound,
+            ),
+            (
+                "reading manifest 1 in h/x: name unknown: repository",
+                PullFailure::NotFound,
+            ),
+            (
+                "Source image rejected: Running image docker://h/x is rejected by policy.",
+                PullFailure::SignatureRejected,
+            ),
+            (
+                "Digest did not match, expected sha256:1, got sha256:2",
+                PullFailure::Corrupt,
+            ),
+            (
+                "Image has architecture arm64; expected amd64",
+                PullFailure::NotBootable,
+            ),
+            (
+                "something new about denied.example.com/corrupt:x",
+                PullFailure::Other,
+            ),
+        ] {
+            assert_eq!(reason(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_the_proxy_hides_is_looked_at_and_quoted() {
+        let image = "h/x".parse().unwrap();
+        let error = anyhow::Error::new(proxy::Error::Other(
+            "setpriv: failed to execute skopeo".into(),
+        ));
+        let OsError::Pull { reason, source, .. } = pull_failure(&image, &error) else {
+            panic!("{error}");
+        };
+        assert_eq!(reason, PullFailure::SkopeoMissing);
+        assert!(source.to_string().contains("setpriv"), "{source}");
+    }
 }

@@ -1,11 +1,10 @@
 //! New deployments, their labels, and the boot entries.
 
-use std::path::Path;
-
 use hostwright::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::gio::Cancellable;
 use ostree_ext::prelude::FileExt as _;
+use ostree_ext::sysroot::SysrootLock;
 use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
@@ -65,18 +64,16 @@ fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), Os
     let Some(root) = sysroot.path().path() else {
         return Err(other("finding the stateroots", "the sysroot has no path"));
     };
-    let stateroots = root.join("ostree/deploy");
-    if Path::new(stateroot).components().count() == 1
-        && stateroots.join(stateroot).join("var").is_dir()
-    {
-        return Ok(());
-    }
-    let entries = std::fs::read_dir(&stateroots)
-        .map_err(|error| failure(format!("listing {}", stateroots.display()), &error.into()))?;
+    let directory = root.join("ostree/deploy");
+    let entries = std::fs::read_dir(&directory)
+        .map_err(|error| failure(format!("listing {}", directory.display()), &error.into()))?;
     let mut found: Vec<String> = entries
         .flatten()
         .map(|entry| entry.file_name().to_string_lossy().into_owned())
         .collect();
+    if found.iter().any(|name| name == stateroot) {
+        return Ok(());
+    }
     found.sort();
     Err(OsError::NoSuchStateroot {
         stateroot: stateroot.to_owned(),
@@ -88,10 +85,14 @@ fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), Os
 fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     let arguments = ostree::KernelArgs::new();
     for argument in asked {
-        arguments.append(argument);
+        // A null byte would end the text, a line feed the boot entry's line.
+        if !argument.contains(char::is_control) {
+            arguments.append(argument);
+        }
     }
-    let kept = options::split(&ostree::KernelArgs::from_string(&arguments.to_string()).to_string());
-    if kept == asked && !asked.iter().any(|argument| argument.starts_with("ostree=")) {
+    let written = ostree::KernelArgs::from_string(&arguments.to_string()).to_string();
+    let kept = options::without_ostree(&written);
+    if kept == asked {
         return Ok(());
     }
     Err(OsError::KernelArguments {
@@ -108,9 +109,15 @@ fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, 
             Ok(origin)
         }
         Origin::Kept => {
-            let origin = merge
+            let reading = || "keeping the origin of the merge deployment".to_owned();
+            let kept = merge
                 .origin()
-                .ok_or_else(|| other("keeping the origin", "the merge deployment has none"))?;
+                .ok_or_else(|| other(&reading(), "it has none"))?;
+            // A copy: libostree hands out its own, from which it reads whether the merge deployment is pinned.
+            let origin = glib::KeyFile::new();
+            origin
+                .load_from_data(&kept.to_data(), glib::KeyFileFlags::NONE)
+                .map_err(|error| failure(reading(), &error.into()))?;
             // Pins and unlocked states belong to the deployment that they were set for.
             ostree::Deployment::origin_remove_transient_state(&origin);
             Ok(origin)
@@ -167,7 +174,17 @@ pub(crate) fn finish(opened: &mut Opened) -> Result<(), OsError> {
         .map_err(|error| failure(doing, &error.into()))?;
     ensure_written(opened, pending)?;
     opened.pending = None;
+    prune_images(&opened.sysroot);
     Ok(())
+}
+
+/// Removes the images that no deployment names any more, with layers that only they had.
+fn prune_images(sysroot: &ostree::Sysroot) {
+    let locked = SysrootLock::from_assumed_locked(sysroot);
+    if let Err(error) = ostree_ext::container::deploy::prune(&locked) {
+        // The new deployment boots all the same, and the next one prunes again.
+        eprintln!("images that are not deployed stay in the repository: {error:#}");
+    }
 }
 
 /// Which deployments stay beside a new one of this stateroot: its previous default, the pinned ones, and all of other stateroots.

@@ -110,8 +110,10 @@ async fn fetch(
     }
 }
 
+#[derive(Clone, Copy)]
 enum Step {
-    Layer(ImportProgress),
+    LayerStarted,
+    LayerDone { size: u64 },
     Bytes { fetched: u64, size: u64 },
 }
 
@@ -121,12 +123,19 @@ async fn next_step(
     bytes: &mut watch::Receiver<Option<LayerProgress>>,
 ) -> Option<Step> {
     tokio::select! {
-        Some(layer) = layers.recv() => Some(Step::Layer(layer)),
+        // Bytes first: those of a layer precede its end.
+        biased;
         Ok(()) = bytes.changed() => {
             let seen = bytes.borrow_and_update();
             let (fetched, size) = seen.as_ref().map_or((0, 0), |layer| (layer.fetched, layer.total));
             Some(Step::Bytes { fetched, size })
         }
+        Some(layer) = layers.recv() => Some(match layer {
+            ImportProgress::OstreeChunkStarted(_) | ImportProgress::DerivedLayerStarted(_) => Step::LayerStarted,
+            ImportProgress::OstreeChunkCompleted(layer) | ImportProgress::DerivedLayerCompleted(layer) => {
+                Step::LayerDone { size: layer.size() }
+            }
+        }),
         else => None,
     }
 }
@@ -156,19 +165,16 @@ impl Amount {
     /// Takes a step into account. `Some` where it is worth telling.
     fn advance(&mut self, step: Step) -> Option<Progress> {
         match step {
-            Step::Layer(
-                ImportProgress::OstreeChunkCompleted(layer)
-                | ImportProgress::DerivedLayerCompleted(layer),
-            ) => {
+            Step::LayerStarted => Some(self.progress(Phase::Layers)),
+            Step::LayerDone { size } => {
                 self.layers_done += 1;
-                self.complete += layer.size();
+                self.complete += size;
                 self.told = self.complete;
                 let all = self.layers_done >= self.layers;
                 Some(self.progress(if all { Phase::Merge } else { Phase::Layers }))
             }
-            Step::Layer(_) => Some(self.progress(Phase::Layers)),
             Step::Bytes { fetched, size } => {
-                // The importer counts from one, and a layer's last bytes may be told after its end.
+                // The importer counts from one.
                 let now = (self.complete + fetched.min(size)).min(self.bytes);
                 let worth = self.layers_done < self.layers
                     && now >= self.told + (self.bytes / STEPS).max(1);

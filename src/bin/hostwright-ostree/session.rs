@@ -15,10 +15,10 @@ use crate::{deploy, deployments, import};
 /// Answers requests until the client closes the pipe, be it in the middle of one.
 pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
     let (mut requests, mut replies) = wire.split();
-    let mut session = Session::default();
+    let mut opened = None;
     while let Some(request) = requests.next().await? {
         let reply = tokio::select! {
-            reply = session.answer(request, &mut replies) => reply.unwrap_or_else(Reply::Failed),
+            reply = answer(&mut opened, request, &mut replies) => reply.unwrap_or_else(Reply::Failed),
             closed = requests.closed() => return closed,
         };
         replies.answer(&reply)?;
@@ -26,9 +26,34 @@ pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[derive(Default)]
-struct Session {
-    opened: Option<Opened>,
+async fn answer(
+    opened: &mut Option<Opened>,
+    request: Request,
+    replies: &mut Replies,
+) -> Result<Reply, OsError> {
+    let Some(opened) = opened else {
+        let Request::Open { path, access } = request else {
+            return Err(out_of_turn("no sysroot is open"));
+        };
+        *opened = Some(Opened::open(&path, access)?);
+        return Ok(Reply::Done);
+    };
+    if opened.access == Access::Read && !request.only_reads() {
+        return Err(out_of_turn("the session was opened for reading only"));
+    }
+    match request {
+        Request::Open { .. } => Err(out_of_turn("a sysroot is open already")),
+        Request::Deployments => deployments::list(&opened.sysroot).map(Reply::Deployments),
+        Request::Import(image) => {
+            let progress = |step| replies.progress(step);
+            let imported = import::import(&opened.sysroot.repo(), &image, progress).await;
+            imported.map(Reply::Imported)
+        }
+        Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
+        Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),
+        Request::Finish => deploy::finish(opened).map(|()| Reply::Done),
+        Request::SetDefault(id) => deploy::set_default(opened, &id).map(|()| Reply::Done),
+    }
 }
 
 /// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
@@ -37,44 +62,6 @@ pub(crate) struct Opened {
     access: Access,
     /// The deployment that has no boot entry yet.
     pub(crate) pending: Option<Pending>,
-}
-
-impl Session {
-    async fn answer(&mut self, request: Request, replies: &mut Replies) -> Result<Reply, OsError> {
-        if let Request::Open { path, access } = request {
-            self.opened = Some(Opened::open(&path, access)?);
-            return Ok(Reply::Done);
-        }
-        let opened = self
-            .opened
-            .as_mut()
-            .ok_or_else(|| out_of_turn("no sysroot is open"))?;
-        match request {
-            Request::Open { .. } => Ok(Reply::Done),
-            Request::Deployments => Ok(Reply::Deployments(deployments::list(&opened.sysroot)?)),
-            Request::Import(image) => {
-                opened.ensure_writable()?;
-                let progress = |step| replies.progress(step);
-                let imported = import::import(&opened.sysroot.repo(), &image, progress).await?;
-                Ok(Reply::Imported(imported))
-            }
-            Request::Deploy(request) => {
-                opened.ensure_writable()?;
-                Ok(Reply::Deployed(deploy::deploy(opened, &request)?))
-            }
-            Request::Labels(paths) => Ok(Reply::Labels(deploy::labels(opened, &paths)?)),
-            Request::Finish => {
-                opened.ensure_writable()?;
-                deploy::finish(opened)?;
-                Ok(Reply::Done)
-            }
-            Request::SetDefault(deployment) => {
-                opened.ensure_writable()?;
-                deploy::set_default(opened, &deployment)?;
-                Ok(Reply::Done)
-            }
-        }
-    }
 }
 
 impl Opened {
@@ -110,13 +97,6 @@ impl Opened {
             access,
             pending: None,
         })
-    }
-
-    fn ensure_writable(&self) -> Result<(), OsError> {
-        match self.access {
-            Access::Write => Ok(()),
-            Access::Read => Err(out_of_turn("the session was opened for reading only")),
-        }
     }
 }
 

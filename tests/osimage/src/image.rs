@@ -1,6 +1,6 @@
 //! From a tree to an OSTree commit, and from that to a container image.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::future::Future;
 use std::os::fd::AsFd as _;
@@ -16,6 +16,7 @@ use ostree_ext::objectsource::{ObjectMeta, ObjectSourceMeta};
 use ostree_ext::ostree::{self, RepoCommitModifierFlags, RepoMode};
 use ostree_ext::prelude::{Cast as _, FileExt as _};
 
+use crate::canonical::canonicalize;
 use crate::tree::Os;
 
 /// 2026-01-01T00:00:00Z, and a day more with each version: what has the same content has the same digest.
@@ -55,7 +56,7 @@ pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<
     let export =
         ostree_ext::container::encapsulate(&repo, &commit, &config, Some(options), &destination);
     let digest = block_on(export)?.with_context(|| format!("writing the image {destination}"))?;
-    Ok(digest.to_string())
+    canonicalize(Path::new(layout), digest.as_ref()).context("sorting the image's manifest")
 }
 
 /// Runs one asynchronous call of `ostree_ext`.
@@ -90,7 +91,7 @@ fn commit(os: &Os, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
 
 /// What makes the image's labels `version`, `ostree.bootable` and `containers.bootc`.
 fn metadata(os: &Os) -> Variant {
-    let mut metadata = HashMap::from([("version", os.version().to_variant())]);
+    let mut metadata = BTreeMap::from([("version", os.version().to_variant())]);
     if os.is_bootable() {
         metadata.insert("ostree.bootable", true.to_variant());
         metadata.insert("ostree.linux", os.kernel().to_variant());
@@ -145,4 +146,34 @@ fn assign_directory(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_os_is_the_same_image() {
+        let scratch = tempfile::tempdir().unwrap();
+        let write =
+            |name: &str, os: &Os| write_image(os, &scratch.path().join(name), None).unwrap();
+        let os = Os::new(4);
+        assert_eq!(write("a", &os), write("b", &os));
+        assert_ne!(write("c", &os), write("d", &os.clone().with_selinux()));
+        assert_ne!(write("e", &os), write("f", &Os::new(5)));
+    }
+
+    #[test]
+    fn a_layout_holds_several_tags() {
+        let scratch = tempfile::tempdir().unwrap();
+        let layout = scratch.path().join("layout");
+        let digests = [1, 2, 1].map(|version| {
+            write_image(&Os::new(version), &layout, Some(&format!("v{version}"))).unwrap()
+        });
+        let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
+        assert_eq!(digests[0], digests[2]);
+        for expected in [&digests[0], &digests[1], "\"v1\"", "\"v2\""] {
+            assert_eq!(index.matches(expected).count(), 1, "{expected} in {index}");
+        }
+    }
 }

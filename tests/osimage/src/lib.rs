@@ -7,6 +7,7 @@
 //! Everything is written below the directory that the caller names. The same input gives the same bytes, digests included.
 //! Files belong to root, so all of this needs root.
 
+mod canonical;
 mod image;
 mod remove;
 mod sysroot;
