@@ -57,11 +57,7 @@ fn obstructed(obstruct: impl FnOnce(&Settled), target: &str, mention: &str) {
     obstruct(&host);
     host.before = snapshot::take(host.tree.root());
     // One that could be written comes first, and a removal and a change are due.
-    let files = [
-        file("/etc/before.conf", "1"),
-        file("/etc/managed.conf", "changed"),
-        file(target, "2"),
-    ];
+    let files = [file("/etc/before.conf", "1"), file("/etc/managed.conf", "changed"), file(target, "2")];
     let desired = document(&host, &files);
     let mut complaints = unlike(&apply(host.tree.root(), &desired), FAILED, &[mention]);
     complaints.extend(host.disturbed());
@@ -73,16 +69,8 @@ fn a_parent_that_leads_out_of_the_root_is_not_followed() {
     for absolute in [true, false] {
         let outside = tempfile::tempdir().expect("a temporary directory");
         let target = outside.path().to_str().expect("UTF-8");
-        let target = if absolute {
-            target.to_owned()
-        } else {
-            format!("../../../../../../../..{target}")
-        };
-        obstructed(
-            |host| host.tree.link("etc/out", &target),
-            "/etc/out/file",
-            "etc/out",
-        );
+        let target = if absolute { target.to_owned() } else { format!("../../../../../../../..{target}") };
+        obstructed(|host| host.tree.link("etc/out", &target), "/etc/out/file", "etc/out");
         assert_eq!(
             fs::read_dir(outside.path()).unwrap().count(),
             0,
@@ -93,11 +81,7 @@ fn a_parent_that_leads_out_of_the_root_is_not_followed() {
 
 #[test]
 fn a_parent_that_links_to_itself_is_not_followed() {
-    obstructed(
-        |host| host.tree.link("etc/loop", "loop"),
-        "/etc/loop/file",
-        "etc/loop",
-    );
+    obstructed(|host| host.tree.link("etc/loop", "loop"), "/etc/loop/file", "etc/loop");
 }
 
 #[test]
@@ -117,12 +101,7 @@ fn an_owner_that_the_tree_does_not_know_is_refused() {
     let mut entry = file("/etc/x", "x");
     entry["user"] = serde_json::json!({"name": "stranger"});
     let outcome = apply(host.tree.root(), &document(&host, &[entry]));
-    assert!(
-        outcome
-            .code
-            .is_some_and(|code| code == FAILED || code == 78),
-        "{outcome:?}"
-    );
+    assert!(outcome.code.is_some_and(|code| code == FAILED || code == 78), "{outcome:?}");
     let mut complaints = unlike(&outcome, outcome.code.unwrap(), &["stranger"]);
     complaints.extend(host.disturbed());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -146,16 +125,10 @@ fn a_read_only_file_system() {
 #[test]
 fn a_full_disk() {
     let Some(host) = settled() else { return };
-    let noise: String = (0..400_000_u32)
-        .map(|n| char::from(b'a' + u8::try_from(n * n % 23).unwrap()))
-        .collect();
-    let files: Vec<Value> = (0..8)
-        .map(|n| file(&format!("/etc/large/{n}"), &noise))
-        .collect();
-    let desired = document(
-        &host,
-        &[vec![file("/etc/managed.conf", "changed")], files].concat(),
-    );
+    // Together more than the file system below holds; one alone is not.
+    let large = "x".repeat(400_000);
+    let files: Vec<Value> = (0..8).map(|n| file(&format!("/etc/large/{n}"), &large)).collect();
+    let desired = document(&host, &[vec![file("/etc/managed.conf", "changed")], files].concat());
     let copies = tempfile::tempdir().expect("a temporary directory");
     let [before, after] = ["before", "after"].map(|name| copies.path().join(name));
     // The copy on the small file system is copied out again, since its mount goes with the namespace.
@@ -168,35 +141,22 @@ fn a_full_disk() {
     };
     let mut complaints = unlike(&outcome, FAILED, &["/etc/large|No space"]);
     if outcome.stdout.contains("verify:") {
-        complaints.push(format!(
-            "verify finds what was applied before changed: {}",
-            outcome.stdout
-        ));
+        complaints.push(format!("verify finds what was applied before changed: {}", outcome.stdout));
     }
     let [was, is] = [before, after].map(|copy| contents(&snapshot::take(&copy)));
-    complaints.extend(
-        was.iter()
-            .filter(|node| !is.contains(node))
-            .map(|node| format!("lost: {node}")),
-    );
-    complaints.extend(
-        is.iter()
-            .filter(|node| !was.contains(node))
-            .map(|node| format!("left behind: {node}")),
-    );
+    complaints.extend(was.iter().filter(|node| !is.contains(node)).map(|node| format!("lost: {node}")));
+    complaints
+        .extend(is.iter().filter(|node| !was.contains(node)).map(|node| format!("left behind: {node}")));
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 /// What is where, apart from the product's own bookkeeping and empty staging directories.
 fn contents(tree: &Snapshot) -> Vec<String> {
-    let staging =
-        |path: &str, body: &Body| *body == Body::Directory && path.ends_with(".hostwright.d");
-    let nodes = tree.iter().filter(|(path, (node, _))| {
-        !path.starts_with("var/lib/hostwright") && !staging(path, &node.body)
-    });
-    nodes
-        .map(|(path, (node, _))| format!("{path}: {node:?}"))
-        .collect()
+    let staging = |path: &str, body: &Body| *body == Body::Directory && path.ends_with(".hostwright.d");
+    let nodes = tree
+        .iter()
+        .filter(|(path, (node, _))| !path.starts_with("var/lib/hostwright") && !staging(path, &node.body));
+    nodes.map(|(path, (node, _))| format!("{path}: {node:?}")).collect()
 }
 
 /// Runs a shell script, with the executable under test as `$0`, in a mount namespace of its own; `None` where this
@@ -215,11 +175,7 @@ fn two_at_once() {
     let Some(host) = settled() else { return };
     let desired = document(&host, &[file("/etc/x", "x")]);
     let lock = host.tree.at(snapshot::LOCK);
-    let mut lock = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open(lock)
-        .expect("the lock of the first apply");
+    let mut lock = OpenOptions::new().read(true).write(true).open(lock).expect("the lock of the first apply");
     rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("a free lock");
     let pid = std::process::id().to_string();
     lock.set_len(0).expect("an empty lock");
@@ -235,17 +191,10 @@ fn two_at_once() {
 fn what_is_not_there() {
     let Some(host) = settled() else { return };
     let desired = document(&host, &[file("/etc/x", "x")]);
-    let mut complaints = unlike(
-        &apply(Path::new("/nonexistent/root"), &desired),
-        FAILED,
-        &["/nonexistent/root"],
-    );
+    let mut complaints =
+        unlike(&apply(Path::new("/nonexistent/root"), &desired), FAILED, &["/nonexistent/root"]);
     let missing = host.documents.path().join("missing.json");
-    complaints.extend(unlike(
-        &apply(host.tree.root(), &missing),
-        FAILED,
-        &["missing.json"],
-    ));
+    complaints.extend(unlike(&apply(host.tree.root(), &missing), FAILED, &["missing.json"]));
     complaints.extend(unlike(
         &apply(host.tree.root(), host.documents.path()),
         FAILED,
@@ -269,14 +218,7 @@ fn a_user_without_the_right() {
         return;
     }
     let root = host.tree.root().to_str().unwrap();
-    let line = [
-        program.to_str().unwrap(),
-        "apply",
-        "--root",
-        root,
-        "--desired",
-        desired.to_str().unwrap(),
-    ];
+    let line = [program.to_str().unwrap(), "apply", "--root", root, "--desired", desired.to_str().unwrap()];
     let outcome = launch("setpriv", nobody.iter().chain(&line));
     let mut complaints = unlike(&outcome, FAILED, &[root]);
     complaints.extend(host.disturbed());
@@ -284,23 +226,42 @@ fn a_user_without_the_right() {
 }
 
 #[test]
+fn a_tree_without_the_user_core() {
+    let Some(host) = settled() else { return };
+    let tree = tree::Tree::new();
+    for (path, mode) in [("etc/passwd", 0o644), ("etc/group", 0o644), ("etc/shadow", 0)] {
+        let text = fs::read_to_string(tree.at(path)).expect("a database");
+        let others = text.lines().filter(|line| !line.starts_with("core:")).map(|line| format!("{line}\n"));
+        tree.file(path, mode, (0, 0), others.collect::<String>().as_bytes());
+    }
+    let mut config = with_files("rendered-next", &[file("/etc/x", "x")]);
+    let core =
+        serde_json::json!({"name": "core", "passwordHash": "$6$x", "sshAuthorizedKeys": ["ssh-rsa A"]});
+    config["spec"]["config"]["passwd"] = serde_json::json!({"users": [core]});
+    let desired = host.documents.path().join("desired.json");
+    fs::write(&desired, config.to_string()).expect("a config");
+    let root = tree.root().as_os_str();
+    let line = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()];
+    let outcome = hostwright(line.into_iter().chain(["-o".as_ref(), "json".as_ref()]));
+    let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
+    assert!(plan["leftOut"].to_string().contains("core"), "{plan}");
+    let home = snapshot::take(&tree.at("var/home"));
+    let mut complaints = unlike(&apply(tree.root(), &desired), 0, &[]);
+    complaints.extend(snapshot::disturbed(&home, &snapshot::take(&tree.at("var/home"))));
+    assert!(tree.at("etc/x").is_file(), "the file is applied all the same");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
 fn a_plan_leaves_no_trace() {
     let Some(host) = settled() else { return };
     let desired = document(&host, &[file("/etc/x", "x")]);
-    let lock = || {
-        fs::metadata(host.tree.at(snapshot::LOCK))
-            .and_then(|meta| meta.modified())
-            .expect("the lock")
-    };
+    let lock =
+        || fs::metadata(host.tree.at(snapshot::LOCK)).and_then(|meta| meta.modified()).expect("the lock");
     let locked = lock();
     let root = host.tree.root().as_os_str();
-    let outcome = hostwright([
-        "plan".as_ref(),
-        "--root".as_ref(),
-        root,
-        "--desired".as_ref(),
-        desired.as_os_str(),
-    ]);
+    let outcome =
+        hostwright(["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(lock(), locked, "the plan took the lock");
     let complaints = host.disturbed();

@@ -71,46 +71,27 @@ fn succession(first: &Path, second: &Path) -> Vec<String> {
     complaints.extend(rewritten(&before, &settled, &reference.sight(), &managed));
     complaints.extend(failure(
         "verify",
-        &hostwright([
-            "verify".as_ref(),
-            "--root".as_ref(),
-            tree.root().as_os_str(),
-        ]),
+        &hostwright(["verify".as_ref(), "--root".as_ref(), tree.root().as_os_str()]),
     ));
     complaints.extend(failure("apply again", &apply(&tree, second)));
     let again = snapshot::disturbed(&settled, &snapshot::take(tree.root()));
-    complaints.extend(
-        again
-            .into_iter()
-            .map(|path| format!("applying again disturbs {path}")),
-    );
+    complaints.extend(again.into_iter().map(|path| format!("applying again disturbs {path}")));
     complaints
 }
 
 fn apply(tree: &Tree, desired: &Path) -> Outcome {
     let root = tree.root().as_os_str();
-    hostwright([
-        "apply".as_ref(),
-        "--root".as_ref(),
-        root,
-        "--desired".as_ref(),
-        desired.as_os_str(),
-    ])
+    hostwright(["apply".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()])
 }
 
 fn failure(what: &str, outcome: &Outcome) -> Option<String> {
-    (outcome.code != Some(0)).then(|| {
-        format!(
-            "{what} exits with {:?}: {}{}",
-            outcome.code, outcome.stdout, outcome.stderr
-        )
-    })
+    (outcome.code != Some(0))
+        .then(|| format!("{what} exits with {:?}: {}{}", outcome.code, outcome.stdout, outcome.stderr))
 }
 
 /// Complains where the two trees differ, apart from the product's own records and its empty staging directories.
 fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
-    let staging =
-        |path: &str| is[path].0.body == Body::Directory && path.ends_with(".hostwright.d");
+    let staging = |path: &str| is[path].0.body == Body::Directory && path.ends_with(".hostwright.d");
     let seen = is.keys().filter(|path| !is_record(path) && !staging(path));
     let mut paths: Vec<&String> = seen.chain(wanted.keys()).collect();
     paths.sort();
@@ -119,13 +100,7 @@ fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
     paths
         .into_iter()
         .filter(|path| node(is, path) != node(wanted, path))
-        .map(|path| {
-            format!(
-                "{path} is {:?}, not {:?}",
-                node(is, path),
-                node(wanted, path)
-            )
-        })
+        .map(|path| format!("{path} is {:?}, not {:?}", node(is, path), node(wanted, path)))
         .collect()
 }
 
@@ -133,8 +108,7 @@ fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
 fn is_record(path: &str) -> bool {
     const DAEMON: &str = "etc/machine-config-daemon";
     let below = |directory: &str| {
-        path.strip_prefix(directory)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     below("etc/hostwright")
         || below("var/lib/hostwright")
@@ -145,15 +119,9 @@ fn is_record(path: &str) -> bool {
 }
 
 /// Complains about files that no config names and that are yet not the very ones of before.
-fn rewritten(
-    before: &Snapshot,
-    is: &Snapshot,
-    wanted: &Snapshot,
-    managed: &[String],
-) -> Vec<String> {
+fn rewritten(before: &Snapshot, is: &Snapshot, wanted: &Snapshot, managed: &[String]) -> Vec<String> {
     let left_alone = before.iter().filter(|(path, (node, _))| {
-        let enablement =
-            matches!(node.body, Body::Link(_)) && path.starts_with("etc/systemd/system/");
+        let enablement = matches!(node.body, Body::Link(_)) && path.starts_with("etc/systemd/system/");
         let kept = wanted.get(*path).is_some_and(|(wanted, _)| wanted == node);
         kept && node.body != Body::Directory && !enablement && !managed.contains(path)
     });
@@ -189,9 +157,7 @@ fn planned(first: &Path, second: &Path) -> Vec<String> {
     let wanted = if plan::differ(&from, &to) { 2 } else { 0 };
     let code = run(&["--exit-code"]).code;
     if code != Some(wanted) {
-        complaints.push(format!(
-            "plan --exit-code exits with {code:?}, not {wanted}"
-        ));
+        complaints.push(format!("plan --exit-code exits with {code:?}, not {wanted}"));
     }
     complaints
 }
@@ -205,18 +171,10 @@ fn plan_between(from: &Value, to: &Value) -> (Value, Vec<String>) {
         path.into_os_string()
     };
     let (current, desired) = (path("current.json", from), path("desired.json", to));
-    let arguments = [
-        "plan".into(),
-        "--current".into(),
-        current,
-        "--desired".into(),
-        desired,
-        "-o".into(),
-        "json".into(),
-    ];
+    let arguments =
+        ["plan".into(), "--current".into(), current, "--desired".into(), desired, "-o".into(), "json".into()];
     let outcome = hostwright::<std::ffi::OsString>(arguments);
-    let plan = serde_json::from_str(&outcome.stdout)
-        .unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+    let plan = serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
     let complaints = plan::complaints(&plan, &Config::read(from), &Config::read(to));
     (plan, complaints)
 }
@@ -231,13 +189,8 @@ fn any_two_policies_merge_in_their_own_order() {
             for other in [*other, &below, "/etc/iri-registry.but-another-name"] {
                 let mut files = vec![file(one, "x"), file(other, "y")];
                 files.dedup_by(|one, other| one["path"] == other["path"]);
-                let (_, wrong) =
-                    plan_between(&with_files("none", &[]), &with_files("some", &files));
-                complaints.extend(
-                    wrong
-                        .iter()
-                        .map(|wrong| format!("{one} and {other}: {wrong}")),
-                );
+                let (_, wrong) = plan_between(&with_files("none", &[]), &with_files("some", &files));
+                complaints.extend(wrong.iter().map(|wrong| format!("{one} and {other}: {wrong}")));
             }
         }
     }
@@ -247,11 +200,9 @@ fn any_two_policies_merge_in_their_own_order() {
 #[test]
 fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
     const SEARCH: &str = "unqualified-search-registries = ['one.example', 'two.example']\n";
-    let registry =
-        |location: &str, more: &str| format!("[[registry]]\nlocation = '{location}'\n{more}\n");
-    let mirror = |location: &str, more: &str| {
-        format!("[[registry.mirror]]\nlocation = '{location}'\n{more}\n")
-    };
+    let registry = |location: &str, more: &str| format!("[[registry]]\nlocation = '{location}'\n{more}\n");
+    let mirror =
+        |location: &str, more: &str| format!("[[registry.mirror]]\nlocation = '{location}'\n{more}\n");
     let digests = |location: &str| mirror(location, "pull-from-mirror = 'digest-only'");
     let base = SEARCH.to_owned() + &registry("one.example", "") + &digests("mirror.example");
     let with = |more: &str| base.clone() + more;
@@ -267,47 +218,15 @@ fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
             with(&(registry("new.example", "") + &mirror("m.example", ""))),
             true,
         ),
-        (
-            "a mirror for digests",
-            with(&digests("second.example")),
-            false,
-        ),
-        (
-            "a mirror for tags",
-            with(&mirror("second.example", "")),
-            true,
-        ),
-        (
-            "a mirror less",
-            SEARCH.to_owned() + &registry("one.example", ""),
-            true,
-        ),
+        ("a mirror for digests", with(&digests("second.example")), false),
+        ("a mirror for tags", with(&mirror("second.example", "")), true),
+        ("a mirror less", SEARCH.to_owned() + &registry("one.example", ""), true),
         ("a registry less", SEARCH.to_owned(), true),
-        (
-            "a mirror that now serves tags",
-            base.replace("pull-from-mirror = 'digest-only'", ""),
-            true,
-        ),
-        (
-            "a blocked registry",
-            base.replace("'one.example'\n\n", "'one.example'\nblocked = true\n"),
-            true,
-        ),
-        (
-            "an insecure registry",
-            base.replace("'one.example'\n\n", "'one.example'\ninsecure = true\n"),
-            true,
-        ),
-        (
-            "another prefix",
-            base.replace("'one.example'\n\n", "'one.example'\nprefix = 'x.example'\n"),
-            true,
-        ),
-        (
-            "a search list cut short",
-            base.replace(", 'two.example'", ""),
-            true,
-        ),
+        ("a mirror that now serves tags", base.replace("pull-from-mirror = 'digest-only'", ""), true),
+        ("a blocked registry", base.replace("'one.example'\n\n", "'one.example'\nblocked = true\n"), true),
+        ("an insecure registry", base.replace("'one.example'\n\n", "'one.example'\ninsecure = true\n"), true),
+        ("another prefix", base.replace("'one.example'\n\n", "'one.example'\nprefix = 'x.example'\n"), true),
+        ("a search list cut short", base.replace(", 'two.example'", ""), true),
         (
             "a search list that goes on",
             base.replace("'two.example']", "'two.example', 'three.example']"),
@@ -315,19 +234,11 @@ fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
         ),
         (
             "a search list in another order",
-            base.replace(
-                "'one.example', 'two.example'",
-                "'two.example', 'one.example'",
-            ),
+            base.replace("'one.example', 'two.example'", "'two.example', 'one.example'"),
             true,
         ),
     ];
-    let document = |text: &str| {
-        with_files(
-            "registries",
-            &[file("/etc/containers/registries.conf", text)],
-        )
-    };
+    let document = |text: &str| with_files("registries", &[file("/etc/containers/registries.conf", text)]);
     let mut complaints = Vec::new();
     for (name, text, drain) in cases {
         assert_ne!(text, base, "{name} must be a change");
@@ -345,17 +256,8 @@ fn a_config_is_the_same_however_it_is_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     for twin in ["twins/kargs.yaml", "twins/kargs-list.json"] {
         let [current, desired] = ["kargs.json", twin].map(|name| folder.join(name));
-        let pair = [
-            "--current".as_ref(),
-            current.as_os_str(),
-            "--desired".as_ref(),
-            desired.as_os_str(),
-        ];
-        let outcome = hostwright(
-            ["plan".as_ref(), "--exit-code".as_ref()]
-                .into_iter()
-                .chain(pair),
-        );
+        let pair = ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
+        let outcome = hostwright(["plan".as_ref(), "--exit-code".as_ref()].into_iter().chain(pair));
         assert_eq!(outcome.code, Some(0), "{twin}: {outcome:?}");
     }
 }

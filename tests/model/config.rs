@@ -111,11 +111,7 @@ impl Config {
     }
 
     fn list_unit(&mut self, mut unit: Unit) {
-        if let Some(at) = self
-            .units
-            .iter()
-            .position(|listed| listed.name == unit.name)
-        {
+        if let Some(at) = self.units.iter().position(|listed| listed.name == unit.name) {
             for (name, contents) in self.units.remove(at).dropins {
                 unit.dropins.entry(name).or_insert(contents);
             }
@@ -125,26 +121,14 @@ impl Config {
 }
 
 fn read_file(entry: &Value) -> File {
-    let mut bytes = entry["contents"]["source"]
-        .as_str()
-        .map(decode_data_url)
-        .unwrap_or_default();
+    let mut bytes = entry["contents"]["source"].as_str().map(decode_data_url).unwrap_or_default();
     if entry["contents"]["compression"] == "gzip" {
         let mut inflated = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice())
-            .read_to_end(&mut inflated)
-            .expect("gzip");
+        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut inflated).expect("gzip");
         bytes = inflated;
     }
-    let mode = entry["mode"]
-        .as_u64()
-        .map_or(0o644, |mode| u32::try_from(mode).expect("a mode"));
-    File {
-        bytes,
-        mode,
-        user: read_owner(&entry["user"]),
-        group: read_owner(&entry["group"]),
-    }
+    let mode = entry["mode"].as_u64().map_or(0o644, |mode| u32::try_from(mode).expect("a mode"));
+    File { bytes, mode, user: read_owner(&entry["user"]), group: read_owner(&entry["group"]) }
 }
 
 /// An id goes before a name; neither means root.
@@ -157,9 +141,8 @@ fn read_owner(entry: &Value) -> Owner {
 }
 
 fn read_unit(entry: &Value) -> Unit {
-    let dropins = list(&entry["dropins"])
-        .iter()
-        .map(|dropin| (text(&dropin["name"]), text(&dropin["contents"])));
+    let dropins =
+        list(&entry["dropins"]).iter().map(|dropin| (text(&dropin["name"]), text(&dropin["contents"])));
     Unit {
         name: text(&entry["name"]),
         contents: text(&entry["contents"]),
@@ -174,11 +157,7 @@ fn decode_data_url(url: &str) -> Vec<u8> {
     let rest = url.strip_prefix("data:").expect("a data URL");
     let (media_type, payload) = rest.split_once(',').expect("a comma");
     let payload = decode_percent(payload);
-    if media_type.ends_with(";base64") {
-        decode_base64(&payload)
-    } else {
-        payload
-    }
+    if media_type.ends_with(";base64") { decode_base64(&payload) } else { payload }
 }
 
 fn decode_percent(text: &str) -> Vec<u8> {
@@ -186,10 +165,7 @@ fn decode_percent(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     while let Some(byte) = bytes.next() {
         decoded.push(if byte == b'%' {
-            let digits = [
-                bytes.next().expect("a digit"),
-                bytes.next().expect("a second digit"),
-            ];
+            let digits = [bytes.next().expect("a digit"), bytes.next().expect("a second digit")];
             u8::from_str_radix(str::from_utf8(&digits).expect("ASCII"), 16).expect("hexadecimal")
         } else {
             byte
@@ -204,12 +180,7 @@ fn decode_base64(text: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len() * 3 / 4);
     let (mut held, mut bits) = (0_usize, 0);
     for letter in text.iter().take_while(|letter| **letter != b'=') {
-        held = (held << 6
-            | ALPHABET
-                .iter()
-                .position(|known| known == letter)
-                .expect("base64"))
-            & 0xfff;
+        held = (held << 6 | ALPHABET.iter().position(|known| known == letter).expect("base64")) & 0xfff;
         bits += 6;
         if bits >= 8 {
             bits -= 8;

@@ -14,10 +14,7 @@ pub fn machine_config(name: &str, ignition: &Value) -> Value {
 
 /// A `MachineConfig` with these `storage.files`.
 pub fn with_files(name: &str, files: &[Value]) -> Value {
-    machine_config(
-        name,
-        &json!({"ignition": {"version": "3.5.0"}, "storage": {"files": files}}),
-    )
+    machine_config(name, &json!({"ignition": {"version": "3.5.0"}, "storage": {"files": files}}))
 }
 
 /// An entry of `storage.files` with this text, 0644.
@@ -29,7 +26,5 @@ pub fn file(path: &str, text: &str) -> Value {
 /// A data URL of these bytes, every one percent-encoded.
 pub fn data_url(bytes: &[u8]) -> String {
     let plain = "data:,".to_owned();
-    bytes
-        .iter()
-        .fold(plain, |url, byte| url + &format!("%{byte:02x}"))
+    bytes.iter().fold(plain, |url, byte| url + &format!("%{byte:02x}"))
 }

@@ -14,10 +14,7 @@ pub fn rendered() -> Vec<PathBuf> {
     let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/rendered");
     let folder = env::var_os("HOSTWRIGHT_RENDERED").map_or(default, PathBuf::from);
     if !folder.is_dir() {
-        eprintln!(
-            "SKIPPED: there is no folder {} of rendered MachineConfigs",
-            folder.display()
-        );
+        eprintln!("SKIPPED: there is no folder {} of rendered MachineConfigs", folder.display());
         return Vec::new();
     }
     configs_in(&folder)
@@ -31,9 +28,8 @@ pub fn fixtures() -> Vec<PathBuf> {
 fn configs_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("a folder of configs");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let mut configs: Vec<PathBuf> = paths
-        .filter(|path| path.extension().is_some_and(|kind| kind == "json"))
-        .collect();
+    let mut configs: Vec<PathBuf> =
+        paths.filter(|path| path.extension().is_some_and(|kind| kind == "json")).collect();
     configs.sort();
     configs
 }
@@ -55,12 +51,7 @@ pub fn for_every_pair(configs: &[PathBuf], check: impl Fn(&Path, &Path) -> Vec<S
             // A statement of its own: the guard must not live while the pair is checked.
             let next = queue.lock().expect("no poison").pop();
             let Some((first, second)) = next else { break };
-            let name = |path: &Path| {
-                path.file_stem()
-                    .expect("a name")
-                    .to_string_lossy()
-                    .into_owned()
-            };
+            let name = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();
             let pair = format!("{} then {}", name(first), name(second));
             let found = check(first, second);
             complaints
@@ -76,10 +67,5 @@ pub fn for_every_pair(configs: &[PathBuf], check: impl Fn(&Path, &Path) -> Vec<S
     });
     let mut complaints = complaints.into_inner().expect("no poison");
     complaints.sort();
-    assert!(
-        complaints.is_empty(),
-        "{} complaints:\n{}",
-        complaints.len(),
-        complaints.join("\n")
-    );
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }

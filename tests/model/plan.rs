@@ -18,10 +18,7 @@ type Action = (&'static str, &'static str);
 pub const POLICY: &[(&str, &[Action])] = &[
     ("/var/lib/kubelet/config.json", &[]),
     ("/etc/nmstate/openshift", &[]),
-    (
-        "/etc/machine-config-daemon/no-reboot/containers-gpg.pub",
-        &[("Reload", CRIO)],
-    ),
+    ("/etc/machine-config-daemon/no-reboot/containers-gpg.pub", &[("Reload", CRIO)]),
     ("/etc/containers/policy.json", &[("Reload", CRIO)]),
     ("/etc/containers/registries.d", &[("Reload", CRIO)]),
     ("/etc/crio/policies", &[("Reload", CRIO)]),
@@ -30,23 +27,14 @@ pub const POLICY: &[(&str, &[Action])] = &[
         "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
         &[("Restart", CA_TRUST), ("Restart", CRIO)],
     ),
-    (
-        "/etc/kubernetes/credential-providers",
-        &[("Restart", KUBELET)],
-    ),
+    ("/etc/kubernetes/credential-providers", &[("Restart", KUBELET)]),
     (
         "/etc/systemd/system/kubelet.service.d/40-kubelet-crio-image-credential-provider.conf",
         &[("DaemonReload", ""), ("Restart", KUBELET)],
     ),
     ("/etc/iri-registry", &[("Restart", REGISTRY)]),
-    (
-        "/usr/local/bin/load-registry-image.sh",
-        &[("Restart", REGISTRY)],
-    ),
-    (
-        "/etc/pki/ca-trust/source/anchors/iri-root-ca.crt",
-        &[("Restart", CA_TRUST)],
-    ),
+    ("/usr/local/bin/load-registry-image.sh", &[("Restart", REGISTRY)]),
+    ("/etc/pki/ca-trust/source/anchors/iri-root-ca.crt", &[("Restart", CA_TRUST)]),
 ];
 
 /// Complains about every part of `plan` that does not follow from the two configs.
@@ -67,34 +55,14 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     expect("files", &listed(&changes["files"], "path"), json!(files));
     expect("units", &listed(&changes["units"], "name"), json!(units));
     let switch = |is: &str, will: &str| {
-        if is == will {
-            Value::Null
-        } else {
-            json!({"from": is, "to": will})
-        }
+        if is == will { Value::Null } else { json!({"from": is, "to": will}) }
     };
-    expect(
-        "osImage",
-        &changes["osImage"],
-        switch(&from.os_image, &to.os_image),
-    );
-    expect(
-        "kernelType",
-        &changes["kernelType"],
-        switch(&from.kernel_type, &to.kernel_type),
-    );
+    expect("osImage", &changes["osImage"], switch(&from.os_image, &to.os_image));
+    expect("kernelType", &changes["kernelType"], switch(&from.kernel_type, &to.kernel_type));
     let lists = |is: &[String], will: &[String]| {
-        if is == will {
-            Value::Null
-        } else {
-            json!({"from": is, "to": will})
-        }
+        if is == will { Value::Null } else { json!({"from": is, "to": will}) }
     };
-    expect(
-        "extensions",
-        &changes["extensions"],
-        lists(&from.extensions, &to.extensions),
-    );
+    expect("extensions", &changes["extensions"], lists(&from.extensions, &to.extensions));
     let arguments = &changes["kernelArguments"];
     let arguments = if arguments.is_null() {
         Value::Null
@@ -104,11 +72,7 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     let [is, will] = [from, to].map(|config| tokens(&json!(config.kernel_arguments)));
     expect("kernelArguments", &arguments, lists(&is, &will));
     expect("sshKeys", &changes["sshKeys"], json!(from.keys != to.keys));
-    expect(
-        "password",
-        &changes["password"],
-        json!(from.hash != to.hash),
-    );
+    expect("password", &changes["password"], json!(from.hash != to.hash));
     expect("fips", &changes["fips"], json!(from.fips != to.fips));
     expect("irreconcilable", &plan["irreconcilable"], json!([]));
 
@@ -126,28 +90,14 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
 pub fn differ(from: &Config, to: &Config) -> bool {
     let parts = |config: &Config| {
         let arguments = tokens(&json!(config.kernel_arguments));
-        let os = (
-            config.os_image.clone(),
-            config.kernel_type.clone(),
-            config.extensions.clone(),
-            arguments,
-        );
-        (
-            config.files.clone(),
-            config.keys.clone(),
-            config.hash.clone(),
-            os,
-        )
+        let os = (config.os_image.clone(), config.kernel_type.clone(), config.extensions.clone(), arguments);
+        (config.files.clone(), config.keys.clone(), config.hash.clone(), os)
     };
     parts(from) != parts(to) || by_name(from) != by_name(to)
 }
 
 fn by_name(config: &Config) -> BTreeMap<String, super::config::Unit> {
-    config
-        .units
-        .iter()
-        .map(|unit| (unit.name.clone(), unit.clone()))
-        .collect()
+    config.units.iter().map(|unit| (unit.name.clone(), unit.clone())).collect()
 }
 
 fn changed<T: PartialEq>(
@@ -161,9 +111,7 @@ fn changed<T: PartialEq>(
         (is, will) if is != will => Some("modify"),
         _ => None,
     };
-    keys.into_iter()
-        .filter_map(|key| Some((key.clone(), change(&key)?)))
-        .collect()
+    keys.into_iter().filter_map(|key| Some((key.clone(), change(&key)?))).collect()
 }
 
 /// A plan's list of changes as an object from path or name to the kind of change. Every one must have a reason.
@@ -172,32 +120,17 @@ fn listed(changes: &Value, key: &str) -> Value {
         return json!("not a list");
     };
     let entry = |change: &Value| {
-        let reasoned = change["reasons"]
-            .as_array()
-            .is_some_and(|reasons| !reasons.is_empty());
-        let kind = if reasoned {
-            change["change"].clone()
-        } else {
-            json!("without a reason")
-        };
+        let reasoned = change["reasons"].as_array().is_some_and(|reasons| !reasons.is_empty());
+        let kind = if reasoned { change["change"].clone() } else { json!("without a reason") };
         (change[key].as_str().unwrap_or_default().to_owned(), kind)
     };
-    changes
-        .iter()
-        .map(entry)
-        .collect::<serde_json::Map<_, _>>()
-        .into()
+    changes.iter().map(entry).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// Kernel arguments one by one: an entry is split at white space outside of double quotes.
 fn tokens(entries: &Value) -> Vec<String> {
     let mut tokens = Vec::new();
-    for entry in entries
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-    {
+    for entry in entries.as_array().into_iter().flatten().filter_map(Value::as_str) {
         let mut quoted = false;
         let split = entry.split(|letter: char| {
             quoted ^= letter == '"';
@@ -215,13 +148,8 @@ fn disruption(
     files: &BTreeMap<String, &str>,
     units: &BTreeMap<String, &str>,
 ) -> Option<Vec<&'static [Action]>> {
-    let os = |config: &Config| {
-        (
-            config.os_image.clone(),
-            config.kernel_type.clone(),
-            config.extensions.clone(),
-        )
-    };
+    let os =
+        |config: &Config| (config.os_image.clone(), config.kernel_type.clone(), config.extensions.clone());
     let kernel = |config: &Config| (tokens(&json!(config.kernel_arguments)), config.fips);
     if os(from) != os(to) || kernel(from) != kernel(to) {
         return None;
@@ -236,55 +164,28 @@ fn disruption(
 
 /// The longest policy path that is this path or a directory above it.
 fn policy_of(path: &str) -> Option<&'static [Action]> {
-    let covers = |policy: &str| {
-        path.strip_prefix(policy)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
+    let covers =
+        |policy: &str| path.strip_prefix(policy).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let covering = POLICY.iter().filter(|(policy, _)| covers(policy));
-    covering
-        .max_by_key(|(policy, _)| policy.len())
-        .map(|(_, actions)| *actions)
+    covering.max_by_key(|(policy, _)| policy.len()).map(|(_, actions)| *actions)
 }
 
 /// Complains where the plan's actions are not those of the chains, each once, or break a chain's own order.
 fn misordered(actions: &Value, chains: Option<Vec<&'static [Action]>>) -> Vec<String> {
     let action = |action: &Value| {
         let kind = action["type"].as_str().unwrap_or_default().to_owned();
-        let unit = if kind == "Special" {
-            ""
-        } else {
-            action["unit"].as_str().unwrap_or_default()
-        };
+        let unit = if kind == "Special" { "" } else { action["unit"].as_str().unwrap_or_default() };
         (kind, unit.to_owned())
     };
-    let planned: Vec<(String, String)> = actions
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(action)
-        .collect();
-    let planned: Vec<(&str, &str)> = planned
-        .iter()
-        .map(|(kind, unit)| (kind.as_str(), unit.as_str()))
-        .collect();
-    let planned: Vec<(&str, &str)> = planned
-        .into_iter()
-        .filter(|action| *action != ("None", ""))
-        .collect();
+    let planned: Vec<(String, String)> = actions.as_array().into_iter().flatten().map(action).collect();
+    let planned: Vec<(&str, &str)> =
+        planned.iter().map(|(kind, unit)| (kind.as_str(), unit.as_str())).collect();
+    let planned: Vec<(&str, &str)> = planned.into_iter().filter(|action| *action != ("None", "")).collect();
     let chains = chains.unwrap_or_else(|| vec![&[("Reboot", "")]]);
-    let restarts: BTreeSet<&str> = chains
-        .iter()
-        .copied()
-        .flatten()
-        .filter(|a| a.0 == "Restart")
-        .map(|a| a.1)
-        .collect();
+    let restarts: BTreeSet<&str> =
+        chains.iter().copied().flatten().filter(|a| a.0 == "Restart").map(|a| a.1).collect();
     let subsume = |action: &Action| {
-        if restarts.contains(action.1) {
-            ("Restart", action.1)
-        } else {
-            *action
-        }
+        if restarts.contains(action.1) { ("Restart", action.1) } else { *action }
     };
     let wanted: BTreeSet<Action> = chains.iter().copied().flatten().map(subsume).collect();
 
@@ -292,24 +193,13 @@ fn misordered(actions: &Value, chains: Option<Vec<&'static [Action]>>) -> Vec<St
     if planned.len() != wanted.len() || planned.iter().any(|action| !wanted.contains(action)) {
         complaints.push(format!("actions are {planned:?}, not {wanted:?}"));
     }
-    let position = |action: &Action| {
-        planned
-            .iter()
-            .position(|planned| *planned == subsume(action))
-    };
+    let position = |action: &Action| planned.iter().position(|planned| *planned == subsume(action));
     for pair in chains.iter().flat_map(|chain| chain.windows(2)) {
         if position(&pair[0]) > position(&pair[1]) {
-            complaints.push(format!(
-                "actions {planned:?} run {:?} before {:?}",
-                pair[1], pair[0]
-            ));
+            complaints.push(format!("actions {planned:?} run {:?} before {:?}", pair[1], pair[0]));
         }
     }
-    if planned
-        .iter()
-        .skip(1)
-        .any(|action| action.0 == "DaemonReload")
-    {
+    if planned.iter().skip(1).any(|action| action.0 == "DaemonReload") {
         complaints.push(format!("actions {planned:?} do not reload systemd first"));
     }
     complaints

@@ -21,11 +21,7 @@ const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 /// What a config wants at a path.
 enum Want {
-    File {
-        bytes: Vec<u8>,
-        mode: u32,
-        owner: (u32, u32),
-    },
+    File { bytes: Vec<u8>, mode: u32, owner: (u32, u32) },
     Link(&'static str),
     Nothing,
 }
@@ -43,11 +39,7 @@ impl Reference {
     pub fn new() -> Self {
         let tree = Tree::new();
         let before = snapshot::take(tree.root());
-        Self {
-            tree,
-            before,
-            applied: Config::default(),
-        }
+        Self { tree, before, applied: Config::default() }
     }
 
     /// Makes the tree what `config` says.
@@ -56,11 +48,7 @@ impl Reference {
         self.disable_departing(&was);
         let stale = self.wants(&was);
         let wanted = self.wants(&self.applied);
-        for path in stale
-            .keys()
-            .rev()
-            .filter(|path| !wanted.contains_key(*path))
-        {
+        for path in stale.keys().rev().filter(|path| !wanted.contains_key(*path)) {
             self.restore(path);
         }
         for (path, want) in &wanted {
@@ -77,27 +65,14 @@ impl Reference {
 
     /// The managed paths of the applied config, as snapshots spell them.
     pub fn managed(&self) -> Vec<String> {
-        self.wants(&self.applied)
-            .keys()
-            .map(|path| self.spell(path))
-            .collect()
+        self.wants(&self.applied).keys().map(|path| self.spell(path)).collect()
     }
 
     fn wants(&self, config: &Config) -> BTreeMap<String, Want> {
         let mut wants = BTreeMap::new();
         for (path, file) in &config.files {
-            let owner = (
-                self.id_of(&file.user, "passwd"),
-                self.id_of(&file.group, "group"),
-            );
-            wants.insert(
-                path.clone(),
-                Want::File {
-                    bytes: file.bytes.clone(),
-                    mode: file.mode,
-                    owner,
-                },
-            );
+            let owner = (self.id_of(&file.user, "passwd"), self.id_of(&file.group, "group"));
+            wants.insert(path.clone(), Want::File { bytes: file.bytes.clone(), mode: file.mode, owner });
         }
         for unit in &config.units {
             let path = format!("{UNITS}/{}", unit.name);
@@ -111,19 +86,8 @@ impl Reference {
             }
         }
         if let Some(keys) = &config.keys {
-            let bytes = keys
-                .iter()
-                .flat_map(|key| [key, "\n"])
-                .collect::<String>()
-                .into_bytes();
-            wants.insert(
-                KEYS.to_owned(),
-                Want::File {
-                    bytes,
-                    mode: 0o600,
-                    owner: (CORE, CORE),
-                },
-            );
+            let bytes = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>().into_bytes();
+            wants.insert(KEYS.to_owned(), Want::File { bytes, mode: 0o600, owner: (CORE, CORE) });
         }
         wants
     }
@@ -135,16 +99,11 @@ impl Reference {
             Owner::Name(name) => name,
         };
         let lines = ["etc", "usr/lib"].map(|directory| {
-            fs::read_to_string(self.tree.at(&format!("{directory}/{database}")))
-                .expect("a database")
+            fs::read_to_string(self.tree.at(&format!("{directory}/{database}"))).expect("a database")
         });
-        let mut entries = lines
-            .iter()
-            .flat_map(|text| text.lines())
-            .map(|line| line.split(':').collect::<Vec<_>>());
-        let entry = entries
-            .find(|fields| fields[0] == name)
-            .expect("a known owner");
+        let mut entries =
+            lines.iter().flat_map(|text| text.lines()).map(|line| line.split(':').collect::<Vec<_>>());
+        let entry = entries.find(|fields| fields[0] == name).expect("a known owner");
         entry[2].parse().expect("an id")
     }
 
@@ -162,10 +121,7 @@ impl Reference {
     }
 
     fn make_key_directories(&self) {
-        for directory in [
-            "/var/home/core/.ssh",
-            "/var/home/core/.ssh/authorized_keys.d",
-        ] {
+        for directory in ["/var/home/core/.ssh", "/var/home/core/.ssh/authorized_keys.d"] {
             self.tree.directory(directory);
             let at = self.tree.at(directory);
             chown(&at, Some(CORE), Some(CORE)).expect("the directory's owner");
@@ -176,19 +132,11 @@ impl Reference {
     /// Puts back what was at `path` before any config: the image's version where it ships one.
     fn restore(&self, path: &str) {
         let spelt = self.spell(path);
-        let earlier = self
-            .before
-            .get(&format!("usr/{spelt}"))
-            .or_else(|| self.before.get(&spelt));
+        let earlier = self.before.get(&format!("usr/{spelt}")).or_else(|| self.before.get(&spelt));
         match earlier {
-            Some((
-                Node {
-                    body: Body::File(bytes),
-                    mode,
-                    owner,
-                },
-                _,
-            )) => self.tree.file(path, *mode, *owner, bytes),
+            Some((Node { body: Body::File(bytes), mode, owner }, _)) => {
+                self.tree.file(path, *mode, *owner, bytes)
+            }
             Some((node, _)) => panic!("the tree has no {node:?} to restore at {path}"),
             None => self.restore_nothing(path),
         }
@@ -211,20 +159,11 @@ impl Reference {
     /// `path` relative to the root, with the links on the way to its last part resolved.
     fn spell(&self, path: &str) -> String {
         let at = self.tree.at(path);
-        let there = at
-            .ancestors()
-            .skip(1)
-            .find(|parent| parent.is_dir())
-            .expect("the root at least");
+        let there = at.ancestors().skip(1).find(|parent| parent.is_dir()).expect("the root at least");
         let root = self.tree.root().canonicalize().expect("the root");
         let below = at.strip_prefix(there).expect("an ancestor");
         let resolved = there.canonicalize().expect("a directory").join(below);
-        resolved
-            .strip_prefix(root)
-            .expect("a path in the tree")
-            .to_str()
-            .expect("UTF-8")
-            .to_owned()
+        resolved.strip_prefix(root).expect("a path in the tree").to_str().expect("UTF-8").to_owned()
     }
 
     /// A hash that the last config brought and this one does not is locked; one that no config brought stays.
@@ -237,27 +176,16 @@ impl Reference {
         let at = self.tree.at("etc/shadow");
         let shadow = fs::read_to_string(&at).expect("shadow");
         let lines = shadow.lines().map(|line| match line.strip_prefix("core:") {
-            Some(fields) => format!(
-                "core:{hash}:{}\n",
-                fields.split_once(':').expect("fields").1
-            ),
+            Some(fields) => format!("core:{hash}:{}\n", fields.split_once(':').expect("fields").1),
             None => format!("{line}\n"),
         });
-        self.tree.file(
-            "etc/shadow",
-            0o000,
-            (0, 0),
-            lines.collect::<String>().as_bytes(),
-        );
+        self.tree.file("etc/shadow", 0o000, (0, 0), lines.collect::<String>().as_bytes());
     }
 
     /// Takes away the links of units that lose their file or change their `[Install]` section.
     fn disable_departing(&self, was: &Config) {
         for unit in was.units.iter().filter(|unit| unit.is_written()) {
-            let stays = self
-                .applied
-                .unit(&unit.name)
-                .filter(|next| next.is_written());
+            let stays = self.applied.unit(&unit.name).filter(|next| next.is_written());
             if stays.is_none_or(|next| next.install() != unit.install()) {
                 self.systemctl("disable", &[unit]);
             }
@@ -266,15 +194,9 @@ impl Reference {
 
     fn set_enablement(&self, was: &Config) {
         let units = &self.applied.units;
-        let departed = was
-            .units
-            .iter()
-            .filter(|unit| self.applied.unit(&unit.name).is_none());
+        let departed = was.units.iter().filter(|unit| self.applied.unit(&unit.name).is_none());
         let unset = units.iter().filter(|unit| unit.enabled.is_none());
-        let preset: Vec<&Unit> = departed
-            .chain(unset)
-            .filter(|unit| self.has(&unit.name))
-            .collect();
+        let preset: Vec<&Unit> = departed.chain(unset).filter(|unit| self.has(&unit.name)).collect();
         // All at once is what is quick; one by one is what is specified, an error of one being none of the others'.
         if !preset.is_empty() && !self.systemctl("preset", &preset) {
             for unit in &preset {
@@ -282,9 +204,8 @@ impl Reference {
             }
         }
         for (verb, wanted) in [("enable", true), ("disable", false)] {
-            let known = |unit: &&Unit| {
-                unit.enabled == Some(wanted) && (unit.is_written() || self.has(&unit.name))
-            };
+            let known =
+                |unit: &&Unit| unit.enabled == Some(wanted) && (unit.is_written() || self.has(&unit.name));
             let listed: Vec<&Unit> = units.iter().filter(known).collect();
             if !listed.is_empty() {
                 let done = self.systemctl(verb, &listed);
@@ -295,27 +216,20 @@ impl Reference {
 
     /// Whether the tree has this unit, or the template that it is an instance of.
     fn has(&self, name: &str) -> bool {
-        let template = name
-            .split_once('@')
-            .and_then(|(prefix, rest)| Some((prefix, rest.rsplit_once('.')?.1)));
+        let template =
+            name.split_once('@').and_then(|(prefix, rest)| Some((prefix, rest.rsplit_once('.')?.1)));
         let template = template.map(|(prefix, kind)| format!("{prefix}@.{kind}"));
         let names = [Some(name.to_owned()), template];
         names.iter().flatten().any(|name| {
-            [UNITS, "/usr/lib/systemd/system"].iter().any(|directory| {
-                self.tree
-                    .at(&format!("{directory}/{name}"))
-                    .symlink_metadata()
-                    .is_ok()
-            })
+            [UNITS, "/usr/lib/systemd/system"]
+                .iter()
+                .any(|directory| self.tree.at(&format!("{directory}/{name}")).symlink_metadata().is_ok())
         })
     }
 
     fn systemctl(&self, verb: &str, units: &[&Unit]) -> bool {
         let mut command = Command::new("systemctl");
-        command
-            .arg("--root")
-            .arg(self.tree.root())
-            .args(["--quiet", verb, "--"]);
+        command.arg("--root").arg(self.tree.root()).args(["--quiet", verb, "--"]);
         command.args(units.iter().map(|unit| &unit.name));
         command.output().expect("systemctl").status.success()
     }
@@ -325,10 +239,6 @@ fn want_text(contents: &str) -> Want {
     if contents.is_empty() {
         Want::Nothing
     } else {
-        Want::File {
-            bytes: contents.as_bytes().to_vec(),
-            mode: 0o644,
-            owner: (0, 0),
-        }
+        Want::File { bytes: contents.as_bytes().to_vec(), mode: 0o644, owner: (0, 0) }
     }
 }

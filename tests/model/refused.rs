@@ -26,13 +26,7 @@ pub fn all_refused(cases: Vec<Case>) {
         fs::write(&path, document).expect("a document");
         let root = host.tree.root().as_os_str();
         let applied = apply(host.tree.root(), &path);
-        let planned = [
-            "plan".as_ref(),
-            "--root".as_ref(),
-            root,
-            "--desired".as_ref(),
-            path.as_os_str(),
-        ];
+        let planned = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), path.as_os_str()];
         for (verb, outcome) in [("apply", applied), ("plan", hostwright(planned))] {
             let mut wrong = unlike(&outcome, MALFORMED, mentions);
             if !outcome.stdout.is_empty() {
@@ -40,16 +34,7 @@ pub fn all_refused(cases: Vec<Case>) {
             }
             complaints.extend(wrong.iter().map(|wrong| format!("{name}: {verb} {wrong}")));
         }
-        complaints.extend(
-            host.disturbed()
-                .iter()
-                .map(|wrong| format!("{name}: {wrong}")),
-        );
+        complaints.extend(host.disturbed().iter().map(|wrong| format!("{name}: {wrong}")));
     }
-    assert!(
-        complaints.is_empty(),
-        "{} complaints:\n{}",
-        complaints.len(),
-        complaints.join("\n")
-    );
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
 }

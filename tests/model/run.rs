@@ -23,10 +23,7 @@ pub fn hostwright<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Ou
 
 /// Runs any program to its end.
 pub fn launch<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Outcome {
-    let output = assert_cmd::Command::new(program)
-        .args(arguments)
-        .timeout(LIMIT)
-        .output();
+    let output = assert_cmd::Command::new(program).args(arguments).timeout(LIMIT).output();
     let output = output.expect("a program that starts");
     Outcome {
         code: output.status.code(),

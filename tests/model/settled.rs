@@ -22,38 +22,21 @@ pub struct Settled {
 impl Settled {
     /// A fresh tree with two files and a unit applied.
     pub fn new() -> Self {
-        let (tree, documents) = (
-            Tree::new(),
-            tempfile::tempdir().expect("a temporary directory"),
-        );
+        let (tree, documents) = (Tree::new(), tempfile::tempdir().expect("a temporary directory"));
         let good = documents.path().join("good.json");
         fs::write(&good, good_config().to_string()).expect("a config");
         let outcome = apply(tree.root(), &good);
-        assert_eq!(
-            outcome.code,
-            Some(0),
-            "a good config must apply: {outcome:?}"
-        );
+        assert_eq!(outcome.code, Some(0), "a good config must apply: {outcome:?}");
         let before = snapshot::take(tree.root());
-        Self {
-            tree,
-            before,
-            documents,
-        }
+        Self { tree, before, documents }
     }
 
     /// Complains where the tree is not the very same as before, or where its record no longer holds.
     pub fn disturbed(&self) -> Vec<String> {
         let mut complaints = snapshot::disturbed(&self.before, &snapshot::take(self.tree.root()));
-        let outcome = hostwright([
-            "verify".as_ref(),
-            "--root".as_ref(),
-            self.tree.root().as_os_str(),
-        ]);
+        let outcome = hostwright(["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()]);
         if outcome.code != Some(0) {
-            complaints.push(format!(
-                "verify finds what was applied before changed: {outcome:?}"
-            ));
+            complaints.push(format!("verify finds what was applied before changed: {outcome:?}"));
         }
         complaints
     }
@@ -75,10 +58,7 @@ pub fn apply(root: &Path, desired: &Path) -> Outcome {
 pub fn unlike(outcome: &Outcome, code: i32, mentions: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     if outcome.code != Some(code) {
-        complaints.push(format!(
-            "exits with {:?}, not {code}: {}",
-            outcome.code, outcome.stderr
-        ));
+        complaints.push(format!("exits with {:?}, not {code}: {}", outcome.code, outcome.stderr));
     }
     for mention in mentions {
         if !mention.split('|').any(|name| outcome.stderr.contains(name)) {
@@ -91,10 +71,7 @@ pub fn unlike(outcome: &Outcome, code: i32, mentions: &[&str]) -> Vec<String> {
 fn good_config() -> Value {
     let unit = json!({"name": "good.service", "enabled": true,
         "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"});
-    let files = [
-        file("/etc/managed.conf", "managed\n"),
-        file("/etc/admin.conf", "managed too\n"),
-    ];
+    let files = [file("/etc/managed.conf", "managed\n"), file("/etc/admin.conf", "managed too\n")];
     let mut good = with_files("rendered-good", &files);
     let core = json!({"name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAAgood"]});
     good["spec"]["config"]["passwd"] = json!({"users": [core]});

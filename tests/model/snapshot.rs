@@ -62,36 +62,20 @@ fn descend(directory: &Path, prefix: &str, seen: &mut Snapshot) {
     for entry in fs::read_dir(directory).expect("a readable directory") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy();
-        let name = if prefix.is_empty() {
-            name.into_owned()
-        } else {
-            format!("{prefix}/{name}")
-        };
+        let name = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
         let meta = path.symlink_metadata().expect("the entry's status");
         let body = if meta.is_dir() {
             descend(&path, &name, seen);
             Body::Directory
         } else if meta.is_symlink() {
-            Body::Link(
-                fs::read_link(&path)
-                    .expect("a target")
-                    .to_string_lossy()
-                    .into_owned(),
-            )
+            Body::Link(fs::read_link(&path).expect("a target").to_string_lossy().into_owned())
         } else if meta.is_file() {
             Body::File(fs::read(&path).expect("a readable file"))
         } else {
             Body::Other
         };
-        let node = Node {
-            body,
-            mode: meta.mode() & 0o7777,
-            owner: (meta.uid(), meta.gid()),
-        };
-        let times = (
-            (meta.mtime(), meta.mtime_nsec()),
-            (meta.ctime(), meta.ctime_nsec()),
-        );
+        let node = Node { body, mode: meta.mode() & 0o7777, owner: (meta.uid(), meta.gid()) };
+        let times = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
         seen.insert(name, (node, (meta.ino(), times.0, times.1)));
     }
 }
@@ -104,12 +88,6 @@ pub fn disturbed(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     paths
         .into_iter()
         .filter(|path| *path != LOCK && before.get(*path) != after.get(*path))
-        .map(|path| {
-            format!(
-                "{path} was {:?}, is {:?}",
-                before.get(path),
-                after.get(path)
-            )
-        })
+        .map(|path| format!("{path} was {:?}, is {:?}", before.get(path), after.get(path)))
         .collect()
 }

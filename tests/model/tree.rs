@@ -20,69 +20,19 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
         (0, 0),
         "root:x:0:0:Super User:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",
     ),
-    (
-        "etc/group",
-        0o644,
-        (0, 0),
-        "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n",
-    ),
-    (
-        "etc/shadow",
-        0o000,
-        (0, 0),
-        "root:*:19700:0:99999:7:::\ncore:!!:19800:0:99999:7:::\n",
-    ),
-    (
-        "usr/lib/passwd",
-        0o644,
-        (0, 0),
-        "chrony:x:994:993:chrony:/var/lib/chrony:/sbin/nologin\n",
-    ),
+    ("etc/group", 0o644, (0, 0), "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n"),
+    ("etc/shadow", 0o000, (0, 0), "root:*:19700:0:99999:7:::\ncore:!!:19800:0:99999:7:::\n"),
+    ("usr/lib/passwd", 0o644, (0, 0), "chrony:x:994:993:chrony:/var/lib/chrony:/sbin/nologin\n"),
     ("usr/lib/group", 0o644, (0, 0), "chrony:x:993:\n"),
-    (
-        "usr/lib/os-release",
-        0o644,
-        (0, 0),
-        "ID=rhcos\nVARIANT_ID=coreos\nVERSION_ID=\"4.20\"\n",
-    ),
-    (
-        "etc/chrony.conf",
-        0o644,
-        (0, 0),
-        "pool vendor.example iburst\n",
-    ),
-    (
-        "usr/etc/chrony.conf",
-        0o644,
-        (0, 0),
-        "pool vendor.example iburst\n",
-    ),
-    (
-        "etc/login.defs",
-        0o600,
-        (0, 0),
-        "UMASK 077 # by the administrator\n",
-    ),
+    ("usr/lib/os-release", 0o644, (0, 0), "ID=rhcos\nVARIANT_ID=coreos\nVERSION_ID=\"4.20\"\n"),
+    ("etc/chrony.conf", 0o644, (0, 0), "pool vendor.example iburst\n"),
+    ("usr/etc/chrony.conf", 0o644, (0, 0), "pool vendor.example iburst\n"),
+    ("etc/login.defs", 0o600, (0, 0), "UMASK 077 # by the administrator\n"),
     ("usr/etc/login.defs", 0o644, (0, 0), "UMASK 022\n"),
-    (
-        "etc/admin.conf",
-        0o640,
-        (CORE, 10),
-        "written by an administrator\n",
-    ),
+    ("etc/admin.conf", 0o640, (CORE, 10), "written by an administrator\n"),
     ("etc/unmanaged.conf", 0o604, (7, 8), "nobody manages this\n"),
-    (
-        "etc/systemd/system/local.service",
-        0o640,
-        (0, 10),
-        "[Service]\nExecStart=/bin/true\n",
-    ),
-    (
-        "var/home/core/.bashrc",
-        0o600,
-        (CORE, CORE),
-        "alias ll='ls -l'\n",
-    ),
+    ("etc/systemd/system/local.service", 0o640, (0, 10), "[Service]\nExecStart=/bin/true\n"),
+    ("var/home/core/.bashrc", 0o600, (CORE, CORE), "alias ll='ls -l'\n"),
     ("var/usrlocal/bin/by-hand", 0o755, (0, 0), "#!/bin/sh\n"),
     (
         "usr/lib/systemd/system-preset/90-default.preset",
@@ -90,12 +40,7 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
         (0, 0),
         "enable crio.service\nenable chrony-wait.service\nenable zincati.service\n",
     ),
-    (
-        "usr/lib/systemd/system-preset/99-default-disable.preset",
-        0o644,
-        (0, 0),
-        "disable *\n",
-    ),
+    ("usr/lib/systemd/system-preset/99-default-disable.preset", 0o644, (0, 0), "disable *\n"),
 ];
 
 /// The units that the image ships, and the target that each is wanted by.
@@ -120,18 +65,9 @@ const LINKS: &[(&str, &str)] = &[
     ("root", "var/roothome"),
     ("usr/local", "../var/usrlocal"),
     ("etc/os-release", "../usr/lib/os-release"),
-    (
-        "etc/systemd/system/multi-user.target.wants/crio.service",
-        "/usr/lib/systemd/system/crio.service",
-    ),
-    (
-        "etc/systemd/system/multi-user.target.wants/zincati.service",
-        "/usr/lib/systemd/system/zincati.service",
-    ),
-    (
-        "etc/systemd/system/sockets.target.wants/rpcbind.socket",
-        "/usr/lib/systemd/system/rpcbind.socket",
-    ),
+    ("etc/systemd/system/multi-user.target.wants/crio.service", "/usr/lib/systemd/system/crio.service"),
+    ("etc/systemd/system/multi-user.target.wants/zincati.service", "/usr/lib/systemd/system/zincati.service"),
+    ("etc/systemd/system/sockets.target.wants/rpcbind.socket", "/usr/lib/systemd/system/rpcbind.socket"),
 ];
 
 /// A tree in a temporary directory, gone when dropped.
@@ -194,14 +130,7 @@ impl Tree {
 
     fn populate(&self) {
         fs::set_permissions(self.root(), Permissions::from_mode(0o755)).expect("the root's mode");
-        for directory in [
-            "etc/empty.d",
-            "run",
-            "var/home/core",
-            "var/lib",
-            "var/opt",
-            "var/usrlocal/sbin",
-        ] {
+        for directory in ["etc/empty.d", "run", "var/home/core", "var/lib", "var/opt", "var/usrlocal/sbin"] {
             self.directory(directory);
         }
         self.directory("var/roothome");
@@ -214,14 +143,8 @@ impl Tree {
             } else {
                 "[Service]\nExecStart=/bin/true"
             };
-            let unit =
-                format!("[Unit]\nDescription={name}\n{main}\n[Install]\nWantedBy={wanted_by}\n");
-            self.file(
-                &format!("usr/lib/systemd/system/{name}"),
-                0o644,
-                (0, 0),
-                unit.as_bytes(),
-            );
+            let unit = format!("[Unit]\nDescription={name}\n{main}\n[Install]\nWantedBy={wanted_by}\n");
+            self.file(&format!("usr/lib/systemd/system/{name}"), 0o644, (0, 0), unit.as_bytes());
         }
         for (path, target) in LINKS {
             self.link(path, target);
