@@ -10,6 +10,9 @@ use serde_json::Value;
 pub struct Config {
     pub name: String,
     pub files: BTreeMap<String, File>,
+    pub directories: BTreeMap<String, Directory>,
+    /// Targets of symbolic links, by path.
+    pub links: BTreeMap<String, String>,
     /// In listing order.
     pub units: Vec<Unit>,
     /// The lines of `core`'s key file; `None` where the config does not list `core`.
@@ -26,6 +29,14 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub bytes: Vec<u8>,
+    pub mode: u32,
+    pub user: Owner,
+    pub group: Owner,
+}
+
+/// A directory as it must be on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory {
     pub mode: u32,
     pub user: Owner,
     pub group: Owner,
@@ -87,6 +98,14 @@ impl Config {
         for entry in list(&ignition["storage"]["files"]) {
             config.files.insert(text(&entry["path"]), read_file(entry));
         }
+        for entry in list(&ignition["storage"]["directories"]) {
+            let (user, group) = (read_owner(&entry["user"]), read_owner(&entry["group"]));
+            let directory = Directory { mode: read_mode(entry, 0o755), user, group };
+            config.directories.insert(text(&entry["path"]), directory);
+        }
+        for entry in list(&ignition["storage"]["links"]) {
+            config.links.insert(text(&entry["path"]), text(&entry["target"]));
+        }
         for entry in list(&ignition["systemd"]["units"]) {
             config.list_unit(read_unit(entry));
         }
@@ -121,14 +140,24 @@ impl Config {
 }
 
 fn read_file(entry: &Value) -> File {
-    let mut bytes = entry["contents"]["source"].as_str().map(decode_data_url).unwrap_or_default();
-    if entry["contents"]["compression"] == "gzip" {
-        let mut inflated = Vec::new();
-        MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut inflated).expect("gzip");
-        bytes = inflated;
+    let mut bytes = read_contents(&entry["contents"]);
+    bytes.extend(list(&entry["append"]).iter().flat_map(read_contents));
+    let (user, group) = (read_owner(&entry["user"]), read_owner(&entry["group"]));
+    File { bytes, mode: read_mode(entry, 0o644), user, group }
+}
+
+fn read_contents(entry: &Value) -> Vec<u8> {
+    let bytes = entry["source"].as_str().map(decode_data_url).unwrap_or_default();
+    if entry["compression"] != "gzip" {
+        return bytes;
     }
-    let mode = entry["mode"].as_u64().map_or(0o644, |mode| u32::try_from(mode).expect("a mode"));
-    File { bytes, mode, user: read_owner(&entry["user"]), group: read_owner(&entry["group"]) }
+    let mut inflated = Vec::new();
+    MultiGzDecoder::new(bytes.as_slice()).read_to_end(&mut inflated).expect("gzip");
+    inflated
+}
+
+fn read_mode(entry: &Value, default: u32) -> u32 {
+    entry["mode"].as_u64().map_or(default, |mode| u32::try_from(mode).expect("a mode"))
 }
 
 /// An id goes before a name; neither means root.

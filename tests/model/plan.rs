@@ -53,6 +53,10 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     expect("from", &plan["from"], json!(from.name));
     expect("to", &plan["to"], json!(to.name));
     expect("files", &listed(&changes["files"], "path"), json!(files));
+    let directories = changed(&from.directories, &to.directories);
+    let links = changed(&from.links, &to.links);
+    expect("directories", &listed(&changes["directories"], "path"), json!(directories));
+    expect("links", &listed(&changes["links"], "path"), json!(links));
     expect("units", &listed(&changes["units"], "name"), json!(units));
     let switch = |is: &str, will: &str| {
         if is == will { Value::Null } else { json!({"from": is, "to": will}) }
@@ -76,7 +80,8 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     expect("fips", &changes["fips"], json!(from.fips != to.fips));
     expect("irreconcilable", &plan["irreconcilable"], json!([]));
 
-    let chains = disruption(from, to, &files, &units);
+    // No policy speaks of directories and links.
+    let chains = disruption(from, to, &files, &units).filter(|_| directories.is_empty() && links.is_empty());
     let reboot = chains.is_none();
     expect("rebootRequired", &plan["rebootRequired"], json!(reboot));
     if !files.contains_key("/etc/containers/registries.conf") || reboot {
@@ -91,7 +96,8 @@ pub fn differ(from: &Config, to: &Config) -> bool {
     let parts = |config: &Config| {
         let arguments = tokens(&json!(config.kernel_arguments));
         let os = (config.os_image.clone(), config.kernel_type.clone(), config.extensions.clone(), arguments);
-        (config.files.clone(), config.keys.clone(), config.hash.clone(), os)
+        let storage = (config.files.clone(), config.directories.clone(), config.links.clone());
+        (storage, config.keys.clone(), config.hash.clone(), os)
     };
     parts(from) != parts(to) || by_name(from) != by_name(to)
 }

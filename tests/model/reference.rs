@@ -22,7 +22,8 @@ const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 /// What a config wants at a path.
 enum Want {
     File { bytes: Vec<u8>, mode: u32, owner: (u32, u32) },
-    Link(&'static str),
+    Directory { mode: u32, owner: (u32, u32) },
+    Link(String),
     Nothing,
 }
 
@@ -74,13 +75,20 @@ impl Reference {
             let owner = (self.id_of(&file.user, "passwd"), self.id_of(&file.group, "group"));
             wants.insert(path.clone(), Want::File { bytes: file.bytes.clone(), mode: file.mode, owner });
         }
+        for (path, directory) in &config.directories {
+            let owner = (self.id_of(&directory.user, "passwd"), self.id_of(&directory.group, "group"));
+            wants.insert(path.clone(), Want::Directory { mode: directory.mode, owner });
+        }
+        for (path, target) in &config.links {
+            wants.insert(path.clone(), Want::Link(target.clone()));
+        }
         for unit in &config.units {
             let path = format!("{UNITS}/{}", unit.name);
             for (name, contents) in &unit.dropins {
                 wants.insert(format!("{path}.d/{name}"), want_text(contents));
             }
             if unit.mask {
-                wants.insert(path, Want::Link("/dev/null"));
+                wants.insert(path, Want::Link("/dev/null".to_owned()));
             } else if unit.is_written() {
                 wants.insert(path, want_text(&unit.contents));
             }
@@ -111,22 +119,23 @@ impl Reference {
         match want {
             Want::Nothing => self.restore_nothing(path),
             Want::Link(target) => self.tree.link(path, target),
+            Want::Directory { mode, owner } => self.directory(path, *mode, *owner),
             Want::File { bytes, mode, owner } => {
                 if path == KEYS {
-                    self.make_key_directories();
+                    for directory in ["/var/home/core/.ssh", "/var/home/core/.ssh/authorized_keys.d"] {
+                        self.directory(directory, 0o700, (CORE, CORE));
+                    }
                 }
                 self.tree.file(path, *mode, *owner, bytes);
             }
         }
     }
 
-    fn make_key_directories(&self) {
-        for directory in ["/var/home/core/.ssh", "/var/home/core/.ssh/authorized_keys.d"] {
-            self.tree.directory(directory);
-            let at = self.tree.at(directory);
-            chown(&at, Some(CORE), Some(CORE)).expect("the directory's owner");
-            fs::set_permissions(at, Permissions::from_mode(0o700)).expect("the directory's mode");
-        }
+    fn directory(&self, path: &str, mode: u32, (uid, gid): (u32, u32)) {
+        self.tree.directory(path);
+        let at = self.tree.at(path);
+        chown(&at, Some(uid), Some(gid)).expect("the directory's owner");
+        fs::set_permissions(at, Permissions::from_mode(mode)).expect("the directory's mode");
     }
 
     /// Puts back what was at `path` before any config: the image's version where it ships one.
@@ -135,7 +144,7 @@ impl Reference {
         let earlier = self.before.get(&format!("usr/{spelt}")).or_else(|| self.before.get(&spelt));
         match earlier {
             Some((Node { body: Body::File(bytes), mode, owner }, _)) => {
-                self.tree.file(path, *mode, *owner, bytes)
+                self.tree.file(path, *mode, *owner, bytes);
             }
             Some((node, _)) => panic!("the tree has no {node:?} to restore at {path}"),
             None => self.restore_nothing(path),
@@ -145,10 +154,10 @@ impl Reference {
     /// Removes what is at `path`, then every directory above it that is now empty and was not there before.
     fn restore_nothing(&self, path: &str) {
         let at = self.tree.at(path);
-        if at.symlink_metadata().is_ok() {
+        if at.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
             fs::remove_file(&at).expect("to remove a managed file");
         }
-        for parent in Path::new(&self.spell(path)).ancestors().skip(1) {
+        for parent in Path::new(&self.spell(path)).ancestors().skip(usize::from(!at.is_dir())) {
             let ours = !self.before.contains_key(parent.to_str().expect("UTF-8"));
             if !ours || fs::remove_dir(self.tree.root().join(parent)).is_err() {
                 break;
