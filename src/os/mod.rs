@@ -1,1 +1,179 @@
 //! The operating system's side: deployments of an OSTree sysroot, behind one port.
+//!
+//! [`Sysroot`] is the port: a session on a sysroot that is *not running* (`--sysroot DIR`: image building,
+//! installers, tests). [`worker::WorkerSession`] implements it through `hostwright-ostree`, a short-lived process that
+//! alone links libostree; see [`protocol`] for what the two say to each other.
+//!
+//! A new deployment is made in this order, and boots only after the last step:
+//!
+//! 1. [`import`](Sysroot::import) brings the image into the sysroot's repository;
+//! 2. [`deploy`](Sysroot::deploy) checks a commit out beside the others and merges `/etc` into it at once;
+//! 3. the caller writes its files below [`DeploymentId::path`], with [`labels`](Sysroot::labels);
+//! 4. [`finish`](Sysroot::finish) writes the boot entries: durable, and atomic for the bootloader.
+//!
+//! A session that ends earlier leaves the boot entries as they were. The abandoned tree is taken over or
+//! removed by the next writer.
+
+mod error;
+pub mod protocol;
+pub mod worker;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::image::ImageRef;
+pub use error::{Cause, OsError, PullFailure};
+
+/// A session on an OSTree sysroot that is not running.
+///
+/// A session for [`Access::Write`](protocol::Access::Write) holds libostree's lock on the sysroot until it is dropped.
+pub trait Sysroot {
+    /// All deployments, in boot order: the first is what boots next.
+    fn deployments(&mut self) -> Result<Vec<Deployment>, OsError>;
+
+    /// Brings an image into the sysroot's repository. An image that is pinned by digest and already there needs no network.
+    fn import(
+        &mut self,
+        image: &ImageRef,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Imported, OsError>;
+
+    /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
+    fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
+
+    /// The SELinux label that the policy of the deployment made by [`deploy`](Self::deploy) gives to each path:
+    /// absolute as in the running system (`/etc/passwd`), with its `st_mode` including the file type.
+    /// `None` where the deployment has no policy or the policy no label.
+    fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError>;
+
+    /// Makes the deployment of [`deploy`](Self::deploy) the one that boots next.
+    ///
+    /// Of its stateroot the previous default and the pinned deployments stay, others are removed;
+    /// other stateroots are left alone. On return all is on disk.
+    fn finish(&mut self) -> Result<(), OsError>;
+
+    /// Makes an existing deployment boot next. Nothing else changes.
+    fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError>;
+}
+
+/// What names a deployment. Serials are reused after a cleanup: it is unique only among those that exist.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct DeploymentId {
+    /// The stateroot ("osname") that the deployment shares `/var` with.
+    pub stateroot: String,
+    /// The checksum of the OSTree commit, 64 hexadecimal digits.
+    pub commit: String,
+    /// Tells deployments of one commit apart.
+    pub serial: u32,
+}
+
+impl DeploymentId {
+    /// The deployment's root directory, relative to the sysroot.
+    #[must_use]
+    pub fn path(&self) -> String {
+        let Self {
+            stateroot,
+            commit,
+            serial,
+        } = self;
+        format!("ostree/deploy/{stateroot}/deploy/{commit}.{serial}")
+    }
+}
+
+impl fmt::Display for DeploymentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}.{}", self.stateroot, self.commit, self.serial)
+    }
+}
+
+/// One bootable tree of a sysroot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deployment {
+    /// What names it.
+    pub id: DeploymentId,
+    /// The arguments of its boot entry in their order, without `ostree=`; a quoted argument is one element, quotes included.
+    pub kernel_arguments: Vec<String>,
+    /// The image that its origin names. `None` where it follows something else, or an image in a notation unknown here.
+    pub image: Option<ImageRef>,
+    /// The digest of the image's manifest, as recorded at its import.
+    pub manifest_digest: Option<String>,
+    /// The version that the image or the commit says it is.
+    pub version: Option<String>,
+    /// Kept by the administrator's wish, whatever else is deployed.
+    pub pinned: bool,
+    /// Waits to be finalized at shutdown.
+    pub staged: bool,
+    /// Runs now.
+    pub booted: bool,
+}
+
+/// What to deploy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeployRequest {
+    /// The stateroot to deploy into.
+    pub stateroot: String,
+    /// The commit to check out.
+    pub commit: String,
+    /// What the new deployment says it comes from.
+    pub origin: Origin,
+    /// The deployment whose `/etc` is merged. Always named: libostree's own choice is the pending one,
+    /// whose configuration may have been discarded.
+    pub merge: DeploymentId,
+    /// All kernel arguments, in order, without `ostree=`.
+    pub kernel_arguments: Vec<String>,
+}
+
+/// What a deployment says it comes from, which is what later updates follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// A container image.
+    Image(ImageRef),
+    /// The same as the merge deployment: its commit is deployed again with other files.
+    Kept,
+}
+
+/// An image in the sysroot's repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Imported {
+    /// The commit to deploy. Two imports of one image can differ here: compare digests.
+    pub commit: String,
+    /// The digest of the manifest, `sha256:…`.
+    pub manifest_digest: String,
+    /// The digest of the image configuration ("image ID"), `sha256:…`.
+    pub image_digest: String,
+    /// The version that the image says it is.
+    pub version: Option<String>,
+    /// How many layers had to be fetched.
+    pub layers_fetched: usize,
+    /// How many bytes these have, as they are stored in the registry.
+    pub bytes_fetched: u64,
+}
+
+/// How far an import is. Sums are over the layers that are not there yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// What is going on.
+    pub phase: Phase,
+    /// How many layers are complete.
+    pub layers_done: usize,
+    /// How many layers are to be fetched.
+    pub layers: usize,
+    /// How many bytes have arrived.
+    pub bytes_done: u64,
+    /// How many bytes are to be fetched.
+    pub bytes: u64,
+}
+
+/// The parts of an import, in order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Phase {
+    /// Asks what the image consists of.
+    Manifest,
+    /// Fetches and unpacks layers.
+    Layers,
+    /// Writes the commit that unites the layers.
+    Merge,
+}

@@ -1,2 +1,78 @@
-//! x
-fn main() {}
+//! The project's own commands: `cargo xtask setup`, `demo` and `test`.
+//!
+//! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
+
+mod boot_entry;
+mod checks;
+mod consent;
+mod demo;
+mod invocation;
+mod packages;
+mod setup;
+mod workspace;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+use crate::consent::Consent;
+use crate::workspace::Workspace;
+
+/// Set-up, demo and tests of Hostwright.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask")]
+struct Xtask {
+    #[command(subcommand)]
+    verb: Verb,
+    /// Install what is missing without asking.
+    #[arg(long, short, global = true)]
+    yes: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Install the distribution packages that building and testing need.
+    Setup,
+    /// Show one update and its rollback in a sysroot made for the purpose.
+    Demo {
+        /// Keep the demo's directory and print where it is.
+        #[arg(long)]
+        keep: bool,
+        /// Apply this rendered machine config instead of the demo's own.
+        #[arg(long, value_name = "FILE")]
+        config: Option<PathBuf>,
+    },
+    /// Run every check that a change must pass, the quick ones first.
+    Test {
+        /// Stop after formatting, lints and the library's own tests.
+        #[arg(long)]
+        quick: bool,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Xtask::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(xtask: Xtask) -> Result<ExitCode> {
+    let consent = Consent::from_environment(xtask.yes);
+    setup::ensure_installed(consent)?;
+    match xtask.verb {
+        Verb::Setup => Ok(ExitCode::SUCCESS),
+        Verb::Demo { keep, config } => {
+            let workspace = Workspace::locate()?;
+            workspace.build_release()?;
+            demo::show(&workspace, keep, config.as_deref())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Verb::Test { quick } => Ok(checks::run(&Workspace::locate()?, consent, quick)),
+    }
+}

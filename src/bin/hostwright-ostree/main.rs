@@ -1,2 +1,39 @@
-//! x
-fn main() {}
+//! `hostwright-ostree`: changes OSTree sysroots on behalf of `hostwright`, which never links libostree.
+//!
+//! It lives for one transaction, speaks [`hostwright::os::protocol`] on its standard input and output, and ends when its
+//! input does. It is a program of its own because libostree costs an idle daemon memory, sets the SELinux policy of a new
+//! deployment for the whole process, and has types that stay on one thread.
+
+mod classify;
+mod deploy;
+mod deployments;
+mod import;
+mod options;
+mod session;
+mod wire;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("hostwright-ostree: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> anyhow::Result<()> {
+    let wire = wire::Wire::take_over_stdio().context("taking over standard output")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the event loop")?;
+    let outcome = runtime.block_on(session::serve(wire));
+    // An import that was cut off may still unpack on a thread of its own; nothing waits for what it does.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,1 +1,19 @@
-//! x
+//! Small generated OSTree hosts and OS images for demonstrations and tests.
+//!
+//! [`Os`] is a tree of a few hundred kilobytes that looks like Fedora CoreOS to libostree, skopeo and Hostwright: kernel,
+//! users, vendor units, presets, `/usr/etc`. [`write_image`] makes a bootable container image of it, [`SysrootBuilder`]
+//! a disk's root that has it deployed. Nothing here boots; the kernel is noise.
+//!
+//! Everything is written below the directory that the caller names. The same input gives the same bytes, digests included.
+//! Files belong to root, so all of this needs root.
+
+mod image;
+mod remove;
+mod sysroot;
+mod tree;
+mod units;
+
+pub use image::write_image;
+pub use remove::{Scratch, remove};
+pub use sysroot::SysrootBuilder;
+pub use tree::Os;

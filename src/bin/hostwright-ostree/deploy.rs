@@ -1,0 +1,234 @@
+//! New deployments, their labels, and the boot entries.
+
+use std::path::Path;
+
+use hostwright::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
+use ostree_ext::container::deploy::ORIGIN_CONTAINER;
+use ostree_ext::gio::Cancellable;
+use ostree_ext::prelude::FileExt as _;
+use ostree_ext::{glib, ostree};
+
+use crate::classify::failure;
+use crate::deployments::{self, describe, find, identify, kernel_arguments};
+use crate::options;
+use crate::session::{Opened, other, out_of_turn};
+
+/// A deployment that is checked out and has no boot entry yet.
+pub(crate) struct Pending {
+    deployment: ostree::Deployment,
+    id: DeploymentId,
+    kernel_arguments: Vec<String>,
+}
+
+/// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
+/// and an abandoned tree goes with the next cleanup.
+pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+    let sysroot = &opened.sysroot;
+    ensure_stateroot(sysroot, &request.stateroot)?;
+    ensure_kept(&request.kernel_arguments)?;
+    let merge = find(sysroot, &request.merge)?;
+    let origin = origin(&request.origin, &merge)?;
+    let arguments: Vec<&str> = request
+        .kernel_arguments
+        .iter()
+        .map(String::as_str)
+        .collect();
+    let options = ostree::SysrootDeployTreeOpts {
+        override_kernel_argv: Some(&arguments),
+        ..Default::default()
+    };
+    let deployment = sysroot
+        .deploy_tree_with_options(
+            Some(&request.stateroot),
+            &request.commit,
+            Some(&origin),
+            Some(&merge),
+            Some(&options),
+            Cancellable::NONE,
+        )
+        .map_err(|error| {
+            failure(
+                format!("deploying commit {}", request.commit),
+                &error.into(),
+            )
+        })?;
+    let described = describe(sysroot, &deployment)?;
+    opened.pending = Some(Pending {
+        deployment,
+        id: described.id.clone(),
+        kernel_arguments: request.kernel_arguments.clone(),
+    });
+    Ok(described)
+}
+
+fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), OsError> {
+    let Some(root) = sysroot.path().path() else {
+        return Err(other("finding the stateroots", "the sysroot has no path"));
+    };
+    let stateroots = root.join("ostree/deploy");
+    if Path::new(stateroot).components().count() == 1
+        && stateroots.join(stateroot).join("var").is_dir()
+    {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(&stateroots)
+        .map_err(|error| failure(format!("listing {}", stateroots.display()), &error.into()))?;
+    let mut found: Vec<String> = entries
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    found.sort();
+    Err(OsError::NoSuchStateroot {
+        stateroot: stateroot.to_owned(),
+        found,
+    })
+}
+
+/// libostree parses the arguments and writes them anew. Whatever would not survive that is refused before it does harm.
+fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
+    let arguments = ostree::KernelArgs::new();
+    for argument in asked {
+        arguments.append(argument);
+    }
+    let kept = options::split(&ostree::KernelArgs::from_string(&arguments.to_string()).to_string());
+    if kept == asked && !asked.iter().any(|argument| argument.starts_with("ostree=")) {
+        return Ok(());
+    }
+    Err(OsError::KernelArguments {
+        asked: asked.to_vec(),
+        kept,
+    })
+}
+
+fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
+    match origin {
+        Origin::Image(image) => {
+            let origin = glib::KeyFile::new();
+            origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
+            Ok(origin)
+        }
+        Origin::Kept => {
+            let origin = merge
+                .origin()
+                .ok_or_else(|| other("keeping the origin", "the merge deployment has none"))?;
+            // Pins and unlocked states belong to the deployment that they were set for.
+            ostree::Deployment::origin_remove_transient_state(&origin);
+            Ok(origin)
+        }
+    }
+}
+
+/// The labels that the pending deployment's policy gives. libostree sets the policy for the whole process, which
+/// is why this process asks for no other's.
+pub(crate) fn labels(
+    opened: &Opened,
+    paths: &[(String, u32)],
+) -> Result<Vec<Option<String>>, OsError> {
+    let pending = pending(opened)?;
+    let root = opened.sysroot.deployment_directory(&pending.deployment);
+    let reading = || format!("reading the SELinux policy of deployment {}", pending.id);
+    let policy = ostree::SePolicy::new(&root, Cancellable::NONE)
+        .map_err(|error| failure(reading(), &error.into()))?;
+    paths
+        .iter()
+        .map(|(path, mode)| {
+            let label = policy
+                .label(path, *mode, Cancellable::NONE)
+                .map_err(|error| {
+                    failure(format!("looking up the label of {path}"), &error.into())
+                })?;
+            Ok(label.map(|label| label.to_string()))
+        })
+        .collect()
+}
+
+/// Writes the boot entries.
+///
+/// libostree syncs the file systems of the trees and of `/boot` before it switches, and again after: what was written
+/// into the new tree until now is on disk when the bootloader sees it. The switch is one rename of a symbolic link (of
+/// `/boot/loader`, or of `ostree/boot.N` where kernel and arguments are equal), so that a power cut leaves
+/// all of the old entries or all of the new ones.
+pub(crate) fn finish(opened: &mut Opened) -> Result<(), OsError> {
+    let pending = pending(opened)?;
+    let existing = deployments::list(&opened.sysroot)?;
+    let objects = opened.sysroot.deployments();
+    let mut wanted = vec![pending.deployment.clone()];
+    wanted.extend(
+        objects
+            .into_iter()
+            .zip(retained(&existing, &pending.id.stateroot))
+            .filter_map(|(deployment, stays)| stays.then_some(deployment)),
+    );
+    let doing = format!("writing the boot entry of deployment {}", pending.id);
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
+    opened
+        .sysroot
+        .write_deployments_with_options(&wanted, &options, Cancellable::NONE)
+        .map_err(|error| failure(doing, &error.into()))?;
+    ensure_written(opened, pending)?;
+    opened.pending = None;
+    Ok(())
+}
+
+/// Which deployments stay beside a new one of this stateroot: its previous default, the pinned ones, and all of other stateroots.
+fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
+    let of_stateroot = |deployment: &&Deployment| deployment.id.stateroot == stateroot;
+    let default = existing
+        .iter()
+        .find(of_stateroot)
+        .map(|deployment| &deployment.id);
+    existing
+        .iter()
+        .map(|deployment| {
+            !of_stateroot(&deployment) || deployment.pinned || Some(&deployment.id) == default
+        })
+        .collect()
+}
+
+/// Reads back what the bootloader will read.
+fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
+    let written = ostree::Sysroot::new(Some(&opened.sysroot.path()));
+    written
+        .load(Cancellable::NONE)
+        .map_err(|error| failure("reading the boot entries back".into(), &error.into()))?;
+    let deployments = written.deployments();
+    let Some(first) = deployments.first() else {
+        return Err(other("reading the boot entries back", "there are none"));
+    };
+    let kept = kernel_arguments(first);
+    if identify(first)? != pending.id {
+        return Err(other(
+            "reading the boot entries back",
+            "another deployment is the first",
+        ));
+    }
+    if kept != pending.kernel_arguments {
+        return Err(other(
+            "reading the boot entries back",
+            &format!("the kernel arguments are {kept:?}"),
+        ));
+    }
+    Ok(())
+}
+
+/// Moves the deployment to the front of the boot order.
+pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    let chosen = find(&opened.sysroot, id)?;
+    let mut order = opened.sysroot.deployments();
+    order.retain(|deployment| !deployment.equal(&chosen));
+    order.insert(0, chosen);
+    let options = ostree::SysrootWriteDeploymentsOpts {
+        do_postclean: false,
+    };
+    opened
+        .sysroot
+        .write_deployments_with_options(&order, &options, Cancellable::NONE)
+        .map_err(|error| failure(format!("making deployment {id} the default"), &error.into()))
+}
+
+fn pending(opened: &Opened) -> Result<&Pending, OsError> {
+    opened
+        .pending
+        .as_ref()
+        .ok_or_else(|| out_of_turn("nothing is deployed in this session"))
+}

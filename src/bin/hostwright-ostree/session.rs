@@ -1,0 +1,136 @@
+//! One session: an opened sysroot and the requests about it, one after the other.
+
+use std::path::Path;
+
+use hostwright::os::protocol::{Access, Reply, Request};
+use hostwright::os::{Cause, OsError};
+use ostree_ext::gio::Cancellable;
+use ostree_ext::{gio, ostree};
+
+use crate::classify::failure;
+use crate::deploy::Pending;
+use crate::wire::{Replies, Wire};
+use crate::{deploy, deployments, import};
+
+/// Answers requests until the client closes the pipe, be it in the middle of one.
+pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
+    let (mut requests, mut replies) = wire.split();
+    let mut session = Session::default();
+    while let Some(request) = requests.next().await? {
+        let reply = tokio::select! {
+            reply = session.answer(request, &mut replies) => reply.unwrap_or_else(Reply::Failed),
+            closed = requests.closed() => return closed,
+        };
+        replies.answer(&reply)?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Session {
+    opened: Option<Opened>,
+}
+
+/// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
+pub(crate) struct Opened {
+    pub(crate) sysroot: ostree::Sysroot,
+    access: Access,
+    /// The deployment that has no boot entry yet.
+    pub(crate) pending: Option<Pending>,
+}
+
+impl Session {
+    async fn answer(&mut self, request: Request, replies: &mut Replies) -> Result<Reply, OsError> {
+        if let Request::Open { path, access } = request {
+            self.opened = Some(Opened::open(&path, access)?);
+            return Ok(Reply::Done);
+        }
+        let opened = self
+            .opened
+            .as_mut()
+            .ok_or_else(|| out_of_turn("no sysroot is open"))?;
+        match request {
+            Request::Open { .. } => Ok(Reply::Done),
+            Request::Deployments => Ok(Reply::Deployments(deployments::list(&opened.sysroot)?)),
+            Request::Import(image) => {
+                opened.ensure_writable()?;
+                let progress = |step| replies.progress(step);
+                let imported = import::import(&opened.sysroot.repo(), &image, progress).await?;
+                Ok(Reply::Imported(imported))
+            }
+            Request::Deploy(request) => {
+                opened.ensure_writable()?;
+                Ok(Reply::Deployed(deploy::deploy(opened, &request)?))
+            }
+            Request::Labels(paths) => Ok(Reply::Labels(deploy::labels(opened, &paths)?)),
+            Request::Finish => {
+                opened.ensure_writable()?;
+                deploy::finish(opened)?;
+                Ok(Reply::Done)
+            }
+            Request::SetDefault(deployment) => {
+                opened.ensure_writable()?;
+                deploy::set_default(opened, &deployment)?;
+                Ok(Reply::Done)
+            }
+        }
+    }
+}
+
+impl Opened {
+    fn open(path: &Path, access: Access) -> Result<Self, OsError> {
+        if !path.join("ostree/repo").is_dir() {
+            return Err(OsError::NotASysroot {
+                path: path.to_owned(),
+            });
+        }
+        let doing = || format!("opening the sysroot {}", path.display());
+        let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
+        if access == Access::Write {
+            let locked = sysroot
+                .try_lock()
+                .map_err(|error| failure(doing(), &error.into()))?;
+            if !locked {
+                return Err(OsError::Busy {
+                    sysroot: path.to_owned(),
+                });
+            }
+        }
+        // Only now: what another program deployed before it gave the lock back is seen.
+        sysroot
+            .load(Cancellable::NONE)
+            .map_err(|error| failure(doing(), &error.into()))?;
+        if access == Access::Write && sysroot.booted_deployment().is_some() {
+            return Err(OsError::Running {
+                path: path.to_owned(),
+            });
+        }
+        Ok(Self {
+            sysroot,
+            access,
+            pending: None,
+        })
+    }
+
+    fn ensure_writable(&self) -> Result<(), OsError> {
+        match self.access {
+            Access::Write => Ok(()),
+            Access::Read => Err(out_of_turn("the session was opened for reading only")),
+        }
+    }
+}
+
+/// The client asks for something that does not fit what it asked for before.
+pub(crate) fn out_of_turn(problem: &str) -> OsError {
+    OsError::Protocol {
+        problem: problem.to_owned(),
+    }
+}
+
+/// An error without a cause below it.
+pub(crate) fn other(doing: &str, cause: &str) -> OsError {
+    OsError::Other {
+        doing: doing.to_owned(),
+        source: Cause::new(cause),
+    }
+}

@@ -1,1 +1,0 @@
-//! Which symlinks `systemctl enable`, `disable` and `preset` would leave.

@@ -1,0 +1,79 @@
+//! Removes the links of units.
+
+use std::collections::BTreeSet;
+
+use super::agenda::{Agenda, ConfigLinks, Depth, State};
+use super::name::UnitName;
+use super::tree::{Tree, Unread, basename, config_path};
+use super::{EnablementError, Note};
+
+/// Removes the links of every unit on the agenda. Masked units are left alone; one that cannot be loaded is not.
+pub(super) fn apply(
+    tree: &mut Tree<'_>,
+    mut agenda: Agenda,
+    notes: &mut Vec<Note>,
+) -> Result<(), EnablementError> {
+    let mut marked = BTreeSet::new();
+    while let Some(unit) = agenda.next() {
+        match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Follow) {
+            Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
+            Err(error) => {
+                notes.push(Note::NotLoaded {
+                    unit: unit.clone(),
+                    error,
+                });
+                marked.insert(unit.to_string());
+            }
+            Ok(_) => match agenda.entry(&unit).state {
+                State::Masked => notes.push(Note::MaskedSkipped { unit }),
+                State::Regular => {
+                    marked.insert(unit.to_string());
+                }
+                State::NotLoaded | State::Alias { .. } | State::Linked { .. } => {}
+            },
+        }
+    }
+    remove(tree, marked)?;
+    Ok(())
+}
+
+/// Removes links that have a marked name or lead to one, and then those that led through a removed link.
+///
+/// `marked` holds unit names, and the absolute paths of links that are gone.
+fn remove(tree: &mut Tree<'_>, mut marked: BTreeSet<String>) -> Result<(), Unread> {
+    while !marked.is_empty() {
+        let mut doomed = Vec::new();
+        let mut unread = Unread::default();
+        for link in tree.links.keys() {
+            match is_marked(tree, link, &marked) {
+                Ok(true) => doomed.push(link.clone()),
+                Ok(false) => {}
+                Err(more) => unread.merge(more),
+            }
+        }
+        if !unread.is_empty() {
+            return Err(unread);
+        }
+        if doomed.is_empty() {
+            break;
+        }
+        for link in doomed {
+            tree.links.remove(&link);
+            marked.insert(config_path(&link));
+        }
+    }
+    Ok(())
+}
+
+/// A marked template marks its instances.
+fn is_marked(tree: &Tree<'_>, link: &str, marked: &BTreeSet<String>) -> Result<bool, Unread> {
+    let Ok(name) = UnitName::parse(basename(link)) else {
+        return Ok(false);
+    };
+    let by_name = |name: &UnitName| marked.contains(name.as_str());
+    if by_name(&name) || name.template().as_ref().is_some_and(by_name) {
+        return Ok(true);
+    }
+    let destination = tree.chase(&config_path(link))?;
+    Ok(marked.contains(&destination) || marked.contains(basename(&destination)))
+}

@@ -1,0 +1,237 @@
+//! Makes the links that `[Install]` sections ask for.
+
+use super::agenda::{Agenda, ConfigLinks, Depth, Entry, Origin, State};
+use super::alias;
+use super::install::Install;
+use super::name::{NameKind, UnitName};
+use super::specifier::expand;
+use super::tree::{
+    Found, Tree, basename, config_path, is_below_search_path, is_in_search_path, resolve,
+};
+use super::{EnablementError, Note, SystemdVersion};
+
+/// What a dependency with an unusable name means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum BadTarget {
+    /// `enable`: somebody has asked for it.
+    Refuse,
+    /// `preset`: a template without a default instance, say, just has nothing to link.
+    Skip,
+}
+
+/// What to do where another link is in the way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Occupied {
+    Replace,
+    ReplaceIfBroken,
+    Refuse,
+}
+
+/// Links every unit on the agenda.
+pub(super) fn apply(
+    tree: &mut Tree<'_>,
+    mut agenda: Agenda,
+    version: SystemdVersion,
+    bad_target: BadTarget,
+    notes: &mut Vec<Note>,
+) -> Result<(), EnablementError> {
+    while let Some(unit) = agenda.next() {
+        match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Refuse) {
+            Ok(_) => {}
+            Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
+            Err(error) if agenda.entry(&unit).origin == Origin::Also => {
+                notes.push(Note::AlsoSkipped { unit, error });
+                continue;
+            }
+            Err(error) => return Err(error),
+        }
+        let Entry {
+            path,
+            state,
+            install,
+            origin,
+        } = agenda.entry(&unit).clone();
+        match state {
+            State::Masked => notes.push(Note::MaskedSkipped { unit }),
+            State::Regular => {
+                if install.is_empty() && origin == Origin::Asked && bad_target == BadTarget::Refuse
+                {
+                    notes.push(Note::NothingToInstall { unit: unit.clone() });
+                }
+                Linking {
+                    tree,
+                    unit: &unit,
+                    path: &path,
+                    install: &install,
+                    version,
+                    bad_target,
+                }
+                .link()?;
+            }
+            State::NotLoaded | State::Alias { .. } | State::Linked { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+/// One unit that gets its links.
+struct Linking<'t, 'u, 'a> {
+    tree: &'t mut Tree<'u>,
+    unit: &'a UnitName,
+    /// The unit's file, which most links point to.
+    path: &'a str,
+    install: &'a Install,
+    version: SystemdVersion,
+    bad_target: BadTarget,
+}
+
+impl Linking<'_, '_, '_> {
+    fn link(&mut self) -> Result<(), EnablementError> {
+        if !is_in_search_path(self.path) {
+            self.create(self.unit.to_string(), self.path, Occupied::Refuse)?;
+        }
+        self.link_aliases()?;
+        let install = self.install;
+        self.link_dependencies(&install.wanted_by, "wants")?;
+        self.link_dependencies(&install.required_by, "requires")?;
+        self.link_dependencies(&install.upheld_by, "upholds")
+    }
+
+    fn link_aliases(&mut self) -> Result<(), EnablementError> {
+        let through_config = config_path(self.unit.as_str());
+        let is_linked = !is_in_search_path(self.path);
+        let target = if is_linked && self.version.links_aliases_to_linked_units() {
+            &through_config
+        } else {
+            self.path
+        };
+        let occupied = if self.version.replaces_broken_aliases() {
+            Occupied::ReplaceIfBroken
+        } else {
+            Occupied::Refuse
+        };
+        for word in &self.install.aliases {
+            if let Some(link) = alias::link_for(self.unit, &self.expand(word)?)? {
+                self.create(link, target, occupied)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn link_dependencies(&mut self, words: &[String], kind: &str) -> Result<(), EnablementError> {
+        if words.is_empty() {
+            return Ok(());
+        }
+        let name = self.dependency_name()?;
+        for word in words {
+            let depending = self.expand(word)?;
+            match UnitName::parse(&depending) {
+                Ok(depending)
+                    if name.kind() != NameKind::Template || depending.kind() != NameKind::Plain =>
+                {
+                    self.create(
+                        format!("{depending}.{kind}/{name}"),
+                        self.path,
+                        Occupied::Replace,
+                    )?;
+                }
+                _ if self.bad_target == BadTarget::Skip => {}
+                _ => {
+                    return Err(EnablementError::BadTarget {
+                        unit: self.unit.clone(),
+                        target: depending,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The name that is wanted: a template's default instance, which may have a file of its own and be masked.
+    fn dependency_name(&self) -> Result<UnitName, EnablementError> {
+        let default = match &self.install.default_instance {
+            Some(instance) if self.unit.kind() == NameKind::Template => {
+                self.unit.with_instance(instance)
+            }
+            _ => None,
+        };
+        let Some(name) = default else {
+            return Ok(self.unit.clone());
+        };
+        let mut alone = Agenda::new(self.version);
+        alone.search(self.tree, &name, Depth::Existence)?;
+        match alone.entry(&name) {
+            Entry {
+                state: State::Masked,
+                path,
+                ..
+            } => Err(EnablementError::Masked {
+                unit: name,
+                path: path.clone(),
+            }),
+            _ => Ok(name),
+        }
+    }
+
+    fn expand(&self, word: &str) -> Result<String, EnablementError> {
+        expand(word, self.unit, self.install.default_instance.as_deref()).map_err(|source| {
+            EnablementError::Install {
+                unit: self.unit.clone(),
+                source: source.into(),
+            }
+        })
+    }
+
+    fn create(
+        &mut self,
+        link: String,
+        target: &str,
+        occupied: Occupied,
+    ) -> Result<(), EnablementError> {
+        let path = config_path(&link);
+        let Some(existing) = self.tree.links.get(&link) else {
+            if is_in_search_path(&path) && self.tree.at(&path)?.is_some() {
+                return Err(EnablementError::Occupied { path, target: None });
+            }
+            self.tree.links.insert(link, target.to_owned());
+            return Ok(());
+        };
+        let replace = match occupied {
+            _ if self.is_equivalent(&path, existing, target)? => return Ok(()),
+            Occupied::Replace => true,
+            Occupied::ReplaceIfBroken => self.tree.at(&self.tree.chase(&path)?)?.is_none(),
+            Occupied::Refuse => false,
+        };
+        if !replace {
+            return Err(EnablementError::Occupied {
+                path,
+                target: Some(existing.clone()),
+            });
+        }
+        self.tree.links.insert(link, target.to_owned());
+        Ok(())
+    }
+
+    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the search path.
+    fn is_equivalent(
+        &self,
+        path: &str,
+        existing: &str,
+        target: &str,
+    ) -> Result<bool, EnablementError> {
+        let existing = resolve(path, existing);
+        if existing == target
+            || basename(&existing) == basename(target)
+                && is_below_search_path(&existing)
+                && is_below_search_path(target)
+        {
+            return Ok(true);
+        }
+        let (existing, target) = (self.tree.chase(&existing)?, self.tree.chase(target)?);
+        Ok(existing == target
+            && matches!(
+                self.tree.at(&existing)?,
+                Some(Found::Contents(_) | Found::Mask)
+            ))
+    }
+}

@@ -1,0 +1,174 @@
+//! The `[Install]` section of a unit file and its drop-ins.
+
+use super::SystemdVersion;
+use super::lines::{WHITESPACE, escaped_words, physical, quoted_words};
+use super::name::{NameKind, UnitName, is_instance};
+use super::specifier::{SpecifierError, expand};
+
+/// Why systemctl refuses to act on a unit because of what its files say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InstallError {
+    /// A line begins like a section header and does not end like one; systemd gives the whole file up.
+    #[error("invalid section header {line:?}")]
+    Header {
+        /// The line.
+        line: String,
+    },
+    /// `Also=` lists something that is no unit name.
+    #[error("Also= lists {word:?}, which is not a valid unit name")]
+    Also {
+        /// The word, specifiers expanded.
+        word: String,
+    },
+    /// `DefaultInstance=` cannot stand after an `@`.
+    #[error("DefaultInstance={instance} is not a valid instance")]
+    DefaultInstance {
+        /// The instance, specifiers expanded.
+        instance: String,
+    },
+    /// A word cannot be expanded.
+    #[error(transparent)]
+    Specifier(#[from] SpecifierError),
+}
+
+/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are expanded.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Install {
+    pub(super) aliases: Vec<String>,
+    pub(super) wanted_by: Vec<String>,
+    pub(super) required_by: Vec<String>,
+    pub(super) upheld_by: Vec<String>,
+    pub(super) also: Vec<UnitName>,
+    pub(super) default_instance: Option<String>,
+}
+
+impl Install {
+    /// Adds what one file of the unit says. After an error, what stood before it is kept.
+    pub(super) fn read(
+        &mut self,
+        unit: &UnitName,
+        contents: &str,
+        version: SystemdVersion,
+    ) -> Result<(), InstallError> {
+        let mut in_install = false;
+        for line in logical_lines(contents) {
+            let line = line.trim_matches(WHITESPACE);
+            if let Some(header) = line.strip_prefix('[') {
+                let section = header
+                    .strip_suffix(']')
+                    .ok_or_else(|| InstallError::Header {
+                        line: line.to_owned(),
+                    })?;
+                in_install = section == "Install";
+            } else if let Some((key, value)) = line.split_once('=')
+                && in_install
+            {
+                self.assign(
+                    unit,
+                    key.trim_matches(WHITESPACE),
+                    value.trim_matches(WHITESPACE),
+                    version,
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there is anything to enable.
+    pub(super) fn is_empty(&self) -> bool {
+        [
+            &self.aliases,
+            &self.wanted_by,
+            &self.required_by,
+            &self.upheld_by,
+        ]
+        .iter()
+        .all(|list| list.is_empty())
+            && self.also.is_empty()
+    }
+
+    fn assign(
+        &mut self,
+        unit: &UnitName,
+        key: &str,
+        value: &str,
+        version: SystemdVersion,
+    ) -> Result<(), InstallError> {
+        match key {
+            "WantedBy" => extend(&mut self.wanted_by, value),
+            "RequiredBy" => extend(&mut self.required_by, value),
+            "UpheldBy" if version.knows_upheld_by() => extend(&mut self.upheld_by, value),
+            "Alias" if unit.may_have_aliases() => extend(&mut self.aliases, value),
+            "Also" => self.assign_also(unit, value)?,
+            "DefaultInstance" => self.assign_default_instance(unit, value)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Unlike the other lists, this one is not reset by an empty value.
+    fn assign_also(&mut self, unit: &UnitName, value: &str) -> Result<(), InstallError> {
+        let words = escaped_words(value).ok_or_else(|| InstallError::Also {
+            word: value.to_owned(),
+        })?;
+        for word in words {
+            let word = expand(&word, unit, self.default_instance.as_deref())?;
+            let name = UnitName::parse(&word).map_err(|_| InstallError::Also { word })?;
+            self.also.push(name);
+        }
+        Ok(())
+    }
+
+    fn assign_default_instance(
+        &mut self,
+        unit: &UnitName,
+        value: &str,
+    ) -> Result<(), InstallError> {
+        if unit.kind() != NameKind::Template {
+            return Ok(());
+        }
+        let instance = expand(value, unit, self.default_instance.as_deref())?;
+        self.default_instance = match instance.as_str() {
+            "" => None,
+            valid if is_instance(valid) => Some(instance),
+            _ => return Err(InstallError::DefaultInstance { instance }),
+        };
+        Ok(())
+    }
+}
+
+/// An empty value resets a list.
+fn extend(list: &mut Vec<String>, value: &str) {
+    if value.is_empty() {
+        list.clear();
+    } else {
+        list.extend(quoted_words(value));
+    }
+}
+
+/// Lines with continuations joined and comments left out; a comment may stand inside a continued line.
+fn logical_lines(contents: &str) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut continued: Option<String> = None;
+    for line in physical(contents.strip_prefix('\u{feff}').unwrap_or(contents)) {
+        if line.trim_start_matches(WHITESPACE).starts_with(['#', ';']) {
+            continue;
+        }
+        let mut joined = continued.take().unwrap_or_default();
+        joined.push_str(line);
+        let backslashes = joined
+            .chars()
+            .rev()
+            .take_while(|&character| character == '\\')
+            .count();
+        if backslashes % 2 == 1 {
+            joined.pop();
+            joined.push(' ');
+            continued = Some(joined);
+        } else {
+            lines.push(joined);
+        }
+    }
+    lines.extend(continued);
+    lines
+}

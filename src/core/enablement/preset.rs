@@ -1,0 +1,151 @@
+//! Preset files: which units a distribution and an administrator want enabled, systemd.preset(5).
+
+use super::SystemdVersion;
+use super::glob;
+use super::lines::{WHITESPACE, physical};
+use super::name::{NameKind, UnitName};
+
+/// The rules of all preset files, in order; the first that matches a unit decides.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Presets {
+    rules: Vec<Rule>,
+}
+
+/// A line that systemd skips, with a warning, because it cannot read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkippedLine {
+    /// The file, by the name that the caller gave.
+    pub file: String,
+    /// Counted from 1.
+    pub number: usize,
+    /// The line without surrounding white space.
+    pub line: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Rule {
+    /// Matched with fnmatch(3) as a whole, blanks included.
+    pattern: String,
+    action: RuleAction,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum RuleAction {
+    Enable { instances: Vec<String> },
+    Disable,
+    Ignore,
+}
+
+/// What to do with one unit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Enable these: the unit itself, or the instances that a rule lists for this template.
+    Enable(Vec<UnitName>),
+    Disable,
+    Ignore,
+}
+
+impl Presets {
+    /// Reads preset files, given as (name, contents).
+    ///
+    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below `systemd/system-preset`: one per
+    /// basename, taken from the first of these directories that has it, sorted by basename. Lines that cannot be read
+    /// are skipped, and returned. A bare `enable`, on which systemctl 252 crashes, is one of them.
+    #[must_use]
+    pub fn parse<'a>(
+        files: impl IntoIterator<Item = (&'a str, &'a str)>,
+        version: SystemdVersion,
+    ) -> (Self, Vec<SkippedLine>) {
+        let mut rules = Vec::new();
+        let mut skipped = Vec::new();
+        for (file, contents) in files {
+            for (index, line) in physical(contents).enumerate() {
+                let line = line.trim_matches(WHITESPACE);
+                if line.is_empty() || line.starts_with(['#', ';']) {
+                    continue;
+                }
+                match parse_rule(line, version) {
+                    Some(rule) => rules.push(rule),
+                    None => {
+                        skipped.push(SkippedLine {
+                            file: file.to_owned(),
+                            number: index + 1,
+                            line: line.to_owned(),
+                        });
+                    }
+                }
+            }
+        }
+        (Self { rules }, skipped)
+    }
+
+    /// What the first matching rule says. A unit that no rule matches is enabled.
+    pub(super) fn verdict(&self, unit: &UnitName) -> Verdict {
+        self.rules
+            .iter()
+            .find_map(|rule| rule.verdict(unit))
+            .unwrap_or_else(|| Verdict::Enable(vec![unit.clone()]))
+    }
+}
+
+impl Rule {
+    fn verdict(&self, unit: &UnitName) -> Option<Verdict> {
+        if let RuleAction::Enable { instances } = &self.action
+            && let Some(enabled) = self.listed_instances(unit, instances)
+        {
+            return Some(Verdict::Enable(enabled));
+        }
+        glob::matches(&self.pattern, unit.as_str()).then(|| match self.action {
+            RuleAction::Enable { .. } => Verdict::Enable(vec![unit.clone()]),
+            RuleAction::Disable => Verdict::Disable,
+            RuleAction::Ignore => Verdict::Ignore,
+        })
+    }
+
+    /// The listed instances for their template, an instance for itself if it is listed.
+    fn listed_instances(&self, unit: &UnitName, instances: &[String]) -> Option<Vec<UnitName>> {
+        if instances.is_empty() || unit.template()?.as_str() != self.pattern {
+            return None;
+        }
+        match unit.kind() {
+            NameKind::Template => instances
+                .iter()
+                .map(|instance| unit.with_instance(instance))
+                .collect(),
+            NameKind::Instance if instances.iter().any(|listed| listed == unit.instance()) => {
+                Some(vec![unit.clone()])
+            }
+            NameKind::Plain | NameKind::Instance => None,
+        }
+    }
+}
+
+fn parse_rule(line: &str, version: SystemdVersion) -> Option<Rule> {
+    let (verb, parameter) = line.split_once(WHITESPACE).unwrap_or((line, ""));
+    let parameter = parameter.trim_start_matches(WHITESPACE);
+    match verb {
+        "enable" => parse_enable(parameter),
+        "disable" => Some(Rule {
+            pattern: parameter.to_owned(),
+            action: RuleAction::Disable,
+        }),
+        "ignore" if version.knows_preset_ignore() => Some(Rule {
+            pattern: parameter.to_owned(),
+            action: RuleAction::Ignore,
+        }),
+        _ => None,
+    }
+}
+
+/// Only a template may be followed by instances.
+fn parse_enable(parameter: &str) -> Option<Rule> {
+    let mut words = parameter.split(WHITESPACE).filter(|word| !word.is_empty());
+    let pattern = words.next()?.to_owned();
+    let instances: Vec<String> = words.map(str::to_owned).collect();
+    let is_template =
+        || UnitName::parse(&pattern).is_ok_and(|name| name.kind() == NameKind::Template);
+    (instances.is_empty() || is_template()).then_some(Rule {
+        pattern,
+        action: RuleAction::Enable { instances },
+    })
+}

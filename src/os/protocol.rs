@@ -1,0 +1,96 @@
+//! What `hostwright` and its worker `hostwright-ostree` say to each other.
+//!
+//! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`Greeting`]; then each
+//! [`Request`] gets any number of [`Reply::Progress`] and one other [`Reply`]. Requests are not pipelined. The first is
+//! [`Request::Open`]. The end of the worker's input ends the session, whatever is going on: it writes no boot entry
+//! that [`Request::Finish`] or [`Request::SetDefault`] had not asked for.
+//!
+//! Both sides are installed together; [`VERSION`] is there to say so plainly when they were not.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress};
+use crate::core::image::ImageRef;
+
+/// The version of this protocol. Any change of a type here is a new one.
+pub const VERSION: u32 = 1;
+
+/// The worker's first line. This type must stay readable by every version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Greeting {
+    /// The worker's [`VERSION`].
+    pub protocol: u32,
+}
+
+/// What a session may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Look only: needs no lock, works on a read-only file system.
+    Read,
+    /// Change: holds the sysroot's lock until the session ends.
+    Write,
+}
+
+/// What the worker is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// Opens the sysroot at `path`; answered by [`Reply::Done`].
+    Open {
+        /// The sysroot.
+        path: PathBuf,
+        /// What the session may do.
+        access: Access,
+    },
+    /// Answered by [`Reply::Deployments`].
+    Deployments,
+    /// Answered by [`Reply::Imported`].
+    Import(ImageRef),
+    /// Answered by [`Reply::Deployed`].
+    Deploy(DeployRequest),
+    /// Paths and their `st_mode`; answered by [`Reply::Labels`] in the same order.
+    Labels(Vec<(String, u32)>),
+    /// Answered by [`Reply::Done`].
+    Finish,
+    /// Answered by [`Reply::Done`].
+    SetDefault(DeploymentId),
+}
+
+/// What the worker answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reply {
+    /// Not an answer yet: an import goes on.
+    Progress(Progress),
+    /// The deployments in boot order.
+    Deployments(Vec<Deployment>),
+    /// The image is in the repository.
+    Imported(Imported),
+    /// The tree is checked out, and `/etc` merged.
+    Deployed(Deployment),
+    /// One for each path.
+    Labels(Vec<Option<String>>),
+    /// It is done.
+    Done,
+    /// The request failed; the session goes on.
+    Failed(OsError),
+}
+
+impl Reply {
+    /// The reply's name, for messages about one that is out of turn.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Progress(_) => "progress",
+            Self::Deployments(_) => "deployments",
+            Self::Imported(_) => "imported",
+            Self::Deployed(_) => "deployed",
+            Self::Labels(_) => "labels",
+            Self::Done => "done",
+            Self::Failed(_) => "failed",
+        }
+    }
+}

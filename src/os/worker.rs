@@ -1,0 +1,396 @@
+//! The client of `hostwright-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
+
+use std::collections::VecDeque;
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+
+use serde::de::DeserializeOwned;
+
+use super::protocol::{Access, Greeting, Reply, Request, VERSION};
+use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot};
+use crate::core::image::ImageRef;
+
+/// The worker's file name.
+const NAME: &str = "hostwright-ostree";
+
+/// Where distributions install it.
+const LIBEXEC: &str = "/usr/libexec/hostwright";
+
+/// How many lines of the worker's standard error are kept for a diagnosis.
+const STDERR_LINES: usize = 20;
+
+/// How long such a line may be, in bytes.
+const STDERR_LINE_LENGTH: u64 = 1000;
+
+/// What the worker's environment keeps: where programs, registries and their certificates are found, and what skopeo,
+/// libostree and systemd look at. The language is not among it: messages are told apart by their English text.
+const ENVIRONMENT: [&str; 19] = [
+    "PATH",
+    "HOME",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "INVOCATION_ID",
+    "RUST_BACKTRACE",
+    "OSTREE_SYSROOT_DEBUG",
+    "CONTAINERS_CONF",
+    "CONTAINERS_REGISTRIES_CONF",
+    "CONTAINERS_STORAGE_CONF",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "ALL_PROXY",
+];
+
+/// How to start the worker.
+#[derive(Debug, Clone)]
+pub struct WorkerProgram {
+    path: PathBuf,
+    environment: Vec<(OsString, OsString)>,
+}
+
+impl WorkerProgram {
+    /// Finds the worker: beside the running executable, in `../libexec/hostwright` from there, or in `/usr/libexec/hostwright`.
+    pub fn locate() -> Result<Self, OsError> {
+        let executable = std::env::current_exe().map_err(|source| OsError::Other {
+            doing: "finding the running executable".into(),
+            source: Cause::new(&source.to_string()),
+        })?;
+        let candidates = candidates(&executable);
+        match candidates.iter().find(|path| path.is_file()) {
+            Some(path) => Ok(Self::at(path)),
+            None => Err(OsError::WorkerMissing {
+                looked_for: candidates,
+            }),
+        }
+    }
+
+    /// The worker is this executable.
+    #[must_use]
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        let kept = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
+        Self {
+            path: path.into(),
+            environment: ENVIRONMENT.iter().filter_map(kept).collect(),
+        }
+    }
+
+    /// Sets a variable of the worker's environment.
+    #[must_use]
+    pub fn with_env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
+        let name = name.as_ref();
+        self.environment.retain(|(known, _)| known != name);
+        self.environment.push((name.into(), value.as_ref().into()));
+        self
+    }
+
+    fn start(&self) -> Result<Child, OsError> {
+        Command::new(&self.path)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .env("LC_ALL", "C")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| OsError::WorkerNotStarted {
+                program: self.path.clone(),
+                source: Cause::new(&source.to_string()),
+            })
+    }
+}
+
+fn candidates(executable: &Path) -> Vec<PathBuf> {
+    let directory = executable.parent().unwrap_or(Path::new("/"));
+    let prefix = directory.parent().unwrap_or(Path::new("/"));
+    vec![
+        directory.join(NAME),
+        prefix.join("libexec/hostwright").join(NAME),
+        Path::new(LIBEXEC).join(NAME),
+    ]
+}
+
+/// A session with a worker of its own. Dropping it ends the worker and with it the lock, and waits for both.
+#[derive(Debug)]
+pub struct WorkerSession {
+    child: Child,
+    /// `None` once the session is over: the end of its input is what tells the worker.
+    requests: Option<ChildStdin>,
+    replies: BufReader<ChildStdout>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl WorkerSession {
+    /// Starts a worker and opens the sysroot at `path` with it.
+    pub fn open(program: &WorkerProgram, path: &Path, access: Access) -> Result<Self, OsError> {
+        let mut child = program.start()?;
+        let (Some(requests), Some(replies), Some(stderr)) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take())
+        else {
+            return Err(out_of_turn("the pipes to the worker are missing"));
+        };
+        let mut session = Self {
+            child,
+            requests: Some(requests),
+            replies: BufReader::new(replies),
+            stderr: Some(std::thread::spawn(move || last_lines(stderr))),
+        };
+        session.ensure_version()?;
+        session.request_done(&Request::Open {
+            path: path.to_owned(),
+            access,
+        })?;
+        Ok(session)
+    }
+
+    /// The worker's process id, for logs.
+    #[must_use]
+    pub fn process_id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn ensure_version(&mut self) -> Result<(), OsError> {
+        let Greeting { protocol } = self.receive()?;
+        if protocol == VERSION {
+            return Ok(());
+        }
+        Err(out_of_turn(&format!(
+            "it speaks version {protocol} of the protocol, this program version {VERSION}; install both from one release"
+        )))
+    }
+
+    fn request(&mut self, request: &Request) -> Result<Reply, OsError> {
+        self.request_with_progress(request, &mut |_| ())
+    }
+
+    fn request_done(&mut self, request: &Request) -> Result<(), OsError> {
+        match self.request(request)? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn request_with_progress(
+        &mut self,
+        request: &Request,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Reply, OsError> {
+        self.send(request)?;
+        loop {
+            match self.receive()? {
+                Reply::Progress(step) => progress(step),
+                Reply::Failed(error) => return Err(error),
+                reply => return Ok(reply),
+            }
+        }
+    }
+
+    fn send(&mut self, request: &Request) -> Result<(), OsError> {
+        let mut line = serde_json::to_vec(request).map_err(|source| {
+            out_of_turn(&format!("a request cannot be written as JSON: {source}"))
+        })?;
+        line.push(b'\n');
+        let sent = match &mut self.requests {
+            Some(pipe) => pipe.write_all(&line),
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+        };
+        sent.map_err(|_broken_pipe| self.post_mortem())
+    }
+
+    fn receive<T: DeserializeOwned>(&mut self) -> Result<T, OsError> {
+        let mut line = String::new();
+        match self.replies.read_line(&mut line) {
+            Ok(1..) if line.ends_with('\n') => serde_json::from_str(&line).map_err(|source| {
+                out_of_turn(&format!(
+                    "its reply is not understood ({source}); install both programs from one release"
+                ))
+            }),
+            // A cut line is all that a worker leaves which dies while it writes.
+            _ => Err(self.post_mortem()),
+        }
+    }
+
+    /// Ends the session and tells how the worker ended.
+    fn post_mortem(&mut self) -> OsError {
+        self.requests = None;
+        let status = match self.child.wait() {
+            Ok(status) => status.to_string(),
+            Err(error) => format!("its end was not observed: {error}"),
+        };
+        let stderr = self.stderr.take().and_then(|lines| lines.join().ok());
+        OsError::WorkerDied {
+            status,
+            stderr: Cause::new(stderr.as_deref().unwrap_or("it said nothing")),
+        }
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Err(error) = self.child.wait() {
+            log::warn!(error:%; "the end of hostwright-ostree was not observed");
+        }
+    }
+}
+
+impl Sysroot for WorkerSession {
+    fn deployments(&mut self) -> Result<Vec<Deployment>, OsError> {
+        match self.request(&Request::Deployments)? {
+            Reply::Deployments(deployments) => Ok(deployments),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn import(
+        &mut self,
+        image: &ImageRef,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Imported, OsError> {
+        match self.request_with_progress(&Request::Import(image.clone()), progress)? {
+            Reply::Imported(imported) => Ok(imported),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
+        match self.request(&Request::Deploy(request.clone()))? {
+            Reply::Deployed(deployment) => Ok(deployment),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
+        match self.request(&Request::Labels(paths.to_vec()))? {
+            Reply::Labels(labels) if labels.len() == paths.len() => Ok(labels),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<(), OsError> {
+        self.request_done(&Request::Finish)
+    }
+
+    fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError> {
+        self.request_done(&Request::SetDefault(deployment.clone()))
+    }
+}
+
+fn unexpected(reply: &Reply) -> OsError {
+    out_of_turn(&format!(
+        "it answers {:?} out of turn; install both programs from one release",
+        reply.name()
+    ))
+}
+
+fn out_of_turn(problem: &str) -> OsError {
+    OsError::Protocol {
+        problem: problem.to_owned(),
+    }
+}
+
+/// Reads to the end and keeps the last lines: a full pipe would stop the worker.
+fn last_lines(stderr: impl Read) -> String {
+    let mut kept: VecDeque<String> = VecDeque::with_capacity(STDERR_LINES);
+    let mut reader = BufReader::new(stderr);
+    let mut line = Vec::new();
+    // An unreadable pipe has nothing more to say.
+    while let Ok(1..) = reader
+        .by_ref()
+        .take(STDERR_LINE_LENGTH)
+        .read_until(b'\n', &mut line)
+    {
+        if kept.len() == STDERR_LINES {
+            kept.pop_front();
+        }
+        kept.push_back(String::from_utf8_lossy(&line).trim_end().to_owned());
+        line.clear();
+    }
+    Vec::from(kept).join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worker_is_looked_for_beside_the_executable_first() {
+        let found = candidates(Path::new("/usr/local/bin/hostwright"));
+        let expected = [
+            "/usr/local/bin/hostwright-ostree",
+            "/usr/local/libexec/hostwright/hostwright-ostree",
+            "/usr/libexec/hostwright/hostwright-ostree",
+        ];
+        assert_eq!(found, expected.map(PathBuf::from));
+    }
+
+    #[test]
+    fn only_the_last_lines_are_kept() {
+        let said: String = (0..50).map(|n| format!("line {n}\n")).collect();
+        let kept = last_lines(said.as_bytes());
+        assert!(
+            kept.starts_with("line 30\n") && kept.ends_with("line 49"),
+            "{kept}"
+        );
+    }
+
+    #[test]
+    fn a_line_without_end_is_cut_into_pieces() {
+        let kept = last_lines("x".repeat(100_000).as_bytes());
+        assert_eq!(kept.lines().count(), STDERR_LINES);
+    }
+
+    fn scripted(script: &str) -> OsError {
+        let directory = tempfile::tempdir().unwrap();
+        let source = directory.path().join("script");
+        std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
+        let path = directory.path().join("worker");
+        // Another process writes the executable: a child that a parallel test forks while this one has it open
+        // for writing would make it "text file busy".
+        let installed = Command::new("install").arg(&source).arg(&path).status();
+        assert!(installed.unwrap().success());
+        WorkerSession::open(&WorkerProgram::at(&path), Path::new("/"), Access::Read).unwrap_err()
+    }
+
+    #[test]
+    fn a_worker_of_another_release_is_refused() {
+        let error = scripted("echo '{\"protocol\": 9, \"new\": true}'; exec cat");
+        assert!(
+            matches!(&error, OsError::Protocol { problem } if problem.contains("version 9")),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_worker_that_talks_something_else_is_refused() {
+        let error = scripted("echo 'Usage: something'; exec cat");
+        assert!(matches!(&error, OsError::Protocol { .. }), "{error}");
+    }
+
+    #[test]
+    fn a_worker_that_does_not_come_up_is_quoted() {
+        let error = scripted("echo 'no libostree-1.so.1 at https://u:secret@h/' >&2; exit 127");
+        let OsError::WorkerDied { status, stderr } = error else {
+            panic!("{error}");
+        };
+        assert_eq!(status, "exit status: 127");
+        assert_eq!(
+            stderr.to_string(),
+            "no libostree-1.so.1 at https://[redacted]@h/"
+        );
+    }
+
+    #[test]
+    fn a_worker_that_cannot_be_started_is_named() {
+        let missing = WorkerProgram::at("/nonexistent/worker");
+        let error = WorkerSession::open(&missing, Path::new("/"), Access::Read).unwrap_err();
+        assert!(matches!(error, OsError::WorkerNotStarted { .. }), "{error}");
+    }
+}

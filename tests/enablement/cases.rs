@@ -1,0 +1,1 @@
+use crate::Universe as _;

@@ -1,0 +1,222 @@
+//! A file system tree in a temporary directory that both systemctl and `operate` work on.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::ops::Not;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use hostwright::core::enablement::{
+    EnablementError, Links, Operation, Outcome, Presets, SEARCH_PATH, SystemdVersion, UnitFile, UnitFiles, UnitName,
+    operate,
+};
+use tempfile::TempDir;
+
+const CONFIG: &str = "etc/systemd/system";
+const PRESETS: &str = "etc/systemd/system-preset/10-test.preset";
+
+/// Files by short path, and what systemctl is called with.
+#[derive(Debug, Clone)]
+pub struct Universe {
+    /// `e/`, `r/`, `v/` stand for the directories of /etc, /run and /usr/lib; a content `-> TARGET` is a link.
+    pub files: Vec<(String, String)>,
+    /// Contents of the one preset file.
+    pub presets: String,
+    /// `enable a.service`
+    pub calls: Vec<String>,
+}
+
+impl Universe {
+    /// Runs both, one call after the other, until one of them refuses. An error says where they differ.
+    pub fn compare(&self, version: SystemdVersion) -> Result<(), String> {
+        let tree = Tree::new(self);
+        let initial = tree.links();
+        let mut done = Vec::new();
+        for call in &self.calls {
+            let operation = operation(call);
+            let expected = tree.operate(&tree.links(), version, std::slice::from_ref(&operation));
+            let actual = tree.systemctl(call);
+            match (expected, actual) {
+                (Err(_), Err(_)) => return Ok(()),
+                (Ok(outcome), Ok(())) => same_links(call, &outcome.links, &tree.links())?,
+                (Ok(outcome), Err(stderr)) => {
+                    return Err(format!("{call}: expected {:?}, but systemctl says {stderr}", outcome.links));
+                }
+                (Err(error), Ok(())) => {
+                    return Err(format!("{call}: expected {error:?}, but it left {:?}", tree.links()));
+                }
+            }
+            done.push(operation);
+        }
+        let at_once = tree.operate(&initial, version, &done).map_err(|error| format!("all at once: {error}"))?;
+        same_links("all at once", &at_once.links, &tree.links())
+    }
+}
+
+fn same_links(call: &str, expected: &Links, actual: &Links) -> Result<(), String> {
+    if expected == actual { Ok(()) } else { Err(format!("{call}: expected {expected:?}, systemctl left {actual:?}")) }
+}
+
+fn operation(call: &str) -> Operation {
+    let (verb, name) = call.split_once(' ').expect("a call has a verb and a name");
+    let name = UnitName::parse(name).expect("tests call with valid names");
+    match verb {
+        "enable" => Operation::Enable(name),
+        "disable" => Operation::Disable(name),
+        "preset" => Operation::Preset(name),
+        _ => panic!("no such verb: {verb}"),
+    }
+}
+
+/// The installed systemctl's version, or nothing and a message.
+pub fn installed_version() -> Option<SystemdVersion> {
+    let version = Command::new("systemctl").arg("--version").output().ok().and_then(|output| {
+        String::from_utf8_lossy(&output.stdout).split_whitespace().nth(1).and_then(|number| number.parse().ok())
+    });
+    if version.is_none() {
+        eprintln!("SKIPPED: there is no systemctl to compare with");
+    }
+    version.map(SystemdVersion)
+}
+
+pub struct Tree {
+    directory: TempDir,
+}
+
+impl Tree {
+    pub fn new(universe: &Universe) -> Self {
+        let tree = Self { directory: TempDir::new().expect("temporary directory") };
+        tree.write(CONFIG, None);
+        tree.write(PRESETS, Some(&universe.presets));
+        for (path, contents) in &universe.files {
+            tree.write(&long_path(path), Some(contents));
+        }
+        tree
+    }
+
+    /// Writes a file or link unless something is there already; without contents, makes a directory.
+    fn write(&self, path: &str, contents: Option<&str>) {
+        let path = self.path(path);
+        let Some(contents) = contents else { return fs::create_dir_all(path).expect("directory") };
+        if path.symlink_metadata().is_ok() {
+            return;
+        }
+        fs::create_dir_all(path.parent().expect("inside the tree")).expect("parent directory");
+        match contents.strip_prefix("-> ") {
+            Some(target) => symlink(target, path).expect("symlink"),
+            None => fs::write(path, contents).expect("file"),
+        }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.directory.path().join(path.trim_start_matches('/'))
+    }
+
+    /// Refused is what exits with an error or says that it failed: 252 forgets a bad dependency after a good alias.
+    /// `disable` removes what it can, complains, and exits as it likes.
+    pub fn systemctl(&self, call: &str) -> Result<(), String> {
+        let output = Command::new("systemctl")
+            .arg("--root")
+            .arg(self.directory.path())
+            .args(call.split(' '))
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .expect("systemctl starts");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code().is_some(), "systemctl {call} was killed: {}", output.status);
+        let complains = |line: &str| {
+            line.starts_with("Failed to enable auxiliary unit").not()
+                && (line.starts_with("Failed to enable ") || line.starts_with("Failed to preset "))
+        };
+        let failed = !output.status.success() || stderr.lines().any(complains);
+        if failed && !call.starts_with("disable") { Err(stderr) } else { Ok(()) }
+    }
+
+    /// Asks, reads what is missing, and asks again.
+    pub fn operate(
+        &self,
+        links: &Links,
+        version: SystemdVersion,
+        operations: &[Operation],
+    ) -> Result<Outcome, EnablementError> {
+        let presets = fs::read_to_string(self.path(PRESETS)).expect("preset file");
+        let (presets, _) = Presets::parse([(PRESETS, presets.as_str())], version);
+        let mut units = UnitFiles::default();
+        loop {
+            match operate(links, &units, &presets, version, operations) {
+                Err(EnablementError::NotRead(unread)) => {
+                    for name in unread.units {
+                        let files = SEARCH_PATH.iter().map(|directory| format!("{directory}/{name}"));
+                        let files: Vec<_> = files.filter_map(|path| Some((path.clone(), self.read(&path)?))).collect();
+                        let drop_ins = self.drop_ins(&name);
+                        units.add_unit(name, files, drop_ins);
+                    }
+                    for path in unread.files {
+                        let file = self.read(&path);
+                        units.add_file(path, file);
+                    }
+                }
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn read(&self, path: &str) -> Option<UnitFile> {
+        let path = self.path(path);
+        let metadata = path.symlink_metadata().ok()?;
+        Some(if metadata.is_symlink() {
+            UnitFile::Symlink(read_target(&path))
+        } else {
+            UnitFile::Regular(fs::read_to_string(path).expect("unit file"))
+        })
+    }
+
+    fn drop_ins(&self, name: &UnitName) -> Vec<String> {
+        let names = [Some(name.clone()), name.template()].into_iter().flatten();
+        let mut found = BTreeMap::new();
+        for directory in names.flat_map(|name| SEARCH_PATH.map(|directory| format!("{directory}/{name}.d"))) {
+            let Ok(entries) = fs::read_dir(self.path(&directory)) else { continue };
+            for entry in entries.map(|entry| entry.expect("directory entry")) {
+                let path = entry.path();
+                if path.extension().is_some_and(|extension| extension == "conf") {
+                    found.entry(entry.file_name()).or_insert_with(|| fs::read_to_string(path).expect("drop-in"));
+                }
+            }
+        }
+        found.into_values().collect()
+    }
+
+    /// Every link below `/etc/systemd/system`.
+    pub fn links(&self) -> Links {
+        let root = self.path(CONFIG);
+        let mut links = Links::new();
+        let mut directories = vec![root.clone()];
+        while let Some(directory) = directories.pop() {
+            for entry in fs::read_dir(directory).expect("directory") {
+                let entry = entry.expect("directory entry");
+                let (path, kind) = (entry.path(), entry.file_type().expect("file type"));
+                if kind.is_dir() {
+                    directories.push(path);
+                } else if kind.is_symlink() {
+                    let relative = path.strip_prefix(&root).expect("below the root");
+                    links.insert(relative.to_str().expect("UTF-8").to_owned(), read_target(&path));
+                }
+            }
+        }
+        links
+    }
+}
+
+fn read_target(path: &Path) -> String {
+    fs::read_link(path).expect("link").to_str().expect("UTF-8").to_owned()
+}
+
+fn long_path(path: &str) -> String {
+    match path.split_once('/') {
+        Some(("e", tail)) => format!("{CONFIG}/{tail}"),
+        Some(("r", tail)) => format!("run/systemd/system/{tail}"),
+        Some(("v", tail)) => format!("usr/lib/systemd/system/{tail}"),
+        _ => path.to_owned(),
+    }
+}

@@ -1,0 +1,272 @@
+//! The house rules that a compiler does not check: sizes, names, and which floor may use which.
+
+mod scan;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const FILE_LINES: usize = 400;
+const FUNCTION_LINES: usize = 60;
+
+/// The floors of `src/`, a higher number above a lower one. Imports run downwards only.
+const FLOORS: [(&str, u8); 13] = [
+    ("main", 7),
+    ("lib", 7),
+    ("cli", 6),
+    ("daemon", 5),
+    ("firstboot", 5),
+    ("transaction", 4),
+    ("os", 3),
+    ("source", 3),
+    // The worker's executable: the other side of `os`.
+    ("bin", 3),
+    ("host", 2),
+    ("cluster", 2),
+    ("report", 2),
+    ("core", 1),
+];
+/// Each stands for one outside thing and does not know the other.
+const STRANGERS: [&str; 2] = ["os", "source"];
+/// Names that say nothing about what is inside.
+const EMPTY_NAMES: [&str; 9] = [
+    "common", "context", "data", "handler", "helper", "manager", "misc", "service", "util",
+];
+
+struct Source {
+    /// Relative to the repository's root.
+    path: PathBuf,
+    text: String,
+    /// The text without comments and literals.
+    code: String,
+}
+
+impl Source {
+    fn load(root: &Path, path: &Path) -> Self {
+        let text = fs::read_to_string(path).expect("a source file is UTF-8");
+        Self {
+            path: path.strip_prefix(root).unwrap_or(path).to_owned(),
+            code: scan::code_only(&text),
+            text,
+        }
+    }
+
+    /// The path as module names below the source folder, `mod.rs` left out.
+    fn modules(&self) -> Vec<String> {
+        let stem = self.path.with_extension("");
+        let names = stem.components().skip_while(|c| c.as_os_str() != "src");
+        names
+            .skip(1)
+            .map(|c| c.as_os_str().to_string_lossy().into_owned())
+            .filter(|name| name != "mod")
+            .collect()
+    }
+
+    fn says(&self, line: usize, what: &str) -> String {
+        format!("{}:{line}: {what}", self.path.display())
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Every Rust file below `folders`, which lie in the repository's root.
+fn sources(folders: &[&str]) -> Vec<Source> {
+    let mut pending: Vec<_> = folders.iter().map(|folder| root().join(folder)).collect();
+    let mut found = Vec::new();
+    while let Some(path) = pending.pop() {
+        if path.is_dir() {
+            let entries = fs::read_dir(&path).expect("a folder that exists can be listed");
+            pending.extend(entries.map(|entry| entry.expect("an entry can be read").path()));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(Source::load(root(), &path));
+        }
+    }
+    assert!(!found.is_empty(), "no Rust file below {folders:?}");
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn everything() -> Vec<Source> {
+    sources(&["src", "xtask/src", "tests/osimage/src"])
+}
+
+fn assert_none(violations: &[String]) {
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+#[test]
+fn files_and_functions_are_short() {
+    let mut violations = Vec::new();
+    for source in everything() {
+        let lines = source.text.lines().count();
+        if lines > FILE_LINES {
+            let what = format!("{lines} lines, {FILE_LINES} are allowed: split it by subject");
+            violations.push(source.says(1, &what));
+        }
+        for function in scan::functions(&source.code) {
+            if function.lines > FUNCTION_LINES {
+                let what = format!(
+                    "`{}` has {} lines, {FUNCTION_LINES} are allowed: name its steps",
+                    function.name, function.lines
+                );
+                violations.push(source.says(function.line, &what));
+            }
+        }
+    }
+    assert_none(&violations);
+}
+
+#[test]
+fn every_file_says_what_it_is() {
+    let silent = everything().into_iter().filter(|source| {
+        let first = source.text.lines().next().unwrap_or_default();
+        first.trim_start_matches("//!").trim().is_empty() || !first.starts_with("//!")
+    });
+    let what = "begin with module documentation (`//!`)";
+    assert_none(
+        &silent
+            .map(|source| source.says(1, what))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn names_say_what_is_inside() {
+    let mut violations = Vec::new();
+    for source in everything() {
+        let declared = scan::names_after(&source.code, "mod").map(str::to_owned);
+        for name in source.modules().into_iter().chain(declared) {
+            if is_empty_name(&name) {
+                let what = format!("`{name}` names no subject: call it what it holds");
+                violations.push(source.says(1, &what));
+            }
+        }
+    }
+    assert_none(&violations);
+}
+
+/// `journal_utils` is as empty as `utils`; `data_url` is not.
+fn is_empty_name(name: &str) -> bool {
+    let last = name.rsplit('_').next().unwrap_or(name);
+    let singular = last.strip_suffix('s').unwrap_or(last);
+    EMPTY_NAMES.contains(&last) || EMPTY_NAMES.contains(&singular)
+}
+
+#[test]
+fn empty_names_are_recognized() {
+    for name in ["utils", "helper", "journal_manager", "data"] {
+        assert!(is_empty_name(name), "{name}");
+    }
+    for name in [
+        "data_url",
+        "units",
+        "context_menu",
+        "services_of_host",
+        "core",
+    ] {
+        assert!(!is_empty_name(name), "{name}");
+    }
+}
+
+#[test]
+fn dead_code_has_nowhere_to_hide() {
+    let hidden = everything()
+        .into_iter()
+        .filter(|source| scan::has_word(&source.code, "dead_code"));
+    let what = "an attribute hides dead code: remove the code";
+    assert_none(
+        &hidden
+            .map(|source| source.says(1, what))
+            .collect::<Vec<_>>(),
+    );
+}
+
+#[test]
+fn imports_run_downwards() {
+    let mut violations = Vec::new();
+    for source in sources(&["src"]) {
+        let modules = source.modules();
+        let own = modules.first().map_or("", String::as_str);
+        let Some(floor) = floor_of(own) else {
+            let what = format!("`{own}` has no floor: put it on one, or enter it in FLOORS");
+            violations.push(source.says(1, &what));
+            continue;
+        };
+        let library = if ["main", "bin"].contains(&own) {
+            "hostwright"
+        } else {
+            "crate"
+        };
+        // A nested executable's own `super` never reaches the library.
+        let depth = if own == "bin" {
+            usize::MAX
+        } else {
+            modules.len()
+        };
+        for reach in scan::reaches(&source.code, library, depth) {
+            if let Some(fault) = fault(own, floor, &reach.name) {
+                violations.push(source.says(reach.line, &fault));
+            }
+        }
+    }
+    assert_none(&violations);
+}
+
+fn floor_of(name: &str) -> Option<u8> {
+    FLOORS
+        .iter()
+        .find_map(|(floor, level)| (*floor == name).then_some(*level))
+}
+
+fn fault(own: &str, floor: u8, used: &str) -> Option<String> {
+    if floor_of(used)? > floor {
+        return Some(format!(
+            "`{own}` uses `{used}`, a floor above it: pass in what it needs, or move that down"
+        ));
+    }
+    let strange = own != used && STRANGERS.contains(&own) && STRANGERS.contains(&used);
+    strange.then(|| format!("`{own}` uses `{used}`: let the floor above bring them together"))
+}
+
+#[test]
+fn faulty_imports_are_recognized() {
+    assert!(fault("core", 1, "host").is_some());
+    assert!(fault("source", 3, "os").is_some());
+    assert!(fault("transaction", 4, "os").is_none());
+    assert!(fault("os", 3, "os").is_none());
+    assert!(fault("core", 1, "Plan").is_none());
+}
+
+/// An absolute path of one machine means nothing on another.
+#[test]
+fn no_tracked_file_names_somebodys_workplace() {
+    let listing = Command::new("git")
+        .args(["ls-files", "-z"])
+        .current_dir(root())
+        .output();
+    let Some(listing) = listing.ok().filter(|output| output.status.success()) else {
+        eprintln!("skipped: this is no git work tree, or git is not installed");
+        return;
+    };
+    let tracked = String::from_utf8(listing.stdout).expect("tracked file names are UTF-8");
+    let mut violations = Vec::new();
+    for path in tracked.split_terminator('\0') {
+        // A file that is not text, or was just deleted, says nothing.
+        let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+        if let Some(line) = text.lines().position(names_a_workplace) {
+            let line = line + 1;
+            violations.push(format!(
+                "{path}:{line}: give paths relative to the repository"
+            ));
+        }
+    }
+    assert_none(&violations);
+}
+
+fn names_a_workplace(line: &str) -> bool {
+    let inside_a_path = |c: char| c.is_alphanumeric() || "._-".contains(c);
+    line.match_indices(concat!("/wo", "rk/"))
+        .any(|(at, _)| !line.split_at(at).0.ends_with(inside_a_path))
+}

@@ -1,0 +1,148 @@
+//! From a tree to an OSTree commit, and from that to a container image.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::future::Future;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::rc::Rc;
+
+use anyhow::{Context as _, anyhow};
+use ostree_ext::chunking::ObjectMetaSized;
+use ostree_ext::container::{Config, ExportOpts, ImageReference, Transport};
+use ostree_ext::gio::{self, Cancellable, FileQueryInfoFlags, FileType};
+use ostree_ext::glib::{ToVariant as _, Variant};
+use ostree_ext::objectsource::{ObjectMeta, ObjectSourceMeta};
+use ostree_ext::ostree::{self, RepoCommitModifierFlags, RepoMode};
+use ostree_ext::prelude::{Cast as _, FileExt as _};
+
+use crate::tree::Os;
+
+/// 2026-01-01T00:00:00Z, and a day more with each version: what has the same content has the same digest.
+const FIRST_BUILD: u64 = 1_767_225_600;
+const DAY: u64 = 86_400;
+
+/// What lies below the directory makes a layer of that name. The first that fits counts.
+const LAYERS: [(&str, &str); 3] = [
+    ("/usr/lib/modules/", "kernel"),
+    ("/usr/lib/systemd/", "systemd"),
+    ("/", "base"),
+];
+
+/// Writes a bootable container image of the OS into an OCI layout, which is made where it is missing.
+///
+/// Returns the digest of the manifest, `sha256:…`.
+pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<String> {
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
+    let tree = scratch.path().join("tree");
+    os.write(&tree).context("writing the OS tree")?;
+    let directory = File::open(scratch.path())?;
+    let repo = ostree::Repo::create_at_dir(directory.as_fd(), "repo", RepoMode::BareUser, None)?;
+    repo.set_disable_fsync(true);
+    let commit = commit(os, &repo, &tree).context("committing the OS tree")?;
+    let layout = layout
+        .to_str()
+        .with_context(|| format!("{} is not UTF-8", layout.display()))?;
+    let destination = ImageReference {
+        transport: Transport::OciDir,
+        name: tag.map_or_else(|| layout.to_owned(), |tag| format!("{layout}:{tag}")),
+    };
+    let contents = assign_layers(&repo, &commit).context("dividing the OS tree into layers")?;
+    let mut options = ExportOpts::default();
+    options.contentmeta = Some(&contents);
+    options.skip_compression = true;
+    let config = Config::default();
+    let export =
+        ostree_ext::container::encapsulate(&repo, &commit, &config, Some(options), &destination);
+    let digest = block_on(export)?.with_context(|| format!("writing the image {destination}"))?;
+    Ok(digest.to_string())
+}
+
+/// Runs one asynchronous call of `ostree_ext`.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    Ok(runtime.block_on(future))
+}
+
+fn commit(os: &Os, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
+    let cancellable = Cancellable::NONE;
+    let tree = gio::File::for_path(tree);
+    let transaction = repo.auto_transaction(cancellable)?;
+    let modifier = ostree::RepoCommitModifier::new(RepoCommitModifierFlags::SKIP_XATTRS, None);
+    if os.has_selinux() {
+        modifier.set_sepolicy(Some(&ostree::SePolicy::new(&tree, cancellable)?));
+    }
+    let mutable = ostree::MutableTree::new();
+    repo.write_directory_to_mtree(&tree, &mutable, Some(&modifier), cancellable)?;
+    let root = repo.write_mtree(&mutable, cancellable)?;
+    let root = root
+        .downcast::<ostree::RepoFile>()
+        .map_err(|_| anyhow!("a written tree is a file of the repository"))?;
+    let time = FIRST_BUILD + DAY * u64::from(os.number());
+    let metadata = metadata(os);
+    let commit =
+        repo.write_commit_with_time(None, None, None, Some(&metadata), &root, time, cancellable)?;
+    transaction.commit(cancellable)?;
+    Ok(commit.to_string())
+}
+
+/// What makes the image's labels `version`, `ostree.bootable` and `containers.bootc`.
+fn metadata(os: &Os) -> Variant {
+    let mut metadata = HashMap::from([("version", os.version().to_variant())]);
+    if os.is_bootable() {
+        metadata.insert("ostree.bootable", true.to_variant());
+        metadata.insert("ostree.linux", os.kernel().to_variant());
+    }
+    metadata.to_variant()
+}
+
+fn assign_layers(repo: &ostree::Repo, commit: &str) -> anyhow::Result<ObjectMetaSized> {
+    let mut contents = ObjectMeta::default();
+    for (_, name) in LAYERS {
+        let name: Rc<str> = Rc::from(name);
+        contents.set.insert(ObjectSourceMeta {
+            identifier: Rc::clone(&name),
+            name: Rc::clone(&name),
+            srcid: name,
+            change_time_offset: u32::MAX,
+            change_frequency: u32::MAX,
+        });
+    }
+    let (root, _commit) = repo.read_commit(commit, Cancellable::NONE)?;
+    assign_directory(&root, "/", &mut contents)?;
+    ObjectMetaSized::compute_sizes(repo, contents)
+}
+
+fn assign_directory(
+    directory: &gio::File,
+    path: &str,
+    contents: &mut ObjectMeta,
+) -> anyhow::Result<()> {
+    let attributes = "standard::name,standard::type";
+    let flags = FileQueryInfoFlags::NOFOLLOW_SYMLINKS;
+    for child in directory.enumerate_children(attributes, flags, Cancellable::NONE)? {
+        let child = child?;
+        let child_path = format!("{path}{}", child.name().display());
+        let file = directory.child(child.name());
+        if child.file_type() == FileType::Directory {
+            assign_directory(&file, &format!("{child_path}/"), contents)?;
+            continue;
+        }
+        let file = file
+            .downcast::<ostree::RepoFile>()
+            .map_err(|_| anyhow!("a child of a commit is a file of the repository"))?;
+        if let Some((_, layer)) = LAYERS
+            .iter()
+            .find(|(below, _)| child_path.starts_with(below))
+        {
+            // What two files have in common stays where it was seen first.
+            contents
+                .map
+                .entry(file.checksum().to_string())
+                .or_insert_with(|| Rc::from(*layer));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,271 @@
+//! The file system tree of the OS.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::units;
+
+/// The size of the generated kernel and initramfs, in bytes.
+const KERNEL_SIZE: usize = 8 * 1024;
+
+/// One version of an OS that looks like Fedora CoreOS.
+///
+/// Versions differ in kernel, version strings and `/usr/etc`: `chrony.conf` changes with each, and
+/// `os/version-N.conf` is there in version N alone, so that an update changes, adds and removes a file.
+#[derive(Debug, Clone)]
+pub struct Os {
+    number: u32,
+    selinux: bool,
+    bootable: bool,
+}
+
+impl Os {
+    /// The OS in this version.
+    #[must_use]
+    pub fn new(number: u32) -> Self {
+        Self {
+            number,
+            selinux: false,
+            bootable: true,
+        }
+    }
+
+    /// Adds a small SELinux policy, enough to look labels up.
+    #[must_use]
+    pub fn with_selinux(self) -> Self {
+        Self {
+            selinux: true,
+            ..self
+        }
+    }
+
+    /// Leaves out the kernel and the label that says that the image can boot.
+    #[must_use]
+    pub fn without_kernel(self) -> Self {
+        Self {
+            bootable: false,
+            ..self
+        }
+    }
+
+    /// The version as the image and `os-release` spell it.
+    #[must_use]
+    pub fn version(&self) -> String {
+        format!("43.202601{:02}.3.0", self.number)
+    }
+
+    /// The kernel's release.
+    #[must_use]
+    pub fn kernel(&self) -> String {
+        format!("6.17.{}-300.fc43.x86_64", self.number)
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    pub(crate) fn has_selinux(&self) -> bool {
+        self.selinux
+    }
+
+    pub(crate) fn is_bootable(&self) -> bool {
+        self.bootable
+    }
+
+    /// Writes the tree below a new directory.
+    pub(crate) fn write(&self, root: &Path) -> anyhow::Result<()> {
+        write_toplevel(root)?;
+        for (path, contents) in self.files() {
+            write(root, &path, contents.as_bytes(), 0o644)?;
+        }
+        write(root, "usr/etc/shadow", SHADOW.as_bytes(), 0)?;
+        write(root, "usr/etc/gshadow", GSHADOW.as_bytes(), 0)?;
+        if self.bootable {
+            let modules = format!("usr/lib/modules/{}", self.kernel());
+            write(root, &format!("{modules}/vmlinuz"), &self.noise(1), 0o755)?;
+            write(
+                root,
+                &format!("{modules}/initramfs.img"),
+                &self.noise(2),
+                0o600,
+            )?;
+        }
+        units::write(root)?;
+        if self.selinux {
+            for (path, contents) in SELINUX {
+                write(root, path, contents.as_bytes(), 0o644)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn files(&self) -> Vec<(String, String)> {
+        let mut files: Vec<_> = FILES
+            .iter()
+            .map(|(path, contents)| ((*path).to_owned(), (*contents).to_owned()))
+            .collect();
+        files.push(("usr/lib/os-release".into(), self.os_release()));
+        files.push((
+            "usr/etc/chrony.conf".into(),
+            format!("{CHRONY}maxsamples {}\n", 8 + self.number),
+        ));
+        files.push((
+            format!("usr/etc/os/version-{}.conf", self.number),
+            format!("# Shipped with version {} alone.\n", self.number),
+        ));
+        files
+    }
+
+    fn os_release(&self) -> String {
+        let version = self.version();
+        format!(
+            "NAME=\"Fedora Linux\"\nVERSION=\"{version} (CoreOS)\"\nID=fedora\nVERSION_ID=43\nVARIANT=\"CoreOS\"\n\
+             VARIANT_ID=coreos\nPLATFORM_ID=\"platform:f43\"\nPRETTY_NAME=\"Fedora CoreOS {version}\"\n\
+             OSTREE_VERSION='{version}'\n"
+        )
+    }
+
+    /// Bytes that compress badly and differ with the version, by xorshift.
+    fn noise(&self, seed: u64) -> Vec<u8> {
+        let mut state =
+            (u64::from(self.number) << 8 | seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        words.take(KERNEL_SIZE / 8).flatten().collect()
+    }
+}
+
+/// The directories and links that OSTree expects at the top of a CoreOS tree.
+fn write_toplevel(root: &Path) -> anyhow::Result<()> {
+    for directory in [
+        "boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "usr/bin", "usr/lib", "usr/sbin",
+        "var",
+    ] {
+        fs::create_dir_all(root.join(directory))?;
+    }
+    for (link, target) in [
+        ("bin", "usr/bin"),
+        ("lib", "usr/lib"),
+        ("sbin", "usr/sbin"),
+        ("home", "var/home"),
+        ("root", "var/roothome"),
+        ("opt", "var/opt"),
+        ("srv", "var/srv"),
+        ("mnt", "var/mnt"),
+        ("ostree", "sysroot/ostree"),
+        ("usr/local", "../var/usrlocal"),
+    ] {
+        symlink(target, root.join(link)).with_context(|| format!("linking {link}"))?;
+    }
+    fs::create_dir_all(root.join("usr/etc"))?;
+    symlink("../usr/lib/os-release", root.join("usr/etc/os-release"))?;
+    Ok(())
+}
+
+/// Writes a file with all directories on its way, whatever the umask says.
+pub(crate) fn write(root: &Path, path: &str, contents: &[u8], mode: u32) -> anyhow::Result<()> {
+    let file = root.join(path);
+    let written = file
+        .parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(&file, contents))
+        .and_then(|()| fs::set_permissions(&file, fs::Permissions::from_mode(mode)));
+    written.with_context(|| format!("writing {path}"))
+}
+
+const SHADOW: &str = "root:*:20000::::::\ncore:*:20000:0:99999:7:::\n";
+const GSHADOW: &str = "root:::\nwheel:::core\ncore:::\n";
+const CHRONY: &str =
+    "pool 2.fedora.pool.ntp.org iburst\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 3\nrtcsync\n";
+
+const FILES: [(&str, &str); 14] = [
+    (
+        "usr/etc/passwd",
+        "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",
+    ),
+    (
+        "usr/etc/group",
+        "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n",
+    ),
+    (
+        "usr/lib/passwd",
+        "bin:x:1:1:bin:/bin:/usr/sbin/nologin\ndbus:x:81:81:System Message Bus:/:/usr/sbin/nologin\n\
+         rpc:x:32:32:Rpcbind Daemon:/var/lib/rpcbind:/usr/sbin/nologin\nsshd:x:74:74:sshd:/usr/share/empty.sshd:/usr/sbin/nologin\n\
+         chrony:x:994:992:chrony:/var/lib/chrony:/sbin/nologin\nopenvswitch:x:800:800:openvswitch:/:/sbin/nologin\n\
+         nobody:x:65534:65534:Kernel Overflow User:/:/usr/sbin/nologin\n",
+    ),
+    (
+        "usr/lib/group",
+        "bin:x:1:\nsys:x:3:\nadm:x:4:\nsystemd-journal:x:190:\ndbus:x:81:\nrpc:x:32:\nsshd:x:74:\nchrony:x:992:\n\
+         openvswitch:x:800:\nhugetlbfs:x:801:openvswitch\nnobody:x:65534:\n",
+    ),
+    (
+        "usr/etc/nsswitch.conf",
+        "passwd: files altfiles systemd\ngroup: files altfiles systemd\nhosts: files dns myhostname\n",
+    ),
+    ("usr/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
+    (
+        "usr/etc/crio/crio.conf",
+        "[crio]\n\n[crio.runtime]\nselinux = true\n",
+    ),
+    ("usr/etc/sysctl.conf", "# See sysctl.d(5).\n"),
+    (
+        "usr/etc/ssh/sshd_config",
+        "Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n",
+    ),
+    (
+        "usr/etc/ssh/sshd_config.d/40-ssh-key-dir.conf",
+        "AuthorizedKeysCommand /usr/libexec/ssh-key-dir %u\nAuthorizedKeysCommandUser root\n",
+    ),
+    (
+        "usr/etc/containers/registries.conf",
+        "unqualified-search-registries = [\"registry.fedoraproject.org\", \"quay.io\"]\n",
+    ),
+    (
+        "usr/etc/containers/policy.json",
+        "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n",
+    ),
+    ("usr/etc/systemd/system.conf", "[Manager]\n"),
+    (
+        "usr/lib/tmpfiles.d/rpm-ostree-1-autovar.conf",
+        "d /var/home 0755 root root - -\nd /var/usrlocal 0755 root root - -\nd /var/opt 0755 root root - -\n",
+    ),
+];
+
+/// `policy.31` is never loaded, only hashed; lookups read `file_contexts`.
+const SELINUX: [(&str, &str); 4] = [
+    (
+        "usr/etc/selinux/config",
+        "SELINUX=enforcing\nSELINUXTYPE=targeted\n",
+    ),
+    (
+        "usr/etc/selinux/targeted/policy/policy.31",
+        "not a policy\n",
+    ),
+    (
+        "usr/etc/selinux/targeted/contexts/files/file_contexts",
+        "/.*\tsystem_u:object_r:default_t:s0\n\
+         /\t-d\tsystem_u:object_r:root_t:s0\n\
+         /boot(/.*)?\tsystem_u:object_r:boot_t:s0\n\
+         /etc(/.*)?\tsystem_u:object_r:etc_t:s0\n\
+         /etc/shadow.*\t--\tsystem_u:object_r:shadow_t:s0\n\
+         /etc/kubernetes(/.*)?\tsystem_u:object_r:kubernetes_file_t:s0\n\
+         /etc/systemd/system(/.*)?\tsystem_u:object_r:systemd_unit_file_t:s0\n\
+         /run(/.*)?\t<<none>>\n\
+         /usr(/.*)?\tsystem_u:object_r:usr_t:s0\n\
+         /usr/local/bin(/.*)?\tsystem_u:object_r:bin_t:s0\n\
+         /usr/lib/systemd/system(/.*)?\tsystem_u:object_r:systemd_unit_file_t:s0\n\
+         /var(/.*)?\tsystem_u:object_r:var_t:s0\n",
+    ),
+    (
+        "usr/etc/selinux/targeted/contexts/files/file_contexts.subs_dist",
+        "/usr/etc /etc\n/var/home /home\n/var/usrlocal /usr/local\n",
+    ),
+];

@@ -1,0 +1,97 @@
+//! Entries of a boot menu, as the Boot Loader Specification writes them.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+
+/// One bootable system in `boot/loader/entries`.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BootEntry {
+    /// The file's text.
+    pub text: String,
+    /// The rank among the entries: the highest boots.
+    version: u32,
+}
+
+impl BootEntry {
+    /// Reads `sysroot`'s boot menu, the system that boots next first.
+    ///
+    /// # Errors
+    /// The menu is empty or cannot be read, or an entry has no version.
+    pub fn load_all(sysroot: &Path) -> Result<Vec<Self>> {
+        let folder = sysroot.join("boot/loader/entries");
+        let mut entries = Vec::new();
+        for file in folder
+            .read_dir()
+            .with_context(|| format!("reading {}", folder.display()))?
+        {
+            let path = file?.path();
+            let text = std::fs::read_to_string(&path)
+                .with_context(|| format!("reading {}", path.display()))?;
+            entries.push(Self::parse(text).with_context(|| path.display().to_string())?);
+        }
+        ensure!(
+            !entries.is_empty(),
+            "{} has no boot entry",
+            folder.display()
+        );
+        entries.sort_by_key(|entry| std::cmp::Reverse(entry.version));
+        Ok(entries)
+    }
+
+    fn parse(text: String) -> Result<Self> {
+        let version = value(&text, "version").context("the boot entry has no version")?;
+        let version = version
+            .parse()
+            .with_context(|| format!("the version `{version}` is no number"))?;
+        Ok(Self { text, version })
+    }
+
+    /// The kernel that this entry boots: a path whose directory carries the digest of kernel and initramfs.
+    pub fn kernel(&self) -> Option<&str> {
+        value(&self.text, "linux")
+    }
+}
+
+fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| {
+        let (name, value) = line.split_once(char::is_whitespace)?;
+        (name == key).then(|| value.trim())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(version: &str, digest: &str) -> String {
+        format!(
+            "title OS\nversion {version}\noptions root=LABEL=root\nlinux /ostree/os-{digest}/vmlinuz\n"
+        )
+    }
+
+    #[test]
+    fn the_highest_version_comes_first() {
+        let sysroot = tempfile::tempdir().unwrap();
+        let folder = sysroot.path().join("boot/loader/entries");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("ostree-1.conf"), entry("9", "aa")).unwrap();
+        std::fs::write(folder.join("ostree-2.conf"), entry("10", "bb")).unwrap();
+        let entries = BootEntry::load_all(sysroot.path()).unwrap();
+        let kernels: Vec<_> = entries.iter().filter_map(BootEntry::kernel).collect();
+        assert_eq!(kernels, ["/ostree/os-bb/vmlinuz", "/ostree/os-aa/vmlinuz"]);
+    }
+
+    #[test]
+    fn an_entry_without_version_is_an_error() {
+        assert!(BootEntry::parse("title OS\n".to_owned()).is_err());
+        assert!(BootEntry::parse(entry("one", "aa")).is_err());
+    }
+
+    #[test]
+    fn an_empty_menu_is_an_error() {
+        let sysroot = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(sysroot.path().join("boot/loader/entries")).unwrap();
+        assert!(BootEntry::load_all(sysroot.path()).is_err());
+    }
+}

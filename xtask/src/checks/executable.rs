@@ -1,0 +1,89 @@
+//! What the daemon's executable may weigh and link: it idles for months on every host.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use crate::invocation;
+
+const MIB: u64 = 1024 * 1024;
+/// The stripped size that the project allows itself.
+const SIZE_LIMIT: u64 = 10 * MIB;
+/// The worker links these for as long as one transaction lasts; the daemon never does.
+const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", "libsoup"];
+
+/// Checks size and linkage of a stripped ELF executable.
+///
+/// # Errors
+/// It is too large, or linked with a library that only the worker may load.
+pub fn ensure_lean(executable: &Path) -> Result<()> {
+    let size = executable
+        .metadata()
+        .with_context(|| format!("looking at {}", executable.display()))?
+        .len();
+    ensure!(
+        size <= SIZE_LIMIT,
+        "{} has {size} bytes, {SIZE_LIMIT} are allowed",
+        executable.display()
+    );
+    let dynamic = invocation::read(
+        Command::new("readelf")
+            .args(["--dynamic", "--wide"])
+            .arg(executable)
+            .env("LC_ALL", "C"),
+    )?;
+    let unwanted = unwanted(&dynamic);
+    ensure!(
+        unwanted.is_empty(),
+        "{} links {}: keep the `ostree` dependencies to the worker",
+        executable.display(),
+        unwanted.join(", ")
+    );
+    println!(
+        "{size} bytes, links {}",
+        needed(&dynamic).collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
+}
+
+fn unwanted(dynamic: &str) -> Vec<&str> {
+    needed(dynamic)
+        .filter(|library| WORKER_ONLY.iter().any(|name| library.starts_with(name)))
+        .collect()
+}
+
+/// The shared libraries in the output of `readelf --dynamic`.
+fn needed(dynamic: &str) -> impl Iterator<Item = &str> {
+    dynamic
+        .lines()
+        .filter(|line| line.contains("(NEEDED)"))
+        .filter_map(|line| Some(line.split_once('[')?.1.split_once(']')?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DYNAMIC: &str = "\
+Dynamic section at offset 0x2dd8 contains 28 entries:
+  Tag        Type                         Name/Value
+ 0x0000000000000001 (NEEDED)             Shared library: [libostree-1.so.1]
+ 0x0000000000000001 (NEEDED)             Shared library: [libglib-2.0.so.0]
+ 0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]
+ 0x000000000000000e (SONAME)             Library soname: [libgio.so]
+";
+
+    #[test]
+    fn the_workers_libraries_are_found_among_the_needed_ones() {
+        assert_eq!(unwanted(DYNAMIC), ["libostree-1.so.1", "libglib-2.0.so.0"]);
+    }
+
+    #[test]
+    fn this_test_links_libc_alone_of_those() {
+        let own = std::env::current_exe().unwrap();
+        let dynamic = invocation::read(Command::new("readelf").arg("--dynamic").arg(own)).unwrap();
+        assert!(needed(&dynamic).any(|library| library.starts_with("libc.so")));
+        assert_eq!(unwanted(&dynamic), Vec::<&str>::new());
+    }
+}

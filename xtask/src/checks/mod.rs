@@ -1,0 +1,197 @@
+//! `cargo xtask test`: every check that a change must pass, in order, the quick ones first.
+//!
+//! The first failure ends the run. Each check's time is in a table at the end; the last line is
+//! `N passed, N failed`, in which a test counts as one and so does any other check.
+
+mod dependencies;
+mod executable;
+mod tally;
+
+use std::process::{Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+
+use crate::consent::Consent;
+use crate::workspace::Workspace;
+use crate::{demo, invocation};
+use tally::{Runner, Tally};
+
+/// What a check may use.
+struct Bench<'w> {
+    workspace: &'w Workspace,
+    consent: Consent,
+    runner: Runner,
+}
+
+/// When a check runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum When {
+    Always,
+    /// Only with `--quick`: the full run has a check that includes it.
+    Quick,
+    Full,
+}
+
+struct Check {
+    name: &'static str,
+    when: When,
+    run: fn(&Bench<'_>) -> Result<Tally>,
+}
+
+const CHECKS: &[Check] = &[
+    check("formatting", When::Always, formatting),
+    check("lints", When::Always, lints),
+    check("lints without the worker", When::Full, lints_without_worker),
+    check("library tests", When::Quick, library_tests),
+    check("documentation", When::Full, documentation),
+    check("tests", When::Full, tests),
+    check("documentation tests", When::Full, documentation_tests),
+    check("release build", When::Full, release_build),
+    check("the executable", When::Full, release_executable),
+    check("demo", When::Full, demonstration),
+    check("dependencies", When::Full, dependency_rules),
+];
+
+const fn check(name: &'static str, when: When, run: fn(&Bench<'_>) -> Result<Tally>) -> Check {
+    Check { name, when, run }
+}
+
+/// How a check ended.
+enum Verdict {
+    Ended(Tally, Duration),
+    NotRun,
+}
+
+/// Runs the checks; the exit code is failure when one of them failed.
+pub fn run(workspace: &Workspace, consent: Consent, quick: bool) -> ExitCode {
+    let bench = Bench {
+        workspace,
+        consent,
+        runner: Runner::installed(workspace),
+    };
+    let left_out = if quick { When::Full } else { When::Quick };
+    let mut total = Tally::default();
+    let mut rows = Vec::new();
+    for check in CHECKS.iter().filter(|check| check.when != left_out) {
+        let verdict = if total.failed > 0 {
+            Verdict::NotRun
+        } else {
+            run_check(check, &bench)
+        };
+        if let Verdict::Ended(tally, _) = verdict {
+            total = total + tally;
+        }
+        rows.push((check.name, verdict));
+    }
+    print_table(&rows);
+    println!("{} passed, {} failed", total.passed, total.failed);
+    if total.failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn run_check(check: &Check, bench: &Bench<'_>) -> Verdict {
+    println!("\n==== {} ====", check.name);
+    let start = Instant::now();
+    let tally = (check.run)(bench).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        Tally::FAILED
+    });
+    Verdict::Ended(tally, start.elapsed())
+}
+
+fn print_table(rows: &[(&str, Verdict)]) {
+    println!();
+    for (name, verdict) in rows {
+        match verdict {
+            Verdict::Ended(tally, time) => {
+                let word = if tally.failed == 0 { "ok" } else { "FAILED" };
+                println!("{name:<26} {:>8.1} s  {word}", time.as_secs_f64());
+            }
+            Verdict::NotRun => println!("{name:<26} {:>8}    not run", "-"),
+        }
+    }
+    println!();
+}
+
+fn one(command: &mut Command) -> Result<Tally> {
+    invocation::run(command).map(|()| Tally::PASSED)
+}
+
+/// Whether cargo knows `name`, given by one of its own or an installed program.
+fn has_subcommand(workspace: &Workspace, name: &str) -> bool {
+    workspace
+        .cargo(&[name, "--version"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+fn formatting(bench: &Bench<'_>) -> Result<Tally> {
+    one(&mut bench.workspace.cargo(&["fmt", "--all", "--check"]))
+}
+
+fn lints(bench: &Bench<'_>) -> Result<Tally> {
+    let scope = ["clippy", "--workspace", "--all-targets"];
+    one(bench.workspace.cargo(&scope).args(["--", "-D", "warnings"]))
+}
+
+fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
+    let scope = ["clippy", "--package", "hostwright", "--no-default-features"];
+    let targets = ["--lib", "--bins", "--", "-D", "warnings"];
+    one(bench.workspace.cargo(&scope).args(targets))
+}
+
+fn documentation(bench: &Bench<'_>) -> Result<Tally> {
+    let scope = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+    ];
+    one(bench
+        .workspace
+        .cargo(&scope)
+        .env("RUSTDOCFLAGS", "-D warnings"))
+}
+
+fn library_tests(bench: &Bench<'_>) -> Result<Tally> {
+    counted_tests(bench, &["--package", "hostwright", "--lib"])
+}
+
+fn tests(bench: &Bench<'_>) -> Result<Tally> {
+    counted_tests(bench, &["--workspace", "--tests"])
+}
+
+fn counted_tests(bench: &Bench<'_>, scope: &[&str]) -> Result<Tally> {
+    let words: &[&str] = match bench.runner {
+        Runner::Cargo => &["test", "--no-fail-fast"],
+        Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
+    };
+    bench.runner.count(bench.workspace.cargo(words).args(scope))
+}
+
+/// Apart from the others because nextest does not run them.
+fn documentation_tests(bench: &Bench<'_>) -> Result<Tally> {
+    Runner::Cargo.count(&mut bench.workspace.cargo(&["test", "--workspace", "--doc"]))
+}
+
+fn release_build(bench: &Bench<'_>) -> Result<Tally> {
+    bench.workspace.build_release().map(|()| Tally::PASSED)
+}
+
+fn release_executable(bench: &Bench<'_>) -> Result<Tally> {
+    executable::ensure_lean(&bench.workspace.executable("hostwright")).map(|()| Tally::PASSED)
+}
+
+fn demonstration(bench: &Bench<'_>) -> Result<Tally> {
+    demo::show(bench.workspace, false, None).map(|()| Tally::PASSED)
+}
+
+fn dependency_rules(bench: &Bench<'_>) -> Result<Tally> {
+    dependencies::ensure_allowed(bench.workspace, bench.consent).map(|()| Tally::PASSED)
+}

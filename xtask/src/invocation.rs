@@ -1,0 +1,80 @@
+//! Running other programs, and showing them the way a reader would type them.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+/// Runs `command` with this process's own input and output.
+///
+/// # Errors
+/// The program cannot be started, or it ends with anything but success.
+pub fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    let status = command
+        .status()
+        .with_context(|| format!("starting `{shown}`"))?;
+    ensure!(status.success(), "`{shown}` ended with {status}");
+    Ok(())
+}
+
+/// Runs `command` and returns its standard output; its standard error is passed on.
+///
+/// # Errors
+/// As for [`run`], or the output is not UTF-8.
+pub fn read(command: &mut Command) -> Result<String> {
+    let shown = shown(command);
+    let output = command
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .with_context(|| format!("starting `{shown}`"))?;
+    ensure!(
+        output.status.success(),
+        "`{shown}` ended with {}",
+        output.status
+    );
+    String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{shown}`"))
+}
+
+/// The command line as typed into a shell: the program by its file name, arguments quoted where needed.
+pub fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let name = program.file_name().unwrap_or(command.get_program());
+    std::iter::once(name)
+        .chain(command.get_args())
+        .map(quoted)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn quoted(word: &OsStr) -> Cow<'_, str> {
+    let word = word.to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=+.,:/@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word;
+    }
+    Cow::Owned(format!("'{}'", word.replace('\'', r"'\''")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_shown_as_typed() {
+        let mut command = Command::new("/opt/build/hostwright");
+        command.args(["plan", "--desired", "my config.yaml", "", "it's"]);
+        assert_eq!(
+            shown(&command),
+            r"hostwright plan --desired 'my config.yaml' '' 'it'\''s'"
+        );
+    }
+
+    #[test]
+    fn a_failing_program_is_an_error_that_names_it() {
+        let error = run(&mut Command::new("false")).unwrap_err();
+        assert!(error.to_string().starts_with("`false` ended with"));
+    }
+}
