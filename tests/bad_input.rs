@@ -61,6 +61,7 @@ fn files_that_cannot_be() {
         ("the root", spoilt("/path", json!("/")), PATH),
         ("a path with a zero byte", spoilt("/path", json!("/etc/a\0b")), PATH),
         ("a name beyond 255 bytes", spoilt("/path", json!(format!("/etc/{}", "x".repeat(256)))), PATH),
+        ("the force file", spoilt("/path", json!("/run/machine-config-daemon-force")), PATH),
         ("a path twice", bytes(&duplicate), &["/etc/x"]),
         ("a file below a file", bytes(&below), &["/etc/x"]),
         ("set-user-ID", spoilt("/mode", json!(0o4755)), MODE),
@@ -122,6 +123,20 @@ fn units_that_cannot_be() {
         ),
         ("a unit that does not parse", with_unit(&syntax, &[]), &["spec.config.systemd.units[0].contents"]),
         ("a unit twice", bytes(&machine_config("rendered-bad", &twice)), &["x.service"]),
+    ]);
+}
+
+#[test]
+fn hashes_that_would_break_the_shadow_file() {
+    const HASH: &[&str] = &["spec.config.passwd.users[0].passwordHash"];
+    let hash = |hash: &str| {
+        let mut config = with_files("rendered-bad", &[]);
+        config["spec"]["config"]["passwd"] = json!({"users": [{"name": "core", "passwordHash": hash}]});
+        bytes(&config)
+    };
+    all_refused(vec![
+        ("a hash of two lines", hash("$6$a$b\nroot::0:0:::"), HASH),
+        ("a hash of two fields", hash("$6$a$b:0:0"), HASH),
     ]);
 }
 

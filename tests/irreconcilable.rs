@@ -19,7 +19,7 @@ mod tree;
 
 use std::fs;
 
-use document::{file, machine_config, with_files};
+use document::{machine_config, with_files};
 use run::hostwright;
 use serde_json::{Value, json};
 use settled::{Settled, apply, unlike};
@@ -51,10 +51,6 @@ fn an_irreconcilable_target_is_planned_and_not_applied() {
         ("spec.config.storage.disks", ignition(json!({"storage": {"disks": [{"device": "/dev/vdb"}]}}))),
         ("spec.config.storage.filesystems", ignition(json!({"storage": {"filesystems": [mount]}}))),
         ("spec.config.storage.raid", ignition(json!({"storage": {"raid": [raid]}}))),
-        (
-            "spec.config.storage.files",
-            with_files("rendered-bad", &[file("/run/machine-config-daemon-force", "")]),
-        ),
         ("spec.fips", fips),
     ];
     let folder = tempfile::tempdir().expect("a temporary directory");

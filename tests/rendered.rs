@@ -9,7 +9,7 @@
 #[path = "model/mod.rs"]
 mod model;
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, process::Command};
 
 use model::{
     config::Config,
@@ -18,29 +18,34 @@ use model::{
     plan,
     reference::Reference,
     run::{Outcome, hostwright},
-    snapshot::{self, Body, Snapshot},
+    snapshot::{self, Body, Node, Snapshot},
     tree::Tree,
 };
 use serde_json::Value;
 
-fn is_root() -> bool {
+/// Whether the reference can be built here.
+fn has_reference() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         eprintln!("SKIPPED: only root can give files to their owners");
     }
-    root
+    let systemctl = Command::new("systemctl").arg("--version").output().is_ok();
+    if !systemctl {
+        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
+    }
+    root && systemctl
 }
 
 #[test]
 fn real_configs_after_each_other_on_a_tree() {
-    if is_root() {
+    if has_reference() {
         for_every_pair(&rendered(), succession);
     }
 }
 
 #[test]
 fn fixtures_after_each_other_on_a_tree() {
-    if is_root() {
+    if has_reference() {
         for_every_pair(&fixtures(), succession);
     }
 }
@@ -96,12 +101,28 @@ fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
     let mut paths: Vec<&String> = seen.chain(wanted.keys()).collect();
     paths.sort();
     paths.dedup();
-    let node = |tree: &Snapshot, path: &str| tree.get(path).map(|(node, _)| node.clone());
+    let node = |tree: &Snapshot, path: &str| tree.get(path).map(|(node, _)| undated(path, node.clone()));
     paths
         .into_iter()
         .filter(|path| node(is, path) != node(wanted, path))
         .map(|path| format!("{path} is {:?}, not {:?}", node(is, path), node(wanted, path)))
         .collect()
+}
+
+/// Takes the date of the last change from `core`'s line of the shadow file: that of the day is right as well.
+fn undated(path: &str, mut node: Node) -> Node {
+    if let ("etc/shadow", Body::File(bytes)) = (path, &mut node.body) {
+        let shadow = String::from_utf8_lossy(bytes).into_owned();
+        let lines = shadow.lines().map(|line| {
+            let mut fields: Vec<&str> = line.split(':').collect();
+            if let ["core", _, date, ..] = fields.as_mut_slice() {
+                *date = "";
+            }
+            fields.join(":") + "\n"
+        });
+        *bytes = lines.collect::<String>().into_bytes();
+    }
+    node
 }
 
 /// What the product keeps for itself or for others to read about it.
@@ -187,6 +208,9 @@ fn any_two_policies_merge_in_their_own_order() {
             // Below a policy's path counts like the path itself.
             let below = format!("{other}/deeper/still");
             for other in [*other, &below, "/etc/iri-registry.but-another-name"] {
+                if other.starts_with(&format!("{one}/")) {
+                    continue; // The config would want a file and a directory at one path.
+                }
                 let mut files = vec![file(one, "x"), file(other, "y")];
                 files.dedup_by(|one, other| one["path"] == other["path"]);
                 let (_, wrong) = plan_between(&with_files("none", &[]), &with_files("some", &files));
@@ -254,10 +278,14 @@ fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
 #[test]
 fn a_config_is_the_same_however_it_is_written() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
+    let mut complaints = Vec::new();
     for twin in ["twins/kargs.yaml", "twins/kargs-list.json"] {
         let [current, desired] = ["kargs.json", twin].map(|name| folder.join(name));
         let pair = ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
         let outcome = hostwright(["plan".as_ref(), "--exit-code".as_ref()].into_iter().chain(pair));
-        assert_eq!(outcome.code, Some(0), "{twin}: {outcome:?}");
+        if outcome.code != Some(0) {
+            complaints.push(format!("{twin}: {outcome:?}"));
+        }
     }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }

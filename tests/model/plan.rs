@@ -61,7 +61,11 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     let switch = |is: &str, will: &str| {
         if is == will { Value::Null } else { json!({"from": is, "to": will}) }
     };
-    expect("osImage", &changes["osImage"], switch(&from.os_image, &to.os_image));
+    // A config without an image names none, rather than the empty one.
+    let image = |image: &str| if image.is_empty() { Value::Null } else { json!(image) };
+    let [is, will] = [from, to].map(|config| image(&config.os_image));
+    let images = if is == will { Value::Null } else { json!({"from": is, "to": will}) };
+    expect("osImage", &changes["osImage"], images);
     expect("kernelType", &changes["kernelType"], switch(&from.kernel_type, &to.kernel_type));
     let lists = |is: &[String], will: &[String]| {
         if is == will { Value::Null } else { json!({"from": is, "to": will}) }
@@ -75,7 +79,8 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     };
     let [is, will] = [from, to].map(|config| tokens(&json!(config.kernel_arguments)));
     expect("kernelArguments", &arguments, lists(&is, &will));
-    expect("sshKeys", &changes["sshKeys"], json!(from.keys != to.keys));
+    let [is, will] = [from, to].map(|config| config.keys.as_deref().unwrap_or_default());
+    expect("sshKeys", &changes["sshKeys"], json!(is != will));
     expect("password", &changes["password"], json!(from.hash != to.hash));
     expect("fips", &changes["fips"], json!(from.fips != to.fips));
     expect("irreconcilable", &plan["irreconcilable"], json!([]));
@@ -97,7 +102,7 @@ pub fn differ(from: &Config, to: &Config) -> bool {
         let arguments = tokens(&json!(config.kernel_arguments));
         let os = (config.os_image.clone(), config.kernel_type.clone(), config.extensions.clone(), arguments);
         let storage = (config.files.clone(), config.directories.clone(), config.links.clone());
-        (storage, config.keys.clone(), config.hash.clone(), os)
+        (storage, config.keys.clone().unwrap_or_default(), config.hash.clone(), os)
     };
     parts(from) != parts(to) || by_name(from) != by_name(to)
 }

@@ -138,11 +138,9 @@ impl Reference {
         fs::set_permissions(at, Permissions::from_mode(mode)).expect("the directory's mode");
     }
 
-    /// Puts back what was at `path` before any config: the image's version where it ships one.
+    /// Puts back what was at `path` before any config.
     fn restore(&self, path: &str) {
-        let spelt = self.spell(path);
-        let earlier = self.before.get(&format!("usr/{spelt}")).or_else(|| self.before.get(&spelt));
-        match earlier {
+        match self.before.get(&self.spell(path)) {
             Some((Node { body: Body::File(bytes), mode, owner }, _)) => {
                 self.tree.file(path, *mode, *owner, bytes);
             }

@@ -46,6 +46,7 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
 /// The units that the image ships, and the target that each is wanted by.
 const VENDOR_UNITS: &[(&str, &str)] = &[
     ("chrony-wait.service", "multi-user.target"),
+    ("dbus.socket", "sockets.target"),
     ("crio.service", "multi-user.target"),
     ("docker.socket", "sockets.target"),
     ("ipsec.service", "multi-user.target"),
@@ -55,10 +56,12 @@ const VENDOR_UNITS: &[(&str, &str)] = &[
     ("rpcbind.service", "multi-user.target"),
     ("rpcbind.socket", "sockets.target"),
     ("rpm-ostreed.service", "multi-user.target"),
+    ("sshd.service", "multi-user.target"),
     ("zincati.service", "multi-user.target"),
 ];
 
-/// Path and target of the links that are there from the start.
+/// Path and target of the links that are there from the start. No config of the tests touches `dbus.socket` and
+/// `sshd.service`, so that the directories of their links are never empty.
 const LINKS: &[(&str, &str)] = &[
     ("home", "var/home"),
     ("opt", "var/opt"),
@@ -66,6 +69,8 @@ const LINKS: &[(&str, &str)] = &[
     ("usr/local", "../var/usrlocal"),
     ("etc/os-release", "../usr/lib/os-release"),
     ("etc/systemd/system/multi-user.target.wants/crio.service", "/usr/lib/systemd/system/crio.service"),
+    ("etc/systemd/system/multi-user.target.wants/sshd.service", "/usr/lib/systemd/system/sshd.service"),
+    ("etc/systemd/system/sockets.target.wants/dbus.socket", "/usr/lib/systemd/system/dbus.socket"),
     ("etc/systemd/system/multi-user.target.wants/zincati.service", "/usr/lib/systemd/system/zincati.service"),
     ("etc/systemd/system/sockets.target.wants/rpcbind.socket", "/usr/lib/systemd/system/rpcbind.socket"),
 ];
