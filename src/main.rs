@@ -1,2 +1,7 @@
-//! x
-fn main() {}
+//! The agent's command line.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    hostwright::cli::run()
+}

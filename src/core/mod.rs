@@ -1,9 +1,35 @@
 //! What is decided: plain data and pure functions. No IO, no clock, no environment, no async.
-#![deny(
-    clippy::disallowed_methods,
-    clippy::disallowed_macros,
-    clippy::disallowed_types
-)]
+#![deny(clippy::disallowed_methods, clippy::disallowed_macros, clippy::disallowed_types)]
 
+pub mod accounts;
+pub mod contents;
+pub mod decode;
+pub mod diff;
+pub mod disruption;
+pub mod document;
 pub mod enablement;
+pub mod extensions;
+pub mod facts;
+pub mod generation;
+pub mod host_config;
+pub mod ignition;
 pub mod image;
+pub mod kargs;
+pub mod limits;
+pub mod machine_config;
+pub mod managed;
+pub mod names;
+pub mod password;
+pub mod plan;
+pub mod policy;
+pub mod profile;
+pub mod reconcile;
+pub mod refusal;
+pub mod registries;
+pub mod secrets;
+pub mod steps;
+pub mod tree;
+pub mod tree_plan;
+pub mod unit_links;
+pub mod unit_texts;
+pub mod units;

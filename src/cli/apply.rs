@@ -1,0 +1,105 @@
+//! `hostwright apply`
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+
+use super::input::{load_configuration, print_text};
+use super::progress::Progress;
+use super::{CliError, Place, ProfileName, Verdict};
+use crate::host::{Root, boot};
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::current::Configuration;
+use crate::transaction::generation::{self, Generated, Target};
+use crate::transaction::tree::{self, Applied};
+
+#[derive(Debug, Args)]
+pub(super) struct ApplyArgs {
+    #[command(flatten)]
+    place: Place,
+    /// The configuration to apply, `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    desired: PathBuf,
+    /// An OS image that stands in for the configuration's own
+    #[arg(long, value_name = "REF", requires = "sysroot")]
+    os_image: Option<String>,
+    /// Whose verdicts apply
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+    /// Whether to reboot into the result; neither a tree nor a sysroot at rest ever reboots
+    #[arg(long, value_enum, default_value_t)]
+    reboot: Reboot,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Reboot {
+    /// Where the plan needs it
+    #[default]
+    Auto,
+    /// Not now
+    Never,
+}
+
+pub(super) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
+    let desired = load_configuration(&args.desired)?;
+    match (&args.place.root, &args.place.sysroot) {
+        (Some(root), _) => on_tree(root, &desired, args),
+        (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args),
+        (None, None) => Err(CliError::Usage("name what to change: --root DIR or --sysroot DIR".to_owned())),
+    }
+}
+
+fn on_tree(path: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
+    if boot::is_booted_ostree(path) {
+        let reason = "--root cannot be the root of the running OSTree host: its files belong to a deployment";
+        return Err(CliError::Usage(reason.to_owned()));
+    }
+    let root = Root::open(path)?;
+    let applied = tree::apply(&root, desired, args.profile.into())?;
+    print_text(&summary_of_tree(&applied, desired))?;
+    Ok(Verdict::Fine)
+}
+
+fn summary_of_tree(applied: &Applied, desired: &Configuration) -> String {
+    let name = &desired.object.name;
+    let mut text = if applied.changed {
+        format!("applied {name} as generation {}\n", applied.generation)
+    } else {
+        format!("nothing to do: {name} is applied already (generation {})\n", applied.generation)
+    };
+    text.push_str(&left_out(&applied.plan.left_out));
+    text
+}
+
+fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
+    let image = args.os_image.as_deref().map(str::parse).transpose()?;
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
+    let target = Target { sysroot, desired, image: image.as_ref(), profile: args.profile.into() };
+    let mut progress = Progress::start();
+    let generated = generation::apply(&mut session, target, &mut |stage| progress.show(&stage));
+    progress.finish();
+    print_text(&summary_of_sysroot(&generated?, desired))?;
+    Ok(Verdict::Fine)
+}
+
+fn summary_of_sysroot(generated: &Generated, desired: &Configuration) -> String {
+    let (name, generation) = (&desired.object.name, &generated.generation);
+    let mut text = match &generated.deployment {
+        Some(deployment) => format!(
+            "applied {name} as generation {generation}\nit boots next: deployment {}\n",
+            deployment.id
+        ),
+        None => format!("nothing to do: {name} is applied already (generation {generation})\n"),
+    };
+    text.push_str(&left_out(&generated.plan.left_out));
+    text
+}
+
+fn left_out(items: &[String]) -> String {
+    if items.is_empty() {
+        return String::new();
+    }
+    let lines: String = items.iter().map(|item| format!("  {item}\n")).collect();
+    format!("left out:\n{lines}")
+}

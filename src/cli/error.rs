@@ -1,0 +1,95 @@
+//! What a command failed with, and the exit code that says how to go on.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use crate::core::image::ImageRefError;
+use crate::core::refusal::Refusals;
+use crate::host::HostError;
+use crate::os::OsError;
+use crate::transaction::TransactionError;
+
+/// `EX_USAGE`: the command line is wrong.
+const USAGE: u8 = 64;
+/// `EX_TEMPFAIL`: somebody else is at work; the same call may succeed later.
+const TRY_AGAIN: u8 = 75;
+/// `EX_CONFIG`: the configuration is malformed or refused.
+const CONFIG: u8 = 78;
+
+/// A failed command.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    /// The arguments do not go together.
+    #[error("{0}; see `hostwright --help`")]
+    Usage(String),
+    /// A file that was named cannot be read.
+    #[error("reading {file}")]
+    Input {
+        /// The file.
+        file: String,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A configuration is refused.
+    #[error("{file} is refused: {source}")]
+    Refused {
+        /// The file.
+        file: String,
+        /// Everything that is wrong with it.
+        source: Refusals,
+    },
+    /// An image reference on the command line is malformed.
+    #[error(transparent)]
+    Image(#[from] ImageRefError),
+    /// The result could not be written.
+    #[error("writing the result to standard output")]
+    Output(#[source] std::io::Error),
+    /// The command was carried out and failed.
+    #[error(transparent)]
+    Transaction(#[from] TransactionError),
+}
+
+impl From<OsError> for CliError {
+    fn from(error: OsError) -> Self {
+        Self::Transaction(error.into())
+    }
+}
+
+impl From<HostError> for CliError {
+    fn from(error: HostError) -> Self {
+        Self::Transaction(error.into())
+    }
+}
+
+impl CliError {
+    /// The error and its causes in one line, outermost first.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        // The refusals are the message already.
+        if matches!(self, Self::Refused { .. } | Self::Transaction(TransactionError::Refused(_))) {
+            return text;
+        }
+        let mut cause = self.source();
+        while let Some(deeper) = cause {
+            text.push_str(": ");
+            text.push_str(&deeper.to_string());
+            cause = deeper.source();
+        }
+        text
+    }
+
+    /// See the table in `docs/design.md`.
+    #[must_use]
+    pub fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Usage(_) | Self::Image(_) => ExitCode::from(USAGE),
+            Self::Refused { .. } | Self::Transaction(TransactionError::Refused(_)) => ExitCode::from(CONFIG),
+            Self::Transaction(
+                TransactionError::Os(OsError::Busy { .. }) | TransactionError::Host(HostError::Locked { .. }),
+            ) => ExitCode::from(TRY_AGAIN),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Configurations from files, `-` being standard input.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::CliError;
+use crate::core::limits;
+use crate::transaction::current::Configuration;
+
+/// Reads a configuration; unknown keys are mentioned on standard error.
+pub(super) fn load_configuration(file: &Path) -> Result<Configuration, CliError> {
+    let bytes = load_document(file)?;
+    let shown = file.display().to_string();
+    let configuration =
+        Configuration::parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+    for key in &configuration.object.ignition.unused {
+        eprintln!("warning: {shown}: {key} is unknown to its Ignition version and has no effect");
+    }
+    if bytes.len() > limits::CLUSTER_BYTES {
+        eprintln!(
+            "warning: {shown} has {} bytes; a cluster stores at most {}",
+            bytes.len(),
+            limits::CLUSTER_BYTES
+        );
+    }
+    Ok(configuration)
+}
+
+/// Reads a document, and not much more of it than is accepted.
+pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
+    let failed = |source| CliError::Input { file: file.display().to_string(), source };
+    let mut bytes = Vec::new();
+    let bound = limits::DOCUMENT_BYTES as u64 + 1;
+    if file == Path::new("-") {
+        std::io::stdin().lock().take(bound).read_to_end(&mut bytes).map_err(failed)?;
+        return Ok(bytes);
+    }
+    let opened = File::open(file).map_err(failed)?;
+    let length = opened.metadata().map_err(failed)?.len();
+    if length >= bound {
+        let reason = format!("the document has {length} bytes; at most {} are read", limits::DOCUMENT_BYTES);
+        let source = crate::core::refusal::Refusals::one("", reason);
+        return Err(CliError::Refused { file: file.display().to_string(), source });
+    }
+    opened.take(bound).read_to_end(&mut bytes).map_err(failed)?;
+    Ok(bytes)
+}
+
+/// Writes the one document of `-o json`.
+pub(super) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
+    let mut text = serde_json::to_string_pretty(document).expect("a document has only string keys");
+    text.push('\n');
+    print_text(&text)
+}
+
+/// Writes text to standard output, reporting a full disk or a closed pipe instead of dying of it.
+pub(super) fn print_text(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+}

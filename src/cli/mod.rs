@@ -1,0 +1,136 @@
+//! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
+
+mod apply;
+mod error;
+mod input;
+mod paint;
+mod plan;
+mod plan_text;
+mod progress;
+mod rollback;
+mod status;
+mod stderr_log;
+mod text_diff;
+mod verify;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::core::profile::Profile;
+
+pub use error::CliError;
+
+/// Makes an `OSTree` host what its rendered `MachineConfig` says: all of it or none of it.
+#[derive(Debug, Parser)]
+#[command(name = "hostwright", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show what would change, why, and what it would disturb; changes nothing
+    Plan(plan::PlanArgs),
+    /// Make a tree or a sysroot what a configuration says
+    Apply(apply::ApplyArgs),
+    /// Compare the disk with the record of what was applied
+    Verify(verify::VerifyArgs),
+    /// Show deployments and generations
+    Status(status::StatusArgs),
+    /// Make the previous generation the one that boots next
+    Rollback(rollback::RollbackArgs),
+}
+
+/// What a command works on.
+#[derive(Debug, Args)]
+struct Place {
+    /// A plain tree, without an operating system to change
+    #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
+    root: Option<PathBuf>,
+    /// An `OSTree` sysroot that is not running
+    #[arg(long, value_name = "DIR")]
+    sysroot: Option<PathBuf>,
+}
+
+/// How a result is written to standard output.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON document, described in docs/schema
+    Json,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum ProfileName {
+    /// The verdicts of the machine-config-daemon, exactly
+    Mcd,
+    /// The same, and also directories, links and append
+    #[default]
+    Native,
+}
+
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Self {
+        match name {
+            ProfileName::Mcd => Self::Mcd,
+            ProfileName::Native => Self::Native,
+        }
+    }
+}
+
+/// A command that did what it was asked to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    /// Nothing to add.
+    Fine,
+    /// Differences or deviations were found, and asked for.
+    Differences,
+    /// The target cannot be reached; the plan that says so was printed.
+    Irreconcilable,
+}
+
+impl From<Verdict> for ExitCode {
+    fn from(verdict: Verdict) -> Self {
+        match verdict {
+            Verdict::Fine => Self::SUCCESS,
+            Verdict::Irreconcilable => Self::FAILURE,
+            Verdict::Differences => Self::from(2),
+        }
+    }
+}
+
+/// Runs the command that the process was called with.
+#[must_use]
+pub fn run() -> ExitCode {
+    stderr_log::install();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let result = match cli.verb {
+        Verb::Plan(args) => plan::run(&args),
+        Verb::Apply(args) => apply::run(&args),
+        Verb::Verify(args) => verify::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Rollback(args) => rollback::run(&args),
+    };
+    match result {
+        Ok(verdict) => verdict.into(),
+        Err(error) => {
+            eprintln!("error: {}", error.chain());
+            error.exit_code()
+        }
+    }
+}
+
+/// `--help` and `--version` are answers; anything else is wrong usage (`EX_USAGE`).
+fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody is left to tell when the terminal is gone.
+    let _ = error.print();
+    if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS }
+}

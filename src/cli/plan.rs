@@ -1,0 +1,103 @@
+//! `hostwright plan`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::input::{load_configuration, print_json, print_text};
+use super::paint::Paint;
+use super::{CliError, Format, Place, ProfileName, Verdict, plan_text};
+use crate::core::plan::Plan;
+use crate::host::Root;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::plan::PlanDocument;
+use crate::transaction::current::{Configuration, Current};
+use crate::transaction::generation::{self, Target};
+use crate::transaction::{TransactionError, tree};
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    place: Place,
+    /// The configuration to go from; what was applied last where it is not given
+    #[arg(long, value_name = "FILE")]
+    current: Option<PathBuf>,
+    /// The configuration to go to, `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    desired: PathBuf,
+    /// An OS image that stands in for the configuration's own
+    #[arg(long, value_name = "REF", requires = "sysroot")]
+    os_image: Option<String>,
+    /// Whose verdicts apply
+    #[arg(long, value_enum, default_value_t)]
+    profile: ProfileName,
+    /// How the plan is written
+    #[arg(short, long = "output", value_enum, default_value_t)]
+    output: Format,
+    /// Exit with 2 when there are differences
+    #[arg(long)]
+    exit_code: bool,
+    /// Show the content of files that look secret
+    #[arg(long)]
+    show_secrets: bool,
+}
+
+pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
+    let desired = load_configuration(&args.desired)?;
+    let asked = args.current.as_deref().map(load_configuration).transpose()?;
+    let (plan, current) = match (&args.place.root, &args.place.sysroot) {
+        (Some(root), _) => on_tree(root, asked, &desired, args)?,
+        (None, Some(_)) if asked.is_some() => {
+            let reason = "--current cannot be given with --sysroot, whose deployments say what they are";
+            return Err(CliError::Usage(reason.to_owned()));
+        }
+        (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
+        (None, None) => {
+            let before = asked.as_ref().map(|configuration| &configuration.host);
+            (Plan::between(before, &desired.host, args.profile.into()), asked)
+        }
+    };
+    match args.output {
+        Format::Json => print_json(&PlanDocument::of(&plan))?,
+        Format::Text => {
+            let before = current.as_ref().map(|configuration| &configuration.host);
+            let text =
+                plan_text::render(&plan, before, &desired.host, args.show_secrets, Paint::for_stdout());
+            print_text(&text)?;
+        }
+    }
+    Ok(if !plan.hindrances().is_empty() {
+        Verdict::Irreconcilable
+    } else if args.exit_code && plan.has_differences() {
+        Verdict::Differences
+    } else {
+        Verdict::Fine
+    })
+}
+
+fn on_tree(
+    path: &Path,
+    asked: Option<Configuration>,
+    desired: &Configuration,
+    args: &PlanArgs,
+) -> Result<(Plan, Option<Configuration>), CliError> {
+    let root = Root::open(path)?;
+    let current = Current::load(&root).map_err(TransactionError::from)?;
+    let before = asked.or(current.configuration);
+    let host = before.as_ref().map(|configuration| &configuration.host);
+    let plan = tree::plan(&root, host, &desired.host, args.profile.into())?;
+    Ok((plan, before))
+}
+
+fn on_sysroot(
+    sysroot: &Path,
+    desired: &Configuration,
+    args: &PlanArgs,
+) -> Result<(Plan, Option<Configuration>), CliError> {
+    let image = args.os_image.as_deref().map(str::parse).transpose()?;
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+    let target = Target { sysroot, desired, image: image.as_ref(), profile: args.profile.into() };
+    let planned = generation::plan(&mut session, target)?;
+    Ok((planned.plan, planned.before))
+}

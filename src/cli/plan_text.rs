@@ -1,0 +1,187 @@
+//! A plan for a person who is tired: what changes, what happens, why, and what is in the way.
+
+use super::paint::{Paint, Role};
+use super::text_diff;
+use crate::core::diff::{Change, Changed};
+use crate::core::host_config::HostConfig;
+use crate::core::plan::Plan;
+use crate::core::policy::Action;
+
+/// Reasons per action that are listed before the rest is only counted.
+const LISTED_REASONS: usize = 8;
+
+/// Renders the plan. `current` and `desired` are what it lies between.
+pub(super) fn render(
+    plan: &Plan,
+    current: Option<&HostConfig>,
+    desired: &HostConfig,
+    show_secrets: bool,
+    paint: Paint,
+) -> String {
+    let mut page = Page { paint, text: String::new() };
+    page.head(plan);
+    page.changes(plan);
+    let diffs = text_diff::render(&plan.diff, current, desired, show_secrets, paint);
+    if !diffs.is_empty() {
+        page.heading("Contents");
+        page.text.push_str(&diffs);
+    }
+    page.disruption(plan);
+    page.in_the_way(plan);
+    page.tree(plan);
+    page.list("Left out", &plan.left_out);
+    page.text
+}
+
+struct Page {
+    paint: Paint,
+    text: String,
+}
+
+impl Page {
+    fn heading(&mut self, heading: &str) {
+        let heading = self.paint.paint(Role::Heading, heading);
+        self.text.push_str(&format!("\n{heading}\n"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(&format!("  {line}\n"));
+    }
+
+    fn list(&mut self, heading: &str, items: &[String]) {
+        if !items.is_empty() {
+            self.heading(heading);
+            for item in items {
+                self.line(item);
+            }
+        }
+    }
+
+    fn head(&mut self, plan: &Plan) {
+        let from = plan.current.as_deref().unwrap_or("nothing that was recorded");
+        let title = format!("Plan for {}", plan.desired);
+        self.text.push_str(&self.paint.paint(Role::Heading, &title));
+        self.text.push_str(&format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
+    }
+
+    fn changes(&mut self, plan: &Plan) {
+        self.heading("Changes");
+        if !plan.has_differences() {
+            return self.line("none");
+        }
+        let diff = &plan.diff;
+        for (what, section) in
+            [("directory", &diff.directories), ("file", &diff.files), ("link", &diff.links)]
+        {
+            for (path, changed) in section {
+                self.change(what, path.as_str(), changed);
+            }
+        }
+        for (name, changed) in &diff.units {
+            self.change("unit", name, changed);
+        }
+        self.os(plan);
+        for (changed, what) in [
+            (diff.ssh_keys, "authorized keys of core"),
+            (diff.password, "password hash of core"),
+            (diff.fips, "FIPS mode"),
+        ] {
+            if changed {
+                let sign = self.paint.paint(Role::Changed, "~");
+                self.line(&format!("{sign} {what}"));
+            }
+        }
+    }
+
+    fn change(&mut self, what: &str, name: &str, changed: &Changed) {
+        let (role, sign) = match changed.change {
+            Change::Add => (Role::Added, "+"),
+            Change::Modify => (Role::Changed, "~"),
+            Change::Remove => (Role::Removed, "-"),
+        };
+        let sign = self.paint.paint(role, sign);
+        let reasons = self.paint.paint(Role::Faint, &changed.reasons.join(", "));
+        self.line(&format!("{sign} {what} {name}  {reasons}"));
+    }
+
+    fn os(&mut self, plan: &Plan) {
+        let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
+        let none = || "none".to_owned();
+        let joined = |items: &[String]| if items.is_empty() { none() } else { items.join(" ") };
+        let arguments = |os: &crate::core::host_config::OsSpec| {
+            joined(&os.kernel_arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let image = |image: &Option<String>| image.clone().unwrap_or_else(none);
+        let rows = [
+            (diff.os_image, "OS image", image(&from.image), image(&to.image)),
+            (diff.kernel_arguments, "kernel arguments", arguments(from), arguments(to)),
+            (
+                diff.kernel_type,
+                "kernel type",
+                from.kernel_type.as_str().into(),
+                to.kernel_type.as_str().into(),
+            ),
+            (diff.extensions, "extensions", joined(&from.extensions), joined(&to.extensions)),
+        ];
+        for (_, what, from, to) in rows.into_iter().filter(|(changed, ..)| *changed) {
+            let sign = self.paint.paint(Role::Changed, "~");
+            let (from, to) = (self.paint.paint(Role::Removed, &from), self.paint.paint(Role::Added, &to));
+            self.line(&format!("{sign} {what}"));
+            self.line(&format!("    from {from}"));
+            self.line(&format!("    to   {to}"));
+        }
+    }
+
+    fn disruption(&mut self, plan: &Plan) {
+        self.heading("What happens");
+        if plan.disruption.drain {
+            self.line("workloads are drained first");
+        }
+        for required in &plan.disruption.actions {
+            let what = match &required.action {
+                Action::None => "nothing is interrupted".to_owned(),
+                Action::DaemonReload => "systemd rereads its units".to_owned(),
+                Action::Reload(unit) => format!("{unit} is reloaded"),
+                Action::Restart(unit) => format!("{unit} is restarted"),
+                Action::Special => "crio.service is reloaded".to_owned(),
+                Action::Drain => continue,
+                Action::Reboot => "the host reboots".to_owned(),
+            };
+            self.line(&what);
+            for because in required.because.iter().take(LISTED_REASONS) {
+                let because = self.paint.paint(Role::Faint, &format!("because {because}"));
+                self.line(&format!("  {because}"));
+            }
+            let more = required.because.len().saturating_sub(LISTED_REASONS);
+            if more > 0 {
+                let more = self.paint.paint(Role::Faint, &format!("and for {more} more reasons"));
+                self.line(&format!("  {more}"));
+            }
+        }
+    }
+
+    fn in_the_way(&mut self, plan: &Plan) {
+        let hindrances = plan.hindrances();
+        if hindrances.is_empty() {
+            return;
+        }
+        let heading = self.paint.paint(Role::Alarm, "This cannot be applied");
+        self.text.push_str(&format!("\n{heading}\n"));
+        for hindrance in &hindrances {
+            self.line(hindrance);
+        }
+    }
+
+    fn tree(&mut self, plan: &Plan) {
+        let Some(tree) = &plan.tree else { return };
+        let drift: Vec<String> = tree
+            .drift
+            .iter()
+            .map(|drift| format!("{}  {}", drift.path, super::verify::in_words(drift.kind)))
+            .collect();
+        self.list("Drift: not as it was applied", &drift);
+        let checks: Vec<String> =
+            tree.preflight.iter().filter(|check| check.ok).map(|check| check.detail.clone()).collect();
+        self.list("Checked", &checks);
+    }
+}

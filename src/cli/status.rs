@@ -1,0 +1,125 @@
+//! `hostwright status`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::input::{print_json, print_text};
+use super::paint::{Paint, Role};
+use super::{CliError, Format, Place, Verdict};
+use crate::host::Root;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::status::{DeploymentItem, GenerationItem, StatusDocument};
+use crate::transaction::TransactionError;
+use crate::transaction::current::Current;
+use crate::transaction::generation::{self, Standing};
+
+/// Hex digits of a commit that tell it apart for people.
+const SHORT_COMMIT: usize = 12;
+
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    place: Place,
+    /// How the status is written
+    #[arg(short, long = "output", value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
+    let document = match (&args.place.root, &args.place.sysroot) {
+        (_, Some(sysroot)) => of_sysroot(sysroot)?,
+        (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
+    };
+    match args.output {
+        Format::Json => print_json(&document)?,
+        Format::Text => print_text(&render(&document, Paint::for_stdout()))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
+    let current = Current::load(&Root::open(path)?).map_err(TransactionError::from)?;
+    Ok(StatusDocument::of_tree(current.record.as_ref()))
+}
+
+fn of_sysroot(sysroot: &Path) -> Result<StatusDocument, CliError> {
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+    let standings = generation::standings(&mut session, sysroot)?;
+    Ok(StatusDocument::of_sysroot(standings.into_iter().enumerate().map(item).collect()))
+}
+
+/// The first in boot order boots next.
+fn item((index, standing): (usize, Standing)) -> DeploymentItem {
+    let Standing { deployment, record, belongs } = standing;
+    DeploymentItem {
+        next: index == 0,
+        booted: deployment.booted,
+        staged: deployment.staged,
+        pinned: deployment.pinned,
+        stateroot: deployment.id.stateroot,
+        commit: deployment.id.commit,
+        serial: deployment.id.serial,
+        version: deployment.version,
+        image: deployment.image.map(String::from),
+        manifest_digest: deployment.manifest_digest,
+        kernel_arguments: deployment.kernel_arguments,
+        generation: record.map(|record| GenerationItem::of(&record, belongs)),
+    }
+}
+
+fn render(document: &StatusDocument, paint: Paint) -> String {
+    let mut text = String::new();
+    if let Some(generation) = &document.generation {
+        text.push_str(&generation_lines(generation, ""));
+    }
+    for deployment in &document.deployments {
+        text.push_str(&deployment_lines(deployment, paint));
+    }
+    if text.is_empty() {
+        text.push_str("nothing was applied here yet\n");
+    }
+    text
+}
+
+fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {
+    let commit: String = item.commit.chars().take(SHORT_COMMIT).collect();
+    let marks = [
+        (item.next, "boots next"),
+        (item.booted, "booted"),
+        (item.staged, "staged"),
+        (item.pinned, "pinned"),
+    ];
+    let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
+    let version = item.version.as_deref().unwrap_or("no version");
+    let head = format!("{} {commit}.{}  {version}", item.stateroot, item.serial);
+    let mut text = paint.paint(Role::Heading, &head);
+    if !marks.is_empty() {
+        text.push_str(&format!("  ({})", marks.join(", ")));
+    }
+    text.push('\n');
+    if let Some(image) = &item.image {
+        text.push_str(&format!("  image       {image}\n"));
+    }
+    if let Some(digest) = &item.manifest_digest {
+        text.push_str(&format!("  digest      {digest}\n"));
+    }
+    text.push_str(&format!("  kernel      {}\n", item.kernel_arguments.join(" ")));
+    match &item.generation {
+        Some(generation) => text.push_str(&generation_lines(generation, "  ")),
+        None => text.push_str("  generation  none of ours\n"),
+    }
+    text
+}
+
+fn generation_lines(item: &GenerationItem, indent: &str) -> String {
+    let foreign =
+        if item.belongs { "" } else { "  (its record names another deployment: made by something else)" };
+    let mut text =
+        format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
+    for left_out in &item.left_out {
+        text.push_str(&format!("{indent}left out    {left_out}\n"));
+    }
+    text
+}

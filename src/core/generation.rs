@@ -1,0 +1,116 @@
+//! The record of what was applied: written with a generation, believed only where it names the
+//! deployment that it is found in.
+
+use serde::{Deserialize, Serialize};
+
+use super::names::ManagedPath;
+use super::profile::Profile;
+
+/// Where the record lives.
+pub const RECORD: &str = "/etc/hostwright/generation";
+/// The configuration that was applied, for us and for others to read.
+pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
+/// The layered OS image, empty where the config's own image is used (the reference's meaning).
+pub const CURRENT_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
+/// Pre-images of paths below `/etc` that others wrote before we managed them.
+pub const ORIGINALS: &str = "/etc/hostwright/originals";
+/// Pre-images of all other paths.
+pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/hostwright/originals";
+
+/// The version of the record that this release writes.
+pub const SCHEMA: u32 = 1;
+
+/// One generation's record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// [`SCHEMA`] of the release that wrote it.
+    pub schema: u32,
+    /// The generation's own name: 128 random bits in hex. Commits and serials repeat, this does not.
+    pub generation: String,
+    /// Name of the `MachineConfig`.
+    pub config: String,
+    /// Digest of the recorded configuration document.
+    pub config_hash: String,
+    /// The profile that it was applied with.
+    pub profile: Profile,
+    /// The deployment that it belongs to; absent on a tree without OSTree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deployment: Option<BoundDeployment>,
+    /// Boot ID of the system that wrote it.
+    pub boot_id: String,
+    /// Parts of the config that were applied.
+    pub applied: Vec<String>,
+    /// What the config asks for and this generation does not have, with the reason.
+    pub left_out: Vec<String>,
+    /// Directories that exist only because something below them was applied.
+    pub created_directories: Vec<ManagedPath>,
+    /// Paths of which a pre-image is kept.
+    pub originals: Vec<ManagedPath>,
+}
+
+/// The deployment that a record belongs to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BoundDeployment {
+    /// OSTree's stateroot.
+    pub stateroot: String,
+    /// The commit.
+    pub commit: String,
+    /// The deploy serial.
+    pub serial: u32,
+    /// The image reference that was imported, where it came from one.
+    pub image: Option<String>,
+    /// Digest of the image's manifest.
+    pub image_digest: Option<String>,
+    /// The config's `osImageURL`, which an explicit reference may have stood in for.
+    pub config_image: Option<String>,
+    /// The config's kernel arguments, as they were set.
+    pub kernel_arguments: Vec<String>,
+}
+
+impl Record {
+    /// Parses a record. One of a later release is refused rather than guessed at.
+    pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
+        #[derive(Deserialize)]
+        struct Version {
+            schema: u32,
+        }
+        let version: Version = serde_json::from_slice(bytes).map_err(RecordError::Malformed)?;
+        if version.schema != SCHEMA {
+            return Err(RecordError::Schema(version.schema));
+        }
+        serde_json::from_slice(bytes).map_err(RecordError::Malformed)
+    }
+
+    /// The record as it is written: one line of JSON.
+    #[must_use]
+    pub fn render(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec(self).expect("a record has only string keys");
+        text.push(b'\n');
+        text
+    }
+
+    /// Where the pre-image of `path` is kept.
+    #[must_use]
+    pub fn original_of(path: &ManagedPath) -> ManagedPath {
+        let (top, below) = match path.as_str().strip_prefix("/etc/") {
+            Some(below) => (ORIGINALS, below),
+            None => (ORIGINALS_OUTSIDE_ETC, path.relative()),
+        };
+        ManagedPath::parse(&format!("{top}/{below}")).unwrap_or_else(|_| path.clone())
+    }
+}
+
+/// Why a record cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Not a record, or a torn one.
+    #[error("reading the generation record {RECORD}")]
+    Malformed(#[source] serde_json::Error),
+    /// Another release's.
+    #[error(
+        "the generation record {RECORD} has schema {0} and this release reads {SCHEMA}; use the release that wrote it"
+    )]
+    Schema(u32),
+}

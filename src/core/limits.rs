@@ -1,0 +1,12 @@
+//! How large a configuration may be. One place, so that every message quotes the same number.
+
+/// Bytes of one document, as read.
+pub const DOCUMENT_BYTES: usize = 16 << 20;
+/// Storage files, directories and links of one configuration together.
+pub const STORAGE_ENTRIES: usize = 20_000;
+/// Bytes of all decoded contents of one configuration together, after `gzip`.
+pub const INFLATED_BYTES: usize = 64 << 20;
+/// Bytes of a rendered config that the cluster still stores; above it we only warn.
+pub const CLUSTER_BYTES: usize = 1_572_864;
+/// Nodes and parser events of a YAML document, aliases expanded.
+pub const YAML_NODES: usize = 2_000_000;

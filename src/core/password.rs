@@ -1,0 +1,72 @@
+//! The password hash of the user `core`, edited into the target's shadow file.
+
+use super::accounts;
+use super::facts::{Facts, SHADOW};
+use super::host_config::{CORE_USER, HostConfig};
+use super::names::ManagedPath;
+use super::profile::Profile;
+use super::steps::Step;
+
+/// The field of a user that nobody can log in to by password.
+const LOCKED: &str = "*";
+
+/// What the field should be; `None` where it is not ours to say. A hash that a config stops
+/// setting is locked, never emptied. The reference also locks where no config ever set one.
+fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
+    let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
+    let lists_core = desired.passwd.users.iter().any(|user| user.name == CORE_USER);
+    match desired.passwd.password_hash() {
+        Some(hash) => Some(hash),
+        None if lists_core && (was_set || profile == Profile::Mcd) => Some(LOCKED),
+        None => None,
+    }
+}
+
+/// What has to happen to the shadow file.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PasswordEdit {
+    /// Nothing.
+    Settled,
+    /// This write.
+    Write(Step),
+    /// The tree has no line for the user.
+    NoUser,
+}
+
+/// Decides. `today` is in days since 1970, as `shadow(5)` counts.
+#[must_use]
+pub fn edit(
+    facts: &Facts,
+    current: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+    today: u64,
+) -> PasswordEdit {
+    let Some(hash) = wanted(current, desired, profile) else {
+        return PasswordEdit::Settled;
+    };
+    let Some(shadow) = &facts.shadow else {
+        return PasswordEdit::NoUser;
+    };
+    match accounts::password(&shadow.text, CORE_USER) {
+        None => PasswordEdit::NoUser,
+        Some(found) if found == hash => PasswordEdit::Settled,
+        Some(_) => match accounts::with_password(&shadow.text, CORE_USER, hash, today) {
+            None => PasswordEdit::NoUser,
+            Some(text) => PasswordEdit::Write(Step::Write {
+                path: ManagedPath::constant(SHADOW),
+                contents: text.into_bytes(),
+                attributes: shadow.attributes,
+            }),
+        },
+    }
+}
+
+/// Whether the field deviates from what `config` says.
+#[must_use]
+pub fn deviates(facts: &Facts, config: &HostConfig) -> bool {
+    let (Some(hash), Some(shadow)) = (config.passwd.password_hash(), &facts.shadow) else {
+        return false;
+    };
+    accounts::password(&shadow.text, CORE_USER).is_some_and(|found| found != hash)
+}

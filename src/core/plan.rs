@@ -1,0 +1,110 @@
+//! What would change, why, and what it would disturb: decided from two configurations alone, and
+//! completed by what a tree looks like where there is one.
+
+use super::diff::ConfigDiff;
+use super::disruption::Disruption;
+use super::host_config::{HostConfig, OsSpec};
+use super::names::ManagedPath;
+use super::profile::Profile;
+use super::reconcile;
+use super::refusal::Refusal;
+use super::steps::Steps;
+use super::tree::Deviation;
+
+/// The plan from one configuration to another. Making one has no side effects.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// Whose verdicts apply.
+    pub profile: Profile,
+    /// Name of the current configuration; `None` where nothing was applied yet.
+    pub current: Option<String>,
+    /// Name of the desired configuration.
+    pub desired: String,
+    /// The operating system's side of the current configuration.
+    pub current_os: OsSpec,
+    /// The operating system's side of the desired configuration.
+    pub desired_os: OsSpec,
+    /// What differs between the two.
+    pub diff: ConfigDiff,
+    /// What stands in the way; a plan with any of these cannot be applied.
+    pub irreconcilable: Vec<Refusal>,
+    /// What the workload must bear.
+    pub disruption: Disruption,
+    /// What this target cannot be given, with reasons.
+    pub left_out: Vec<String>,
+    /// What the tree adds, where the plan was made for one.
+    pub tree: Option<TreePlan>,
+}
+
+/// The part of a plan that depends on a tree.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TreePlan {
+    /// The acts on paths.
+    pub steps: Steps,
+    /// Managed paths that are not as the current configuration says.
+    pub drift: Vec<Drift>,
+    /// Conditions that were looked at.
+    pub preflight: Vec<Preflight>,
+}
+
+/// A managed path that deviates.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Drift {
+    /// The path, or a unit's path for its enablement.
+    pub path: ManagedPath,
+    /// In which respect.
+    pub kind: Deviation,
+}
+
+/// A condition for applying a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preflight {
+    /// What was looked at.
+    pub check: &'static str,
+    /// Whether it holds.
+    pub ok: bool,
+    /// What was found, and what to do where it does not hold.
+    pub detail: String,
+}
+
+impl Plan {
+    /// Compares two configurations and decides.
+    #[must_use]
+    pub fn between(current: Option<&HostConfig>, desired: &HostConfig, profile: Profile) -> Self {
+        let nothing = HostConfig::default();
+        let before = current.unwrap_or(&nothing);
+        let diff = ConfigDiff::between(before, desired);
+        Self {
+            profile,
+            current: current.map(|config| config.name.clone()),
+            desired: desired.name.clone(),
+            current_os: before.os.clone(),
+            desired_os: desired.os.clone(),
+            irreconcilable: reconcile::irreconcilable(before, desired, &diff, profile),
+            disruption: Disruption::of(&diff, before, desired),
+            diff,
+            left_out: Vec::new(),
+            tree: None,
+        }
+    }
+
+    /// Whether the configurations differ. Drift is not a difference between configurations.
+    #[must_use]
+    pub fn has_differences(&self) -> bool {
+        self.current.is_none() || !self.diff.is_empty()
+    }
+
+    /// Everything that keeps the plan from being applied, one sentence each.
+    #[must_use]
+    pub fn hindrances(&self) -> Vec<String> {
+        let tree = self.tree.iter();
+        let obstructions = tree.clone().flat_map(|tree| &tree.steps.obstructions);
+        let failed = tree.flat_map(|tree| &tree.preflight).filter(|check| !check.ok);
+        self.irreconcilable
+            .iter()
+            .map(ToString::to_string)
+            .chain(obstructions.map(|obstruction| obstruction.reason.clone()))
+            .chain(failed.map(|check| format!("{}: {}", check.check, check.detail)))
+            .collect()
+    }
+}

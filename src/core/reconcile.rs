@@ -1,0 +1,188 @@
+//! Which differences can be brought about on a host that exists (the reference's table of
+//! reconcilable changes; the native profile allows more).
+
+use super::diff::ConfigDiff;
+use super::host_config::{CORE_USER, HostConfig};
+use super::profile::Profile;
+use super::refusal::Refusal;
+
+/// Everything that stands in the way of going from `current` to `desired`; all of it, not the first.
+#[must_use]
+pub fn irreconcilable(
+    current: &HostConfig,
+    desired: &HostConfig,
+    diff: &ConfigDiff,
+    profile: Profile,
+) -> Vec<Refusal> {
+    let mut refused = Vec::new();
+    passwd(current, desired, &mut refused);
+    for (section, wanted) in &desired.unapplied {
+        if current.unapplied.get(section).unwrap_or(&serde_json::Value::Null) != wanted {
+            refused.push(Refusal::new(
+                format!("spec.config.{section}"),
+                "this section is only applied when a machine is installed; reinstall it, or take the change back",
+            ));
+        }
+    }
+    if diff.fips {
+        refused.push(Refusal::new(
+            "spec.fips",
+            "FIPS mode is set when a machine is installed; reinstall it, or take the change back",
+        ));
+    }
+    if profile == Profile::Mcd {
+        mcd_storage(desired, diff, &mut refused);
+    }
+    refused
+}
+
+fn mcd_storage(desired: &HostConfig, diff: &ConfigDiff, refused: &mut Vec<Refusal>) {
+    const WIDER: &str = "the profile `native` applies them";
+    if !diff.directories.is_empty() {
+        refused.push(Refusal::new(
+            "spec.config.storage.directories",
+            format!("directories cannot change in the profile `mcd`; {WIDER}"),
+        ));
+    }
+    if !diff.links.is_empty() && !desired.links.is_empty() {
+        refused.push(Refusal::new(
+            "spec.config.storage.links",
+            format!("links can only be removed, all at once, in the profile `mcd`; {WIDER}"),
+        ));
+    }
+    for (path, file) in desired.files.iter().filter(|(_, file)| !file.append.is_empty()) {
+        refused.push(Refusal::new(
+            format!("spec.config.storage.files[{}].append", file.index),
+            format!("{path} appends, which the profile `mcd` does not take; the profile `native` does"),
+        ));
+    }
+}
+
+fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>) {
+    if current.passwd.groups != desired.passwd.groups {
+        refused.push(Refusal::new(
+            "spec.config.passwd.groups",
+            "groups are only made when a machine is installed",
+        ));
+    }
+    let users = &desired.passwd.users;
+    if current.passwd.users == *users {
+        return;
+    }
+    let mut core = None;
+    for (index, user) in users.iter().enumerate() {
+        if user.name == CORE_USER {
+            core = Some((index, user));
+        } else {
+            refused.push(Refusal::new(
+                format!("spec.config.passwd.users[{index}].name"),
+                format!("only the user `{CORE_USER}` can be changed on an installed machine"),
+            ));
+        }
+    }
+    let Some((index, core)) = core else { return };
+    if core.keys.is_empty() && core.password_hash.is_none() {
+        refused.push(Refusal::new(
+            format!("spec.config.passwd.users[{index}]"),
+            format!("`{CORE_USER}` would have neither a key nor a password; list at least one"),
+        ));
+    }
+    for field in &core.other_fields {
+        refused.push(Refusal::new(
+            format!("spec.config.passwd.users[{index}].{field}"),
+            "only keys and the password hash can be changed on an installed machine",
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{decode, machine_config};
+    use serde_json::{Value, json};
+
+    fn config(fips: bool, ignition: &Value) -> HostConfig {
+        let mut ignition = ignition.clone();
+        ignition["ignition"] = json!({"version": "3.4.0"});
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": {"name": "t"}, "spec": {"config": ignition, "fips": fips},
+        });
+        let parsed = machine_config::parse(object.to_string().as_bytes()).unwrap();
+        decode::decode(&parsed).unwrap()
+    }
+
+    fn fields(current: &Value, desired: &Value, profile: Profile) -> Vec<String> {
+        let (current, desired) = (config(false, current), config(false, desired));
+        let diff = ConfigDiff::between(&current, &desired);
+        let refused = irreconcilable(&current, &desired, &diff, profile);
+        refused.into_iter().map(|refusal| refusal.field).collect()
+    }
+
+    #[test]
+    fn the_reference_table() {
+        let core = |extra: Value| {
+            let mut user = json!({"name": "core", "sshAuthorizedKeys": ["k"]});
+            user.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+            json!({"passwd": {"users": [user]}})
+        };
+        let empty = json!({});
+        let links = json!({"storage": {"links": [{"path": "/etc/l", "target": "x"}]}});
+        let luks = json!({"storage": {"luks": [{"name": "x", "device": "/dev/x"}]}});
+        let append = json!({"storage": {"files": [{"path": "/etc/a", "append": [{"source": "data:,x"}]}]}});
+        let directories = json!({"storage": {"directories": [{"path": "/etc/d"}]}});
+        let rows: Vec<(&Value, Value, &[&str], &[&str])> = vec![
+            (&empty, core(json!({})), &[], &[]),
+            (
+                &empty,
+                core(json!({"homeDir": "/x"})),
+                &["spec.config.passwd.users[0].homeDir"],
+                &["spec.config.passwd.users[0].homeDir"],
+            ),
+            (
+                &empty,
+                json!({"passwd": {"users": [{"name": "core"}]}}),
+                &["spec.config.passwd.users[0]"],
+                &["spec.config.passwd.users[0]"],
+            ),
+            (
+                &empty,
+                json!({"passwd": {"users": [{"name": "eve", "sshAuthorizedKeys": ["k"]}]}}),
+                &["spec.config.passwd.users[0].name"],
+                &["spec.config.passwd.users[0].name"],
+            ),
+            (
+                &empty,
+                json!({"passwd": {"groups": [{"name": "g"}]}}),
+                &["spec.config.passwd.groups"],
+                &["spec.config.passwd.groups"],
+            ),
+            (
+                &empty,
+                json!({"kernelArguments": {"shouldExist": ["a"]}}),
+                &["spec.config.kernelArguments"],
+                &["spec.config.kernelArguments"],
+            ),
+            (
+                &empty,
+                json!({"storage": {"disks": [{"device": "/dev/x"}]}}),
+                &["spec.config.storage.disks"],
+                &["spec.config.storage.disks"],
+            ),
+            (&empty, luks, &[], &[]),
+            (&empty, links.clone(), &["spec.config.storage.links"], &[]),
+            (&links, empty.clone(), &[], &[]),
+            (&empty, directories, &["spec.config.storage.directories"], &[]),
+            (&empty, append, &["spec.config.storage.files[0].append"], &[]),
+        ];
+        for (current, desired, mcd, native) in rows {
+            assert_eq!(fields(current, &desired, Profile::Mcd), mcd, "{desired}");
+            assert_eq!(fields(current, &desired, Profile::Native), native, "{desired}");
+        }
+        assert!(fields(&core(json!({})), &empty, Profile::Mcd).is_empty(), "no users: not managed");
+        let (current, desired) = (config(false, &empty), config(true, &empty));
+        let diff = ConfigDiff::between(&current, &desired);
+        let refused = irreconcilable(&current, &desired, &diff, Profile::Mcd);
+        assert_eq!(refused[0].field, "spec.fips");
+    }
+}

@@ -1,0 +1,163 @@
+//! Whether a change of `/etc/containers/registries.conf` can reach running workloads without a
+//! drain (the reference's rule: images that a node has pulled must still mean the same).
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+#[derive(Debug, Default, Deserialize)]
+struct Registries {
+    #[serde(default, rename = "unqualified-search-registries")]
+    search: Vec<String>,
+    #[serde(default)]
+    registry: Vec<Registry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Registry {
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    blocked: bool,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default, rename = "mirror-by-digest-only")]
+    mirror_by_digest_only: bool,
+    #[serde(default)]
+    mirror: Vec<Mirror>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Mirror {
+    #[serde(default)]
+    location: String,
+    #[serde(default)]
+    insecure: bool,
+    #[serde(default, rename = "pull-from-mirror")]
+    pulled_for: String,
+}
+
+impl Registry {
+    fn is_digest_only(&self, mirror: &Mirror) -> bool {
+        self.mirror_by_digest_only || mirror.pulled_for == "digest-only"
+    }
+
+    /// Only images named by digest, whose content no registry can change, come from its mirrors.
+    fn is_wholly_digest_only(&self) -> bool {
+        !self.mirror.is_empty() && self.mirror.iter().all(|mirror| self.is_digest_only(mirror))
+    }
+}
+
+/// Whether going from `current` to `desired` needs a drain. An absent file is an empty one; one
+/// that cannot be understood needs a drain.
+#[must_use]
+pub fn needs_drain(current: Option<&[u8]>, desired: Option<&[u8]>) -> bool {
+    if current == desired {
+        return false;
+    }
+    let (Some(current), Some(desired)) = (parse(current), parse(desired)) else {
+        return true;
+    };
+    !is_safe(&current, &desired)
+}
+
+fn parse(text: Option<&[u8]>) -> Option<Registries> {
+    let text = std::str::from_utf8(text.unwrap_or_default()).ok()?;
+    toml::from_str(text).ok()
+}
+
+fn is_safe(current: &Registries, desired: &Registries) -> bool {
+    let by_location = |registries: &'_ Registries| -> BTreeMap<String, usize> {
+        let numbered = registries.registry.iter().enumerate();
+        numbered.map(|(index, registry)| (registry.location.clone(), index)).collect()
+    };
+    let (before, after) = (by_location(current), by_location(desired));
+    let kept = before.iter().all(|(location, &old)| {
+        let new = after.get(location).and_then(|&new| desired.registry.get(new));
+        match (current.registry.get(old), new) {
+            (Some(old), Some(new)) => is_safe_registry(old, new),
+            _ => false,
+        }
+    });
+    let added = after.iter().filter(|(location, _)| !before.contains_key(*location));
+    let mut added = added.filter_map(|(_, &index)| desired.registry.get(index));
+    desired.search.starts_with(&current.search) && kept && added.all(Registry::is_wholly_digest_only)
+}
+
+fn is_safe_registry(old: &Registry, new: &Registry) -> bool {
+    let same = (&old.prefix, old.blocked, old.insecure) == (&new.prefix, new.blocked, new.insecure);
+    let kept = old.mirror.iter().all(|before| {
+        let after = new.mirror.iter().find(|after| after.location == before.location);
+        after.is_some_and(|after| {
+            let stricter = new.is_digest_only(after) || !old.is_digest_only(before);
+            let unchanged = before.pulled_for == after.pulled_for
+                && old.mirror_by_digest_only == new.mirror_by_digest_only;
+            before.insecure == after.insecure && stricter && (unchanged || new.is_digest_only(after))
+        })
+    });
+    let added =
+        new.mirror.iter().filter(|after| !old.mirror.iter().any(|before| before.location == after.location));
+    same && kept && added.into_iter().all(|mirror| new.is_digest_only(mirror))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::needs_drain;
+
+    fn registry(location: &str, rest: &str, mirrors: &[(&str, &str)]) -> String {
+        let mirrors: Vec<String> = mirrors
+            .iter()
+            .map(|(at, rest)| format!("  [[registry.mirror]]\n  location = \"{at}\"\n  {rest}\n"))
+            .collect();
+        format!("[[registry]]\nprefix = \"\"\nlocation = \"{location}\"\n{rest}\n{}", mirrors.concat())
+    }
+
+    #[test]
+    fn the_reference_rows() {
+        const DIGEST: &str = "mirror-by-digest-only = true";
+        const PULL: &str = "pull-from-mirror = \"digest-only\"";
+        let base = registry("a", "", &[("m", "")]);
+        let digest = registry("b", DIGEST, &[("n", "")]);
+        let search = |list: &str| format!("unqualified-search-registries = [{list}]\n{base}");
+        let rows = [
+            (base.clone(), base.clone(), false, "unchanged"),
+            (base.clone(), format!("{base}{digest}"), false, "digest-only registry added"),
+            (
+                base.clone(),
+                format!("{base}{}", registry("b", "", &[("n", PULL)])),
+                false,
+                "digest-only by its mirrors",
+            ),
+            (
+                base.clone(),
+                format!("{base}{}", registry("b", "", &[("n", "")])),
+                true,
+                "plain registry added",
+            ),
+            (format!("{base}{digest}"), base.clone(), true, "registry removed"),
+            (base.clone(), registry("a", "", &[("m", ""), ("n", PULL)]), false, "digest-only mirror added"),
+            (base.clone(), registry("a", "", &[("m", ""), ("n", "")]), true, "plain mirror added"),
+            (base.clone(), registry("a", "", &[]), true, "mirror removed"),
+            (search("\"x\", \"y\""), search("\"x\""), true, "search list shortened"),
+            (search("\"x\""), search("\"x\", \"y\""), false, "search list extended"),
+            (base.clone(), base.replace("prefix = \"\"", "prefix = \"p\""), true, "prefix changed"),
+            (base.clone(), registry("a", "blocked = true", &[("m", "")]), true, "blocked changed"),
+            (
+                registry("a", DIGEST, &[("m", "")]),
+                registry("a", DIGEST, &[("m", ""), ("n", "")]),
+                false,
+                "mirror under digest-only",
+            ),
+            (base.clone(), registry("a", "", &[("m", PULL)]), false, "mirror towards digest-only"),
+            (registry("a", "", &[("m", PULL)]), base.clone(), true, "mirror away from digest-only"),
+            (base.clone(), "not = [toml".to_owned(), true, "not understood"),
+        ];
+        for (current, desired, drain, what) in rows {
+            assert_eq!(needs_drain(Some(current.as_bytes()), Some(desired.as_bytes())), drain, "{what}");
+        }
+        assert!(!needs_drain(None, None));
+        assert!(needs_drain(Some(base.as_bytes()), None));
+    }
+}

@@ -1,0 +1,54 @@
+//! What looks secret is described, not shown.
+
+use super::names::ManagedPath;
+
+/// Parts of a path that promise a secret.
+const TELLING_PATHS: [&str; 10] = [
+    "secret",
+    "password",
+    "passwd",
+    "shadow",
+    "token",
+    "credential",
+    "kubeconfig",
+    "id_rsa",
+    "private",
+    "htpasswd",
+];
+/// Suffixes that promise one.
+const TELLING_SUFFIXES: [&str; 5] = [".key", ".pem", ".p12", ".jks", "/var/lib/kubelet/config.json"];
+/// Texts that are part of one, or stand right before it.
+const TELLING_TEXTS: [&str; 8] =
+    ["PRIVATE KEY", "\"auth\"", "\"auths\"", "password", "passwd", "secret", "token", "AWS_ACCESS"];
+
+/// Whether the content of a file should not be printed. Doubt is a yes: a file that others may not
+/// read, a telling name, or a telling text.
+#[must_use]
+pub fn looks_secret(path: &ManagedPath, mode: u32, contents: &[u8]) -> bool {
+    let spelled = path.as_str().to_ascii_lowercase();
+    let text = String::from_utf8_lossy(contents).to_ascii_lowercase();
+    mode & 0o004 == 0
+        || TELLING_PATHS.iter().any(|part| spelled.contains(part))
+        || TELLING_SUFFIXES.iter().any(|suffix| spelled.ends_with(suffix))
+        || TELLING_TEXTS.iter().any(|part| text.contains(&part.to_ascii_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubt_is_a_yes() {
+        let path = |path| ManagedPath::parse(path).unwrap();
+        for (path, mode, contents, secret) in [
+            (path("/etc/chrony.conf"), 0o644, "pool x\n", false),
+            (path("/etc/chrony.conf"), 0o600, "pool x\n", true),
+            (path("/etc/x/tls.key"), 0o644, "", true),
+            (path("/var/lib/kubelet/config.json"), 0o644, "", true),
+            (path("/etc/mco/proxy.env"), 0o644, "HTTP_PROXY=http://u:Password@x", true),
+            (path("/etc/x"), 0o644, "-----BEGIN RSA PRIVATE KEY-----", true),
+        ] {
+            assert_eq!(looks_secret(&path, mode, contents.as_bytes()), secret, "{path}");
+        }
+    }
+}

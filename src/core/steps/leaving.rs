@@ -1,0 +1,66 @@
+//! What happens to paths that a configuration no longer lists.
+
+use std::collections::BTreeSet;
+
+use super::{Computing, Phase, Step, Vendor};
+use crate::core::generation::Record;
+use crate::core::names::ManagedPath;
+use crate::core::tree::{Entry, Node};
+
+impl Computing<'_> {
+    pub(super) fn leave(&mut self, path: &ManagedPath) {
+        let cleared = self.phases.get(&Phase::Clear).into_iter().flatten().any(|step| step.path() == path);
+        let parent_of_wanted =
+            self.situation.desired.entries.keys().any(|wanted| wanted.is_within(path.as_str()));
+        let original = Record::original_of(path);
+        let node = self.node(path);
+        if matches!(self.situation.current.entries.get(path), Some(Entry::Directory { .. })) {
+            if !parent_of_wanted {
+                self.push(Phase::Removals, Step::RemoveDirectory { path: path.clone() });
+            }
+            return;
+        }
+        if cleared || parent_of_wanted || self.situation.links.after.contains_key(path) {
+            return;
+        }
+        let path = path.clone();
+        if self.result.originals.remove(&path) {
+            self.push(Phase::Removals, Step::Restore { path, original });
+        } else if let Some(Vendor(entry)) = self.situation.vendor.get(&path) {
+            if entry.deviation(&node, self.situation.observed).is_some() {
+                let step = match entry.clone() {
+                    Entry::Symlink { target, owner } => Step::Symlink { path, target, owner },
+                    Entry::File { contents, attributes } => Step::Write { path, contents, attributes },
+                    _ => return,
+                };
+                self.push(Phase::Removals, step);
+            }
+        } else if matches!(node, Node::File { .. } | Node::Symlink { .. })
+            && !matches!(self.situation.current.entries.get(&path), Some(Entry::Absent | Entry::Unmasked))
+        {
+            self.push(Phase::Removals, Step::Remove { path });
+        }
+    }
+
+    /// Directories that were made for what has left go with it, once they are empty.
+    pub(super) fn forget_directories(&mut self) {
+        let wanted = &self.situation.desired.entries;
+        let needed = |directory: &ManagedPath| {
+            let below = |(path, entry): (&ManagedPath, &Entry)| {
+                path.is_within(directory.as_str()) && !matches!(entry, Entry::Absent | Entry::Unmasked)
+            };
+            let links = self.situation.links.after.keys();
+            wanted.iter().any(below)
+                || links.clone().any(|path| path.is_within(directory.as_str()))
+                || self.result.originals.iter().any(|path| path.is_within(directory.as_str()))
+        };
+        let (kept, gone): (BTreeSet<_>, BTreeSet<_>) =
+            self.result.created_directories.iter().cloned().partition(|directory| needed(directory));
+        self.result.created_directories = kept;
+        for path in gone.into_iter().rev() {
+            if matches!(self.node(&path), Node::Directory { .. }) {
+                self.push(Phase::Removals, Step::RemoveDirectory { path });
+            }
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! From what is wanted and what was observed to single acts on paths, in an order in which every
+//! reference resolves at each instant: new content, changed content, drop-ins, links, removals.
+
+mod leaving;
+mod room;
+mod situation;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::host_config::UNIT_DIRECTORY;
+use super::names::ManagedPath;
+use super::tree::{Attributes, Entry, Node};
+
+pub use situation::{LinkChange, Obstruction, Situation, Steps, Vendor};
+pub use step::Step;
+
+/// Phases, in the order in which they are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Preserve,
+    Clear,
+    Directories,
+    NewContent,
+    ChangedContent,
+    DropIns,
+    Links,
+    Removals,
+}
+
+/// Computes the steps for the managed paths.
+#[must_use]
+pub fn compute(situation: Situation<'_>) -> Steps {
+    let mut computing =
+        Computing { situation, phases: BTreeMap::new(), result: Steps::default(), leaving: BTreeSet::new() };
+    if let Some(record) = situation.record {
+        computing.result.originals.extend(record.originals.iter().cloned());
+        computing.result.created_directories.extend(record.created_directories.iter().cloned());
+    }
+    let leaving = situation.current.entries.keys().filter(|path| computing.is_leaving(path));
+    computing.leaving = leaving.cloned().collect();
+    for (path, entry) in &situation.desired.entries {
+        computing.want(path, entry);
+    }
+    computing.enable();
+    for path in computing.leaving.clone() {
+        computing.leave(&path);
+    }
+    computing.forget_directories();
+    computing.finish()
+}
+
+struct Computing<'a> {
+    situation: Situation<'a>,
+    phases: BTreeMap<Phase, Vec<Step>>,
+    result: Steps,
+    /// Managed so far, and not any more.
+    leaving: BTreeSet<ManagedPath>,
+}
+
+impl Computing<'_> {
+    fn push(&mut self, phase: Phase, step: Step) {
+        self.phases.entry(phase).or_default().push(step);
+    }
+
+    fn node(&self, path: &ManagedPath) -> Node {
+        self.situation.observed.get(path).cloned().unwrap_or(Node::Absent)
+    }
+
+    fn obstruct(&mut self, path: &ManagedPath, reason: String) {
+        self.result.obstructions.push(Obstruction { path: path.clone(), reason });
+    }
+
+    fn is_leaving(&self, path: &ManagedPath) -> bool {
+        let Situation { current, desired, profile, .. } = self.situation;
+        // A config without users manages no keys; it does not take them away.
+        let kept_keys = current.keys.contains(path) && desired.keys.is_empty();
+        !desired.entries.contains_key(path) && !kept_keys && !profile.keeps(path)
+    }
+
+    fn want(&mut self, path: &ManagedPath, entry: &Entry) {
+        let node = self.node(path);
+        let is_new = !self.situation.current.entries.contains_key(path);
+        if is_new && node.exists() && !matches!(entry, Entry::Directory { .. } | Entry::Unmasked) {
+            self.preserve(path, &node);
+        }
+        if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
+            self.make_parents(path);
+        }
+        if entry.deviation(&node, self.situation.observed).is_none() {
+            return;
+        }
+        if let Node::Directory { .. } = node
+            && !matches!(entry, Entry::Directory { .. })
+            && !self.clear_directory(path)
+        {
+            return;
+        }
+        if node == Node::Other {
+            return self.obstruct(path, format!("{} stands at {path}; move it away", node.describe()));
+        }
+        let content = if node.exists() { Phase::ChangedContent } else { Phase::NewContent };
+        let in_units = path.is_within(UNIT_DIRECTORY);
+        let drop_in = in_units && path.parent().is_some_and(|parent| parent.as_str() != UNIT_DIRECTORY);
+        let content = if drop_in { Phase::DropIns } else { content };
+        let path = path.clone();
+        match entry.clone() {
+            Entry::File { contents, attributes } => {
+                self.push(content, Step::Write { path, contents, attributes });
+            }
+            Entry::Symlink { target, owner } => {
+                self.push(Phase::Links, Step::Symlink { path, target, owner });
+            }
+            Entry::HardLink { target } => self.push(Phase::Links, Step::HardLink { path, target }),
+            Entry::Directory { attributes } => self.want_directory(path, attributes, &node),
+            Entry::Absent | Entry::Unmasked => self.push(Phase::Removals, Step::Remove { path }),
+        }
+    }
+
+    fn enable(&mut self) {
+        let links = self.situation.links;
+        for (path, target) in links.made() {
+            if matches!(self.node(path), Node::File { .. } | Node::Directory { .. } | Node::Other) {
+                let found = self.node(path).describe();
+                self.obstruct(
+                    path,
+                    format!("{found} stands at {path}, where enabling a unit needs a link; move it away"),
+                );
+                continue;
+            }
+            self.make_parents(path);
+            let (path, target) = (path.clone(), target.clone());
+            self.push(Phase::Links, Step::Symlink { path, target, owner: (0, 0) });
+        }
+        for path in links.removed() {
+            self.push(Phase::Removals, Step::Remove { path: path.clone() });
+        }
+    }
+
+    fn want_directory(&mut self, path: ManagedPath, attributes: Attributes, node: &Node) {
+        match node {
+            Node::Directory { .. } => self.push(Phase::Directories, Step::SetAttributes { path, attributes }),
+            Node::Absent => self.push(Phase::Directories, Step::MakeDirectory { path, attributes }),
+            _ if self.leaving.contains(&path) || self.situation.current.entries.contains_key(&path) => {
+                self.push(Phase::Clear, Step::Remove { path: path.clone() });
+                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+            }
+            found => {
+                let reason = format!(
+                    "{} stands at {path}, where a directory is needed; move it away",
+                    found.describe()
+                );
+                self.obstruct(&path, reason);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Steps {
+        // Deepest directories go last-made first, after all that they hold.
+        if let Some(removals) = self.phases.get_mut(&Phase::Removals) {
+            let (mut directories, leaves): (Vec<Step>, Vec<Step>) = std::mem::take(removals)
+                .into_iter()
+                .partition(|step| matches!(step, Step::RemoveDirectory { .. }));
+            directories.sort_by(|a, b| b.path().cmp(a.path()));
+            directories.dedup();
+            removals.extend(leaves);
+            removals.extend(directories);
+        }
+        self.result.steps = self.phases.into_values().flatten().collect();
+        self.result
+    }
+}

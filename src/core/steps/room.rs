@@ -1,0 +1,104 @@
+//! Making room for what is wanted: pre-images kept, parents made, what is ours cleared away.
+
+use super::{Computing, Phase, Step};
+use crate::core::generation::{ORIGINALS, Record};
+use crate::core::names::ManagedPath;
+use crate::core::steps::Vendor;
+use crate::core::tree::{Attributes, Entry, Node};
+
+impl Computing<'_> {
+    /// Keeps what others wrote at a path that is managed from now on. What the image ships needs
+    /// no keeping: it stays in `/usr/etc`.
+    pub(super) fn preserve(&mut self, path: &ManagedPath, node: &Node) {
+        let shipped = self
+            .situation
+            .vendor
+            .get(path)
+            .is_some_and(|Vendor(entry)| entry.deviation(node, self.situation.observed).is_none());
+        let leaf = matches!(node, Node::File { .. } | Node::Symlink { .. });
+        if shipped || !leaf || self.result.originals.contains(path) {
+            return;
+        }
+        let original = Record::original_of(path);
+        for above in original.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            if self.node(&above) == Node::Absent {
+                let private = above.is_within(ORIGINALS) || above.is_within("/var/lib/hostwright");
+                let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+                let step = Step::MakeDirectory { path: above, attributes };
+                let steps = self.phases.entry(Phase::Preserve).or_default();
+                if !steps.contains(&step) {
+                    steps.push(step);
+                }
+            }
+        }
+        self.push(Phase::Preserve, Step::Preserve { path: path.clone(), original });
+        self.result.originals.insert(path.clone());
+    }
+
+    pub(super) fn make_parents(&mut self, path: &ManagedPath) {
+        let above: Vec<ManagedPath> = path.ancestors().collect();
+        for parent in above.into_iter().rev() {
+            if matches!(self.situation.desired.entries.get(&parent), Some(Entry::Directory { .. })) {
+                continue;
+            }
+            match self.node(&parent) {
+                // A link may lead to a directory; the tree refuses it when it leads outside.
+                Node::Directory { .. } => continue,
+                Node::Symlink { .. } if !self.leaving.contains(&parent) => continue,
+                Node::Absent => {}
+                _ if self.leaving.contains(&parent) => {
+                    let step = Step::Remove { path: parent.clone() };
+                    let steps = self.phases.entry(Phase::Clear).or_default();
+                    if !steps.contains(&step) {
+                        steps.push(step);
+                    }
+                }
+                found => {
+                    let reason = format!(
+                        "{} stands at {parent}, where {path} needs a directory; move it away",
+                        found.describe()
+                    );
+                    return self.obstruct(&parent, reason);
+                }
+            }
+            let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
+            if self.result.created_directories.insert(parent.clone()) || self.is_missing_step(&parent) {
+                self.push(Phase::Directories, Step::MakeDirectory { path: parent, attributes });
+            }
+        }
+    }
+
+    /// A directory of ours that somebody removed is made again, once.
+    fn is_missing_step(&self, directory: &ManagedPath) -> bool {
+        let made = self.phases.get(&Phase::Directories).into_iter().flatten();
+        !made.into_iter().any(|step| step.path() == directory)
+    }
+
+    /// Takes away a directory that stands where a file is wanted, if all below it is ours and
+    /// leaving. Returns whether the way is free.
+    pub(super) fn clear_directory(&mut self, path: &ManagedPath) -> bool {
+        let below = self.situation.below.get(path).cloned().unwrap_or_default();
+        let foreign: Vec<&ManagedPath> = below
+            .iter()
+            .filter(|path| match self.node(path) {
+                Node::Directory { .. } => false,
+                _ => !self.leaving.contains(*path),
+            })
+            .collect();
+        if let Some(first) = foreign.first() {
+            let reason = format!(
+                "a directory stands at {path}, where a file is needed, and holds {} that the config does not manage, such as {first}; move it away",
+                if foreign.len() == 1 { "a file".to_owned() } else { format!("{} files", foreign.len()) },
+            );
+            self.obstruct(path, reason);
+            return false;
+        }
+        for gone in below.iter().rev().chain([path]) {
+            let is_directory = matches!(self.node(gone), Node::Directory { .. });
+            let path = gone.clone();
+            let step = if is_directory { Step::RemoveDirectory { path } } else { Step::Remove { path } };
+            self.push(Phase::Clear, step);
+        }
+        true
+    }
+}

@@ -1,0 +1,85 @@
+//! What steps are computed from, and what comes of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Step;
+use crate::core::generation::Record;
+use crate::core::managed::Managed;
+use crate::core::names::ManagedPath;
+use crate::core::profile::Profile;
+use crate::core::tree::{Entry, Observed};
+
+/// Something in the tree that is in the way, and that nobody asked us to remove.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Obstruction {
+    /// The path.
+    pub path: ManagedPath,
+    /// What stands there and what is needed instead.
+    pub reason: String,
+}
+
+/// A shipped version of a path: what stands below `/usr/etc`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Vendor(pub Entry);
+
+impl std::fmt::Debug for Vendor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Vendor(…)")
+    }
+}
+
+/// What the steps are computed from.
+#[derive(Debug, Clone, Copy)]
+pub struct Situation<'a> {
+    /// What the last applied configuration wants here.
+    pub current: &'a Managed,
+    /// What the desired one wants here.
+    pub desired: &'a Managed,
+    /// What stands at their paths and at the directories above them.
+    pub observed: &'a Observed,
+    /// What lies below the directories that stand at a wanted file's path.
+    pub below: &'a BTreeMap<ManagedPath, Vec<ManagedPath>>,
+    /// Shipped versions of managed paths.
+    pub vendor: &'a BTreeMap<ManagedPath, Vendor>,
+    /// The links that enable units.
+    pub links: &'a LinkChange,
+    /// The last record, for its pre-images and directories.
+    pub record: Option<&'a Record>,
+    /// Whose table of deletions applies.
+    pub profile: Profile,
+}
+
+/// The links below the unit directory that no configuration lists by path: as they are, and as
+/// enablement wants them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LinkChange {
+    /// Path and target of each link there is.
+    pub before: BTreeMap<ManagedPath, String>,
+    /// Path and target of each link there shall be.
+    pub after: BTreeMap<ManagedPath, String>,
+}
+
+impl LinkChange {
+    /// Links to make or to point elsewhere.
+    pub fn made(&self) -> impl Iterator<Item = (&ManagedPath, &String)> {
+        self.after.iter().filter(|(path, target)| self.before.get(*path) != Some(target))
+    }
+
+    /// Links to remove.
+    pub fn removed(&self) -> impl Iterator<Item = &ManagedPath> {
+        self.before.keys().filter(|path| !self.after.contains_key(*path))
+    }
+}
+
+/// The steps in order, and what the next record must remember.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// What is in the way; a plan with obstructions cannot be applied.
+    pub obstructions: Vec<Obstruction>,
+    /// Directories that exist only for what is applied.
+    pub created_directories: BTreeSet<ManagedPath>,
+    /// Paths of which a pre-image is kept.
+    pub originals: BTreeSet<ManagedPath>,
+}

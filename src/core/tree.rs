@@ -1,0 +1,211 @@
+//! What stands at a path: as observed, and as wanted.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use super::names::ManagedPath;
+
+/// SHA-256 of a file's content.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ContentDigest([u8; 32]);
+
+impl ContentDigest {
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+
+    /// A digest computed elsewhere, as over a file too large to hold.
+    #[must_use]
+    pub fn from_sha256(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+}
+
+impl std::fmt::Display for ContentDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("sha256:")?;
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::fmt::Debug for ContentDigest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Display::fmt(self, f)
+    }
+}
+
+/// Permission bits and numeric owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Permission bits, `st_mode & 07777`.
+    pub mode: u32,
+    /// User number.
+    pub uid: u32,
+    /// Group number.
+    pub gid: u32,
+}
+
+/// What stands at a path, symbolic links not followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Node {
+    /// Nothing.
+    Absent,
+    /// A regular file.
+    File {
+        /// Mode and owner.
+        attributes: Attributes,
+        /// Digest of its content.
+        digest: ContentDigest,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// What it points to, as stored.
+        target: String,
+    },
+    /// A directory; what it holds is listed only where a leaf is to take its place.
+    Directory {
+        /// Mode and owner.
+        attributes: Attributes,
+    },
+    /// A device, socket or pipe, or a directory that cannot be reached through its parents.
+    Other,
+}
+
+impl Node {
+    /// Whether anything stands there.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        *self != Self::Absent
+    }
+
+    /// In a sentence: "a directory stands at …".
+    #[must_use]
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Absent => "nothing",
+            Self::File { .. } => "a file",
+            Self::Symlink { .. } => "a symbolic link",
+            Self::Directory { .. } => "a directory",
+            Self::Other => "a device, socket or pipe",
+        }
+    }
+}
+
+/// Nodes by path.
+pub type Observed = BTreeMap<ManagedPath, Node>;
+
+/// What a configuration wants at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A regular file.
+    File {
+        /// Its bytes.
+        contents: Vec<u8>,
+        /// Mode and owner.
+        attributes: Attributes,
+    },
+    /// A symbolic link.
+    Symlink {
+        /// What it points to.
+        target: String,
+        /// Owner of the link itself.
+        owner: (u32, u32),
+    },
+    /// Another name of the file at this path.
+    HardLink {
+        /// The file.
+        target: ManagedPath,
+    },
+    /// A directory.
+    Directory {
+        /// Mode and owner.
+        attributes: Attributes,
+    },
+    /// Nothing may stand there.
+    Absent,
+    /// No mask may stand there; anything else may.
+    Unmasked,
+}
+
+/// In which respect a node is not what it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Deviation {
+    /// Nothing is there.
+    Missing,
+    /// Something is there that should not be.
+    Unexpected,
+    /// A file where a link should be, and so on.
+    Type,
+    /// Other bytes.
+    Content,
+    /// Other permission bits.
+    Mode,
+    /// Another owner or group.
+    Owner,
+    /// The link points elsewhere.
+    Target,
+    /// The unit is enabled or disabled, against the config.
+    Enablement,
+    /// The password field differs.
+    Password,
+    /// The boot entry's kernel arguments differ.
+    KernelArguments,
+}
+
+/// The target of a mask.
+pub const MASK: &str = "/dev/null";
+
+impl Entry {
+    /// How `node` deviates from this entry; `None` where it does not.
+    #[must_use]
+    pub fn deviation(&self, node: &Node, observed: &Observed) -> Option<Deviation> {
+        match (self, node) {
+            (Self::Absent, Node::Absent) => None,
+            (Self::Absent, _) => Some(Deviation::Unexpected),
+            (Self::Unmasked, Node::Symlink { target }) if target == MASK => Some(Deviation::Unexpected),
+            (Self::Unmasked, _) => None,
+            (_, Node::Absent) => Some(Deviation::Missing),
+            (Self::File { contents, attributes }, Node::File { attributes: found, digest }) => {
+                if *digest == ContentDigest::of(contents) {
+                    attributes.deviation(found)
+                } else {
+                    Some(Deviation::Content)
+                }
+            }
+            (Self::Symlink { target, .. }, Node::Symlink { target: found }) => {
+                (target != found).then_some(Deviation::Target)
+            }
+            (Self::Directory { attributes }, Node::Directory { attributes: found }) => {
+                attributes.deviation(found)
+            }
+            (Self::HardLink { target }, Node::File { digest, .. }) => match observed.get(target) {
+                Some(Node::File { digest: other, .. }) if digest == other => None,
+                _ => Some(Deviation::Target),
+            },
+            _ => Some(Deviation::Type),
+        }
+    }
+
+    /// Whether the entry stands in its directory: it takes the path for itself.
+    #[must_use]
+    pub fn is_leaf(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Symlink { .. } | Self::HardLink { .. })
+    }
+}
+
+impl Attributes {
+    fn deviation(&self, found: &Self) -> Option<Deviation> {
+        if self.mode != found.mode {
+            Some(Deviation::Mode)
+        } else if (self.uid, self.gid) != (found.uid, found.gid) {
+            Some(Deviation::Owner)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Facts about a tree and two configurations into steps, drift and what is left out.
+
+use super::diff::ConfigDiff;
+use super::facts::{Facts, SHADOW};
+use super::generation::Record;
+use super::host_config::{CORE_USER, HostConfig};
+use super::names::ManagedPath;
+use super::password::{self, PasswordEdit};
+use super::plan::{Drift, TreePlan};
+use super::profile::Profile;
+use super::steps::{self, Situation};
+use super::tree::{Deviation, Node};
+use super::unit_links;
+
+/// What a tree plan is decided from, beside the facts.
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The configuration that was applied last.
+    pub current: Option<&'a HostConfig>,
+    /// The configuration to apply.
+    pub desired: &'a HostConfig,
+    /// What differs between them.
+    pub diff: &'a ConfigDiff,
+    /// The last record.
+    pub record: Option<&'a Record>,
+    /// Whose verdicts apply.
+    pub profile: Profile,
+    /// Days since 1970.
+    pub today: u64,
+}
+
+/// Decides what happens in the tree. Returns the plan and what the tree cannot be given.
+#[must_use]
+pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
+    let Request { current, desired, diff, record, profile, today } = request;
+    let links = unit_links::change(facts, current, desired, diff);
+    let mut left_out = facts.desired.left_out.clone();
+    left_out.extend(links.left_out);
+    let mut steps = steps::compute(Situation {
+        current: &facts.current,
+        desired: &facts.desired,
+        observed: &facts.observed,
+        below: &facts.below,
+        vendor: &facts.vendor,
+        links: &links.change,
+        record,
+        profile,
+    });
+    steps.obstructions.extend(links.obstructions);
+    match password::edit(facts, current, desired, profile, today) {
+        PasswordEdit::Settled => {}
+        PasswordEdit::Write(step) => steps.steps.push(step),
+        PasswordEdit::NoUser => left_out.push(format!(
+            "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
+        )),
+    }
+    let drift = current.map(|current| drift(facts, current)).unwrap_or_default();
+    (TreePlan { steps, drift, preflight: Vec::new() }, left_out)
+}
+
+/// Every managed path that is not as `current` says, in order.
+#[must_use]
+pub fn drift(facts: &Facts, current: &HostConfig) -> Vec<Drift> {
+    let mut drift: Vec<Drift> = facts
+        .current
+        .entries
+        .iter()
+        .filter_map(|(path, entry)| {
+            let node = facts.observed.get(path).unwrap_or(&Node::Absent);
+            let kind = entry.deviation(node, &facts.observed)?;
+            Some(Drift { path: path.clone(), kind })
+        })
+        .collect();
+    let links = unit_links::deviating(facts, current).into_iter();
+    drift.extend(links.map(|path| Drift { path, kind: Deviation::Enablement }));
+    if password::deviates(facts, current) {
+        let path = ManagedPath::constant(SHADOW);
+        drift.push(Drift { path, kind: Deviation::Password });
+    }
+    drift.sort();
+    drift
+}

@@ -1,0 +1,24 @@
+//! Loads the tree's own users and groups.
+
+use super::error::HostError;
+use super::root::Root;
+use crate::core::accounts::Accounts;
+use crate::core::names::ManagedPath;
+
+/// The most that is read of an account file, in bytes.
+pub const ACCOUNT_FILE_BYTES: usize = 8 << 20;
+
+/// Users and groups of the tree: what an administrator added in `/etc`, then what the image ships
+/// in `/usr/lib` (`nss-altfiles`).
+pub fn load_accounts(root: &Root) -> Result<Accounts, HostError> {
+    let load = |file: &str| -> Result<Vec<String>, HostError> {
+        let mut texts = Vec::new();
+        for directory in ["/etc", "/usr/lib"] {
+            let path = ManagedPath::constant(directory).join(file);
+            texts.extend(root.read_text(&path, ACCOUNT_FILE_BYTES)?);
+        }
+        Ok(texts)
+    };
+    let (passwd, group) = (load("passwd")?, load("group")?);
+    Ok(Accounts::parse(passwd.iter().map(String::as_str), group.iter().map(String::as_str)))
+}

@@ -1,0 +1,34 @@
+//! Facts about the running system, not about a root.
+
+use std::path::Path;
+
+/// The ID of this boot, as the kernel draws it; empty where the kernel tells none.
+#[must_use]
+pub fn boot_id() -> String {
+    // A record without it is still a record: it only cannot tell reboots apart.
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    text.trim().to_owned()
+}
+
+/// Whether `root` is the root directory of a system that booted through OSTree.
+#[must_use]
+pub fn is_booted_ostree(root: &Path) -> bool {
+    let is_top = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
+    is_top && Path::new("/run/ostree-booted").exists()
+}
+
+/// Days since 1970, as `shadow(5)` counts. A clock before that counts as day 0.
+#[must_use]
+pub fn today() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs() / (24 * 60 * 60))
+}
+
+/// 128 random bits in hex: the name of a generation.
+#[must_use]
+pub fn new_generation_id() -> String {
+    use rustix::rand::{GetRandomFlags, getrandom};
+    let mut bits = [0_u8; 16];
+    getrandom(&mut bits[..], GetRandomFlags::empty()).expect("16 bytes come at once once the pool is ready");
+    bits.iter().map(|byte| format!("{byte:02x}")).collect()
+}

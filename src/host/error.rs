@@ -1,0 +1,134 @@
+//! What went wrong on the host, with the act and the path that it went wrong on.
+
+use std::fmt;
+
+use rustix::io::Errno;
+
+/// The act that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Opening the root directory.
+    OpenRoot,
+    /// Reading metadata or content.
+    Read,
+    /// Listing a directory.
+    List,
+    /// Making a directory.
+    MakeDirectory,
+    /// Writing a file beside its place.
+    Stage,
+    /// Giving mode or owner.
+    SetAttributes,
+    /// Giving a SELinux label.
+    Label,
+    /// Making a link.
+    Link,
+    /// Moving something into or out of its place.
+    Rename,
+    /// Removing something.
+    Remove,
+    /// Making a change durable.
+    Sync,
+    /// Taking the lock.
+    Lock,
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OpenRoot => "opening the root",
+            Self::Read => "reading",
+            Self::List => "listing",
+            Self::MakeDirectory => "making the directory",
+            Self::Stage => "writing",
+            Self::SetAttributes => "setting mode and owner of",
+            Self::Label => "labelling",
+            Self::Link => "linking",
+            Self::Rename => "putting in place",
+            Self::Remove => "removing",
+            Self::Sync => "making durable",
+            Self::Lock => "locking",
+        })
+    }
+}
+
+/// A failed act.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// A system call failed.
+    #[error("{op} {path}{}", hint(*.source))]
+    Failed {
+        /// The act.
+        op: Op,
+        /// The path, as seen from the root.
+        path: String,
+        /// What the kernel said.
+        #[source]
+        source: Errno,
+    },
+    /// A symbolic link above the path leads out of the root.
+    #[error(
+        "{path}: a directory above it is a symbolic link that leaves the root; replace the link by a directory, or by a relative link that stays inside"
+    )]
+    Escape {
+        /// The path.
+        path: String,
+    },
+    /// Text was expected.
+    #[error("{path} is not UTF-8 text")]
+    NotText {
+        /// The path.
+        path: String,
+    },
+    /// A file is too large to be what it should be.
+    #[error("{path} is larger than {limit} bytes")]
+    TooLarge {
+        /// The path.
+        path: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// Somebody else is at work on this root.
+    #[error("another hostwright{} works on this root (lock {path}); wait for it, or see what it does with `hostwright status`", process(holder.as_deref()))]
+    Locked {
+        /// The lock file.
+        path: String,
+        /// Process number that the holder wrote into it.
+        holder: Option<String>,
+    },
+}
+
+impl HostError {
+    /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`].
+    #[must_use]
+    pub fn new(op: Op, path: &str, source: Errno) -> Self {
+        let path = path.to_owned();
+        match source {
+            Errno::XDEV if op != Op::Rename && op != Op::Link => Self::Escape { path },
+            source => Self::Failed { op, path, source },
+        }
+    }
+
+    /// The error number, where there is one.
+    #[must_use]
+    pub fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Failed { source, .. } => Some(*source),
+            _ => None,
+        }
+    }
+}
+
+fn hint(errno: Errno) -> &'static str {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT => " (free some space and run it again)",
+        Errno::ROFS => " (the file system is mounted read-only)",
+        Errno::ACCESS | Errno::PERM => " (run it as root)",
+        Errno::NOSYS => " (the kernel lacks openat2; Linux 5.6 or newer is needed)",
+        _ => "",
+    }
+}
+
+fn process(pid: Option<&str>) -> String {
+    pid.map(|pid| format!(" (process {pid})")).unwrap_or_default()
+}

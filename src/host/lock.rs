@@ -1,0 +1,68 @@
+//! One agent at a time: an advisory lock that the kernel releases when its holder dies.
+
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::effects::Effects;
+use super::error::{HostError, Op};
+use super::observe::errno_of;
+use super::root::Root;
+use crate::core::names::ManagedPath;
+use crate::core::tree::{Attributes, Node};
+
+/// The lock file. It stays: removing it would let two agents lock two files of the same name.
+const LOCK: &str = "/var/lib/hostwright/lock";
+
+/// Proof that nobody else changes this root. Dropping it releases the lock.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct Lock {
+    _file: std::fs::File,
+}
+
+impl Lock {
+    /// Takes the lock of `root` or says who holds it; never waits.
+    pub fn take(root: &Root) -> Result<Self, HostError> {
+        let path = ManagedPath::constant(LOCK);
+        let failed = |errno| HostError::new(Op::Lock, LOCK, errno);
+        for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            let private = directory.file_name() == "hostwright";
+            let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+            if root.node(&directory)? == Node::Absent {
+                match root.make_directory(&directory, attributes) {
+                    Err(error) if error.errno() == Some(Errno::EXIST) => {}
+                    result => result?,
+                }
+            }
+        }
+        let parent = root.parent(&path, Op::Lock)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: OwnedFd =
+            rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut file = std::fs::File::from(file);
+        match locked {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held(&mut file)),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let pid = format!("{}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(pid.as_bytes()))
+            .map_err(|error| failed(errno_of(&error)))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn held(file: &mut std::fs::File) -> HostError {
+    let mut text = String::new();
+    // Who holds it only makes the message better.
+    let read = file.take(16).read_to_string(&mut text);
+    let pid = text.trim();
+    let known = read.is_ok() && !pid.is_empty() && pid.chars().all(|c| c.is_ascii_digit());
+    HostError::Locked { path: LOCK.to_owned(), holder: known.then(|| pid.to_owned()) }
+}

@@ -1,0 +1,16 @@
+//! The host's file system, behind one handle: nothing below here leaves the root it was given.
+
+pub mod accounts;
+pub mod boot;
+pub mod effects;
+pub mod error;
+pub mod facts;
+pub mod lock;
+pub mod observe;
+pub mod root;
+pub mod staging;
+pub mod unit_texts;
+
+pub use effects::Effects;
+pub use error::{HostError, Op};
+pub use root::Root;

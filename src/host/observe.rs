@@ -1,0 +1,200 @@
+//! What stands where: reads only.
+
+use std::io::Read;
+
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::io::Errno;
+use sha2::Digest as _;
+
+use super::error::{HostError, Op};
+use super::root::Root;
+use crate::core::names::ManagedPath;
+use crate::core::tree::{Attributes, ContentDigest, Node};
+
+impl Root {
+    /// What stands at `path`; the last component is not followed.
+    pub fn node(&self, path: &ManagedPath) -> Result<Node, HostError> {
+        let parent = match self.parent(path, Op::Read) {
+            Ok(parent) => parent,
+            Err(error) => return absent_or(error),
+        };
+        let failed = |errno| HostError::new(Op::Read, path.as_str(), errno);
+        let name = path.file_name();
+        let stat = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(errno) => return absent_or(failed(errno)),
+        };
+        let attributes = Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid };
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let file = open_file(&parent, name).map_err(failed)?;
+                let digest = digest(file).map_err(failed)?;
+                Node::File { attributes, digest }
+            }
+            FileType::Directory => Node::Directory { attributes },
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(failed)?;
+                let target = target.to_string_lossy().into_owned();
+                Node::Symlink { target }
+            }
+            _ => Node::Other,
+        })
+    }
+
+    /// What the symbolic link at `path` points to; `None` where no link stands.
+    pub fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
+        let target = self.parent(path, Op::Read).and_then(|parent| {
+            rustix::fs::readlinkat(&parent, path.file_name(), Vec::new())
+                .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
+        });
+        match target {
+            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Err(error) if error.errno() == Some(Errno::INVAL) => Ok(None),
+            Err(error) => absent_or(error).map(|_| None),
+        }
+    }
+
+    /// Whether anything stands at `path`, without reading it.
+    pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
+        let stat = self.parent(path, Op::Read).and_then(|parent| {
+            rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
+        });
+        match stat {
+            Ok(_) => Ok(true),
+            Err(error) => absent_or(error).map(|_| false),
+        }
+    }
+
+    /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
+    /// something else stands there.
+    pub fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
+        let parent = match self.parent(path, Op::Read) {
+            Ok(parent) => parent,
+            Err(error) => return absent_or(error).map(|_| None),
+        };
+        let file = match open_file(&parent, path.file_name()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
+            Err(errno) => return Err(HostError::new(Op::Read, path.as_str(), errno)),
+        };
+        let mut bytes = Vec::new();
+        let bound = limit as u64 + 1;
+        let read = std::fs::File::from(file).take(bound).read_to_end(&mut bytes);
+        match read {
+            Ok(_) if bytes.len() > limit => Err(HostError::TooLarge { path: path.to_string(), limit }),
+            Ok(_) => Ok(Some(bytes)),
+            Err(error) if error.raw_os_error() == Some(Errno::ISDIR.raw_os_error()) => Ok(None),
+            Err(error) => Err(HostError::new(Op::Read, path.as_str(), errno_of(&error))),
+        }
+    }
+
+    /// The text of the regular file at `path`.
+    pub fn read_text(&self, path: &ManagedPath, limit: usize) -> Result<Option<String>, HostError> {
+        let Some(bytes) = self.read(path, limit)? else {
+            return Ok(None);
+        };
+        let text = String::from_utf8(bytes);
+        text.map(Some).map_err(|_| HostError::NotText { path: path.to_string() })
+    }
+
+    /// The names in the directory at `path`, sorted; none where there is no directory. Names that
+    /// are not UTF-8 are nobody's that a config can mention, and are passed over.
+    pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
+        let failed = |errno| HostError::new(Op::List, path.as_str(), errno);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = self
+            .directory(path)
+            .and_then(|directory| rustix::fs::openat(&directory, ".", flags, Mode::empty()));
+        let directory = match opened {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let mut names = Vec::new();
+        let mut buffer = Vec::with_capacity(32 << 10);
+        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(failed)?;
+            if let Ok(name) = entry.file_name().to_str()
+                && !matches!(name, "." | "..")
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Everything below the directory at `path`, parents before children.
+    pub fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
+        let mut found = Vec::new();
+        for name in self.list(path)? {
+            let child = path.join(&name);
+            let is_directory = matches!(self.node(&child)?, Node::Directory { .. });
+            found.push(child.clone());
+            if is_directory {
+                found.extend(self.below(&child)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A number that two directories share exactly when a file can be renamed between them.
+    /// Without a directory, the root's own.
+    pub fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
+        let shown = directory.map_or("/", ManagedPath::as_str);
+        let failed = |errno| HostError::new(Op::Read, shown, errno);
+        let handle = directory.map_or_else(|| self.top(), |path| self.directory(path)).map_err(failed)?;
+        let stat = rustix::fs::statx(&handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(failed)?;
+        Ok(stat.stx_mnt_id)
+    }
+
+    /// The SELinux label of what stands at `path`; `None` where it has none.
+    pub fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        let Ok(parent) = self.parent(path, Op::Read) else {
+            return Ok(None);
+        };
+        let mut label = Vec::with_capacity(256);
+        let spare = rustix::buffer::spare_capacity(&mut label);
+        match rustix::fs::lgetxattr(through_descriptor(&parent, path.file_name()), LABEL, spare) {
+            Ok(_) => Ok(Some(label)),
+            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(HostError::new(Op::Read, path.as_str(), errno)),
+        }
+    }
+}
+
+/// The extended attribute that holds a SELinux label.
+pub(super) const LABEL: &str = "security.selinux";
+
+/// Extended attributes of a link itself have no call that takes a directory handle; the handle's
+/// entry in `/proc` names the very same directory.
+pub(super) fn through_descriptor(parent: &OwnedFd, name: &str) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}/{name}", parent.as_raw_fd())
+}
+
+fn absent_or(error: HostError) -> Result<Node, HostError> {
+    match error.errno() {
+        Some(Errno::NOENT | Errno::NOTDIR) => Ok(Node::Absent),
+        _ => Err(error),
+    }
+}
+
+/// Opens a file without following a link and without waiting for a pipe's other end.
+fn open_file(parent: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+fn digest(file: OwnedFd) -> Result<ContentDigest, Errno> {
+    let mut hasher = sha2::Sha256::new();
+    std::io::copy(&mut std::fs::File::from(file), &mut hasher).map_err(|error| errno_of(&error))?;
+    Ok(ContentDigest::from_sha256(hasher.finalize().into()))
+}
+
+pub(super) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,4 @@
+//! What others read: one document per command, versioned, described in `docs/schema/`.
+
+pub mod plan;
+pub mod status;

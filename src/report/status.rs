@@ -1,0 +1,94 @@
+//! The document of `status -o json` (`docs/schema/status.json`).
+
+use serde::Serialize;
+
+use crate::core::generation::Record;
+
+/// Version of this document.
+const SCHEMA: u32 = 1;
+
+/// The whole document.
+#[derive(Debug, Serialize)]
+pub struct StatusDocument {
+    /// [`SCHEMA`].
+    schema: u32,
+    /// The generation of a plain tree.
+    pub generation: Option<GenerationItem>,
+    /// The deployments of a sysroot, in boot order.
+    pub deployments: Vec<DeploymentItem>,
+}
+
+/// One generation.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GenerationItem {
+    /// Its name.
+    pub generation: String,
+    /// Name of its configuration.
+    pub config: String,
+    /// Digest of its configuration.
+    pub config_hash: String,
+    /// Whether its record names the deployment that it was found in.
+    pub belongs: bool,
+    /// What it lacks of its configuration.
+    pub left_out: Vec<String>,
+}
+
+/// One deployment. `next` is whether it boots next.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeploymentItem {
+    /// Whether it boots next.
+    pub next: bool,
+    /// Whether it runs.
+    pub booted: bool,
+    /// Whether it waits to be finalized.
+    pub staged: bool,
+    /// Whether an administrator keeps it.
+    pub pinned: bool,
+    /// OSTree's stateroot.
+    pub stateroot: String,
+    /// The commit.
+    pub commit: String,
+    /// The deploy serial.
+    pub serial: u32,
+    /// The version that its image says it is.
+    pub version: Option<String>,
+    /// The image that it came from.
+    pub image: Option<String>,
+    /// Digest of that image's manifest.
+    pub manifest_digest: Option<String>,
+    /// The arguments of its boot entry.
+    pub kernel_arguments: Vec<String>,
+    /// The generation found in it.
+    pub generation: Option<GenerationItem>,
+}
+
+impl StatusDocument {
+    /// Of a plain tree.
+    #[must_use]
+    pub fn of_tree(record: Option<&Record>) -> Self {
+        let generation = record.map(|record| GenerationItem::of(record, true));
+        Self { schema: SCHEMA, generation, deployments: Vec::new() }
+    }
+
+    /// Of a sysroot.
+    #[must_use]
+    pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
+        Self { schema: SCHEMA, generation: None, deployments }
+    }
+}
+
+impl GenerationItem {
+    /// Of a record; `belongs` says whether it names the place that it was found in.
+    #[must_use]
+    pub fn of(record: &Record, belongs: bool) -> Self {
+        Self {
+            generation: record.generation.clone(),
+            config: record.config.clone(),
+            config_hash: record.config_hash.clone(),
+            belongs,
+            left_out: record.left_out.clone(),
+        }
+    }
+}

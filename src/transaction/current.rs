@@ -1,0 +1,87 @@
+//! What was applied last: the record and the configuration beside it.
+
+use crate::core::decode;
+use crate::core::generation::{CURRENT_CONFIG, RECORD, Record, RecordError};
+use crate::core::host_config::HostConfig;
+use crate::core::limits;
+use crate::core::machine_config::{self, MachineConfig};
+use crate::core::names::ManagedPath;
+use crate::core::refusal::Refusals;
+use crate::core::tree::ContentDigest;
+use crate::host::{HostError, Root};
+
+/// A configuration, as an object and decoded.
+#[derive(Debug, Clone)]
+pub struct Configuration {
+    /// The object.
+    pub object: MachineConfig,
+    /// What it asks of a host.
+    pub host: HostConfig,
+}
+
+impl Configuration {
+    /// Parses and decodes a document.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Refusals> {
+        let object = machine_config::parse(bytes)?;
+        let host = decode::decode(&object)?;
+        Ok(Self { object, host })
+    }
+
+    /// The document as it is recorded: compact JSON.
+    #[must_use]
+    pub fn render(&self) -> Vec<u8> {
+        self.object.document.to_string().into_bytes()
+    }
+
+    /// Digest of the recorded document.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        ContentDigest::of(&self.render()).to_string()
+    }
+}
+
+/// The state that the last transaction left.
+#[derive(Debug, Clone, Default)]
+pub struct Current {
+    /// The generation's record; absent on a tree that another agent configured.
+    pub record: Option<Record>,
+    /// The configuration.
+    pub configuration: Option<Configuration>,
+}
+
+/// Why that state cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum CurrentError {
+    /// The tree cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The record is damaged or another release's.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The recorded configuration is damaged.
+    #[error(
+        "reading the applied configuration {CURRENT_CONFIG}; restore it, or remove it together with {RECORD} to start over"
+    )]
+    Configuration(#[source] Refusals),
+}
+
+impl Current {
+    /// Loads it from the tree at `root`.
+    pub fn load(root: &Root) -> Result<Self, CurrentError> {
+        let read = |path: &str| {
+            let path = ManagedPath::constant(path);
+            root.read(&path, limits::DOCUMENT_BYTES)
+        };
+        let record = read(RECORD)?.map(|bytes| Record::parse(&bytes)).transpose()?;
+        let configuration = read(CURRENT_CONFIG)?.filter(|bytes| !bytes.is_empty());
+        let configuration = configuration.map(|bytes| Configuration::parse(&bytes)).transpose();
+        let configuration = configuration.map_err(CurrentError::Configuration)?;
+        Ok(Self { record, configuration })
+    }
+
+    /// The decoded configuration.
+    #[must_use]
+    pub fn host(&self) -> Option<&HostConfig> {
+        self.configuration.as_ref().map(|configuration| &configuration.host)
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a transaction did not happen.
+
+use crate::core::refusal::Refusals;
+use crate::host::HostError;
+use crate::host::facts::FactsError;
+use crate::os::OsError;
+
+use super::current::CurrentError;
+use super::live::LiveError;
+
+/// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
+/// host is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum TransactionError {
+    /// The desired configuration is malformed or does not fit the target.
+    #[error("the configuration is refused: {0}")]
+    Refused(#[from] Refusals),
+    /// The target cannot become what is desired.
+    #[error("the configuration cannot be applied here:{}", listed(.0))]
+    Hindered(Vec<String>),
+    /// The host failed.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// What was applied last cannot be read.
+    #[error(transparent)]
+    Current(#[from] CurrentError),
+    /// The steps failed.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// The operating system's side failed.
+    #[error(transparent)]
+    Os(#[from] OsError),
+    /// Nothing was applied here yet.
+    #[error("nothing was applied at {0}: it has no generation record; run `hostwright apply` first")]
+    NoGeneration(String),
+    /// The record names another deployment than the one it was found in.
+    #[error(
+        "deployment {0} was not made by hostwright: the record in it names another one; run `hostwright apply` to make a generation of it"
+    )]
+    Foreign(String),
+    /// There is no deployment to build on.
+    #[error("the sysroot {0} has no deployment; install an operating system into it first")]
+    NoDeployment(String),
+    /// There is no deployment to go back to.
+    #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
+    NoRollback(String),
+}
+
+impl From<FactsError> for TransactionError {
+    fn from(error: FactsError) -> Self {
+        match error {
+            FactsError::Host(error) => Self::Host(error),
+            FactsError::Refused(refusals) => Self::Refused(refusals),
+        }
+    }
+}
+
+fn listed(reasons: &[String]) -> String {
+    reasons.iter().map(|reason| format!("\n  {reason}")).collect()
+}

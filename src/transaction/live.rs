@@ -1,0 +1,272 @@
+//! Steps on a tree: all content is staged first, then made visible by renames, each with its way
+//! back; a failure takes all of them back.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustix::io::Errno;
+
+use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC};
+use crate::core::names::ManagedPath;
+use crate::core::steps::Step;
+use crate::core::tree::{Attributes, Node};
+use crate::host::staging::Staging;
+use crate::host::{Effects, HostError, Root};
+
+/// The most that is copied of a pre-image that cannot be linked, in bytes.
+const PRE_IMAGE_BYTES: usize = 256 << 20;
+
+/// Where the SELinux labels of new files come from.
+#[derive(Debug)]
+pub enum Labels {
+    /// From what they replace, or else from their directory, as the kernel would.
+    Inherited,
+    /// From the deployment's policy, by path.
+    Policy(BTreeMap<ManagedPath, Vec<u8>>),
+}
+
+/// Why steps were not carried out.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// Nothing was visible yet, or all of it is taken back.
+    #[error("the change was not applied, everything is as it was before")]
+    Undone(#[source] HostError),
+    /// Taking back failed as well.
+    #[error(
+        "the change failed ({failed}) and could not be taken back; what remains of it lies in the {} directories",
+        crate::core::decode::STAGING_NAME
+    )]
+    Stuck {
+        /// What failed first.
+        failed: HostError,
+        /// What failed while taking back.
+        #[source]
+        undo: HostError,
+    },
+}
+
+/// The way back of one act.
+#[derive(Debug)]
+enum Undo {
+    RemoveDirectory(ManagedPath),
+    MakeDirectory(ManagedPath, Attributes),
+    SetAttributes(ManagedPath, Attributes),
+    RemoveFile(ManagedPath),
+    Exchange(ManagedPath, ManagedPath),
+    Rename { from: ManagedPath, to: ManagedPath },
+}
+
+/// Carries `steps` out in order. The caller holds the lock of `root`.
+pub fn apply(root: &Root, steps: &[Step], labels: &Labels) -> Result<(), LiveError> {
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let staging = Staging::open(root).map_err(LiveError::Undone)?;
+    let mut live = Live { root, labels, undo: Vec::new(), touched: BTreeSet::new() };
+    let done = live.stage(&staging, steps).and_then(|staged| {
+        let visible = steps.iter().zip(staged).try_for_each(|(step, slot)| live.show(step, slot));
+        visible.and_then(|()| live.sync())
+    });
+    let failed = match done {
+        Ok(()) => None,
+        Err(failed) => match live.take_back() {
+            Ok(()) => Some(LiveError::Undone(failed)),
+            Err(undo) => return Err(LiveError::Stuck { failed, undo }),
+        },
+    };
+    let cleared = live.forget_restored(steps, failed.is_none()).and_then(|()| staging.close());
+    match failed {
+        Some(failed) => Err(failed),
+        None => cleared.map_err(LiveError::Undone),
+    }
+}
+
+struct Live<'a> {
+    root: &'a Root,
+    labels: &'a Labels,
+    undo: Vec<Undo>,
+    /// Directories whose names changed.
+    touched: BTreeSet<ManagedPath>,
+}
+
+impl Live<'_> {
+    /// Prepares everything that needs space or can be refused, without any visible change.
+    /// Returns the staged path of each step that has one.
+    fn stage(&self, staging: &Staging<'_>, steps: &[Step]) -> Result<Vec<Option<ManagedPath>>, HostError> {
+        let mut slots = Vec::with_capacity(steps.len());
+        for step in steps {
+            slots.push(match step {
+                Step::Write { path, contents, attributes } => {
+                    let slot = staging.slot(path)?;
+                    let label = self.label(path)?;
+                    self.root.create_file(&slot, contents, *attributes, label.as_deref())?;
+                    Some(slot)
+                }
+                Step::Symlink { path, target, owner } => {
+                    let slot = staging.slot(path)?;
+                    let label = self.label(path)?;
+                    self.root.create_symlink(&slot, target, *owner, label.as_deref())?;
+                    Some(slot)
+                }
+                Step::Restore { path, original } => {
+                    let slot = staging.slot(path)?;
+                    self.link_or_copy(original, &slot)?;
+                    Some(slot)
+                }
+                Step::Remove { path } | Step::HardLink { path, .. } => Some(staging.slot(path)?),
+                _ => None,
+            });
+        }
+        Ok(slots)
+    }
+
+    fn show(&mut self, step: &Step, slot: Option<ManagedPath>) -> Result<(), HostError> {
+        self.touched.extend(step.path().parent());
+        match (step, slot) {
+            (Step::MakeDirectory { path, attributes }, _) => {
+                self.root.make_directory(path, *attributes)?;
+                self.undo.push(Undo::RemoveDirectory(path.clone()));
+            }
+            (Step::SetAttributes { path, attributes }, _) => {
+                if let Node::Directory { attributes: before } = self.root.node(path)? {
+                    self.undo.push(Undo::SetAttributes(path.clone(), before));
+                }
+                self.root.set_attributes(path, *attributes)?;
+            }
+            (Step::Preserve { path, original }, _) => match self.link_or_copy(path, original) {
+                Ok(()) => self.undo.push(Undo::RemoveFile(original.clone())),
+                // A killed run kept it already, and that copy is the older one.
+                Err(error) if error.errno() == Some(Errno::EXIST) => {}
+                Err(error) => return Err(error),
+            },
+            (Step::Remove { path }, Some(slot)) => self.take_away(path, slot)?,
+            (Step::HardLink { path, target }, Some(slot)) => {
+                self.root.hard_link(target, &slot)?;
+                self.put(slot, path)?;
+            }
+            (
+                Step::Write { path, .. } | Step::Symlink { path, .. } | Step::Restore { path, .. },
+                Some(slot),
+            ) => {
+                self.put(slot, path)?;
+            }
+            (Step::RemoveDirectory { path }, _) => self.remove_directory(path)?,
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Puts a staged leaf in place; what stood there takes its slot.
+    fn put(&mut self, slot: ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+        if self.root.exists(path)? {
+            self.root.exchange(&slot, path)?;
+            self.undo.push(Undo::Exchange(slot, path.clone()));
+        } else {
+            self.root.rename(&slot, path)?;
+            self.undo.push(Undo::Rename { from: path.clone(), to: slot });
+        }
+        Ok(())
+    }
+
+    fn take_away(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
+        match self.root.rename(path, &slot) {
+            Ok(()) => self.undo.push(Undo::Rename { from: slot, to: path.clone() }),
+            Err(error) if error.errno() == Some(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn remove_directory(&mut self, path: &ManagedPath) -> Result<(), HostError> {
+        let Node::Directory { attributes } = self.root.node(path)? else {
+            return Ok(());
+        };
+        match self.root.remove_directory(path) {
+            Ok(()) => self.undo.push(Undo::MakeDirectory(path.clone(), attributes)),
+            // Somebody else keeps something there, so it stays.
+            Err(error) if matches!(error.errno(), Some(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY)) => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// A second name costs nothing and keeps everything; across mounts only a copy can be made.
+    fn link_or_copy(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
+        let linked = self.root.hard_link(from, to);
+        let Err(error) = linked else { return Ok(()) };
+        if error.errno() != Some(Errno::XDEV) {
+            return Err(error);
+        }
+        let label = self.root.label(from)?;
+        match self.root.node(from)? {
+            Node::Symlink { target } => self.root.create_symlink(to, &target, (0, 0), label.as_deref()),
+            Node::File { attributes, .. } => {
+                let contents = self.root.read(from, PRE_IMAGE_BYTES)?.unwrap_or_default();
+                self.root.create_file(to, &contents, attributes, label.as_deref())
+            }
+            _ => Err(error),
+        }
+    }
+
+    fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        match self.labels {
+            Labels::Policy(labels) => Ok(labels.get(path).cloned()),
+            Labels::Inherited => {
+                let nearest = std::iter::once(path.clone()).chain(path.ancestors());
+                for candidate in nearest {
+                    if self.root.exists(&candidate)? {
+                        return self.root.label(&candidate);
+                    }
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    /// Makes every changed name durable.
+    fn sync(&self) -> Result<(), HostError> {
+        for directory in &self.touched {
+            match self.root.sync_directory(directory) {
+                // Removed by a later step.
+                Err(error) if error.errno() == Some(Errno::NOENT) => {}
+                result => result?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes newest first.
+    fn take_back(&mut self) -> Result<(), HostError> {
+        while let Some(undo) = self.undo.pop() {
+            match undo {
+                Undo::RemoveDirectory(path) => self.root.remove_directory(&path)?,
+                Undo::MakeDirectory(path, attributes) => self.root.make_directory(&path, attributes)?,
+                Undo::SetAttributes(path, attributes) => self.root.set_attributes(&path, attributes)?,
+                Undo::RemoveFile(path) => self.root.remove_file(&path)?,
+                Undo::Exchange(a, b) => self.root.exchange(&a, &b)?,
+                Undo::Rename { from, to } => self.root.rename(&from, &to)?,
+            }
+        }
+        self.sync()
+    }
+
+    /// Pre-images that are back in their place are no longer kept, nor directories emptied by that.
+    fn forget_restored(&self, steps: &[Step], applied: bool) -> Result<(), HostError> {
+        let restored = steps.iter().filter_map(|step| match step {
+            Step::Restore { original, .. } if applied => Some(original),
+            _ => None,
+        });
+        for original in restored {
+            self.root.remove_file(original)?;
+            for directory in original.ancestors() {
+                let kept = [ORIGINALS, ORIGINALS_OUTSIDE_ETC];
+                if !kept.iter().any(|top| directory.is_within(top))
+                    || self.root.remove_directory(&directory).is_err()
+                {
+                    // The first that still holds something, or is not ours, ends the climb.
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,12 @@
+//! Carrying a plan out, or leaving everything as it was.
+
+pub mod current;
+mod error;
+pub mod generation;
+pub mod live;
+mod record;
+mod survey;
+pub mod tree;
+pub mod verify;
+
+pub use error::TransactionError;

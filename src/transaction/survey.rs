@@ -1,0 +1,34 @@
+//! A plan for a tree: what it was, what it should be, and what it looks like.
+
+use crate::core::host_config::HostConfig;
+use crate::core::plan::Plan;
+use crate::core::profile::Profile;
+use crate::core::tree_plan::{self, Request};
+use crate::host::Root;
+use crate::host::boot;
+use crate::host::facts::{self, Reach, Subject};
+
+use super::TransactionError;
+use super::current::Current;
+
+/// Plans going from `before` to `desired` on the tree at `root`. `before` is the recorded
+/// configuration unless somebody asks from another.
+pub fn plan(
+    root: &Root,
+    current: &Current,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+    reach: Reach,
+) -> Result<Plan, TransactionError> {
+    let record = current.record.as_ref();
+    let mut plan = Plan::between(before, desired, profile);
+    let subject = Subject { current: before, desired, record, profile, reach };
+    let facts = facts::gather(root, subject)?;
+    let request =
+        Request { current: before, desired, diff: &plan.diff, record, profile, today: boot::today() };
+    let (tree, left_out) = tree_plan::decide(&facts, request);
+    plan.left_out.extend(left_out);
+    plan.tree = Some(tree);
+    Ok(plan)
+}

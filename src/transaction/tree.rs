@@ -1,0 +1,78 @@
+//! A configuration on a plain tree: files, units, keys; no operating system.
+
+use crate::core::host_config::{HostConfig, KernelType};
+use crate::core::plan::Plan;
+use crate::core::profile::Profile;
+use crate::core::steps::Step;
+use crate::host::Root;
+use crate::host::facts::Reach;
+use crate::host::lock::Lock;
+
+use super::TransactionError;
+use super::current::{Configuration, Current};
+use super::live::{self, Labels};
+use super::{record, survey};
+
+/// What a transaction did.
+#[derive(Debug)]
+pub struct Applied {
+    /// The plan that was carried out.
+    pub plan: Plan,
+    /// Name of the generation.
+    pub generation: String,
+    /// Whether anything had to be done.
+    pub changed: bool,
+}
+
+/// Plans `desired` on the tree at `root`; `before` stands in for what was applied last.
+pub fn plan(
+    root: &Root,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+) -> Result<Plan, TransactionError> {
+    let current = Current::load(root)?;
+    plan_from(root, &current, before.or(current.host()), desired, profile)
+}
+
+fn plan_from(
+    root: &Root,
+    current: &Current,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+) -> Result<Plan, TransactionError> {
+    let mut plan = survey::plan(root, current, before, desired, profile, Reach::Everything)?;
+    plan.left_out.extend(os_parts(desired));
+    Ok(plan)
+}
+
+/// The parts that only an OSTree host can be given.
+fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
+    let os = &config.os;
+    let parts = [
+        ("spec.osImageURL", os.image.is_some()),
+        ("spec.kernelArguments", !os.kernel_arguments.is_empty()),
+        ("spec.kernelType", os.kernel_type != KernelType::Default),
+        ("spec.extensions", !os.extensions.is_empty()),
+        ("spec.fips", os.fips),
+    ];
+    let named = parts.into_iter().filter(|(_, is_set)| *is_set);
+    named.map(|(part, _)| format!("{part}: a plain tree has no operating system to change"))
+}
+
+/// Makes the tree at `root` what `desired` says, or leaves it as it is.
+pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
+    let _lock = Lock::take(root)?;
+    let current = Current::load(root)?;
+    let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
+    let hindrances = plan.hindrances();
+    if !hindrances.is_empty() {
+        return Err(TransactionError::Hindered(hindrances));
+    }
+    let record = record::compose(&current, desired, &plan, None);
+    let mut steps: Vec<Step> = plan.tree.as_ref().map(|tree| tree.steps.steps.clone()).unwrap_or_default();
+    record::append(&mut steps, root, desired, &record)?;
+    live::apply(root, &steps, &Labels::Inherited)?;
+    Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
+}
