@@ -1,0 +1,94 @@
+//! Targets that no change in place can reach: planned with every reason, and never applied.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test reports by panicking"
+)]
+
+#[path = "model/document.rs"]
+mod document;
+#[path = "model/run.rs"]
+mod run;
+#[path = "model/settled.rs"]
+mod settled;
+#[path = "model/snapshot.rs"]
+mod snapshot;
+#[path = "model/tree.rs"]
+mod tree;
+
+use std::fs;
+
+use document::{machine_config, with_files};
+use run::hostwright;
+use serde_json::{Value, json};
+use settled::{Settled, apply, unlike};
+
+#[test]
+fn an_irreconcilable_target_is_planned_and_not_applied() {
+    let ignition = |more: Value| {
+        let mut ignition = json!({"ignition": {"version": "3.5.0"}});
+        ignition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        machine_config("rendered-bad", &ignition)
+    };
+    let mut fips = ignition(json!({}));
+    fips["spec"]["fips"] = json!(true);
+    let raid = json!({"name": "md", "level": "raid1", "devices": ["/dev/a", "/dev/b"]});
+    let mount = json!({"device": "/dev/vdb", "format": "ext4", "path": "/var/data"});
+    let core = |more: Value| json!({"passwd": {"users": [more]}});
+    let cases = [
+        ("spec.config.passwd.groups", ignition(json!({"passwd": {"groups": [{"name": "g"}]}}))),
+        (
+            "spec.config.passwd.users",
+            ignition(core(json!({"name": "other", "sshAuthorizedKeys": ["ssh-rsa A"]}))),
+        ),
+        ("spec.config.passwd.users", ignition(core(json!({"name": "core"})))),
+        (
+            "spec.config.passwd.users",
+            ignition(core(json!({"name": "core", "sshAuthorizedKeys": ["ssh-rsa A"], "shell": "/bin/zsh"}))),
+        ),
+        ("spec.config.kernelArguments", ignition(json!({"kernelArguments": {"shouldExist": ["quiet"]}}))),
+        ("spec.config.storage.disks", ignition(json!({"storage": {"disks": [{"device": "/dev/vdb"}]}}))),
+        ("spec.config.storage.filesystems", ignition(json!({"storage": {"filesystems": [mount]}}))),
+        ("spec.config.storage.raid", ignition(json!({"storage": {"raid": [raid]}}))),
+        ("spec.fips", fips),
+    ];
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| folder.path().join(name);
+    fs::write(path("current.json"), text(&with_files("rendered-good", &[]))).expect("a document");
+    let mut complaints = Vec::new();
+    for (field, document) in cases {
+        fs::write(path("desired.json"), text(&document)).expect("a document");
+        let pair = ["--current".into(), path("current.json"), "--desired".into(), path("desired.json")];
+        let line = ["plan".into(), "-o".into(), "json".into()].into_iter().chain(pair);
+        let outcome = hostwright(line.map(std::path::PathBuf::into_os_string));
+        let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_default();
+        let reasons = plan["irreconcilable"].as_array().cloned().unwrap_or_default();
+        let named = |entry: &Value| {
+            entry["field"].as_str().is_some_and(|name| name.starts_with(field)) && entry["reason"].is_string()
+        };
+        if outcome.code != Some(1) || !reasons.iter().any(named) {
+            complaints.push(format!("{field}: {outcome:?}"));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn what_cannot_be_reconciled_is_not_applied() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("SKIPPED: only root can build the tree");
+        return;
+    }
+    let host = Settled::new();
+    let path = host.documents.path().join("desired.json");
+    let groups = json!({"ignition": {"version": "3.5.0"}, "passwd": {"groups": [{"name": "g"}]}});
+    fs::write(&path, text(&machine_config("rendered-bad", &groups))).expect("a document");
+    let mut complaints = unlike(&apply(host.tree.root(), &path), 1, &["spec.config.passwd.groups"]);
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+fn text(document: &Value) -> String {
+    document.to_string()
+}

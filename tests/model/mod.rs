@@ -1,0 +1,10 @@
+//! A model of the product, written from its specification.
+
+pub mod config;
+pub mod document;
+pub mod pairs;
+pub mod plan;
+pub mod reference;
+pub mod run;
+pub mod snapshot;
+pub mod tree;

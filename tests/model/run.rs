@@ -1,0 +1,33 @@
+//! Runs the executable under test.
+
+use std::{ffi::OsStr, time::Duration};
+
+/// Longer than any command here may take; a hang becomes a failure with a name.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Exit code; `None` after a signal or when the time was up.
+    pub code: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// Runs `hostwright` with these arguments to its end.
+pub fn hostwright<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
+    launch(env!("CARGO_BIN_EXE_hostwright"), arguments)
+}
+
+/// Runs any program to its end.
+pub fn launch<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Outcome {
+    let output = assert_cmd::Command::new(program).args(arguments).timeout(LIMIT).output();
+    let output = output.expect("a program that starts");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
