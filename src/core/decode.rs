@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::contents::Decoder;
+use super::facts::SHADOW;
 use super::host_config::{
     DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
     Owner, PasswdSpec, Principal, UNIT_DIRECTORY, UserSpec,
@@ -39,6 +40,10 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
     let units = units::decode(units.unwrap_or_default(), &mut decoding.refused);
     decoding.ensure_no_collisions(&units);
     let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
+    if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
+        let field = format!("spec.config.storage.files[{}].path", file.index);
+        decoding.refuse(field, format!("{SHADOW} is also written for the password hash of a user"));
+    }
     let os = decode_os(config, &mut decoding.refused);
     let host_config = HostConfig {
         name: config.name.clone(),
