@@ -3,7 +3,7 @@
 use super::diff::{Change, Changed, ConfigDiff};
 use super::host_config::HostConfig;
 use super::names::ManagedPath;
-use super::policy::{self, Action, REGISTRIES};
+use super::policy::{self, Action, CONTAINER_RUNTIME, REGISTRIES};
 use super::registries;
 
 /// An action and everything that asks for it.
@@ -137,6 +137,9 @@ fn in_order(causes: &[Cause]) -> Vec<Required> {
             let action = match action {
                 Action::None => continue,
                 Action::Reload(unit) if restarted(unit) => Action::Restart(unit.clone()),
+                Action::Special if restarted(&CONTAINER_RUNTIME.to_owned()) => {
+                    Action::Restart(CONTAINER_RUNTIME.to_owned())
+                }
                 action => action.clone(),
             };
             note(&mut merged, &action, &cause.because);
@@ -184,7 +187,6 @@ fn sorted(mut waiting: Vec<Required>, edges: &[(Action, Action)]) -> Vec<Require
 mod tests {
     use super::*;
     use crate::core::host_config::{FileSpec, Owner};
-    use crate::core::policy::CONTAINER_RUNTIME;
 
     const CA_BUNDLE: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
     const CREDENTIALS: &str =
