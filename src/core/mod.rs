@@ -2,3 +2,4 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_macros, clippy::disallowed_types)]
 
 pub mod enablement;
+pub mod kargs;
