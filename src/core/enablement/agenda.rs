@@ -203,7 +203,7 @@ impl Agenda {
         let (path, _) = found.ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
         self.load(tree, name, path, depth)?;
         if self.entry(name).state != State::Masked && depth == Depth::Install {
-            for drop_in in tree.units.drop_ins(name) {
+            for drop_in in tree.units.drop_ins(name)? {
                 self.read(name, drop_in)?;
             }
         }

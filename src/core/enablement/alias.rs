@@ -48,9 +48,11 @@ pub(super) fn ensure_link(
     }
 }
 
-/// The link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. None for the unit's own name.
+/// The link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. None for the
+/// unit's own name.
 ///
-/// Besides names, `Alias=` takes `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, from before `WantedBy=` existed.
+/// Besides names, `Alias=` takes `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, from before
+/// `WantedBy=` existed.
 pub(super) fn link_for(unit: &UnitName, word: &str) -> Result<Option<String>, EnablementError> {
     let invalid = || EnablementError::InvalidAlias {
         unit: unit.clone(),

@@ -147,7 +147,8 @@ impl Linking<'_, '_, '_> {
         Ok(())
     }
 
-    /// The name that is wanted: a template's default instance, which may have a file of its own and be masked.
+    /// The name that is wanted: a template's default instance, which may have a file of its own and
+    /// be masked.
     fn dependency_name(&self) -> Result<UnitName, EnablementError> {
         let default = match &self.install.default_instance {
             Some(instance) if self.unit.kind() == NameKind::Template => {
@@ -191,7 +192,7 @@ impl Linking<'_, '_, '_> {
         let path = config_path(&link);
         let Some(existing) = self.tree.links.get(&link) else {
             if is_in_search_path(&path) && self.tree.at(&path)?.is_some() {
-                return Err(EnablementError::Occupied { path, target: None });
+                return Err(EnablementError::OccupiedByFile { path });
             }
             self.tree.links.insert(link, target.to_owned());
             return Ok(());
@@ -203,16 +204,17 @@ impl Linking<'_, '_, '_> {
             Occupied::Refuse => false,
         };
         if !replace {
-            return Err(EnablementError::Occupied {
+            return Err(EnablementError::OccupiedByLink {
                 path,
-                target: Some(existing.clone()),
+                target: existing.clone(),
             });
         }
         self.tree.links.insert(link, target.to_owned());
         Ok(())
     }
 
-    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the search path.
+    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the
+    /// search path.
     fn is_equivalent(
         &self,
         path: &str,

@@ -8,7 +8,8 @@ use super::specifier::{SpecifierError, expand};
 /// Why systemctl refuses to act on a unit because of what its files say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// A line begins like a section header and does not end like one; systemd gives the whole file up.
+    /// A line begins like a section header and does not end like one; systemd gives the whole file
+    /// up.
     #[error("invalid section header {line:?}")]
     Header {
         /// The line.
@@ -31,7 +32,8 @@ pub enum InstallError {
     Specifier(#[from] SpecifierError),
 }
 
-/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are expanded.
+/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are
+/// expanded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Install {
     pub(super) aliases: Vec<String>,
@@ -146,7 +148,8 @@ fn extend(list: &mut Vec<String>, value: &str) {
     }
 }
 
-/// Lines with continuations joined and comments left out; a comment may stand inside a continued line.
+/// Lines with continuations joined and comments left out; a comment may stand inside a continued
+/// line.
 fn logical_lines(contents: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut continued: Option<String> = None;

@@ -20,7 +20,8 @@ const UNIT_TYPES: [&str; 11] = [
     "timer",
 ];
 
-/// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`, `getty@tty1.service`.
+/// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`,
+/// `getty@tty1.service`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitName(String);
 
@@ -44,7 +45,8 @@ pub struct InvalidUnitName {
 }
 
 impl UnitName {
-    /// Takes what systemd takes: known type suffix, letters, digits and `:-_.\@`, no `@` in front, at most 255 bytes.
+    /// Takes what systemd takes: known type suffix, letters, digits and `:-_.\@`, no `@` in front,
+    /// at most 255 bytes.
     pub fn parse(name: &str) -> Result<Self, InvalidUnitName> {
         let valid = name.len() <= LENGTH_MAX
             && name.rsplit_once('.').is_some_and(|(stem, suffix)| {

@@ -48,9 +48,10 @@ pub(super) enum Verdict {
 impl Presets {
     /// Reads preset files, given as (name, contents).
     ///
-    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below `systemd/system-preset`: one per
-    /// basename, taken from the first of these directories that has it, sorted by basename. Lines that cannot be read
-    /// are skipped, and returned. A bare `enable`, on which systemctl 252 crashes, is one of them.
+    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below
+    /// `systemd/system-preset`: one per basename, taken from the first of these directories that
+    /// has it, sorted by basename. Lines that cannot be read are skipped, and returned. A bare
+    /// `enable`, on which systemctl 252 crashes, is one of them.
     #[must_use]
     pub fn parse<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -23,7 +23,8 @@ pub enum SpecifierError {
     },
 }
 
-/// Expands one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that instance.
+/// Expands one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that
+/// instance.
 pub(super) fn expand(
     value: &str,
     unit: &UnitName,

@@ -1,4 +1,5 @@
-//! The part of a file system tree that enablement depends on: unit files, and the links below `/etc/systemd/system`.
+//! The part of a file system tree that enablement depends on: unit files, and the links below
+//! `/etc/systemd/system`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +10,8 @@ pub(super) const CONFIG_DIRECTORY: &str = "/etc/systemd/system";
 
 /// Where unit files are looked for, first match wins.
 ///
-/// systemctl knows a few more, for generated, transient and attached units; a tree that is not running has none of them.
+/// systemctl knows a few more, for generated, transient and attached units; a tree that is not
+/// running has none of them.
 pub const SEARCH_PATH: [&str; 4] = [
     CONFIG_DIRECTORY,
     "/run/systemd/system",
@@ -35,7 +37,8 @@ pub enum UnitFile {
     Symlink(String),
 }
 
-/// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask again.
+/// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unread {
     /// Names for [`UnitFiles::add_unit`].
@@ -55,12 +58,14 @@ pub struct UnitFiles {
 }
 
 impl UnitFiles {
-    /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of its drop-ins.
+    /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of
+    /// its drop-ins.
     ///
-    /// A symbolic link in `/etc/systemd/system` itself belongs to [`Links`] and is passed over here. Drop-ins come in
-    /// the order in which systemctl reads them: the `*.conf` files of `NAME.d` in all directories of the search path,
-    /// then for an instance those of `TEMPLATE.d`; one file per basename, the first found; sorted by basename.
-    /// systemctl reads neither `service.d` nor the directories of shortened prefixes.
+    /// A symbolic link in `/etc/systemd/system` itself belongs to [`Links`] and is passed over
+    /// here. Drop-ins come in the order in which systemctl reads them: the `*.conf` files of
+    /// `NAME.d` in all directories of the search path, then for an instance those of `TEMPLATE.d`;
+    /// one file per basename, the first found; sorted by basename. systemctl reads neither
+    /// `service.d` nor the directories of shortened prefixes.
     pub fn add_unit(
         &mut self,
         name: UnitName,
@@ -82,9 +87,12 @@ impl UnitFiles {
         self.read.insert(path);
     }
 
-    /// The drop-ins of a unit that has been read.
-    pub(super) fn drop_ins(&self, name: &UnitName) -> &[String] {
-        self.units.get(name).map_or(&[], Vec::as_slice)
+    /// The drop-ins of a unit. A unit found through a link may not have been read yet.
+    pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], Unread> {
+        self.units
+            .get(name)
+            .map(Vec::as_slice)
+            .ok_or_else(|| Unread::unit(name.clone()))
     }
 }
 
@@ -148,7 +156,8 @@ impl Tree<'_> {
         Ok(None)
     }
 
-    /// Follows links until none is left; the result need not exist. A loop ends somewhere within it.
+    /// Follows links until none is left; the result need not exist. A loop ends somewhere within
+    /// it.
     pub(super) fn chase(&self, path: &str) -> Result<String, Unread> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
@@ -188,7 +197,8 @@ fn config_relative(path: &str) -> Option<&str> {
     path.strip_prefix(CONFIG_DIRECTORY)?.strip_prefix('/')
 }
 
-/// The absolute path that a link at `path` points to. `/lib` is `/usr/lib` on every host with a merged `/usr`.
+/// The absolute path that a link at `path` points to. `/lib` is `/usr/lib` on every host with a
+/// merged `/usr`.
 pub(super) fn resolve(path: &str, target: &str) -> String {
     let (directory, _) = split(path);
     let joined = if target.starts_with('/') {
