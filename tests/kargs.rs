@@ -39,30 +39,15 @@ fn configs_replace_each_other() {
     for (existing, current, desired, expected) in [
         ("root=x", &[][..], &["a=b"][..], "root=x a=b"),
         ("root=x a=b", &["a=b"], &[], "root=x"),
-        (
-            "foo root=x bar=1 h=w",
-            &["foo", "bar=1", "h=w"],
-            &["h=w"],
-            "root=x h=w",
-        ),
+        ("foo root=x bar=1 h=w", &["foo", "bar=1", "h=w"], &["h=w"], "root=x h=w"),
         (
             "foo bar=1 hello=world baz root=x",
             &["foo", "bar=1 hello=world", "baz"],
             &["foo", "bar=1", "hello=world"],
             "root=x foo bar=1 hello=world",
         ),
-        (
-            "root=x",
-            &[],
-            &[r#" baz=test bar="hello world""#],
-            r#"root=x baz=test bar="hello world""#,
-        ),
-        (
-            "root=x",
-            &[],
-            &[HUGE],
-            "root=x hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4",
-        ),
+        ("root=x", &[], &[r#" baz=test bar="hello world""#], r#"root=x baz=test bar="hello world""#),
+        ("root=x", &[], &[HUGE], "root=x hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4"),
         (
             "root=x hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4 quiet",
             &[HUGE],
@@ -79,11 +64,7 @@ fn configs_replace_each_other() {
         ("a root=x", &["a", "gone"], &["a"], "a root=x"),
     ] {
         let applied = apply(&parse(existing), &parse_all(current), &parse_all(desired));
-        assert_eq!(
-            words(&applied).join(" "),
-            expected,
-            "{existing:?}: {current:?} to {desired:?}"
-        );
+        assert_eq!(words(&applied).join(" "), expected, "{existing:?}: {current:?} to {desired:?}");
     }
 }
 
@@ -100,11 +81,7 @@ fn verification_sees_counts_and_order() {
         (r#"x="1 2""#, "x=1", &["x=1"]),
         ("", "", &[]),
     ] {
-        assert_eq!(
-            words(&missing(&parse(running), &parse(desired))),
-            expected,
-            "{desired:?} in {running:?}"
-        );
+        assert_eq!(words(&missing(&parse(running), &parse(desired))), expected, "{desired:?} in {running:?}");
     }
 }
 
@@ -119,9 +96,7 @@ const WORDS: &[&str] = &["a", "b", "c=1", "c=2", "d=\"x y\""];
 const FOREIGN: &[&str] = &["root=x", "rw", "quiet", "tuned"];
 
 fn any_line() -> impl Strategy<Value = Vec<KernelArgument>> {
-    (line(WORDS, 6), line(FOREIGN, 4))
-        .prop_map(|lines| [lines.0, lines.1].concat())
-        .prop_shuffle()
+    (line(WORDS, 6), line(FOREIGN, 4)).prop_map(|lines| [lines.0, lines.1].concat()).prop_shuffle()
 }
 
 proptest! {

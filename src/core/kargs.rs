@@ -64,10 +64,7 @@ pub fn apply(
     desired: &[KernelArgument],
 ) -> Vec<KernelArgument> {
     let mut kept = without(existing, current, desired);
-    let desired_in_place = existing
-        .iter()
-        .filter(|argument| desired.contains(argument))
-        .eq(desired);
+    let desired_in_place = existing.iter().filter(|argument| desired.contains(argument)).eq(desired);
     if desired_in_place && kept.len() + desired.len() == existing.len() {
         return existing.to_vec();
     }
@@ -106,11 +103,7 @@ fn without(
         *to_remove.entry(argument).or_default() += 1;
     }
     let mut foreign = Vec::new();
-    for argument in existing
-        .iter()
-        .rev()
-        .filter(|argument| !desired.contains(argument))
-    {
+    for argument in existing.iter().rev().filter(|argument| !desired.contains(argument)) {
         match to_remove.get_mut(argument) {
             Some(left) if *left > 0 => *left -= 1,
             _ => foreign.push(argument.clone()),

@@ -39,13 +39,7 @@ const fn case(
     calls: &'static str,
     leaves: &'static str,
 ) -> Case {
-    Case {
-        name,
-        files,
-        presets: "",
-        calls,
-        leaves,
-    }
+    Case { name, files, presets: "", calls, leaves }
 }
 
 const fn preset(
@@ -55,13 +49,7 @@ const fn preset(
     calls: &'static str,
     leaves: &'static str,
 ) -> Case {
-    Case {
-        name,
-        files,
-        presets,
-        calls,
-        leaves,
-    }
+    Case { name, files, presets, calls, leaves }
 }
 
 const A: (&str, &str) = ("v/a.service", "WantedBy=m.target\n");

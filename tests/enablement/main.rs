@@ -23,14 +23,8 @@ const ENOUGH_CHANGES: usize = 250;
 #[test]
 fn every_rule_leaves_the_links_that_it_should() {
     for case in CASES {
-        let links = case
-            .universe()
-            .operate(SystemdVersion(252))
-            .ok()
-            .map(|outcome| outcome.links);
-        let links = links
-            .as_ref()
-            .map(|links| links.keys().map(String::as_str).collect::<BTreeSet<_>>());
+        let links = case.universe().operate(SystemdVersion(252)).ok().map(|outcome| outcome.links);
+        let links = links.as_ref().map(|links| links.keys().map(String::as_str).collect::<BTreeSet<_>>());
         assert_eq!(links, case.leaves(), "{}", case.name);
     }
 }
@@ -52,17 +46,9 @@ fn random_universes_end_as_systemctl_leaves_them() {
     let Some(version) = installed_version() else {
         return;
     };
-    eprintln!(
-        "seed {:?}, {RANDOM_UNIVERSES} universes",
-        String::from_utf8_lossy(&SEED)
-    );
-    let config = Config {
-        cases: RANDOM_UNIVERSES,
-        failure_persistence: None,
-        ..Config::default()
-    };
-    let mut runner =
-        TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED));
+    eprintln!("seed {:?}, {RANDOM_UNIVERSES} universes", String::from_utf8_lossy(&SEED));
+    let config = Config { cases: RANDOM_UNIVERSES, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED));
     let changes = Cell::new(0);
     let result = runner.run(&universe::universe(), |universe| {
         let more = universe.compare(version).map_err(TestCaseError::fail)?;
@@ -72,9 +58,5 @@ fn random_universes_end_as_systemctl_leaves_them() {
     if let Err(failure) = result {
         panic!("{failure}");
     }
-    assert!(
-        changes.get() > ENOUGH_CHANGES,
-        "only {} calls changed links",
-        changes.get()
-    );
+    assert!(changes.get() > ENOUGH_CHANGES, "only {} calls changed links", changes.get());
 }

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hostwright::core::enablement::{
-    EnablementError, Links, Operation, Outcome, Presets, SEARCH_PATH, SystemdVersion, UnitFile,
-    UnitFiles, UnitName, operate,
+    EnablementError, Links, Operation, Outcome, Presets, SEARCH_PATH, SystemdVersion, UnitFile, UnitFiles,
+    UnitName, operate,
 };
 use tempfile::TempDir;
 
@@ -76,16 +76,13 @@ impl Universe {
                 (Ok(_), Err(stderr)) if is_known(&Refuser::Systemctl, &stderr) => {}
                 (Err(_), Ok(stderr)) if is_known(&Refuser::Operate, &stderr) => {}
                 (expected, actual) => {
-                    return Err(format!(
-                        "{call}: expected {expected:?}, got {actual:?}, {after:?}"
-                    ));
+                    return Err(format!("{call}: expected {expected:?}, got {actual:?}, {after:?}"));
                 }
             }
             (start, since_start) = (after, Vec::new());
         }
-        let at_once = tree
-            .operate(&start, version, &since_start)
-            .map_err(|error| format!("all at once: {error}"))?;
+        let at_once =
+            tree.operate(&start, version, &since_start).map_err(|error| format!("all at once: {error}"))?;
         same_links("all at once", &at_once.links, &tree.links())?;
         Ok(changes)
     }
@@ -99,18 +96,14 @@ impl Universe {
 }
 
 fn is_known(refuser: &Refuser, stderr: &str) -> bool {
-    DEVIATIONS
-        .iter()
-        .any(|(who, message, _)| who == refuser && stderr.contains(message))
+    DEVIATIONS.iter().any(|(who, message, _)| who == refuser && stderr.contains(message))
 }
 
 fn same_links(call: &str, expected: &Links, actual: &Links) -> Result<(), String> {
     if expected == actual {
         Ok(())
     } else {
-        Err(format!(
-            "{call}: expected {expected:?}, systemctl left {actual:?}"
-        ))
+        Err(format!("{call}: expected {expected:?}, systemctl left {actual:?}"))
     }
 }
 
@@ -127,16 +120,12 @@ fn operation(call: &str) -> Operation {
 
 /// The installed systemctl's version, or nothing and a message.
 pub fn installed_version() -> Option<SystemdVersion> {
-    let version = Command::new("systemctl")
-        .arg("--version")
-        .output()
-        .ok()
-        .and_then(|output| {
-            String::from_utf8_lossy(&output.stdout)
-                .split_whitespace()
-                .nth(1)
-                .and_then(|number| number.parse().ok())
-        });
+    let version = Command::new("systemctl").arg("--version").output().ok().and_then(|output| {
+        String::from_utf8_lossy(&output.stdout)
+            .split_whitespace()
+            .nth(1)
+            .and_then(|number| number.parse().ok())
+    });
     if version.is_none() {
         eprintln!("SKIPPED: there is no systemctl to compare with");
     }
@@ -149,9 +138,7 @@ struct Tree {
 
 impl Tree {
     fn new(universe: &Universe) -> Self {
-        let tree = Self {
-            directory: TempDir::new().expect("temporary directory"),
-        };
+        let tree = Self { directory: TempDir::new().expect("temporary directory") };
         tree.write(CONFIG, None);
         tree.write(PRESETS, Some(&universe.presets));
         for (path, contents) in &universe.files {
@@ -190,17 +177,9 @@ impl Tree {
             .env("LC_ALL", "C.UTF-8")
             .output()
             .expect("systemctl starts");
-        assert!(
-            output.status.code().is_some(),
-            "systemctl {call}: {}",
-            output.status
-        );
+        assert!(output.status.code().is_some(), "systemctl {call}: {}", output.status);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        if output.status.success() {
-            Ok(stderr)
-        } else {
-            Err(stderr)
-        }
+        if output.status.success() { Ok(stderr) } else { Err(stderr) }
     }
 
     /// Asks, reads what is missing, and asks again.
@@ -217,12 +196,9 @@ impl Tree {
             match operate(links, &units, &presets, version, operations) {
                 Err(EnablementError::NotRead(unread)) => {
                     for name in unread.units {
-                        let files = SEARCH_PATH
-                            .iter()
-                            .map(|directory| format!("{directory}/{name}"));
-                        let files: Vec<_> = files
-                            .filter_map(|path| Some((path.clone(), self.read(&path)?)))
-                            .collect();
+                        let files = SEARCH_PATH.iter().map(|directory| format!("{directory}/{name}"));
+                        let files: Vec<_> =
+                            files.filter_map(|path| Some((path.clone(), self.read(&path)?))).collect();
                         let drop_ins = self.drop_ins(&name);
                         units.add_unit(name, files, drop_ins);
                     }
@@ -249,18 +225,13 @@ impl Tree {
     fn drop_ins(&self, name: &UnitName) -> Vec<String> {
         let names = [Some(name.clone()), name.template()].into_iter().flatten();
         let mut found = BTreeMap::new();
-        for directory in
-            names.flat_map(|name| SEARCH_PATH.map(|directory| format!("{directory}/{name}.d")))
-        {
+        for directory in names.flat_map(|name| SEARCH_PATH.map(|directory| format!("{directory}/{name}.d"))) {
             let Ok(entries) = fs::read_dir(self.path(&directory)) else {
                 continue;
             };
             for entry in entries.map(|entry| entry.expect("directory entry")) {
                 let path = entry.path();
-                if path
-                    .extension()
-                    .is_some_and(|extension| extension == "conf")
-                {
+                if path.extension().is_some_and(|extension| extension == "conf") {
                     found
                         .entry(entry.file_name())
                         .or_insert_with(|| fs::read_to_string(path).expect("drop-in"));
@@ -283,10 +254,7 @@ impl Tree {
                     directories.push(path);
                 } else if kind.is_symlink() {
                     let relative = path.strip_prefix(&root).expect("below the root");
-                    links.insert(
-                        relative.to_str().expect("UTF-8").to_owned(),
-                        read_target(&path),
-                    );
+                    links.insert(relative.to_str().expect("UTF-8").to_owned(), read_target(&path));
                 }
             }
         }
@@ -295,11 +263,7 @@ impl Tree {
 }
 
 fn read_target(path: &Path) -> String {
-    fs::read_link(path)
-        .expect("link")
-        .to_str()
-        .expect("UTF-8")
-        .to_owned()
+    fs::read_link(path).expect("link").to_str().expect("UTF-8").to_owned()
 }
 
 fn long_path(path: &str) -> String {

@@ -28,21 +28,10 @@ const TARGETS: [&str; 7] = [
     "a-%i.target",
 ];
 
-const ODD_TARGETS: [&str; 4] = [
-    "n@.target",
-    "nonsense",
-    "%j%%.target",
-    "m.target \"k.target",
-];
+const ODD_TARGETS: [&str; 4] = ["n@.target", "nonsense", "%j%%.target", "m.target \"k.target"];
 
-const ALIASES: [&str; 6] = [
-    "z.service",
-    "y.service",
-    "z@.service",
-    "z@x.service",
-    "t@x.service",
-    "m.target.wants/a.service",
-];
+const ALIASES: [&str; 6] =
+    ["z.service", "y.service", "z@.service", "z@x.service", "t@x.service", "m.target.wants/a.service"];
 
 const PRESET_RULES: [&str; 10] = [
     "enable a.service",
@@ -58,30 +47,12 @@ const PRESET_RULES: [&str; 10] = [
 ];
 
 const LINKS: [(&str, &str); 16] = [
-    (
-        "e/m.target.wants/a.service",
-        "/usr/lib/systemd/system/a.service",
-    ),
-    (
-        "e/m.target.wants/b.service",
-        "/etc/systemd/system/b.service",
-    ),
-    (
-        "e/k.target.requires/a.service",
-        "../../../../usr/lib/systemd/system/a.service",
-    ),
-    (
-        "e/m.target.wants/t@x.service",
-        "/usr/lib/systemd/system/t@.service",
-    ),
-    (
-        "e/m.target.wants/t@q.service",
-        "/usr/lib/systemd/system/t@.service",
-    ),
-    (
-        "e/m.target.wants/gone.service",
-        "/usr/lib/systemd/system/gone.service",
-    ),
+    ("e/m.target.wants/a.service", "/usr/lib/systemd/system/a.service"),
+    ("e/m.target.wants/b.service", "/etc/systemd/system/b.service"),
+    ("e/k.target.requires/a.service", "../../../../usr/lib/systemd/system/a.service"),
+    ("e/m.target.wants/t@x.service", "/usr/lib/systemd/system/t@.service"),
+    ("e/m.target.wants/t@q.service", "/usr/lib/systemd/system/t@.service"),
+    ("e/m.target.wants/gone.service", "/usr/lib/systemd/system/gone.service"),
     ("e/b.service", "/dev/null"),
     ("e/t@x.service", "/dev/null"),
     ("e/t@x.service", "/usr/lib/systemd/system/s@.service"),
@@ -134,31 +105,18 @@ fn file() -> impl Strategy<Value = (String, String)> {
 }
 
 fn call() -> impl Strategy<Value = String> {
-    let names = UNITS
-        .iter()
-        .chain(&["z.service", "t@q.service", "gone.service"])
-        .copied()
-        .collect::<Vec<_>>();
-    (
-        select(vec!["enable", "enable", "disable", "preset"]),
-        select(names),
-    )
+    let names =
+        UNITS.iter().chain(&["z.service", "t@q.service", "gone.service"]).copied().collect::<Vec<_>>();
+    (select(vec!["enable", "enable", "disable", "preset"]), select(names))
         .prop_map(|(verb, name)| format!("{verb} {name}"))
 }
 
 /// Every unit has a vendor's file, unless another one was drawn for the same place.
 pub fn universe() -> impl Strategy<Value = Universe> {
     let presets = vec(select(&PRESET_RULES[..]), 0..4).prop_map(|rules| rules.join("\n"));
-    let vendor =
-        UNITS.map(|unit| contents().prop_map(move |contents| (format!("v/{unit}"), contents)));
-    (vec(file(), 0..6), vendor, presets, vec(call(), 2..8)).prop_map(
-        |(mut files, vendor, presets, calls)| {
-            files.extend(vendor);
-            Universe {
-                files,
-                presets,
-                calls,
-            }
-        },
-    )
+    let vendor = UNITS.map(|unit| contents().prop_map(move |contents| (format!("v/{unit}"), contents)));
+    (vec(file(), 0..6), vendor, presets, vec(call(), 2..8)).prop_map(|(mut files, vendor, presets, calls)| {
+        files.extend(vendor);
+        Universe { files, presets, calls }
+    })
 }

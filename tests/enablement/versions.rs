@@ -12,10 +12,7 @@ const NEW: SystemdVersion = SystemdVersion(257);
 
 fn universe(files: &[(&str, &str)], presets: &str, calls: &[&str]) -> Universe {
     Universe {
-        files: files
-            .iter()
-            .map(|&(path, contents)| (path.to_owned(), contents.to_owned()))
-            .collect(),
+        files: files.iter().map(|&(path, contents)| (path.to_owned(), contents.to_owned())).collect(),
         presets: presets.to_owned(),
         calls: calls.iter().map(|&call| call.to_owned()).collect(),
     }
@@ -31,23 +28,11 @@ fn unit(name: &str) -> UnitName {
 
 #[test]
 fn upheld_by_is_unknown_to_252() {
-    let universe = universe(
-        &[("v/a.service", "[Install]\nUpheldBy=m.target\n")],
-        "",
-        &["enable a.service"],
-    );
+    let universe = universe(&[("v/a.service", "[Install]\nUpheldBy=m.target\n")], "", &["enable a.service"]);
     let old = universe.operate(OLD).unwrap();
     assert!(old.links.is_empty());
-    assert_eq!(
-        old.notes,
-        [Note::NothingToInstall {
-            unit: unit("a.service")
-        }]
-    );
-    assert_eq!(
-        names(&universe.operate(NEW).unwrap()),
-        ["m.target.upholds/a.service"]
-    );
+    assert_eq!(old.notes, [Note::NothingToInstall { unit: unit("a.service") }]);
+    assert_eq!(names(&universe.operate(NEW).unwrap()), ["m.target.upholds/a.service"]);
 }
 
 #[test]
@@ -61,10 +46,7 @@ fn a_preset_may_ignore_a_unit_since_254() {
         &["preset a.service"],
     );
     assert!(universe.operate(OLD).unwrap().links.is_empty());
-    assert_eq!(
-        names(&universe.operate(NEW).unwrap()),
-        ["n.target.wants/a.service"]
-    );
+    assert_eq!(names(&universe.operate(NEW).unwrap()), ["n.target.wants/a.service"]);
 }
 
 #[test]
@@ -91,21 +73,12 @@ fn a_broken_alias_is_replaced_since_253() {
 #[test]
 fn an_alias_of_a_linked_unit_leads_through_the_link_since_257() {
     let universe = universe(
-        &[
-            ("opt/a.service", "[Install]\nAlias=b.service\n"),
-            ("e/a.service", "-> /opt/a.service"),
-        ],
+        &[("opt/a.service", "[Install]\nAlias=b.service\n"), ("e/a.service", "-> /opt/a.service")],
         "",
         &["enable a.service"],
     );
-    assert_eq!(
-        universe.operate(OLD).unwrap().links["b.service"],
-        "/opt/a.service"
-    );
-    assert_eq!(
-        universe.operate(NEW).unwrap().links["b.service"],
-        "/etc/systemd/system/a.service"
-    );
+    assert_eq!(universe.operate(OLD).unwrap().links["b.service"], "/opt/a.service");
+    assert_eq!(universe.operate(NEW).unwrap().links["b.service"], "/etc/systemd/system/a.service");
 }
 
 #[test]
@@ -113,16 +86,9 @@ fn facts_of_the_running_host_are_refused_by_name() {
     for specifier in "aAbBHlmMoqvwW".chars() {
         let value = format!("%{specifier}.target");
         let contents = format!("[Install]\nWantedBy={value}\n");
-        let refused =
-            universe(&[("v/a.service", &contents)], "", &["enable a.service"]).operate(NEW);
+        let refused = universe(&[("v/a.service", &contents)], "", &["enable a.service"]).operate(NEW);
         let source = InstallError::Specifier(SpecifierError::HostFact { specifier, value });
-        assert_eq!(
-            refused,
-            Err(EnablementError::Install {
-                unit: unit("a.service"),
-                source
-            })
-        );
+        assert_eq!(refused, Err(EnablementError::Install { unit: unit("a.service"), source }));
     }
 }
 
@@ -130,61 +96,31 @@ fn facts_of_the_running_host_are_refused_by_name() {
 fn what_stops_nothing_is_noted() {
     let universe = universe(
         &[
-            (
-                "v/a.service",
-                "[Install]\nWantedBy=m.target\nAlso=b.service c.service\n",
-            ),
+            ("v/a.service", "[Install]\nWantedBy=m.target\nAlso=b.service c.service\n"),
             ("e/b.service", "-> /dev/null"),
             ("v/d.service", "-> a.service"),
         ],
         "",
-        &[
-            "enable a.service",
-            "preset d.service",
-            "disable gone.service",
-        ],
+        &["enable a.service", "preset d.service", "disable gone.service"],
     );
     let missing = |name| EnablementError::Missing { unit: unit(name) };
     assert_eq!(
         universe.operate(NEW).unwrap().notes,
         [
-            Note::MaskedSkipped {
-                unit: unit("b.service")
-            },
-            Note::AlsoSkipped {
-                unit: unit("c.service"),
-                error: missing("c.service")
-            },
-            Note::PresetOfAlias {
-                alias: unit("d.service"),
-                unit: unit("a.service")
-            },
-            Note::NotLoaded {
-                unit: unit("gone.service"),
-                error: missing("gone.service")
-            },
+            Note::MaskedSkipped { unit: unit("b.service") },
+            Note::AlsoSkipped { unit: unit("c.service"), error: missing("c.service") },
+            Note::PresetOfAlias { alias: unit("d.service"), unit: unit("a.service") },
+            Note::NotLoaded { unit: unit("gone.service"), error: missing("gone.service") },
         ]
     );
 }
 
 #[test]
 fn a_link_in_a_circle_is_refused_and_can_be_disabled() {
-    let files = [
-        ("e/a.service", "-> b.service"),
-        ("e/b.service", "-> a.service"),
-    ];
+    let files = [("e/a.service", "-> b.service"), ("e/b.service", "-> a.service")];
     let refused = universe(&files, "", &["enable a.service"]).operate(NEW);
-    assert!(
-        matches!(refused, Err(EnablementError::LinkLoop { .. })),
-        "{refused:?}"
-    );
-    assert!(
-        universe(&files, "", &["disable a.service"])
-            .operate(NEW)
-            .unwrap()
-            .links
-            .is_empty()
-    );
+    assert!(matches!(refused, Err(EnablementError::LinkLoop { .. })), "{refused:?}");
+    assert!(universe(&files, "", &["disable a.service"]).operate(NEW).unwrap().links.is_empty());
 }
 
 #[test]
@@ -193,20 +129,10 @@ fn preset_lines_that_cannot_be_read_are_returned() {
                     enable a.service x\nignore c.service\n";
     let skipped = |version| {
         let (_, skipped) = Presets::parse([("10.preset", contents)], version);
-        skipped
-            .into_iter()
-            .map(|line| (line.number, line.line))
-            .collect::<Vec<_>>()
+        skipped.into_iter().map(|line| (line.number, line.line)).collect::<Vec<_>>()
     };
     let line = |number, line: &str| (number, line.to_owned());
-    let always = [
-        line(2, "enable"),
-        line(5, "frobnicate b.service"),
-        line(6, "enable a.service x"),
-    ];
+    let always = [line(2, "enable"), line(5, "frobnicate b.service"), line(6, "enable a.service x")];
     assert_eq!(skipped(NEW), always);
-    assert_eq!(
-        skipped(OLD),
-        [&always[..], &[line(7, "ignore c.service")]].concat()
-    );
+    assert_eq!(skipped(OLD), [&always[..], &[line(7, "ignore c.service")]].concat());
 }

@@ -19,10 +19,7 @@ pub(super) fn apply(
         match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Follow) {
             Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
             Err(error) => {
-                notes.push(Note::NotLoaded {
-                    unit: unit.clone(),
-                    error,
-                });
+                notes.push(Note::NotLoaded { unit: unit.clone(), error });
                 marked.insert(unit.to_string());
             }
             Ok(_) => match agenda.entry(&unit).state {

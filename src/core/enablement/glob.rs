@@ -77,10 +77,7 @@ fn matches_set(set: &[char], character: char) -> Option<(bool, &[char])> {
 }
 
 fn class_name(set: &[char]) -> Option<(String, &[char])> {
-    let length = set
-        .iter()
-        .take_while(|character| character.is_ascii_lowercase())
-        .count();
+    let length = set.iter().take_while(|character| character.is_ascii_lowercase()).count();
     let (name, tail) = set.split_at_checked(length)?;
     match tail {
         [':', ']', tail @ ..] => Some((name.iter().collect(), tail)),

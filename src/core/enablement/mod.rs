@@ -254,10 +254,7 @@ pub fn operate(
     version: SystemdVersion,
     operations: &[Operation],
 ) -> Result<Outcome, EnablementError> {
-    let mut tree = Tree {
-        units,
-        links: links.clone(),
-    };
+    let mut tree = Tree { units, links: links.clone() };
     let mut notes = Vec::new();
     for operation in operations {
         match operation {
@@ -274,10 +271,7 @@ pub fn operate(
             Operation::Preset(unit) => preset_unit(&mut tree, presets, version, unit, &mut notes)?,
         }
     }
-    Ok(Outcome {
-        links: tree.links,
-        notes,
-    })
+    Ok(Outcome { links: tree.links, notes })
 }
 
 fn preset_unit(
@@ -289,10 +283,7 @@ fn preset_unit(
 ) -> Result<(), EnablementError> {
     let found = Agenda::new(version).discover(tree, unit, Depth::Existence)?;
     if found != *unit {
-        notes.push(Note::PresetOfAlias {
-            alias: unit.clone(),
-            unit: found,
-        });
+        notes.push(Note::PresetOfAlias { alias: unit.clone(), unit: found });
         return Ok(());
     }
     let mut agenda = Agenda::new(version);

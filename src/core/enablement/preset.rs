@@ -109,10 +109,7 @@ impl Rule {
             return None;
         }
         match unit.kind() {
-            NameKind::Template => instances
-                .iter()
-                .map(|instance| unit.with_instance(instance))
-                .collect(),
+            NameKind::Template => instances.iter().map(|instance| unit.with_instance(instance)).collect(),
             NameKind::Instance if instances.iter().any(|listed| listed == unit.instance()) => {
                 Some(vec![unit.clone()])
             }
@@ -126,14 +123,10 @@ fn parse_rule(line: &str, version: SystemdVersion) -> Option<Rule> {
     let parameter = parameter.trim_start_matches(WHITESPACE);
     match verb {
         "enable" => parse_enable(parameter),
-        "disable" => Some(Rule {
-            pattern: parameter.to_owned(),
-            action: RuleAction::Disable,
-        }),
-        "ignore" if version.knows_preset_ignore() => Some(Rule {
-            pattern: parameter.to_owned(),
-            action: RuleAction::Ignore,
-        }),
+        "disable" => Some(Rule { pattern: parameter.to_owned(), action: RuleAction::Disable }),
+        "ignore" if version.knows_preset_ignore() => {
+            Some(Rule { pattern: parameter.to_owned(), action: RuleAction::Ignore })
+        }
         _ => None,
     }
 }
@@ -143,10 +136,7 @@ fn parse_enable(parameter: &str) -> Option<Rule> {
     let mut words = parameter.split(WHITESPACE).filter(|word| !word.is_empty());
     let pattern = words.next()?.to_owned();
     let instances: Vec<String> = words.map(str::to_owned).collect();
-    let is_template =
-        || UnitName::parse(&pattern).is_ok_and(|name| name.kind() == NameKind::Template);
-    (instances.is_empty() || is_template()).then_some(Rule {
-        pattern,
-        action: RuleAction::Enable { instances },
-    })
+    let is_template = || UnitName::parse(&pattern).is_ok_and(|name| name.kind() == NameKind::Template);
+    (instances.is_empty() || is_template())
+        .then_some(Rule { pattern, action: RuleAction::Enable { instances } })
 }

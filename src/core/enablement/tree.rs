@@ -12,12 +12,8 @@ pub(super) const CONFIG_DIRECTORY: &str = "/etc/systemd/system";
 ///
 /// systemctl knows a few more, for generated, transient and attached units; a tree that is not
 /// running has none of them.
-pub const SEARCH_PATH: [&str; 4] = [
-    CONFIG_DIRECTORY,
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-];
+pub const SEARCH_PATH: [&str; 4] =
+    [CONFIG_DIRECTORY, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"];
 
 /// A mask is a link to it.
 const NULL_DEVICE: &str = "/dev/null";
@@ -73,9 +69,11 @@ impl UnitFiles {
         drop_ins: Vec<String>,
     ) {
         let links_are_elsewhere = format!("{CONFIG_DIRECTORY}/{name}");
-        self.files.extend(files.into_iter().filter(|(path, file)| {
-            matches!(file, UnitFile::Regular(_)) || *path != links_are_elsewhere
-        }));
+        self.files.extend(
+            files
+                .into_iter()
+                .filter(|(path, file)| matches!(file, UnitFile::Regular(_)) || *path != links_are_elsewhere),
+        );
         self.units.insert(name, drop_ins);
     }
 
@@ -89,10 +87,7 @@ impl UnitFiles {
 
     /// The drop-ins of a unit. A unit found through a link may not have been read yet.
     pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], Unread> {
-        self.units
-            .get(name)
-            .map(Vec::as_slice)
-            .ok_or_else(|| Unread::unit(name.clone()))
+        self.units.get(name).map(Vec::as_slice).ok_or_else(|| Unread::unit(name.clone()))
     }
 }
 
@@ -138,10 +133,7 @@ impl Tree<'_> {
         } else if self.units.read.contains(path) || config_relative(path).is_some() {
             Ok(())
         } else {
-            Err(Unread {
-                files: BTreeSet::from([path.to_owned()]),
-                ..Unread::default()
-            })
+            Err(Unread { files: BTreeSet::from([path.to_owned()]), ..Unread::default() })
         }
     }
 
@@ -172,10 +164,7 @@ impl Tree<'_> {
 
 impl Unread {
     pub(super) fn unit(name: UnitName) -> Self {
-        Self {
-            units: BTreeSet::from([name]),
-            ..Self::default()
-        }
+        Self { units: BTreeSet::from([name]), ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -201,11 +190,7 @@ fn config_relative(path: &str) -> Option<&str> {
 /// merged `/usr`.
 pub(super) fn resolve(path: &str, target: &str) -> String {
     let (directory, _) = split(path);
-    let joined = if target.starts_with('/') {
-        target.to_owned()
-    } else {
-        format!("{directory}/{target}")
-    };
+    let joined = if target.starts_with('/') { target.to_owned() } else { format!("{directory}/{target}") };
     let mut components: Vec<&str> = Vec::new();
     for component in joined.split('/') {
         match component {
@@ -224,10 +209,7 @@ pub(super) fn resolve(path: &str, target: &str) -> String {
 
 /// Whether a path lies anywhere below the search path.
 pub(super) fn is_below_search_path(path: &str) -> bool {
-    SEARCH_PATH.iter().any(|directory| {
-        path.strip_prefix(directory)
-            .is_some_and(|tail| tail.starts_with('/'))
-    })
+    SEARCH_PATH.iter().any(|directory| path.strip_prefix(directory).is_some_and(|tail| tail.starts_with('/')))
 }
 
 /// Whether a path lies directly in a directory of the search path.

@@ -32,8 +32,7 @@ pub fn show(workspace: &Workspace, keep: bool, config: Option<&Path>) -> Result<
     let own = workspace.root().join(CONFIG);
     let config = config.unwrap_or(&own);
     let stage = Stage::set(workspace)?;
-    std::fs::copy(config, stage.path(DESIRED))
-        .with_context(|| format!("copying {}", config.display()))?;
+    std::fs::copy(config, stage.path(DESIRED)).with_context(|| format!("copying {}", config.display()))?;
     let played = play(&stage);
     let struck = stage.strike(keep);
     played.and(struck)
@@ -59,15 +58,9 @@ fn prepare(stage: &Stage<'_>) -> Result<()> {
 
 fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
     let desired = ["--sysroot", SYSROOT, "--desired", DESIRED];
-    stage.heading(
-        "Plan",
-        "What would change, and what that would disturb. Nothing is written.",
-    );
+    stage.heading("Plan", "What would change, and what that would disturb. Nothing is written.");
     stage.hostwright("plan", &desired)?;
-    ensure!(
-        stage.boots_next()? == *before,
-        "the plan has changed the boot menu"
-    );
+    ensure!(stage.boots_next()? == *before, "the plan has changed the boot menu");
 
     stage.heading(
         "Apply",
@@ -86,15 +79,9 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
     );
     stage.print_boot_menu()?;
     let after = stage.boots_next()?;
-    ensure!(
-        after.kernel() != before.kernel(),
-        "the boot menu still starts the kernel of version 1"
-    );
+    ensure!(after.kernel() != before.kernel(), "the boot menu still starts the kernel of version 1");
 
-    stage.heading(
-        "Verify",
-        "The new deployment against its record: no deviation.",
-    );
+    stage.heading("Verify", "The new deployment against its record: no deviation.");
     stage.hostwright("verify", &["--sysroot", SYSROOT])
 }
 
@@ -109,9 +96,6 @@ fn roll_back(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
         stage.boots_next()?.kernel() == before.kernel(),
         "the boot menu does not start the kernel of version 1"
     );
-    stage.heading(
-        "Done",
-        "Version 1 boots next, with the configuration that it had.",
-    );
+    stage.heading("Done", "Version 1 boots next, with the configuration that it had.");
     Ok(())
 }
