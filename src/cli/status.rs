@@ -118,8 +118,8 @@ fn generation_lines(item: &GenerationItem, indent: &str) -> String {
         if item.belongs { "" } else { "  (its record names another deployment: made by something else)" };
     let mut text =
         format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
-    for left_out in &item.left_out {
-        text.push_str(&format!("{indent}left out    {left_out}\n"));
+    if !item.left_out.is_empty() {
+        text.push_str(&format!("{indent}left out    {} parts, see `-o json`\n", item.left_out.len()));
     }
     text
 }

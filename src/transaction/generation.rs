@@ -27,6 +27,8 @@ use super::{record, survey};
 
 /// The kernel argument that names the generation of a boot entry.
 const GENERATION_ARGUMENT: &str = "hostwright.generation=";
+/// Where a deployment says which SELinux policy it has.
+const SELINUX_CONFIG: &str = "/etc/selinux/config";
 /// File types as `st_mode` has them, which a label can depend on.
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
@@ -102,18 +104,25 @@ pub fn apply(
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Generated, TransactionError> {
-    let draft = draft(os, target)?;
+    let mut draft = draft(os, target)?;
     let hindrances = draft.plan.hindrances();
     if !hindrances.is_empty() {
         return Err(TransactionError::Hindered(hindrances));
-    }
-    if let Some(generation) = settled(&draft, target) {
-        return Ok(Generated { plan: draft.plan, deployment: None, generation });
     }
     let imported = match &draft.image {
         Some(image) => Some(os.import(image, &mut |step| progress(Stage::Importing(step)))?),
         None => None,
     };
+    // The same image by the same name: what is deployed stays what it is.
+    let is_deployed = imported.as_ref().is_some_and(|imported| {
+        Some(&imported.manifest_digest) == draft.base.manifest_digest.as_ref()
+            && draft.image == draft.base.image
+    });
+    let imported = imported.filter(|_| !is_deployed);
+    draft.image = draft.image.filter(|_| !is_deployed);
+    if let Some(generation) = settled(&draft, target) {
+        return Ok(Generated { plan: draft.plan, deployment: None, generation });
+    }
     progress(Stage::Deploying);
     let generation = crate::host::boot::new_generation_id();
     let deployment = deploy(os, &draft, imported.as_ref(), &generation)?;
@@ -158,7 +167,7 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
     plan.left_out.extend(package_parts(&desired));
     refuse_paths_in_the_image(&desired, &mut plan);
     if let Some(tree) = &mut plan.tree {
-        tree.preflight.extend(image.as_ref().map(|_| skopeo()));
+        tree.preflight = preflight(&root, image.is_some())?;
     }
     let existing: Vec<KernelArgument> = base
         .kernel_arguments
@@ -192,8 +201,10 @@ fn wanted_image(
             })?
         }
     };
-    let by_name = base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
-    let by_digest = image.digest().is_some() && image.digest() == base.manifest_digest.as_deref();
+    // A tag or a directory can hold another image than last time: only asking tells.
+    let is_pinned = image.digest().is_some();
+    let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
+    let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
     Ok((!by_name && !by_digest).then_some(image))
 }
 
@@ -219,19 +230,26 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
     }
 }
 
-/// Images are pulled through skopeo, on this host.
-fn skopeo() -> Preflight {
+/// The programs of this host that an update will start.
+fn preflight(root: &Root, imports: bool) -> Result<Vec<Preflight>, TransactionError> {
+    let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
+    let programs = [
+        (imports, "skopeo", "images are pulled with it"),
+        (has_policy, "bwrap", "libostree rebuilds the deployment's SELinux policy in it (bubblewrap)"),
+    ];
+    let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
+    Ok(needed.map(|(_, program, purpose)| program_check(program, purpose)).collect())
+}
+
+fn program_check(program: &'static str, purpose: &str) -> Preflight {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found =
-        std::env::split_paths(&path).map(|directory| directory.join("skopeo")).find(|file| file.is_file());
-    Preflight {
-        check: "skopeo",
-        ok: found.is_some(),
-        detail: match found {
-            Some(file) => format!("images are pulled with {}", file.display()),
-            None => "images are pulled with skopeo, which is not on the PATH; install it".to_owned(),
-        },
-    }
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
+    let detail = match &found {
+        Some(file) => format!("{}: {purpose}", file.display()),
+        None => format!("{program} is not on the PATH, and {purpose}; install it"),
+    };
+    Preflight { check: program, ok: found.is_some(), detail }
 }
 
 fn deploy(
