@@ -12,7 +12,7 @@ use crate::transaction::sysroot;
 
 #[derive(Debug, Args)]
 pub(super) struct RollbackArgs {
-    /// An `OSTree` sysroot that is not running
+    /// An OSTree sysroot that is not running
     #[arg(long, value_name = "DIR")]
     sysroot: PathBuf,
 }

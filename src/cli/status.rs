@@ -119,7 +119,7 @@ fn generation_lines(item: &GenerationItem, indent: &str) -> String {
     let mut text =
         format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
     if !item.left_out.is_empty() {
-        text.push_str(&format!("{indent}left out    {} parts, see `-o json`\n", item.left_out.len()));
+        text.push_str(&format!("{indent}left out    {}, listed by `-o json`\n", item.left_out.len()));
     }
     text
 }

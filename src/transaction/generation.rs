@@ -154,16 +154,14 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
     let image = wanted_image(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
     let mut before = current.host().cloned();
-    if let Some(image) = &image {
-        desired.os.image = Some(image.to_string());
-        if let Some(before) = &mut before {
-            before.os.image = base.image.as_ref().map(ToString::to_string);
-        }
-    } else if let Some(before) = &mut before {
-        // What runs is what is wanted, by whatever name.
-        before.os.image.clone_from(&desired.os.image);
+    // What is compared is what the deployment is made of, not by which name a config calls it.
+    let deployed = image.as_ref().and(base.image.as_ref()).map(ToString::to_string);
+    desired.os.image = image.as_ref().map(ToString::to_string);
+    if let Some(before) = &mut before {
+        before.os.image.clone_from(&deployed);
     }
     let mut plan = survey::plan(&root, &current, before.as_ref(), &desired, target.profile, Reach::Etc)?;
+    plan.current_os.image = deployed;
     plan.left_out.extend(package_parts(&desired));
     refuse_paths_in_the_image(&desired, &mut plan);
     if let Some(tree) = &mut plan.tree {

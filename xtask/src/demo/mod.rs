@@ -15,9 +15,11 @@ use crate::workspace::Workspace;
 use stage::Stage;
 
 const CONFIG: &str = "tests/fixtures/demo/worker.yaml";
+/// A config that a cluster's controller rendered, played where it lies beside the checkout.
+const RENDERED: &str = "../shared/rendered/03-kernel-args.json";
 /// Names within the stage's directory, short because they are shown.
 const SYSROOT: &str = "sysroot";
-const DESIRED: &str = "worker.yaml";
+const DESIRED: &str = "worker.config";
 const NEW_OS: &str = "oci:os-2";
 
 /// Plays the demo; needs the release build and root.
@@ -29,8 +31,8 @@ pub fn show(workspace: &Workspace, keep: bool, config: Option<&Path>) -> Result<
         rustix::process::geteuid().is_root(),
         "the demo writes an OSTree sysroot, whose files belong to root: run it as root"
     );
-    let own = workspace.root().join(CONFIG);
-    let config = config.unwrap_or(&own);
+    let [rendered, own] = [RENDERED, CONFIG].map(|file| workspace.root().join(file));
+    let config = config.unwrap_or(if rendered.is_file() { &rendered } else { &own });
     let stage = Stage::set(workspace)?;
     std::fs::copy(config, stage.path(DESIRED)).with_context(|| format!("copying {}", config.display()))?;
     let played = play(&stage);
@@ -57,7 +59,8 @@ fn prepare(stage: &Stage<'_>) -> Result<()> {
 }
 
 fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
-    let desired = ["--sysroot", SYSROOT, "--desired", DESIRED];
+    let image = format!("ostree-unverified-image:{NEW_OS}");
+    let desired = ["--sysroot", SYSROOT, "--desired", DESIRED, "--os-image", &image];
     stage.heading("Plan", "What would change, and what that would disturb. Nothing is written.");
     stage.hostwright("plan", &desired)?;
     ensure!(stage.boots_next()? == *before, "the plan has changed the boot menu");
@@ -67,8 +70,7 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
         "OS, kernel arguments, files and units go into one new deployment. The last act writes\n\
          the boot menu: before it nothing boots differently.",
     );
-    let image = format!("ostree-unverified-image:{NEW_OS}");
-    stage.hostwright("apply", &[&desired[..], &["--os-image", &image]].concat())?;
+    stage.hostwright("apply", &desired)?;
 
     stage.heading("Status", "Two deployments now; the new one boots next.");
     stage.hostwright("status", &["--sysroot", SYSROOT])?;
