@@ -85,7 +85,7 @@ impl Computing<'_> {
         if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
             self.make_parents(path);
         }
-        if entry.deviation(&node, self.situation.observed).is_none() {
+        if entry.deviation(&node, self.situation.observed).is_none() && !self.is_stale_link(entry) {
             return;
         }
         if let Node::Directory { .. } = node
@@ -113,6 +113,13 @@ impl Computing<'_> {
             Entry::Directory { attributes } => self.want_directory(path, attributes, &node),
             Entry::Absent | Entry::Unmasked => self.push(Phase::Removals, Step::Remove { path }),
         }
+    }
+
+    /// A file is replaced, not rewritten: a second name of it has to be given anew.
+    fn is_stale_link(&self, entry: &Entry) -> bool {
+        let Entry::HardLink { target } = entry else { return false };
+        let wanted = self.situation.desired.entries.get(target);
+        wanted.is_some_and(|file| file.deviation(&self.node(target), self.situation.observed).is_some())
     }
 
     fn enable(&mut self) {
