@@ -7,6 +7,7 @@ mod paint;
 mod plan;
 mod plan_text;
 mod progress;
+mod render;
 mod rollback;
 mod status;
 mod stderr_log;
@@ -42,6 +43,8 @@ enum Verb {
     Status(status::StatusArgs),
     /// Make the previous generation the one that boots next
     Rollback(rollback::RollbackArgs),
+    /// Merge MachineConfigs into a rendered one, as the cluster's controller does
+    Render(render::RenderArgs),
 }
 
 /// What a command works on.
@@ -118,6 +121,7 @@ pub fn run() -> ExitCode {
         Verb::Verify(args) => verify::run(&args),
         Verb::Status(args) => status::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
+        Verb::Render(args) => render::run(&args),
     };
     match result {
         Ok(verdict) => verdict.into(),
