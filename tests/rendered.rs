@@ -60,6 +60,27 @@ fn plans_between_fixtures() {
     for_every_pair(&fixtures(), planned);
 }
 
+/// What one transition gets right, many in a row may not: originals and enablement are remembered throughout.
+#[test]
+fn a_walk_from_config_to_config_on_one_tree() {
+    if !has_reference() {
+        return;
+    }
+    let configs = [fixtures(), rendered()].concat();
+    let (tree, mut reference) = (Tree::new(), Reference::new());
+    let mut walk = Vec::new();
+    for (index, one) in configs.iter().enumerate() {
+        walk.extend(configs[index + 1..].iter().step_by(3).flat_map(|other| [one, other]));
+    }
+    for (step, path) in walk.into_iter().enumerate() {
+        let failed = failure("apply", &apply(&tree, path));
+        reference.bring_to(load(path));
+        let unlike = unlike(&snapshot::take(tree.root()), &reference.sight());
+        let complaints: Vec<String> = failed.into_iter().chain(unlike).collect();
+        assert!(complaints.is_empty(), "step {step}, {}:\n{}", path.display(), complaints.join("\n"));
+    }
+}
+
 /// Applies one config, then another, and complains about what the tree then is.
 fn succession(first: &Path, second: &Path) -> Vec<String> {
     let (tree, mut reference) = (Tree::new(), Reference::new());

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::contents::Decoder;
+use super::facts::SHADOW;
 use super::host_config::{
     DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
     Owner, PasswdSpec, Principal, UNIT_DIRECTORY, UserSpec,
@@ -38,7 +39,11 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
     let units = ignition.systemd.as_ref().and_then(|systemd| systemd.units.as_deref());
     let units = units::decode(units.unwrap_or_default(), &mut decoding.refused);
     decoding.ensure_no_collisions(&units);
-    let passwd = decode_passwd(ignition.passwd.as_ref());
+    let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
+    if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
+        let field = format!("spec.config.storage.files[{}].path", file.index);
+        decoding.refuse(field, format!("{SHADOW} is also written for the password hash of a user"));
+    }
     let os = decode_os(config, &mut decoding.refused);
     let host_config = HostConfig {
         name: config.name.clone(),
@@ -276,8 +281,16 @@ impl Decoding {
     }
 }
 
-fn decode_passwd(passwd: Option<&newest::Passwd>) -> PasswdSpec {
+fn decode_passwd(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>) -> PasswdSpec {
     let users = passwd.and_then(|passwd| passwd.users.as_deref()).unwrap_or_default();
+    for (index, user) in users.iter().enumerate() {
+        // Either would end the field that it is written into.
+        let hash = user.password_hash.as_deref().unwrap_or_default();
+        if hash.contains(':') || hash.chars().any(char::is_control) {
+            let field = format!("spec.config.passwd.users[{index}].passwordHash");
+            refused.push(Refusal::new(field, "the hash has a colon or a control character"));
+        }
+    }
     PasswdSpec {
         users: users.iter().map(decode_user).collect(),
         groups: section(passwd.and_then(|passwd| passwd.groups.as_deref())),

@@ -44,6 +44,8 @@ fn parse_yaml(text: &str) -> Result<Value, Refusals> {
     let mut options = serde_saphyr::Options::default();
     options.budget = Some(budget);
     options.with_snippet = false;
+    // Kubernetes tools read YAML 1.1, where `0644` is octal.
+    options.legacy_octal_numbers = true;
     let duplicates = Duplicates::default();
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         Strict::root(&duplicates).deserialize(yaml)

@@ -9,4 +9,4 @@ pub const INFLATED_BYTES: usize = 64 << 20;
 /// Bytes of a rendered config that the cluster still stores; above it we only warn.
 pub const CLUSTER_BYTES: usize = 1_572_864;
 /// Nodes and parser events of a YAML document, aliases expanded.
-pub const YAML_NODES: usize = 2_000_000;
+pub const YAML_NODES: usize = 500_000;

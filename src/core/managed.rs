@@ -21,8 +21,6 @@ const KEYS_DIRECTORY_MODE: u32 = 0o700;
 pub struct Managed {
     /// Wanted entries.
     pub entries: BTreeMap<ManagedPath, Entry>,
-    /// The key file and its directories, which stay when a config stops listing users.
-    pub keys: Vec<ManagedPath>,
     /// Parts of the config that this tree has no place for, each with its reason.
     pub left_out: Vec<String>,
 }
@@ -62,7 +60,6 @@ impl Managed {
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
         self.entries = kept;
-        self.keys.retain(|path| path.is_within(top));
         let leaves = gone.into_iter().filter(|(_, entry)| entry.is_leaf());
         self.left_out.extend(leaves.map(|(path, _)| format!("{path}: {reason}")));
     }
@@ -120,7 +117,7 @@ impl Managed {
         if config.passwd.users.is_empty() {
             return;
         }
-        let home = accounts.user(CORE_USER).map(|core| (core, ManagedPath::parse(&core.home)));
+        let home = accounts.user(CORE_USER).map(|core| (core, ManagedPath::simplified(&core.home)));
         let Some((core, Ok(home))) = home else {
             self.left_out.push(format!(
                 "spec.config.passwd.users: the tree has no user `{CORE_USER}`, so keys and password hash are not set"
@@ -133,13 +130,10 @@ impl Managed {
         let file = directory.join("ignition");
         let contents = config.passwd.keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>();
         for path in [ssh, directory] {
-            let attributes = owned(KEYS_DIRECTORY_MODE);
-            self.entries.insert(path.clone(), Entry::Directory { attributes });
-            self.keys.push(path);
+            self.entries.insert(path, Entry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
         }
         let (contents, attributes) = (contents.into_bytes(), owned(KEYS_MODE));
-        self.entries.insert(file.clone(), Entry::File { contents, attributes });
-        self.keys.push(file);
+        self.entries.insert(file, Entry::File { contents, attributes });
     }
 }
 

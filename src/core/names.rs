@@ -27,6 +27,9 @@ pub enum PathError {
     /// It is `/`.
     #[error("the path is the root directory itself")]
     Root,
+    /// It has a component that says nothing: `.`, or one that is empty.
+    #[error("the path is not fully simplified: it has a `.`, a doubled slash or one at its end")]
+    Dirty,
     /// It has a NUL byte or a control character.
     #[error("the path has a control character")]
     Control,
@@ -36,8 +39,14 @@ pub enum PathError {
 }
 
 impl ManagedPath {
-    /// Parses a path as a config spells it; repeated slashes and `.` components are dropped.
+    /// Parses a path that must be spelt as it is kept, as Ignition demands of a config.
     pub fn parse(spelled: &str) -> Result<Self, PathError> {
+        let path = Self::simplified(spelled)?;
+        if path.as_str() == spelled { Ok(path) } else { Err(PathError::Dirty) }
+    }
+
+    /// Parses a path of somebody else's, such as a home directory: what says nothing is dropped.
+    pub fn simplified(spelled: &str) -> Result<Self, PathError> {
         if !spelled.starts_with('/') {
             return Err(PathError::Relative);
         }
@@ -162,7 +171,10 @@ mod tests {
     #[test]
     fn paths_are_normal_or_refused() {
         for (spelled, expected) in [
-            ("/etc//x/./y/", Ok("/etc/x/y")),
+            ("/etc/x/y", Ok("/etc/x/y")),
+            ("/etc//x", Err(PathError::Dirty)),
+            ("/etc/./x", Err(PathError::Dirty)),
+            ("/etc/x/", Err(PathError::Dirty)),
             ("etc/x", Err(PathError::Relative)),
             ("", Err(PathError::Relative)),
             ("/etc/../../x", Err(PathError::Parent)),

@@ -11,13 +11,13 @@ use super::steps::Step;
 const LOCKED: &str = "*";
 
 /// What the field should be; `None` where it is not ours to say. A hash that a config stops
-/// setting is locked, never emptied. The reference also locks where no config ever set one.
+/// setting is locked, never emptied. The reference also locks a listed user that never had one.
 fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
     let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
     let lists_core = desired.passwd.users.iter().any(|user| user.name == CORE_USER);
     match desired.passwd.password_hash() {
         Some(hash) => Some(hash),
-        None if lists_core && (was_set || profile == Profile::Mcd) => Some(LOCKED),
+        None if was_set || lists_core && profile == Profile::Mcd => Some(LOCKED),
         None => None,
     }
 }

@@ -36,8 +36,9 @@ pub fn change(
     desired: &HostConfig,
     diff: &ConfigDiff,
 ) -> UnitLinks {
-    let operations = operations(current, desired, diff);
-    evaluate(facts, &facts.desired, desired, &operations, &mut Unread::default())
+    let mut unread = Unread::default();
+    let retired = retire(facts, &retirements(current, desired, diff), &mut unread);
+    evaluate(facts, &facts.desired, desired, retired, &operations(current, desired, diff), &mut unread)
 }
 
 /// The unit files that have to be read before [`change`] or [`deviating`] can answer.
@@ -46,9 +47,10 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
     let nothing = HostConfig::default();
     let diff = ConfigDiff::between(current.unwrap_or(&nothing), desired);
     let mut unread = Unread::default();
-    evaluate(facts, &facts.desired, desired, &operations(current, desired, &diff), &mut unread);
+    let retired = retire(facts, &retirements(current, desired, &diff), &mut unread);
+    evaluate(facts, &facts.desired, desired, retired, &operations(current, desired, &diff), &mut unread);
     if let Some(current) = current {
-        evaluate(facts, &facts.current, current, &explicit(current), &mut unread);
+        evaluate(facts, &facts.current, current, facts.links.clone(), &explicit(current), &mut unread);
     }
     unread
 }
@@ -56,8 +58,45 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
 /// Links that are not as `config` says where it says so itself: units that it enables or disables.
 #[must_use]
 pub fn deviating(facts: &Facts, config: &HostConfig) -> Vec<ManagedPath> {
-    let links = evaluate(facts, &facts.current, config, &explicit(config), &mut Unread::default()).change;
+    let (links, unread) = (facts.links.clone(), &mut Unread::default());
+    let links = evaluate(facts, &facts.current, config, links, &explicit(config), unread).change;
     links.made().map(|(path, _)| path).chain(links.removed()).cloned().collect()
+}
+
+/// Links by absolute path.
+type PathLinks = BTreeMap<ManagedPath, String>;
+
+/// Takes away the links of units that were ours and are not any more, or install differently:
+/// judged by the files that the links were made from.
+fn retire(facts: &Facts, retirements: &[Operation], unread: &mut Unread) -> PathLinks {
+    if retirements.is_empty() {
+        return facts.links.clone();
+    }
+    let view = View { facts, managed: &facts.current };
+    let (files, mut links) = (view.unit_files(), view.links(&facts.links));
+    for operation in retirements {
+        match operate(&links, &files, &Presets::default(), facts.systemd, std::slice::from_ref(operation)) {
+            Ok(outcome) => links = outcome.links,
+            Err(EnablementError::NotRead(missing)) => {
+                unread.units.extend(missing.units);
+                unread.files.extend(missing.files);
+            }
+            // Its links are gone by then; what else its damaged files say is unknown.
+            Err(_) => {}
+        }
+    }
+    links.into_iter().map(|(path, target)| (unit_path(&path), target)).collect()
+}
+
+/// Units whose links go before anything else happens.
+fn retirements(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<Operation> {
+    let before = current.into_iter().flat_map(|current| &current.units);
+    let ours = before.filter(|(unit, spec)| spec.contents.is_some() && diff.units.contains_key(*unit));
+    let changed = ours.filter(|(unit, spec)| {
+        let after = desired.units.get(*unit).filter(|after| !after.is_masked());
+        after.is_none_or(|after| install_text(spec) != install_text(after))
+    });
+    changed.map(|(unit, _)| Operation::Disable(name(unit))).collect()
 }
 
 fn name(unit: &str) -> UnitName {
@@ -77,25 +116,11 @@ fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigD
     let mut operations = Vec::new();
     let before = current.map(|current| &current.units);
     let gone = before.into_iter().flatten().filter(|(unit, _)| !desired.units.contains_key(*unit));
-    for (unit, spec) in gone {
-        // A unit that was ours takes its links along; the vendor's unit of that name is preset.
-        if spec.contents.is_some() {
-            operations.push(Operation::Disable(name(unit)));
-        }
-        operations.push(Operation::Preset(name(unit)));
-    }
+    // The vendor's unit of that name is what its presets say.
+    operations.extend(gone.map(|(unit, _)| Operation::Preset(name(unit))));
     let changed = desired.units.iter().filter(|(unit, _)| diff.units.contains_key(*unit));
-    for (unit, spec) in changed {
-        let before = before.and_then(|units| units.get(unit));
-        if before
-            .is_some_and(|before| before.contents.is_some() && install_text(before) != install_text(spec))
-        {
-            operations.push(Operation::Disable(name(unit)));
-        }
-        if spec.enabled.is_none() && !spec.is_masked() {
-            operations.push(Operation::Preset(name(unit)));
-        }
-    }
+    let preset = changed.filter(|(_, spec)| spec.enabled.is_none() && !spec.is_masked());
+    operations.extend(preset.map(|(unit, _)| Operation::Preset(name(unit))));
     operations.extend(explicit(desired));
     operations
 }
@@ -117,18 +142,19 @@ fn install_text(unit: &UnitSpec) -> Vec<&str> {
     lines
 }
 
-/// Carries the operations out on the tree as `managed` makes it. What has to be read first goes to
+/// Carries the operations out on the links of `start` and the tree as `managed` makes it. What has to be read first goes to
 /// `unread`, and the answer is of no use then.
 fn evaluate(
     facts: &Facts,
     managed: &Managed,
     config: &HostConfig,
+    start: PathLinks,
     operations: &[Operation],
     unread: &mut Unread,
 ) -> UnitLinks {
     let view = View { facts, managed };
     let (files, presets) = (view.unit_files(), view.presets());
-    let mut links = view.links();
+    let mut links = view.links(&start);
     let mut result = UnitLinks::default();
     for operation in operations {
         match operate(&links, &files, &presets, facts.systemd, std::slice::from_ref(operation)) {
@@ -206,8 +232,9 @@ impl View<'_> {
         }
     }
 
-    fn links(&self) -> Links {
-        let observed = self.facts.links.iter().filter(|(path, _)| self.is_free(path));
+    /// The links of `start` that no configuration lists, and those that ours lists.
+    fn links(&self, start: &PathLinks) -> Links {
+        let observed = start.iter().filter(|(path, _)| self.is_free(path));
         let mut links: Links = observed.map(|(path, target)| (below_units(path), target.clone())).collect();
         for (path, _) in self.managed.entries.iter().filter(|(path, _)| path.is_within(UNIT_DIRECTORY)) {
             if let Some(UnitFile::Symlink(target)) = self.at(path) {

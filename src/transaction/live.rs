@@ -30,6 +30,9 @@ pub enum LiveError {
     /// Nothing was visible yet, or all of it is taken back.
     #[error("the change was not applied, everything is as it was before")]
     Undone(#[source] HostError),
+    /// All of it is in place, and what was staged could not be removed.
+    #[error("the change is applied, but its {} directories could not be removed; remove them", crate::core::decode::STAGING_NAME)]
+    Leftover(#[source] HostError),
     /// Taking back failed as well.
     #[error(
         "the change failed ({failed}) and could not be taken back; what remains of it lies in the {} directories",
@@ -76,7 +79,7 @@ pub fn apply(root: &Root, steps: &[Step], labels: &Labels) -> Result<(), LiveErr
     let cleared = live.forget_restored(steps, failed.is_none()).and_then(|()| staging.close());
     match failed {
         Some(failed) => Err(failed),
-        None => cleared.map_err(LiveError::Undone),
+        None => cleared.map_err(LiveError::Leftover),
     }
 }
 
@@ -227,7 +230,7 @@ impl Live<'_> {
         for directory in &self.touched {
             match self.root.sync_directory(directory) {
                 // Removed by a later step.
-                Err(error) if error.errno() == Some(Errno::NOENT) => {}
+                Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => {}
                 result => result?,
             }
         }

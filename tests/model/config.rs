@@ -147,7 +147,9 @@ fn read_file(entry: &Value) -> File {
 }
 
 fn read_contents(entry: &Value) -> Vec<u8> {
-    let bytes = entry["source"].as_str().map(decode_data_url).unwrap_or_default();
+    // Ignition takes the empty URL for an empty file.
+    let source = entry["source"].as_str().filter(|source| !source.is_empty());
+    let bytes = source.map(decode_data_url).unwrap_or_default();
     if entry["compression"] != "gzip" {
         return bytes;
     }

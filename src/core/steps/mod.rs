@@ -72,10 +72,8 @@ impl Computing<'_> {
     }
 
     fn is_leaving(&self, path: &ManagedPath) -> bool {
-        let Situation { current, desired, profile, .. } = self.situation;
-        // A config without users manages no keys; it does not take them away.
-        let kept_keys = current.keys.contains(path) && desired.keys.is_empty();
-        !desired.entries.contains_key(path) && !kept_keys && !profile.keeps(path)
+        let Situation { desired, profile, .. } = self.situation;
+        !desired.entries.contains_key(path) && !profile.keeps(path)
     }
 
     fn want(&mut self, path: &ManagedPath, entry: &Entry) {
