@@ -44,6 +44,9 @@ enum Verb {
     /// Make the previous generation the one that boots next
     Rollback(rollback::RollbackArgs),
     /// Merge MachineConfigs into a rendered one, as the cluster's controller does
+    ///
+    /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
+    /// equal contents have equal names here.
     Render(render::RenderArgs),
 }
 

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn each_list_has_its_key() {
+    fn items_merge_by_the_key_of_their_list() {
         let user = |more: Value| json!({"passwd": {"users": [more], "groups": [{"name": "g", "gid": 7}]}});
         assert_merges(&[
             (
@@ -202,25 +202,13 @@ mod tests {
                 ),
             ),
             (
-                "disks and file systems by device, partitions by number or label",
-                json!({"storage": {
-                    "disks": [{"device": "/dev/a", "partitions": [{"number": 1, "label": "x"}, {"label": "y", "sizeMiB": 5}]}],
-                    "filesystems": [{"device": "/dev/f", "format": "xfs"}]}}),
-                json!({"storage": {
-                    "disks": [{"device": "/dev/a", "partitions": [{"label": "y", "sizeMiB": 6}, {"number": 1, "label": "z"}]}],
-                    "filesystems": [{"device": "/dev/f", "label": "data"}]}}),
-                json!({"storage": {
-                    "disks": [{"device": "/dev/a", "partitions": [{"number": 1, "label": "z"}, {"label": "y", "sizeMiB": 6}]}],
-                    "filesystems": [{"device": "/dev/f", "format": "xfs", "label": "data"}]}}),
-            ),
-            (
-                "raids, volumes and tang servers",
-                json!({"storage": {"raid": [{"name": "r", "level": "raid1", "devices": ["/dev/a"]}],
-                    "luks": [{"name": "l", "clevis": {"tang": [{"url": "https://t", "thumbprint": "1"}], "tpm2": true}}]}}),
-                json!({"storage": {"raid": [{"name": "r", "devices": ["/dev/b", "/dev/a"]}],
-                    "luks": [{"name": "l", "clevis": {"tang": [{"url": "https://t", "thumbprint": "2"}]}}]}}),
-                json!({"storage": {"raid": [{"name": "r", "level": "raid1", "devices": ["/dev/a", "/dev/b"]}],
-                    "luks": [{"name": "l", "clevis": {"tang": [{"url": "https://t", "thumbprint": "2"}], "tpm2": true}}]}}),
+                "partitions by number, or by label",
+                json!({"storage": {"disks": [{"device": "/dev/a", "wipeTable": true,
+                    "partitions": [{"number": 1, "label": "x"}, {"label": "y", "sizeMiB": 5}]}]}}),
+                json!({"storage": {"disks": [{"device": "/dev/a",
+                    "partitions": [{"label": "y", "sizeMiB": 6}, {"number": 1, "label": "z"}]}]}}),
+                json!({"storage": {"disks": [{"device": "/dev/a", "wipeTable": true,
+                    "partitions": [{"number": 1, "label": "z"}, {"label": "y", "sizeMiB": 6}]}]}}),
             ),
             (
                 "an HTTP header without a value takes the parent's away",
@@ -232,6 +220,34 @@ mod tests {
                     "httpHeaders": [{"name": "B", "value": "3"}]}}]}}),
             ),
         ]);
+    }
+
+    #[test]
+    fn each_list_has_its_key() {
+        type Row = (&'static str, fn(Value) -> Value);
+        let rows: [Row; 13] = [
+            ("path", |items| json!({"storage": {"files": items}})),
+            ("path", |items| json!({"storage": {"directories": items}})),
+            ("path", |items| json!({"storage": {"links": items}})),
+            ("device", |items| json!({"storage": {"disks": items}})),
+            ("device", |items| json!({"storage": {"filesystems": items}})),
+            ("name", |items| json!({"storage": {"raid": items}})),
+            ("name", |items| json!({"storage": {"luks": items}})),
+            ("url", |items| json!({"storage": {"luks": [{"name": "l", "clevis": {"tang": items}}]}})),
+            ("name", |items| json!({"systemd": {"units": items}})),
+            ("name", |items| json!({"passwd": {"users": items}})),
+            ("name", |items| json!({"passwd": {"groups": items}})),
+            ("source", |items| json!({"ignition": {"version": "3.5.0", "config": {"merge": items}}})),
+            ("source", |items| {
+                let security = json!({"tls": {"certificateAuthorities": items}});
+                json!({"ignition": {"version": "3.5.0", "security": security}})
+            }),
+        ];
+        for (key, wrapped) in rows {
+            let of = |keys: &[&str]| wrapped(keys.iter().map(|value| json!({key: value})).collect());
+            let merged = merge(&config(&of(&["1", "2"])), &config(&of(&["3", "2"])));
+            assert_eq!(merged, config(&of(&["1", "2", "3"])));
+        }
     }
 
     #[test]

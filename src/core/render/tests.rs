@@ -177,8 +177,8 @@ fn the_name_depends_on_pool_and_spec_alone() {
     };
     let spec = json!({"kernelArguments": ["nosmt"]});
     let (one, renamed) = (config("a", "worker", &spec), config("b", "infra", &spec));
-    assert_eq!(name("infra", &[one.clone()]), "rendered-infra-6a71598561354e24c7a2b5be97c82bd4");
-    assert_eq!(name("infra", &[renamed]), name("infra", &[one.clone()]));
+    assert_eq!(name("infra", std::slice::from_ref(&one)), "rendered-infra-6a71598561354e24c7a2b5be97c82bd4");
+    assert_eq!(name("infra", &[renamed]), name("infra", std::slice::from_ref(&one)));
     assert_eq!(
         name("worker", &[one]).replace("worker", "infra"),
         name("infra", &[config("a", "worker", &spec)])
