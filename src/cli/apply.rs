@@ -14,6 +14,9 @@ use crate::transaction::current::Configuration;
 use crate::transaction::generation::{self, Generated, Target};
 use crate::transaction::tree::{self, Applied};
 
+/// How many left-out parts a summary names.
+const LISTED: usize = 4;
+
 #[derive(Debug, Args)]
 pub(super) struct ApplyArgs {
     #[command(flatten)]
@@ -96,10 +99,15 @@ fn summary_of_sysroot(generated: &Generated, desired: &Configuration) -> String 
     text
 }
 
+/// What was left out, the first few by name.
 fn left_out(items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }
-    let lines: String = items.iter().map(|item| format!("  {item}\n")).collect();
-    format!("left out:\n{lines}")
+    let lines: String = items.iter().take(LISTED).map(|item| format!("  {item}\n")).collect();
+    let more = match items.len().saturating_sub(LISTED) {
+        0 => String::new(),
+        more => format!("  and {more} more; `hostwright status -o json` lists them\n"),
+    };
+    format!("left out:\n{lines}{more}")
 }

@@ -23,7 +23,7 @@ use crate::core::profile::Profile;
 
 pub use error::CliError;
 
-/// Makes an `OSTree` host what its rendered `MachineConfig` says: all of it or none of it.
+/// Makes an OSTree host what its rendered MachineConfig says: all of it or none of it.
 #[derive(Debug, Parser)]
 #[command(name = "hostwright", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
@@ -56,7 +56,7 @@ struct Place {
     /// A plain tree, without an operating system to change
     #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
     root: Option<PathBuf>,
-    /// An `OSTree` sysroot that is not running
+    /// An OSTree sysroot that is not running
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
 }

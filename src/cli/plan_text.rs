@@ -4,7 +4,7 @@ use super::paint::{Paint, Role};
 use super::text_diff;
 use crate::core::diff::{Change, Changed};
 use crate::core::host_config::HostConfig;
-use crate::core::plan::Plan;
+use crate::core::plan::{Plan, Preflight};
 use crate::core::policy::Action;
 
 /// Reasons per action that are listed before the rest is only counted.
@@ -180,8 +180,11 @@ impl Page {
             .map(|drift| format!("{}  {}", drift.path, super::verify::in_words(drift.kind)))
             .collect();
         self.list("Drift: not as it was applied", &drift);
-        let checks: Vec<String> =
-            tree.preflight.iter().filter(|check| check.ok).map(|check| check.detail.clone()).collect();
+        let marked = |check: &Preflight| {
+            let mark = if check.ok { String::new() } else { self.paint.paint(Role::Alarm, "missing: ") };
+            format!("{mark}{}", check.detail)
+        };
+        let checks: Vec<String> = tree.preflight.iter().map(marked).collect();
         self.list("Checked", &checks);
     }
 }

@@ -13,7 +13,7 @@ use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{DeploymentItem, GenerationItem, StatusDocument};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
-use crate::transaction::generation::{self, Standing};
+use crate::transaction::sysroot::{Standing, standings};
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -46,7 +46,7 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
 
 fn of_sysroot(sysroot: &Path) -> Result<StatusDocument, CliError> {
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    let standings = generation::standings(&mut session, sysroot)?;
+    let standings = standings(&mut session, sysroot)?;
     Ok(StatusDocument::of_sysroot(standings.into_iter().enumerate().map(item).collect()))
 }
 
@@ -118,8 +118,8 @@ fn generation_lines(item: &GenerationItem, indent: &str) -> String {
         if item.belongs { "" } else { "  (its record names another deployment: made by something else)" };
     let mut text =
         format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
-    for left_out in &item.left_out {
-        text.push_str(&format!("{indent}left out    {left_out}\n"));
+    if !item.left_out.is_empty() {
+        text.push_str(&format!("{indent}left out    {}, listed by `-o json`\n", item.left_out.len()));
     }
     text
 }

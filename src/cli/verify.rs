@@ -13,7 +13,7 @@ use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::generation;
+use crate::transaction::sysroot;
 use crate::transaction::verify::{Verified, verify};
 
 #[derive(Debug, Args)]
@@ -63,7 +63,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
 
 fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    Ok(generation::verify(&mut session, sysroot)?)
+    Ok(sysroot::verify(&mut session, sysroot)?)
 }
 
 fn render(verified: &Verified) -> String {

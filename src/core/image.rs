@@ -56,10 +56,7 @@ impl Transport {
 
     /// The prefix as skopeo spells it.
     fn prefix(self) -> &'static str {
-        Self::LOCAL
-            .iter()
-            .find(|(_, transport)| *transport == self)
-            .map_or("docker://", |(prefix, _)| prefix)
+        Self::LOCAL.iter().find(|(_, transport)| *transport == self).map_or("docker://", |(prefix, _)| prefix)
     }
 
     /// Splits `oci:NAME`, `docker://NAME` or `registry:NAME`.
@@ -69,9 +66,7 @@ impl Transport {
                 return Some((Self::Registry, name));
             }
         }
-        Self::LOCAL
-            .iter()
-            .find_map(|(prefix, transport)| Some((*transport, text.strip_prefix(prefix)?)))
+        Self::LOCAL.iter().find_map(|(prefix, transport)| Some((*transport, text.strip_prefix(prefix)?)))
     }
 
     /// True where the image is read from files of this host.
@@ -218,10 +213,7 @@ impl FromStr for ImageRef {
     type Err = ImageRefError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        parse(text).map_err(|problem| ImageRefError {
-            reference: redact_reference(text),
-            problem,
-        })
+        parse(text).map_err(|problem| ImageRefError { reference: redact_reference(text), problem })
     }
 }
 
@@ -236,11 +228,7 @@ fn parse(text: &str) -> Result<ImageRef, Problem> {
     if transport == Transport::Registry {
         ensure_registry_name(name)?;
     }
-    Ok(ImageRef {
-        verification,
-        transport,
-        name: name.to_owned(),
-    })
+    Ok(ImageRef { verification, transport, name: name.to_owned() })
 }
 
 fn split_scheme(text: &str) -> Result<(Verification, Transport, &str), Problem> {
@@ -272,10 +260,7 @@ fn split_scheme(text: &str) -> Result<(Verification, Transport, &str), Problem> 
     }
 }
 
-fn split_remote<'a>(
-    rest: &'a str,
-    scheme: &'static str,
-) -> Result<(Verification, &'a str), Problem> {
+fn split_remote<'a>(rest: &'a str, scheme: &'static str) -> Result<(Verification, &'a str), Problem> {
     match rest.split_once(':') {
         Some((remote, rest)) if !remote.is_empty() && !remote.contains('/') => {
             Ok((Verification::OstreeRemote(remote.to_owned()), rest))
@@ -288,10 +273,7 @@ fn ensure_registry_name(name: &str) -> Result<(), Problem> {
     if holds_credentials(name) {
         return Err(Problem::Credentials);
     }
-    if name.contains("://")
-        || name.chars().any(char::is_whitespace)
-        || name.starts_with(['/', ':', '@'])
-    {
+    if name.contains("://") || name.chars().any(char::is_whitespace) || name.starts_with(['/', ':', '@']) {
         return Err(Problem::Characters);
     }
     match name.split_once('@') {
@@ -302,16 +284,12 @@ fn ensure_registry_name(name: &str) -> Result<(), Problem> {
 
 /// `user:password@registry/name`: an `@` before the first `/` is none of a digest.
 fn holds_credentials(name: &str) -> bool {
-    name.split_once('/')
-        .is_some_and(|(host, _)| host.contains('@'))
+    name.split_once('/').is_some_and(|(host, _)| host.contains('@'))
 }
 
 fn is_digest(text: &str) -> bool {
     let hexadecimal = |digits: &str, length| {
-        digits.len() == length
-            && digits
-                .bytes()
-                .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
+        digits.len() == length && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     };
     match text.split_once(':') {
         Some(("sha256", digits)) => hexadecimal(digits, 64),

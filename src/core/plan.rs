@@ -94,17 +94,16 @@ impl Plan {
         self.current.is_none() || !self.diff.is_empty()
     }
 
-    /// Everything that keeps the plan from being applied, one sentence each.
+    /// Everything that keeps the plan from being applied, one sentence each. A failed preflight
+    /// check is a warning only: an image that is there already needs no program to pull it.
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
         let tree = self.tree.iter();
-        let obstructions = tree.clone().flat_map(|tree| &tree.steps.obstructions);
-        let failed = tree.flat_map(|tree| &tree.preflight).filter(|check| !check.ok);
+        let obstructions = tree.flat_map(|tree| &tree.steps.obstructions);
         self.irreconcilable
             .iter()
             .map(ToString::to_string)
             .chain(obstructions.map(|obstruction| obstruction.reason.clone()))
-            .chain(failed.map(|check| format!("{}: {}", check.check, check.detail)))
             .collect()
     }
 }

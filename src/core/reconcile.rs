@@ -119,70 +119,61 @@ mod tests {
         refused.into_iter().map(|refusal| refusal.field).collect()
     }
 
+    fn core(extra: &Value) -> Value {
+        let mut user = json!({"name": "core", "sshAuthorizedKeys": ["k"]});
+        user.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        json!({"passwd": {"users": [user]}})
+    }
+
+    /// From nothing to `desired`: the fields that are refused.
+    fn refused(desired: &Value, profile: Profile) -> Vec<String> {
+        fields(&json!({}), desired, profile)
+    }
+
     #[test]
-    fn the_reference_table() {
-        let core = |extra: Value| {
-            let mut user = json!({"name": "core", "sshAuthorizedKeys": ["k"]});
-            user.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-            json!({"passwd": {"users": [user]}})
-        };
-        let empty = json!({});
-        let links = json!({"storage": {"links": [{"path": "/etc/l", "target": "x"}]}});
-        let luks = json!({"storage": {"luks": [{"name": "x", "device": "/dev/x"}]}});
-        let append = json!({"storage": {"files": [{"path": "/etc/a", "append": [{"source": "data:,x"}]}]}});
-        let directories = json!({"storage": {"directories": [{"path": "/etc/d"}]}});
-        let rows: Vec<(&Value, Value, &[&str], &[&str])> = vec![
-            (&empty, core(json!({})), &[], &[]),
+    fn what_both_profiles_refuse() {
+        let rows = [
+            (core(&json!({"homeDir": "/x"})), "spec.config.passwd.users[0].homeDir"),
+            (json!({"passwd": {"users": [{"name": "core"}]}}), "spec.config.passwd.users[0]"),
             (
-                &empty,
-                core(json!({"homeDir": "/x"})),
-                &["spec.config.passwd.users[0].homeDir"],
-                &["spec.config.passwd.users[0].homeDir"],
-            ),
-            (
-                &empty,
-                json!({"passwd": {"users": [{"name": "core"}]}}),
-                &["spec.config.passwd.users[0]"],
-                &["spec.config.passwd.users[0]"],
-            ),
-            (
-                &empty,
                 json!({"passwd": {"users": [{"name": "eve", "sshAuthorizedKeys": ["k"]}]}}),
-                &["spec.config.passwd.users[0].name"],
-                &["spec.config.passwd.users[0].name"],
+                "spec.config.passwd.users[0].name",
             ),
-            (
-                &empty,
-                json!({"passwd": {"groups": [{"name": "g"}]}}),
-                &["spec.config.passwd.groups"],
-                &["spec.config.passwd.groups"],
-            ),
-            (
-                &empty,
-                json!({"kernelArguments": {"shouldExist": ["a"]}}),
-                &["spec.config.kernelArguments"],
-                &["spec.config.kernelArguments"],
-            ),
-            (
-                &empty,
-                json!({"storage": {"disks": [{"device": "/dev/x"}]}}),
-                &["spec.config.storage.disks"],
-                &["spec.config.storage.disks"],
-            ),
-            (&empty, luks, &[], &[]),
-            (&empty, links.clone(), &["spec.config.storage.links"], &[]),
-            (&links, empty.clone(), &[], &[]),
-            (&empty, directories, &["spec.config.storage.directories"], &[]),
-            (&empty, append, &["spec.config.storage.files[0].append"], &[]),
+            (json!({"passwd": {"groups": [{"name": "g"}]}}), "spec.config.passwd.groups"),
+            (json!({"kernelArguments": {"shouldExist": ["a"]}}), "spec.config.kernelArguments"),
+            (json!({"storage": {"disks": [{"device": "/dev/x"}]}}), "spec.config.storage.disks"),
         ];
-        for (current, desired, mcd, native) in rows {
-            assert_eq!(fields(current, &desired, Profile::Mcd), mcd, "{desired}");
-            assert_eq!(fields(current, &desired, Profile::Native), native, "{desired}");
+        for (desired, field) in rows {
+            assert_eq!(refused(&desired, Profile::Mcd), [field], "{desired}");
+            assert_eq!(refused(&desired, Profile::Native), [field], "{desired}");
         }
-        assert!(fields(&core(json!({})), &empty, Profile::Mcd).is_empty(), "no users: not managed");
-        let (current, desired) = (config(false, &empty), config(true, &empty));
+        let (current, desired) = (config(false, &json!({})), config(true, &json!({})));
         let diff = ConfigDiff::between(&current, &desired);
-        let refused = irreconcilable(&current, &desired, &diff, Profile::Mcd);
-        assert_eq!(refused[0].field, "spec.fips");
+        assert_eq!(irreconcilable(&current, &desired, &diff, Profile::Mcd)[0].field, "spec.fips");
+    }
+
+    #[test]
+    fn what_only_the_reference_refuses() {
+        let links = json!({"storage": {"links": [{"path": "/etc/l", "target": "x"}]}});
+        let directories = json!({"storage": {"directories": [{"path": "/etc/d"}]}});
+        let append = json!({"storage": {"files": [{"path": "/etc/a", "append": [{"source": "data:,x"}]}]}});
+        for (desired, field) in [
+            (&links, "spec.config.storage.links"),
+            (&directories, "spec.config.storage.directories"),
+            (&append, "spec.config.storage.files[0].append"),
+        ] {
+            assert_eq!(refused(desired, Profile::Mcd), [field]);
+            assert!(refused(desired, Profile::Native).is_empty());
+        }
+        assert!(fields(&links, &json!({}), Profile::Mcd).is_empty(), "links may be removed");
+    }
+
+    #[test]
+    fn what_nobody_refuses() {
+        let luks = json!({"storage": {"luks": [{"name": "x", "device": "/dev/x"}]}});
+        for desired in [luks, core(&json!({}))] {
+            assert!(refused(&desired, Profile::Mcd).is_empty(), "{desired}");
+        }
+        assert!(fields(&core(&json!({})), &json!({}), Profile::Mcd).is_empty(), "no users: not managed");
     }
 }

@@ -38,7 +38,7 @@ pub fn change(
 ) -> UnitLinks {
     let mut unread = Unread::default();
     let retired = retire(facts, &retirements(current, desired, diff), &mut unread);
-    evaluate(facts, &facts.desired, desired, retired, &operations(current, desired, diff), &mut unread)
+    evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, diff), &mut unread)
 }
 
 /// The unit files that have to be read before [`change`] or [`deviating`] can answer.
@@ -48,9 +48,9 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
     let diff = ConfigDiff::between(current.unwrap_or(&nothing), desired);
     let mut unread = Unread::default();
     let retired = retire(facts, &retirements(current, desired, &diff), &mut unread);
-    evaluate(facts, &facts.desired, desired, retired, &operations(current, desired, &diff), &mut unread);
+    evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, &diff), &mut unread);
     if let Some(current) = current {
-        evaluate(facts, &facts.current, current, facts.links.clone(), &explicit(current), &mut unread);
+        evaluate(facts, &facts.current, current, &facts.links, &explicit(current), &mut unread);
     }
     unread
 }
@@ -58,8 +58,8 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
 /// Links that are not as `config` says where it says so itself: units that it enables or disables.
 #[must_use]
 pub fn deviating(facts: &Facts, config: &HostConfig) -> Vec<ManagedPath> {
-    let (links, unread) = (facts.links.clone(), &mut Unread::default());
-    let links = evaluate(facts, &facts.current, config, links, &explicit(config), unread).change;
+    let unread = &mut Unread::default();
+    let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread).change;
     links.made().map(|(path, _)| path).chain(links.removed()).cloned().collect()
 }
 
@@ -148,13 +148,13 @@ fn evaluate(
     facts: &Facts,
     managed: &Managed,
     config: &HostConfig,
-    start: PathLinks,
+    start: &PathLinks,
     operations: &[Operation],
     unread: &mut Unread,
 ) -> UnitLinks {
     let view = View { facts, managed };
     let (files, presets) = (view.unit_files(), view.presets());
-    let mut links = view.links(&start);
+    let mut links = view.links(start);
     let mut result = UnitLinks::default();
     for operation in operations {
         match operate(&links, &files, &presets, facts.systemd, std::slice::from_ref(operation)) {

@@ -51,9 +51,7 @@ pub enum OsError {
         found: Vec<String>,
     },
     /// The sysroot has no such deployment (any more). Ask again what is there.
-    #[error(
-        "no deployment {deployment}; list the deployments again, another program may have removed it"
-    )]
+    #[error("no deployment {deployment}; list the deployments again, another program may have removed it")]
     NoSuchDeployment {
         /// What was asked for.
         deployment: String,
@@ -109,10 +107,7 @@ pub enum OsError {
         source: Cause,
     },
     /// The worker is not installed.
-    #[error(
-        "no hostwright-ostree found (looked for {}); install it there",
-        list(looked_for)
-    )]
+    #[error("no hostwright-ostree found (looked for {}); install it there", list(looked_for))]
     WorkerMissing {
         /// Where it was looked for.
         looked_for: Vec<PathBuf>,
@@ -164,14 +159,10 @@ pub enum PullFailure {
     #[error("there is no such image; check its name, tag or digest")]
     NotFound,
     /// The registry refuses.
-    #[error(
-        "the registry denies access; check the pull secret in ostree/auth.json, and the image's name"
-    )]
+    #[error("the registry denies access; check the pull secret in ostree/auth.json, and the image's name")]
     Denied,
     /// The registry's certificate is not trusted.
-    #[error(
-        "no trusted TLS connection; check the host's CA certificates, its clock, and registries.conf"
-    )]
+    #[error("no trusted TLS connection; check the host's CA certificates, its clock, and registries.conf")]
     Tls,
     /// The registry's name is unknown.
     #[error("the registry's name cannot be resolved; check its spelling and the host's DNS")]
@@ -204,10 +195,7 @@ impl PullFailure {
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    let paths: Vec<_> = paths
-        .iter()
-        .map(|path| path.display().to_string())
-        .collect();
+    let paths: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
     paths.join(", ")
 }
 
@@ -231,10 +219,7 @@ mod tests {
 
     #[test]
     fn an_error_crosses_the_pipe_unchanged() {
-        let error = OsError::WorkerDied {
-            status: "signal: 9 (SIGKILL)".into(),
-            stderr: Cause::new("a\nb"),
-        };
+        let error = OsError::WorkerDied { status: "signal: 9 (SIGKILL)".into(), stderr: Cause::new("a\nb") };
         let text = serde_json::to_string(&error).unwrap();
         assert_eq!(serde_json::from_str::<OsError>(&text).unwrap(), error);
     }

@@ -33,11 +33,7 @@ pub trait Sysroot {
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError>;
 
     /// Brings an image into the sysroot's repository. An image that is pinned by digest and already there needs no network.
-    fn import(
-        &mut self,
-        image: &ImageRef,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Imported, OsError>;
+    fn import(&mut self, image: &ImageRef, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError>;
 
     /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
@@ -73,11 +69,7 @@ impl DeploymentId {
     /// The deployment's root directory, relative to the sysroot.
     #[must_use]
     pub fn path(&self) -> String {
-        let Self {
-            stateroot,
-            commit,
-            serial,
-        } = self;
+        let Self { stateroot, commit, serial } = self;
         format!("ostree/deploy/{stateroot}/deploy/{commit}.{serial}")
     }
 }

@@ -63,10 +63,7 @@ impl Request {
     /// True for what a session with [`Access::Read`] may ask.
     #[must_use]
     pub fn only_reads(&self) -> bool {
-        matches!(
-            self,
-            Self::Open { .. } | Self::Deployments | Self::Labels(_)
-        )
+        matches!(self, Self::Open { .. } | Self::Deployments | Self::Labels(_))
     }
 }
 

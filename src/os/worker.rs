@@ -63,9 +63,7 @@ impl WorkerProgram {
         let candidates = candidates(&executable);
         match candidates.iter().find(|path| path.is_file()) {
             Some(path) => Ok(Self::at(path)),
-            None => Err(OsError::WorkerMissing {
-                looked_for: candidates,
-            }),
+            None => Err(OsError::WorkerMissing { looked_for: candidates }),
         }
     }
 
@@ -73,10 +71,7 @@ impl WorkerProgram {
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let kept = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
-        Self {
-            path: path.into(),
-            environment: ENVIRONMENT.iter().filter_map(kept).collect(),
-        }
+        Self { path: path.into(), environment: ENVIRONMENT.iter().filter_map(kept).collect() }
     }
 
     /// Sets a variable of the worker's environment.
@@ -107,11 +102,7 @@ impl WorkerProgram {
 fn candidates(executable: &Path) -> Vec<PathBuf> {
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let prefix = directory.parent().unwrap_or(Path::new("/"));
-    vec![
-        directory.join(NAME),
-        prefix.join("libexec/hostwright").join(NAME),
-        Path::new(LIBEXEC).join(NAME),
-    ]
+    vec![directory.join(NAME), prefix.join("libexec/hostwright").join(NAME), Path::new(LIBEXEC).join(NAME)]
 }
 
 /// A session with a worker of its own. Dropping it ends the worker and with it the lock, and waits for both.
@@ -140,10 +131,7 @@ impl WorkerSession {
             stderr: Some(std::thread::spawn(move || last_lines(stderr))),
         };
         session.ensure_version()?;
-        session.request_done(&Request::Open {
-            path: path.to_owned(),
-            access,
-        })?;
+        session.request_done(&Request::Open { path: path.to_owned(), access })?;
         Ok(session)
     }
 
@@ -190,9 +178,8 @@ impl WorkerSession {
     }
 
     fn send(&mut self, request: &Request) -> Result<(), OsError> {
-        let mut line = serde_json::to_vec(request).map_err(|source| {
-            out_of_turn(&format!("a request cannot be written as JSON: {source}"))
-        })?;
+        let mut line = serde_json::to_vec(request)
+            .map_err(|source| out_of_turn(&format!("a request cannot be written as JSON: {source}")))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(pipe) => pipe.write_all(&line),
@@ -250,11 +237,7 @@ impl Sysroot for WorkerSession {
         }
     }
 
-    fn import(
-        &mut self,
-        image: &ImageRef,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Imported, OsError> {
+    fn import(&mut self, image: &ImageRef, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
         match self.request_with_progress(&Request::Import(image.clone()), progress)? {
             Reply::Imported(imported) => Ok(imported),
             other => Err(unexpected(&other)),
@@ -285,16 +268,11 @@ impl Sysroot for WorkerSession {
 }
 
 fn unexpected(reply: &Reply) -> OsError {
-    out_of_turn(&format!(
-        "it answers {:?} out of turn; install both programs from one release",
-        reply.name()
-    ))
+    out_of_turn(&format!("it answers {:?} out of turn; install both programs from one release", reply.name()))
 }
 
 fn out_of_turn(problem: &str) -> OsError {
-    OsError::Protocol {
-        problem: problem.to_owned(),
-    }
+    OsError::Protocol { problem: problem.to_owned() }
 }
 
 /// Reads to the end and keeps the last lines: a full pipe would stop the worker.
@@ -303,11 +281,7 @@ fn last_lines(stderr: impl Read) -> String {
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
     // An unreadable pipe has nothing more to say.
-    while let Ok(1..) = reader
-        .by_ref()
-        .take(STDERR_LINE_LENGTH)
-        .read_until(b'\n', &mut line)
-    {
+    while let Ok(1..) = reader.by_ref().take(STDERR_LINE_LENGTH).read_until(b'\n', &mut line) {
         if kept.len() == STDERR_LINES {
             kept.pop_front();
         }
@@ -336,10 +310,7 @@ mod tests {
     fn only_the_last_lines_are_kept() {
         let said: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
         let kept = last_lines(said.join("\n").as_bytes());
-        assert!(
-            kept.starts_with("line 30\n") && kept.ends_with("line 49"),
-            "{kept}"
-        );
+        assert!(kept.starts_with("line 30\n") && kept.ends_with("line 49"), "{kept}");
     }
 
     #[test]
@@ -363,10 +334,7 @@ mod tests {
     #[test]
     fn a_worker_of_another_release_is_refused() {
         let error = scripted("echo '{\"protocol\": 9, \"new\": true}'; exec cat");
-        assert!(
-            matches!(&error, OsError::Protocol { problem } if problem.contains("version 9")),
-            "{error}"
-        );
+        assert!(matches!(&error, OsError::Protocol { problem } if problem.contains("version 9")), "{error}");
     }
 
     #[test]
@@ -382,10 +350,7 @@ mod tests {
             panic!("{error}");
         };
         assert_eq!(status, "exit status: 127");
-        assert_eq!(
-            stderr.to_string(),
-            "no libostree-1.so.1 at https://[redacted]@h/"
-        );
+        assert_eq!(stderr.to_string(), "no libostree-1.so.1 at https://[redacted]@h/");
     }
 
     #[test]

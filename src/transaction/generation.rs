@@ -9,11 +9,11 @@ use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::image::ImageRef;
 use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
-use crate::core::plan::{Drift, Plan, Preflight};
+use crate::core::plan::{Plan, Preflight};
 use crate::core::profile::Profile;
 use crate::core::refusal::Refusals;
 use crate::core::steps::Step;
-use crate::core::tree::Deviation;
+
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
@@ -21,11 +21,14 @@ use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
 use super::TransactionError;
 use super::current::{Configuration, Current};
 use super::live::{self, Labels};
-use super::verify::Verified;
+
+use super::sysroot::names;
 use super::{record, survey};
 
 /// The kernel argument that names the generation of a boot entry.
 const GENERATION_ARGUMENT: &str = "hostwright.generation=";
+/// Where a deployment says which SELinux policy it has.
+const SELINUX_CONFIG: &str = "/etc/selinux/config";
 /// File types as `st_mode` has them, which a label can depend on.
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
@@ -101,18 +104,25 @@ pub fn apply(
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Generated, TransactionError> {
-    let draft = draft(os, target)?;
+    let mut draft = draft(os, target)?;
     let hindrances = draft.plan.hindrances();
     if !hindrances.is_empty() {
         return Err(TransactionError::Hindered(hindrances));
-    }
-    if let Some(generation) = settled(&draft, target) {
-        return Ok(Generated { plan: draft.plan, deployment: None, generation });
     }
     let imported = match &draft.image {
         Some(image) => Some(os.import(image, &mut |step| progress(Stage::Importing(step)))?),
         None => None,
     };
+    // The same image by the same name: what is deployed stays what it is.
+    let is_deployed = imported.as_ref().is_some_and(|imported| {
+        Some(&imported.manifest_digest) == draft.base.manifest_digest.as_ref()
+            && draft.image == draft.base.image
+    });
+    let imported = imported.filter(|_| !is_deployed);
+    draft.image = draft.image.filter(|_| !is_deployed);
+    if let Some(generation) = settled(&draft, target) {
+        return Ok(Generated { plan: draft.plan, deployment: None, generation });
+    }
     progress(Stage::Deploying);
     let generation = crate::host::boot::new_generation_id();
     let deployment = deploy(os, &draft, imported.as_ref(), &generation)?;
@@ -144,20 +154,18 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
     let image = wanted_image(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
     let mut before = current.host().cloned();
-    if let Some(image) = &image {
-        desired.os.image = Some(image.to_string());
-        if let Some(before) = &mut before {
-            before.os.image = base.image.as_ref().map(ToString::to_string);
-        }
-    } else if let Some(before) = &mut before {
-        // What runs is what is wanted, by whatever name.
-        before.os.image.clone_from(&desired.os.image);
+    // What is compared is what the deployment is made of, not by which name a config calls it.
+    let deployed = image.as_ref().and(base.image.as_ref()).map(ToString::to_string);
+    desired.os.image = image.as_ref().map(ToString::to_string);
+    if let Some(before) = &mut before {
+        before.os.image.clone_from(&deployed);
     }
     let mut plan = survey::plan(&root, &current, before.as_ref(), &desired, target.profile, Reach::Etc)?;
+    plan.current_os.image = deployed;
     plan.left_out.extend(package_parts(&desired));
     refuse_paths_in_the_image(&desired, &mut plan);
     if let Some(tree) = &mut plan.tree {
-        tree.preflight.extend(image.as_ref().map(|_| skopeo()));
+        tree.preflight = preflight(&root, image.is_some())?;
     }
     let existing: Vec<KernelArgument> = base
         .kernel_arguments
@@ -191,8 +199,10 @@ fn wanted_image(
             })?
         }
     };
-    let by_name = base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
-    let by_digest = image.digest().is_some() && image.digest() == base.manifest_digest.as_deref();
+    // A tag or a directory can hold another image than last time: only asking tells.
+    let is_pinned = image.digest().is_some();
+    let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
+    let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
     Ok((!by_name && !by_digest).then_some(image))
 }
 
@@ -218,19 +228,26 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
     }
 }
 
-/// Images are pulled through skopeo, on this host.
-fn skopeo() -> Preflight {
+/// The programs of this host that an update will start.
+fn preflight(root: &Root, imports: bool) -> Result<Vec<Preflight>, TransactionError> {
+    let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
+    let programs = [
+        (imports, "skopeo", "images are pulled with it"),
+        (has_policy, "bwrap", "libostree rebuilds the deployment's SELinux policy in it (bubblewrap)"),
+    ];
+    let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
+    Ok(needed.map(|(_, program, purpose)| program_check(program, purpose)).collect())
+}
+
+fn program_check(program: &'static str, purpose: &str) -> Preflight {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found =
-        std::env::split_paths(&path).map(|directory| directory.join("skopeo")).find(|file| file.is_file());
-    Preflight {
-        check: "skopeo",
-        ok: found.is_some(),
-        detail: match found {
-            Some(file) => format!("images are pulled with {}", file.display()),
-            None => "images are pulled with skopeo, which is not on the PATH; install it".to_owned(),
-        },
-    }
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
+    let detail = match &found {
+        Some(file) => format!("{}: {purpose}", file.display()),
+        None => format!("{program} is not on the PATH, and {purpose}; install it"),
+    };
+    Preflight { check: program, ok: found.is_some(), detail }
 }
 
 fn deploy(
@@ -330,76 +347,4 @@ fn terminated(label: String) -> Vec<u8> {
     let mut bytes = label.into_bytes();
     bytes.push(0);
     bytes
-}
-
-/// A deployment and the record found in it.
-#[derive(Debug)]
-pub struct Standing {
-    /// The deployment.
-    pub deployment: Deployment,
-    /// The record; absent where no generation of ours was ever merged into it.
-    pub record: Option<Record>,
-    /// Whether the record names this deployment. libostree's merge carries records into
-    /// deployments that others make.
-    pub belongs: bool,
-}
-
-/// All deployments in boot order, each with its record.
-pub fn standings(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Vec<Standing>, TransactionError> {
-    let standing = |deployment: Deployment| {
-        let root = Root::open(&sysroot.join(deployment.id.path()))?;
-        let record = Current::load(&root)?.record;
-        let belongs = record.as_ref().is_some_and(|record| names(record, &deployment));
-        Ok(Standing { deployment, record, belongs })
-    };
-    os.deployments()?.into_iter().map(standing).collect()
-}
-
-fn names(record: &Record, deployment: &Deployment) -> bool {
-    let (bound, id) = (record.deployment.as_ref(), &deployment.id);
-    bound.is_some_and(|bound| {
-        (&bound.stateroot, &bound.commit, bound.serial) == (&id.stateroot, &id.commit, id.serial)
-    })
-}
-
-/// Compares the deployment that boots next with its record: its `/etc` and its boot entry.
-pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, TransactionError> {
-    let place = || sysroot.display().to_string();
-    let Some(next) = os.deployments()?.into_iter().next() else {
-        return Err(TransactionError::NoDeployment(place()));
-    };
-    let root = Root::open(&sysroot.join(next.id.path()))?;
-    let mut verified = super::verify::verify(&root, Reach::Etc)?;
-    if !names(&verified.record, &next) {
-        return Err(TransactionError::Foreign(next.id.to_string()));
-    }
-    let bound = verified.record.deployment.as_ref();
-    let wanted: Vec<KernelArgument> = bound
-        .into_iter()
-        .flat_map(|bound| &bound.kernel_arguments)
-        .flat_map(|argument| kargs::parse(argument))
-        .collect();
-    let existing: Vec<KernelArgument> =
-        next.kernel_arguments.iter().flat_map(|argument| kargs::parse(argument)).collect();
-    if kargs::apply(&existing, &wanted, &wanted) != existing {
-        let path = ManagedPath::constant(crate::core::generation::RECORD);
-        verified.deviations.push(Drift { path, kind: Deviation::KernelArguments });
-    }
-    Ok(verified)
-}
-
-/// Makes the deployment before the default one of its stateroot the default, whole as it is: a
-/// sysroot that is not running has no running `/etc` to carry forward.
-pub fn roll_back(os: &mut dyn Sysroot, sysroot: &Path) -> Result<(Deployment, Deployment), TransactionError> {
-    let deployments = os.deployments()?;
-    let Some(default) = deployments.first() else {
-        return Err(TransactionError::NoDeployment(sysroot.display().to_string()));
-    };
-    let stateroot = &default.id.stateroot;
-    let previous = deployments.iter().skip(1).find(|other| other.id.stateroot == *stateroot);
-    let Some(previous) = previous else {
-        return Err(TransactionError::NoRollback(stateroot.clone()));
-    };
-    os.set_default(&previous.id)?;
-    Ok((default.clone(), previous.clone()))
 }

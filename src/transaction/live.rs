@@ -31,7 +31,10 @@ pub enum LiveError {
     #[error("the change was not applied, everything is as it was before")]
     Undone(#[source] HostError),
     /// All of it is in place, and what was staged could not be removed.
-    #[error("the change is applied, but its {} directories could not be removed; remove them", crate::core::decode::STAGING_NAME)]
+    #[error(
+        "the change is applied, but its {} directories could not be removed; remove them",
+        crate::core::decode::STAGING_NAME
+    )]
     Leftover(#[source] HostError),
     /// Taking back failed as well.
     #[error(

@@ -6,6 +6,7 @@ pub mod generation;
 pub mod live;
 mod record;
 mod survey;
+pub mod sysroot;
 pub mod tree;
 pub mod verify;
 

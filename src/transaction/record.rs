@@ -79,7 +79,9 @@ pub fn append(
         }
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             // The configuration may make the record's directories itself.
-            let made = steps.iter().any(|step| matches!(step, Step::MakeDirectory { path, .. } if *path == directory));
+            let made = steps
+                .iter()
+                .any(|step| matches!(step, Step::MakeDirectory { path, .. } if *path == directory));
             if !made && !root.exists(&directory)? {
                 let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
                 steps.push(Step::MakeDirectory { path: directory, attributes });

@@ -3,22 +3,60 @@
 mod cases;
 mod tree;
 mod universe;
+mod versions;
 
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use hostwright::core::enablement::SystemdVersion;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use tree::{Universe, installed_version};
+use cases::CASES;
+use tree::installed_version;
 
 const SEED: [u8; 32] = *b"links as systemctl leaves them..";
-const RANDOM_UNIVERSES: u32 = 600;
+const RANDOM_UNIVERSES: u32 = 400;
+
+/// A comparison of calls that all fail would prove little.
+const ENOUGH_CHANGES: usize = 250;
+
+#[test]
+fn every_rule_leaves_the_links_that_it_should() {
+    for case in CASES {
+        let links = case.universe().operate(SystemdVersion(252)).ok().map(|outcome| outcome.links);
+        let links = links.as_ref().map(|links| links.keys().map(String::as_str).collect::<BTreeSet<_>>());
+        assert_eq!(links, case.leaves(), "{}", case.name);
+    }
+}
+
+#[test]
+fn every_rule_is_systemctls() {
+    let Some(version) = installed_version() else {
+        return;
+    };
+    for case in CASES {
+        if let Err(difference) = case.universe().compare(version) {
+            panic!("{}: {difference}", case.name);
+        }
+    }
+}
 
 #[test]
 fn random_universes_end_as_systemctl_leaves_them() {
-    let Some(version) = installed_version() else { return };
+    let Some(version) = installed_version() else {
+        return;
+    };
     eprintln!("seed {:?}, {RANDOM_UNIVERSES} universes", String::from_utf8_lossy(&SEED));
     let config = Config { cases: RANDOM_UNIVERSES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED));
-    let result = runner.run(&universe::universe(), |universe| universe.compare(version).map_err(TestCaseError::fail));
+    let changes = Cell::new(0);
+    let result = runner.run(&universe::universe(), |universe| {
+        let more = universe.compare(version).map_err(TestCaseError::fail)?;
+        changes.set(changes.get() + more);
+        Ok(())
+    });
     if let Err(failure) = result {
         panic!("{failure}");
     }
+    assert!(changes.get() > ENOUGH_CHANGES, "only {} calls changed links", changes.get());
 }

@@ -29,9 +29,8 @@ const FLOORS: [(&str, u8); 13] = [
 /// Each stands for one outside thing and does not know the other.
 const STRANGERS: [&str; 2] = ["os", "source"];
 /// Names that say nothing about what is inside.
-const EMPTY_NAMES: [&str; 9] = [
-    "common", "context", "data", "handler", "helper", "manager", "misc", "service", "util",
-];
+const EMPTY_NAMES: [&str; 9] =
+    ["common", "context", "data", "handler", "helper", "manager", "misc", "service", "util"];
 
 struct Source {
     /// Relative to the repository's root.
@@ -44,11 +43,7 @@ struct Source {
 impl Source {
     fn load(root: &Path, path: &Path) -> Self {
         let text = fs::read_to_string(path).expect("a source file is UTF-8");
-        Self {
-            path: path.strip_prefix(root).unwrap_or(path).to_owned(),
-            code: scan::code_only(&text),
-            text,
-        }
+        Self { path: path.strip_prefix(root).unwrap_or(path).to_owned(), code: scan::code_only(&text), text }
     }
 
     /// The path as module names below the source folder, `mod.rs` left out.
@@ -125,11 +120,7 @@ fn every_file_says_what_it_is() {
         first.trim_start_matches("//!").trim().is_empty() || !first.starts_with("//!")
     });
     let what = "begin with module documentation (`//!`)";
-    assert_none(
-        &silent
-            .map(|source| source.says(1, what))
-            .collect::<Vec<_>>(),
-    );
+    assert_none(&silent.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -159,28 +150,16 @@ fn empty_names_are_recognized() {
     for name in ["utils", "helper", "journal_manager", "data"] {
         assert!(is_empty_name(name), "{name}");
     }
-    for name in [
-        "data_url",
-        "units",
-        "context_menu",
-        "services_of_host",
-        "core",
-    ] {
+    for name in ["data_url", "units", "context_menu", "services_of_host", "core"] {
         assert!(!is_empty_name(name), "{name}");
     }
 }
 
 #[test]
 fn dead_code_has_nowhere_to_hide() {
-    let hidden = everything()
-        .into_iter()
-        .filter(|source| scan::has_word(&source.code, "dead_code"));
+    let hidden = everything().into_iter().filter(|source| scan::has_word(&source.code, "dead_code"));
     let what = "an attribute hides dead code: remove the code";
-    assert_none(
-        &hidden
-            .map(|source| source.says(1, what))
-            .collect::<Vec<_>>(),
-    );
+    assert_none(&hidden.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
 #[test]
@@ -194,17 +173,9 @@ fn imports_run_downwards() {
             violations.push(source.says(1, &what));
             continue;
         };
-        let library = if ["main", "bin"].contains(&own) {
-            "hostwright"
-        } else {
-            "crate"
-        };
+        let library = if ["main", "bin"].contains(&own) { "hostwright" } else { "crate" };
         // A nested executable's own `super` never reaches the library.
-        let depth = if own == "bin" {
-            usize::MAX
-        } else {
-            modules.len()
-        };
+        let depth = if own == "bin" { usize::MAX } else { modules.len() };
         for reach in scan::reaches(&source.code, library, depth) {
             if let Some(fault) = fault(own, floor, &reach.name) {
                 violations.push(source.says(reach.line, &fault));
@@ -215,9 +186,7 @@ fn imports_run_downwards() {
 }
 
 fn floor_of(name: &str) -> Option<u8> {
-    FLOORS
-        .iter()
-        .find_map(|(floor, level)| (*floor == name).then_some(*level))
+    FLOORS.iter().find_map(|(floor, level)| (*floor == name).then_some(*level))
 }
 
 fn fault(own: &str, floor: u8, used: &str) -> Option<String> {
@@ -242,10 +211,7 @@ fn faulty_imports_are_recognized() {
 /// An absolute path of one machine means nothing on another.
 #[test]
 fn no_tracked_file_names_somebodys_workplace() {
-    let listing = Command::new("git")
-        .args(["ls-files", "-z"])
-        .current_dir(root())
-        .output();
+    let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
     let Some(listing) = listing.ok().filter(|output| output.status.success()) else {
         eprintln!("skipped: this is no git work tree, or git is not installed");
         return;
@@ -257,9 +223,7 @@ fn no_tracked_file_names_somebodys_workplace() {
         let text = fs::read_to_string(root().join(path)).unwrap_or_default();
         if let Some(line) = text.lines().position(names_a_workplace) {
             let line = line + 1;
-            violations.push(format!(
-                "{path}:{line}: give paths relative to the repository"
-            ));
+            violations.push(format!("{path}:{line}: give paths relative to the repository"));
         }
     }
     assert_none(&violations);
@@ -267,6 +231,5 @@ fn no_tracked_file_names_somebodys_workplace() {
 
 fn names_a_workplace(line: &str) -> bool {
     let inside_a_path = |c: char| c.is_alphanumeric() || "._-".contains(c);
-    line.match_indices(concat!("/wo", "rk/"))
-        .any(|(at, _)| !line.split_at(at).0.ends_with(inside_a_path))
+    line.match_indices(concat!("/wo", "rk/")).any(|(at, _)| !line.split_at(at).0.ends_with(inside_a_path))
 }

@@ -193,10 +193,7 @@ pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
     let paths = by_name.chain(by_super);
     let named = |(at, path)| {
         let line = line_of(code, at);
-        first_names(path).into_iter().map(move |name: &str| Reach {
-            name: name.to_owned(),
-            line,
-        })
+        first_names(path).into_iter().map(move |name: &str| Reach { name: name.to_owned(), line })
     };
     paths.flat_map(named).collect()
 }
@@ -251,10 +248,7 @@ mod tests {
     #[test]
     fn functions_are_measured_to_their_closing_brace() {
         let code = "trait T { fn a(&self); }\npub fn b(x: [u8; 2]) -> u8\nwhere u8: Copy,\n{\n  if x {}\n  fn c() {}\n}\ntype F = fn(u8);";
-        let found: Vec<_> = functions(code)
-            .into_iter()
-            .map(|f| (f.name, f.line, f.lines))
-            .collect();
+        let found: Vec<_> = functions(code).into_iter().map(|f| (f.name, f.line, f.lines)).collect();
         assert_eq!(found, [("b".to_owned(), 2, 6), ("c".to_owned(), 6, 1)]);
     }
 
@@ -266,10 +260,7 @@ mod tests {
         };
         assert_eq!(names("use crate::core::plan::Plan;", 1), ["core"]);
         assert_eq!(names("let x = crate::os::open();", 1), ["os"]);
-        assert_eq!(
-            names("use crate::{core::{a, b}, host,\n cli::Verb};", 1),
-            ["core", "host", "cli"]
-        );
+        assert_eq!(names("use crate::{core::{a, b}, host,\n cli::Verb};", 1), ["core", "host", "cli"]);
         assert_eq!(names("use super::super::cli::Verb;", 2), ["cli"]);
         assert_eq!(names("use super::cli;", 2), Vec::<String>::new());
         assert_eq!(names("use mycrate::cli;", 1), Vec::<String>::new());

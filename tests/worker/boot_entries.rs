@@ -8,27 +8,15 @@ use osimage::{Os, SysrootBuilder};
 use crate::fixture::{Host, snapshot};
 
 fn owned(arguments: &[&str]) -> Vec<String> {
-    arguments
-        .iter()
-        .map(|argument| (*argument).to_owned())
-        .collect()
+    arguments.iter().map(|argument| (*argument).to_owned()).collect()
 }
 
 /// Pins a deployment as `ostree admin pin` does.
 fn pin(host: &Host, deployment: &Deployment) -> Deployment {
-    let origin = host
-        .sysroot()
-        .join(format!("{}.origin", deployment.id.path()));
+    let origin = host.sysroot().join(format!("{}.origin", deployment.id.path()));
     let text = fs::read_to_string(&origin).unwrap();
-    fs::write(
-        &origin,
-        format!("{text}\n[libostree-transient]\npinned=true\n"),
-    )
-    .unwrap();
-    Deployment {
-        pinned: true,
-        ..deployment.clone()
-    }
+    fs::write(&origin, format!("{text}\n[libostree-transient]\npinned=true\n")).unwrap();
+    Deployment { pinned: true, ..deployment.clone() }
 }
 
 #[test]
@@ -67,19 +55,10 @@ fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed
     let before = host.boot_entries();
     let mut session = host.write();
     let mut request = host.request(&host.default().id.commit, Origin::Kept);
-    for argument in [
-        "two arguments",
-        "",
-        "ostree=/elsewhere",
-        "line\nfeed",
-        "null\0byte",
-    ] {
+    for argument in ["two arguments", "", "ostree=/elsewhere", "line\nfeed", "null\0byte"] {
         request.kernel_arguments = owned(&["rw", argument]);
         let error = session.deploy(&request).unwrap_err();
-        assert!(
-            matches!(error, OsError::KernelArguments { .. }),
-            "{argument:?}: {error}"
-        );
+        assert!(matches!(error, OsError::KernelArguments { .. }), "{argument:?}: {error}");
     }
     let error = session.finish().unwrap_err();
     assert!(matches!(error, OsError::Protocol { .. }), "{error}");
@@ -111,9 +90,7 @@ fn the_third_deployment_displaces_the_first() {
     let third = host.update(&Os::new(3));
     assert_eq!(host.deployments(), [third, second]);
     assert!(!host.root_of(&first.id).exists());
-    let images = host
-        .sysroot()
-        .join("ostree/repo/refs/heads/ostree/container/image");
+    let images = host.sysroot().join("ostree/repo/refs/heads/ostree/container/image");
     let references = snapshot(&images).into_keys().filter(|path| path.is_file());
     assert_eq!(references.count(), 2, "its image is gone as well");
 }
@@ -121,10 +98,7 @@ fn the_third_deployment_displaces_the_first() {
 #[test]
 fn what_is_pinned_or_of_another_stateroot_stays() {
     let Some(host) = Host::new() else { return };
-    SysrootBuilder::new(Os::new(7))
-        .stateroot("other")
-        .create(&host.sysroot())
-        .unwrap();
+    SysrootBuilder::new(Os::new(7)).stateroot("other").create(&host.sysroot()).unwrap();
     let [other, installed] = host.deployments().try_into().unwrap();
     let pinned = pin(&host, &installed);
 

@@ -21,16 +21,11 @@ fn an_update_merges_etc_before_the_boot_entry_is_written() {
     let image = host.image(&Os::new(2), "v2");
     let mut session = host.write();
     let imported = session.import(&image, &mut |_| ()).unwrap();
-    let new = session
-        .deploy(&host.request(&imported.commit, Origin::Image(image)))
-        .unwrap();
+    let new = session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
 
     let etc = host.root_of(&new.id).join("etc");
     let names = |name: &str| etc.join(name).exists();
-    assert_eq!(
-        fs::read_to_string(etc.join("chrony.conf")).unwrap(),
-        "local\n"
-    );
+    assert_eq!(fs::read_to_string(etc.join("chrony.conf")).unwrap(), "local\n");
     assert_eq!(fs::read_to_string(etc.join("added")).unwrap(), "local\n");
     assert!(!names("hosts"), "a local removal is kept");
     assert!(names("os/version-2.conf"), "what the image adds arrives");
@@ -46,15 +41,9 @@ fn a_deployment_says_what_it_is() {
     let image = installed.image.unwrap().to_string();
     assert_eq!(
         image,
-        format!(
-            "ostree-unverified-registry:registry.invalid/fedora-coreos:{}",
-            Os::new(1).version()
-        )
+        format!("ostree-unverified-registry:registry.invalid/fedora-coreos:{}", Os::new(1).version())
     );
-    assert_eq!(
-        installed.kernel_arguments,
-        ["root=LABEL=root", "rw", "console=ttyS0"]
-    );
+    assert_eq!(installed.kernel_arguments, ["root=LABEL=root", "rw", "console=ttyS0"]);
     assert!(!installed.pinned && !installed.staged && !installed.booted);
 
     let digest = osimage::write_image(&Os::new(2), &host.path("again"), None).unwrap();
@@ -99,24 +88,15 @@ fn labels_are_those_of_the_new_deployment() {
     };
     let mut session = host.write_with(&program).unwrap();
     let imported = session.import(&image, &mut |_| ()).unwrap();
-    session
-        .deploy(&host.request(&imported.commit, Origin::Image(image)))
-        .unwrap();
+    session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
     let asked = [
         ("/etc/shadow", 0o100_000),
         ("/etc/kubernetes", 0o040_755),
         ("/usr/local/bin/tool", 0o100_755),
         ("/run/anything", 0o100_644),
     ];
-    let labels = session
-        .labels(&asked.map(|(path, mode)| (path.to_owned(), mode)))
-        .unwrap();
-    let expected = [
-        Some("shadow_t"),
-        Some("kubernetes_file_t"),
-        Some("bin_t"),
-        None,
-    ];
+    let labels = session.labels(&asked.map(|(path, mode)| (path.to_owned(), mode))).unwrap();
+    let expected = [Some("shadow_t"), Some("kubernetes_file_t"), Some("bin_t"), None];
     let expected = expected.map(|kind| kind.map(|kind| format!("system_u:object_r:{kind}:s0")));
     assert_eq!(labels, expected);
 }
@@ -132,10 +112,7 @@ fn a_missing_bubblewrap_is_told_as_such() {
     let imported = session.import(&image, &mut |_| ()).unwrap();
     let request = host.request(&imported.commit, Origin::Image(image));
     let error = session.deploy(&request).unwrap_err();
-    assert!(
-        matches!(&error, OsError::ToolMissing { tool, .. } if tool == "bubblewrap"),
-        "{error}"
-    );
+    assert!(matches!(&error, OsError::ToolMissing { tool, .. } if tool == "bubblewrap"), "{error}");
 }
 
 #[test]
@@ -145,9 +122,7 @@ fn a_tree_without_policy_gives_no_labels() {
     let paths = [("/etc/shadow".to_owned(), 0o100_000)];
     let early = session.labels(&paths).unwrap_err();
     assert!(matches!(early, OsError::Protocol { .. }), "{early}");
-    session
-        .deploy(&host.request(&host.default().id.commit, Origin::Kept))
-        .unwrap();
+    session.deploy(&host.request(&host.default().id.commit, Origin::Kept)).unwrap();
     assert_eq!(session.labels(&paths).unwrap(), [None]);
 }
 
@@ -168,16 +143,10 @@ fn what_is_not_there_is_named() {
         };
         assert_eq!(found, &["os"]);
     }
-    let gone = DeploymentId {
-        serial: 9,
-        ..good.merge.clone()
-    };
+    let gone = DeploymentId { serial: 9, ..good.merge.clone() };
     let mut request = good.clone();
     request.merge = gone.clone();
-    for error in [
-        session.deploy(&request).unwrap_err(),
-        session.set_default(&gone).unwrap_err(),
-    ] {
+    for error in [session.deploy(&request).unwrap_err(), session.set_default(&gone).unwrap_err()] {
         assert!(matches!(error, OsError::NoSuchDeployment { .. }), "{error}");
     }
     let mut request = good.clone();
@@ -194,11 +163,6 @@ fn a_directory_without_repository_is_no_sysroot() {
     let missing = Path::new("/nonexistent/sysroot");
     for access in [Access::Read, Access::Write] {
         let error = WorkerSession::open(&program(), missing, access).unwrap_err();
-        assert_eq!(
-            error,
-            OsError::NotASysroot {
-                path: missing.into()
-            }
-        );
+        assert_eq!(error, OsError::NotASysroot { path: missing.into() });
     }
 }

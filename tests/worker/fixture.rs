@@ -28,9 +28,7 @@ impl Host {
             eprintln!("skipped: deployments belong to root");
             return None;
         }
-        let host = Self {
-            scratch: Scratch::new().unwrap(),
-        };
+        let host = Self { scratch: Scratch::new().unwrap() };
         builder.create(&host.sysroot()).unwrap();
         Some(host)
     }
@@ -72,9 +70,7 @@ impl Host {
 
     pub(crate) fn layout(&self, name: &str) -> ImageRef {
         let layout = self.path(name);
-        format!("ostree-unverified-image:oci:{}", layout.display())
-            .parse()
-            .unwrap()
+        format!("ostree-unverified-image:oci:{}", layout.display()).parse().unwrap()
     }
 
     /// The request to deploy this commit with the configuration and the kernel arguments of what boots now.
@@ -150,24 +146,14 @@ pub(crate) fn snapshot(root: &Path) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
     while let Some(path) = open.pop() {
         let metadata = fs::symlink_metadata(&path).unwrap();
         let contents = if metadata.is_dir() {
-            open.extend(
-                fs::read_dir(&path)
-                    .unwrap()
-                    .map(|entry| entry.unwrap().path()),
-            );
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
             Vec::new()
         } else if metadata.is_symlink() {
-            fs::read_link(&path)
-                .unwrap()
-                .into_os_string()
-                .into_encoded_bytes()
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
         } else {
             fs::read(&path).unwrap()
         };
-        seen.insert(
-            path,
-            (metadata.permissions().mode(), metadata.uid(), contents),
-        );
+        seen.insert(path, (metadata.permissions().mode(), metadata.uid(), contents));
     }
     seen
 }

@@ -11,11 +11,7 @@ use osimage::Os;
 use crate::fixture::{Host, program};
 use crate::registry::{Answers, Registry};
 
-fn import_with(
-    host: &Host,
-    program: &WorkerProgram,
-    image: &ImageRef,
-) -> Result<Imported, OsError> {
+fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<Imported, OsError> {
     host.write_with(program).unwrap().import(image, &mut |_| ())
 }
 
@@ -53,32 +49,18 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
     let digest = osimage::write_image(&Os::new(2), &host.path("same"), None).unwrap();
     let mut session = host.write();
     let mut steps: Vec<Progress> = Vec::new();
-    let first = session
-        .import(&image, &mut |step| steps.push(step))
-        .unwrap();
+    let first = session.import(&image, &mut |step| steps.push(step)).unwrap();
 
     assert_eq!(first.manifest_digest, digest);
     assert_eq!(first.version, Some(Os::new(2).version()));
-    assert!(
-        first.layers_fetched > 1 && first.bytes_fetched > 0,
-        "{first:?}"
-    );
+    assert!(first.layers_fetched > 1 && first.bytes_fetched > 0, "{first:?}");
     assert_eq!(steps.first().map(|step| step.phase), Some(Phase::Manifest));
     let last = steps.last().unwrap();
-    assert_eq!(
-        (last.phase, last.layers_done, last.bytes_done),
-        (Phase::Merge, last.layers, last.bytes)
-    );
+    assert_eq!((last.phase, last.layers_done, last.bytes_done), (Phase::Merge, last.layers, last.bytes));
     assert_eq!(last.layers, first.layers_fetched);
     let sorted = |amounts: Vec<u64>| amounts.is_sorted();
-    assert!(
-        sorted(steps.iter().map(|step| step.bytes_done).collect()),
-        "{steps:?}"
-    );
-    assert!(
-        sorted(steps.iter().map(|step| step.layers_done as u64).collect()),
-        "{steps:?}"
-    );
+    assert!(sorted(steps.iter().map(|step| step.bytes_done).collect()), "{steps:?}");
+    assert!(sorted(steps.iter().map(|step| step.layers_done as u64).collect()), "{steps:?}");
 
     let again = session.import(&image, &mut |_| ()).unwrap();
     assert_eq!((again.layers_fetched, again.bytes_fetched), (0, 0));
@@ -91,10 +73,7 @@ fn layers_that_are_there_are_not_fetched_again() {
     let update = host.image(&Os::new(2), "v2");
     let imported = host.write().import(&update, &mut |_| ()).unwrap();
     let manifest = fs::read_dir(host.path("v2/blobs/sha256")).unwrap().count() - 2;
-    assert!(
-        imported.layers_fetched < manifest,
-        "{imported:?} of {manifest} layers"
-    );
+    assert!(imported.layers_fetched < manifest, "{imported:?} of {manifest} layers");
 }
 
 #[test]
@@ -113,24 +92,15 @@ fn a_missing_skopeo_is_told_as_such() {
     let Some(host) = Host::new() else { return };
     let lonely = program().with_env("PATH", "/nonexistent");
     let local = host.image(&Os::new(2), "v2");
-    assert_eq!(
-        failure_with(&host, &lonely, &local),
-        PullFailure::SkopeoMissing
-    );
+    assert_eq!(failure_with(&host, &lonely, &local), PullFailure::SkopeoMissing);
     let remote = image("registry.invalid/os:1");
-    assert_eq!(
-        failure_with(&host, &lonely, &remote),
-        PullFailure::SkopeoMissing
-    );
+    assert_eq!(failure_with(&host, &lonely, &remote), PullFailure::SkopeoMissing);
 }
 
 #[test]
 fn a_missing_image_is_not_found() {
     let Some(host) = Host::new() else { return };
-    assert_eq!(
-        failure(&host, &host.layout("nowhere")),
-        PullFailure::NotFound
-    );
+    assert_eq!(failure(&host, &host.layout("nowhere")), PullFailure::NotFound);
     let tagged = host.image(&Os::new(2), "v2").to_string() + ":absent";
     assert_eq!(failure(&host, &image(&tagged)), PullFailure::NotFound);
 }
@@ -163,18 +133,10 @@ fn a_layer_that_is_another_one_is_noticed() {
     let image = host.image(&Os::new(2), "v2");
     host.image(&Os::new(3), "v3");
     let (ours, others) = (blobs(&host.path("v2")), blobs(&host.path("v3")));
-    let stranger = others
-        .iter()
-        .find(|blob| !ours.iter().any(|our| our.file_name() == blob.file_name()));
+    let stranger = others.iter().find(|blob| !ours.iter().any(|our| our.file_name() == blob.file_name()));
     fs::copy(
         stranger.unwrap(),
-        ours.iter()
-            .find(|blob| {
-                !others
-                    .iter()
-                    .any(|other| other.file_name() == blob.file_name())
-            })
-            .unwrap(),
+        ours.iter().find(|blob| !others.iter().any(|other| other.file_name() == blob.file_name())).unwrap(),
     )
     .unwrap();
     assert_eq!(failure(&host, &image), PullFailure::Corrupt);
@@ -185,10 +147,7 @@ fn a_signed_reference_is_refused_where_the_policy_accepts_anything() {
     let Some(host) = Host::new() else { return };
     let unverified = host.image(&Os::new(2), "v2").to_string();
     let signed = unverified.replace("ostree-unverified-image:", "ostree-image-signed:");
-    assert_eq!(
-        failure(&host, &image(&signed)),
-        PullFailure::SignatureRejected
-    );
+    assert_eq!(failure(&host, &image(&signed)), PullFailure::SignatureRejected);
 }
 
 #[test]
@@ -204,21 +163,12 @@ fn an_image_is_pulled_from_a_registry() {
     let imported = import_with(&host, &program, &pinned).unwrap();
     assert_eq!(imported.manifest_digest, digest);
     let absent = image(&format!("{address}/os@sha256:{}", "0".repeat(64)));
-    assert_eq!(
-        failure_with(&host, &program, &absent),
-        PullFailure::NotFound
-    );
+    assert_eq!(failure_with(&host, &program, &absent), PullFailure::NotFound);
 
     drop(registry);
-    assert_eq!(
-        import_with(&host, &program, &pinned).unwrap().commit,
-        imported.commit
-    );
+    assert_eq!(import_with(&host, &program, &pinned).unwrap().commit, imported.commit);
     let gone = image(&format!("{address}/os:latest"));
-    assert_eq!(
-        failure_with(&host, &program, &gone),
-        PullFailure::Unreachable
-    );
+    assert_eq!(failure_with(&host, &program, &gone), PullFailure::Unreachable);
 }
 
 #[test]
@@ -227,11 +177,7 @@ fn a_manifest_with_another_digest_than_asked_is_refused() {
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
     let wrong = format!("sha256:{}", "1".repeat(64));
     let blobs = host.path("v2/blobs");
-    fs::copy(
-        blobs.join(digest.replace(':', "/")),
-        blobs.join(wrong.replace(':', "/")),
-    )
-    .unwrap();
+    fs::copy(blobs.join(digest.replace(':', "/")), blobs.join(wrong.replace(':', "/"))).unwrap();
     let registry = Registry::start(Answers::Layout(host.path("v2")));
     registry.write_home(&host.path("home"));
     let program = program().with_env("HOME", host.path("home"));
@@ -242,8 +188,7 @@ fn a_manifest_with_another_digest_than_asked_is_refused() {
 #[test]
 fn a_registry_that_wants_credentials_denies() {
     let Some(host) = Host::new() else { return };
-    let message =
-        "{\"errors\": [{\"code\": \"UNAUTHORIZED\", \"message\": \"authentication required\"}]}";
+    let message = "{\"errors\": [{\"code\": \"UNAUTHORIZED\", \"message\": \"authentication required\"}]}";
     let registry = Registry::start(Answers::Status("401 Unauthorized", message));
     registry.write_home(&host.path("home"));
     let program = program().with_env("HOME", host.path("home"));

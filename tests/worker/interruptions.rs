@@ -13,12 +13,7 @@ fn one_session_writes_at_a_time_and_others_may_read() {
     let Some(host) = Host::new() else { return };
     let writing = host.write();
     let error = host.write_with(&program()).unwrap_err();
-    assert_eq!(
-        error,
-        OsError::Busy {
-            sysroot: host.sysroot()
-        }
-    );
+    assert_eq!(error, OsError::Busy { sysroot: host.sysroot() });
     assert_eq!(host.deployments().len(), 1);
     drop(writing);
     host.write();
@@ -33,9 +28,7 @@ fn a_reading_session_changes_nothing() {
     for error in [
         session.deploy(&request).unwrap_err(),
         session.set_default(&default.id).unwrap_err(),
-        session
-            .import(&host.layout("any"), &mut |_| ())
-            .unwrap_err(),
+        session.import(&host.layout("any"), &mut |_| ()).unwrap_err(),
         session.finish().unwrap_err(),
     ] {
         assert!(matches!(error, OsError::Protocol { .. }), "{error}");
@@ -88,10 +81,7 @@ fn a_worker_that_is_killed_is_reported_with_its_signal() {
             }
         })
         .unwrap_err();
-    assert!(
-        matches!(&error, OsError::WorkerDied { status, .. } if status.contains("SIGKILL")),
-        "{error}"
-    );
+    assert!(matches!(&error, OsError::WorkerDied { status, .. } if status.contains("SIGKILL")), "{error}");
     let again = session.deployments().unwrap_err();
     assert!(matches!(again, OsError::WorkerDied { .. }), "{again}");
     assert_eq!(host.boot_entries(), entries);

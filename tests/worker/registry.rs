@@ -39,11 +39,7 @@ impl Registry {
                 let _ = answer(connection.unwrap(), &answers);
             }
         });
-        Self {
-            address,
-            closing,
-            thread: Some(thread),
-        }
+        Self { address, closing, thread: Some(thread) }
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -54,10 +50,7 @@ impl Registry {
     pub(crate) fn write_home(&self, home: &Path) {
         let directory = home.join(".config/containers");
         fs::create_dir_all(&directory).unwrap();
-        let text = format!(
-            "[[registry]]\nlocation = \"{}\"\ninsecure = true\n",
-            self.address
-        );
+        let text = format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n", self.address);
         fs::write(directory.join("registries.conf"), text).unwrap();
     }
 }
@@ -78,9 +71,7 @@ fn answer(mut connection: TcpStream, answers: &Answers) -> std::io::Result<()> {
     let path = request.split(' ').nth(1).unwrap_or_default();
     let (status, kind, body) = match answers {
         Answers::Layout(layout) => look_up(layout, path),
-        Answers::Status(status, message) => {
-            (*status, "application/json", message.as_bytes().to_vec())
-        }
+        Answers::Status(status, message) => (*status, "application/json", message.as_bytes().to_vec()),
     };
     write!(
         connection,
@@ -102,11 +93,7 @@ fn read_request(connection: &TcpStream) -> std::io::Result<String> {
     }
     let mut lines = reader.lines();
     let request = lines.next().transpose()?.unwrap_or_default();
-    while lines
-        .next()
-        .transpose()?
-        .is_some_and(|line| !line.is_empty())
-    {}
+    while lines.next().transpose()?.is_some_and(|line| !line.is_empty()) {}
     Ok(request)
 }
 
@@ -115,9 +102,7 @@ fn look_up(layout: &Path, path: &str) -> (&'static str, &'static str, Vec<u8>) {
     let (kind, digest) = match path.strip_prefix("/v2/os/") {
         None => return ("200 OK", "application/json", b"{}".to_vec()),
         Some(path) => match path.split_once('/') {
-            Some(("manifests", digest)) if digest.starts_with("sha256:") => {
-                (manifest, digest.to_owned())
-            }
+            Some(("manifests", digest)) if digest.starts_with("sha256:") => (manifest, digest.to_owned()),
             Some(("manifests", _)) => (manifest, only_manifest(layout)),
             Some(("blobs", digest)) => ("application/octet-stream", digest.to_owned()),
             _ => return ("400 Bad Request", "text/plain", Vec::new()),

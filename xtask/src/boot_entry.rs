@@ -21,29 +21,20 @@ impl BootEntry {
     pub fn load_all(sysroot: &Path) -> Result<Vec<Self>> {
         let folder = sysroot.join("boot/loader/entries");
         let mut entries = Vec::new();
-        for file in folder
-            .read_dir()
-            .with_context(|| format!("reading {}", folder.display()))?
-        {
+        for file in folder.read_dir().with_context(|| format!("reading {}", folder.display()))? {
             let path = file?.path();
-            let text = std::fs::read_to_string(&path)
-                .with_context(|| format!("reading {}", path.display()))?;
+            let text =
+                std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
             entries.push(Self::parse(text).with_context(|| path.display().to_string())?);
         }
-        ensure!(
-            !entries.is_empty(),
-            "{} has no boot entry",
-            folder.display()
-        );
+        ensure!(!entries.is_empty(), "{} has no boot entry", folder.display());
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.version));
         Ok(entries)
     }
 
     fn parse(text: String) -> Result<Self> {
         let version = value(&text, "version").context("the boot entry has no version")?;
-        let version = version
-            .parse()
-            .with_context(|| format!("the version `{version}` is no number"))?;
+        let version = version.parse().with_context(|| format!("the version `{version}` is no number"))?;
         Ok(Self { text, version })
     }
 
@@ -65,9 +56,7 @@ mod tests {
     use super::*;
 
     fn entry(version: &str, digest: &str) -> String {
-        format!(
-            "title OS\nversion {version}\noptions root=LABEL=root\nlinux /ostree/os-{digest}/vmlinuz\n"
-        )
+        format!("title OS\nversion {version}\noptions root=LABEL=root\nlinux /ostree/os-{digest}/vmlinuz\n")
     }
 
     #[test]

@@ -42,9 +42,7 @@ impl Consent {
                 print!("This would run:\n{commands}\nRun it now? [y/N] ");
                 std::io::stdout().flush().context("asking")?;
                 let mut answer = String::new();
-                std::io::stdin()
-                    .read_line(&mut answer)
-                    .context("reading the answer")?;
+                std::io::stdin().read_line(&mut answer).context("reading the answer")?;
                 if matches!(answer.trim(), "y" | "Y" | "yes") {
                     return Ok(());
                 }

@@ -13,9 +13,7 @@ use anyhow::{Context, Result, ensure};
 /// The program cannot be started, or it ends with anything but success.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
-    let status = command
-        .status()
-        .with_context(|| format!("starting `{shown}`"))?;
+    let status = command.status().with_context(|| format!("starting `{shown}`"))?;
     ensure!(status.success(), "`{shown}` ended with {status}");
     Ok(())
 }
@@ -30,11 +28,7 @@ pub fn read(command: &mut Command) -> Result<String> {
         .stderr(std::process::Stdio::inherit())
         .output()
         .with_context(|| format!("starting `{shown}`"))?;
-    ensure!(
-        output.status.success(),
-        "`{shown}` ended with {}",
-        output.status
-    );
+    ensure!(output.status.success(), "`{shown}` ended with {}", output.status);
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{shown}`"))
 }
 
@@ -42,11 +36,7 @@ pub fn read(command: &mut Command) -> Result<String> {
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
-    std::iter::once(name)
-        .chain(command.get_args())
-        .map(quoted)
-        .collect::<Vec<_>>()
-        .join(" ")
+    std::iter::once(name).chain(command.get_args()).map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(word: &OsStr) -> Cow<'_, str> {
@@ -66,10 +56,7 @@ mod tests {
     fn a_command_is_shown_as_typed() {
         let mut command = Command::new("/opt/build/hostwright");
         command.args(["plan", "--desired", "my config.yaml", "", "it's"]);
-        assert_eq!(
-            shown(&command),
-            r"hostwright plan --desired 'my config.yaml' '' 'it'\''s'"
-        );
+        assert_eq!(shown(&command), r"hostwright plan --desired 'my config.yaml' '' 'it'\''s'");
     }
 
     #[test]

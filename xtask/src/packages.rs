@@ -50,9 +50,7 @@ impl Family {
                 _ => {}
             }
         }
-        bail!(
-            "package names are known for Debian and Fedora, and what descends from them; this is `{id}`"
-        )
+        bail!("package names are known for Debian and Fedora, and what descends from them; this is `{id}`")
     }
 
     /// The family of the running system.
@@ -86,12 +84,7 @@ impl Family {
                     "--no-install-recommends",
                 ],
             ],
-            Self::Fedora => &[&[
-                "dnf",
-                "install",
-                "--assumeyes",
-                "--setopt=install_weak_deps=False",
-            ]],
+            Self::Fedora => &[&["dnf", "install", "--assumeyes", "--setopt=install_weak_deps=False"]],
         };
         let mut commands: Vec<_> = words.iter().filter_map(|words| from_words(words)).collect();
         if let Some(install) = commands.last_mut() {
@@ -110,9 +103,7 @@ fn from_words(words: &[&str]) -> Option<Command> {
 
 /// The commands, one indented line each, for somebody to type.
 pub fn listing(commands: &[Command], prefix: &str) -> String {
-    let lines = commands
-        .iter()
-        .map(|command| format!("  {prefix}{}", invocation::shown(command)));
+    let lines = commands.iter().map(|command| format!("  {prefix}{}", invocation::shown(command)));
     lines.collect::<Vec<_>>().join("\n")
 }
 

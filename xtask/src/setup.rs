@@ -10,84 +10,35 @@ use crate::invocation;
 use crate::packages::{Family, Probe, Requirement, listing};
 
 const REQUIREMENTS: &[Requirement] = &[
-    require(
-        Probe::Program("pkg-config"),
-        ["pkg-config", "pkgconf-pkg-config"],
-        "finds the libraries below",
-    ),
+    require(Probe::Program("pkg-config"), ["pkg-config", "pkgconf-pkg-config"], "finds the libraries below"),
     require(
         Probe::Library("ostree-1"),
         ["libostree-dev", "ostree-devel"],
         "deployments; linked by the worker",
     ),
-    require(
-        Probe::Library("gio-2.0"),
-        ["libglib2.0-dev", "glib2-devel"],
-        "libostree's own interface",
-    ),
+    require(Probe::Library("gio-2.0"), ["libglib2.0-dev", "glib2-devel"], "libostree's own interface"),
     require(
         Probe::Library("openssl"),
         ["libssl-dev", "openssl-devel"],
         "checksums while images are imported",
     ),
-    require(
-        Probe::Library("libzstd"),
-        ["libzstd-dev", "libzstd-devel"],
-        "compressed image layers",
-    ),
-    require(
-        Probe::Library("zlib"),
-        ["zlib1g-dev", "zlib-devel"],
-        "compressed image layers",
-    ),
-    require(
-        Probe::Program("skopeo"),
-        ["skopeo", "skopeo"],
-        "fetches OS images",
-    ),
-    require(
-        Probe::Program("ostree"),
-        ["ostree", "ostree"],
-        "looks at sysroots in tests",
-    ),
-    require(
-        Probe::Program("systemctl"),
-        ["systemd", "systemd"],
-        "the reference for unit enablement",
-    ),
+    require(Probe::Library("libzstd"), ["libzstd-dev", "libzstd-devel"], "compressed image layers"),
+    require(Probe::Library("zlib"), ["zlib1g-dev", "zlib-devel"], "compressed image layers"),
+    require(Probe::Program("skopeo"), ["skopeo", "skopeo"], "fetches OS images"),
+    require(Probe::Program("ostree"), ["ostree", "ostree"], "looks at sysroots in tests"),
+    require(Probe::Program("systemctl"), ["systemd", "systemd"], "the reference for unit enablement"),
     require(
         Probe::Program("chattr"),
         ["e2fsprogs", "e2fsprogs"],
         "removes immutable deployments after tests",
     ),
-    require(
-        Probe::Program("mkfs.ext4"),
-        ["e2fsprogs", "e2fsprogs"],
-        "small file systems for tests",
-    ),
-    require(
-        Probe::Program("unshare"),
-        ["util-linux", "util-linux"],
-        "mounts that end with the test",
-    ),
-    require(
-        Probe::Program("strace"),
-        ["strace", "strace"],
-        "counts flushes in tests",
-    ),
+    require(Probe::Program("mkfs.ext4"), ["e2fsprogs", "e2fsprogs"], "small file systems for tests"),
+    require(Probe::Program("unshare"), ["util-linux", "util-linux"], "mounts that end with the test"),
+    require(Probe::Program("strace"), ["strace", "strace"], "counts flushes in tests"),
 ];
 
-const fn require(
-    probe: Probe,
-    [debian, fedora]: [&'static str; 2],
-    purpose: &'static str,
-) -> Requirement {
-    Requirement {
-        probe,
-        debian,
-        fedora,
-        purpose,
-    }
+const fn require(probe: Probe, [debian, fedora]: [&'static str; 2], purpose: &'static str) -> Requirement {
+    Requirement { probe, debian, fedora, purpose }
 }
 
 /// Returns once everything in the table is installed; silent when it already is.
@@ -111,27 +62,17 @@ pub fn ensure_installed(consent: Consent) -> Result<()> {
     packages.dedup();
     let mut commands = family.installation(&packages);
     if !rustix::process::geteuid().is_root() {
-        bail!(
-            "installing needs root; run:\n{}",
-            listing(&commands, "sudo ")
-        );
+        bail!("installing needs root; run:\n{}", listing(&commands, "sudo "));
     }
     consent.ensure(&listing(&commands, ""))?;
     commands.iter_mut().try_for_each(invocation::run)?;
     let left = self::missing();
-    ensure!(
-        left.is_empty(),
-        "installed, and yet not found:\n{}",
-        described(&left, family)
-    );
+    ensure!(left.is_empty(), "installed, and yet not found:\n{}", described(&left, family));
     Ok(())
 }
 
 fn missing() -> Vec<&'static Requirement> {
-    REQUIREMENTS
-        .iter()
-        .filter(|requirement| !is_present(requirement.probe))
-        .collect()
+    REQUIREMENTS.iter().filter(|requirement| !is_present(requirement.probe)).collect()
 }
 
 fn is_present(probe: Probe) -> bool {
@@ -156,13 +97,9 @@ fn program_exists(name: &str) -> bool {
 }
 
 fn described(requirements: &[&Requirement], family: Family) -> String {
-    let lines = requirements.iter().map(|requirement| {
-        format!(
-            "  {:<20} {}",
-            family.package(requirement),
-            requirement.purpose
-        )
-    });
+    let lines = requirements
+        .iter()
+        .map(|requirement| format!("  {:<20} {}", family.package(requirement), requirement.purpose));
     lines.collect::<Vec<_>>().join("\n")
 }
 

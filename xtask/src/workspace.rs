@@ -20,20 +20,13 @@ impl Workspace {
     /// # Errors
     /// This executable lies outside cargo's layout, TARGET/PROFILE/xtask.
     pub fn locate() -> Result<Self> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .parent()
-            .context("xtask has no parent directory")?;
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent directory")?;
         // The target directory has many owners (environment, cargo's configuration, a target
         // triple); the executable itself has already been put into the right one.
         let executable = std::env::current_exe().context("finding this executable")?;
-        let target = executable
-            .ancestors()
-            .nth(2)
-            .context("this executable is outside a target directory")?;
-        Ok(Self {
-            root: root.to_owned(),
-            release: target.join("release"),
-        })
+        let target =
+            executable.ancestors().nth(2).context("this executable is outside a target directory")?;
+        Ok(Self { root: root.to_owned(), release: target.join("release") })
     }
 
     /// The directory of the workspace's `Cargo.toml`.

@@ -20,11 +20,7 @@ pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
         OsError::ReadOnly { doing, source }
     } else if text.contains("Failed to execute child process") && text.contains("bwrap") {
         // The image's own semodule refreshes its policy in a sandbox, where the merged `/etc` has one.
-        OsError::ToolMissing {
-            doing,
-            tool: "bubblewrap".into(),
-            source,
-        }
+        OsError::ToolMissing { doing, tool: "bubblewrap".into(), source }
     } else {
         OsError::Other { doing, source }
     }
@@ -37,19 +33,13 @@ pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
         return failure(format!("storing {image}"), error);
     }
     let reason = match error.downcast_ref::<proxy::Error>() {
-        Some(proxy::Error::SkopeoSpawnError(source))
-            if source.kind() == std::io::ErrorKind::NotFound =>
-        {
+        Some(proxy::Error::SkopeoSpawnError(source)) if source.kind() == std::io::ErrorKind::NotFound => {
             PullFailure::SkopeoMissing
         }
         // A name may hold any of the phrases.
         _ => reason_of(&text.replace(image.name(), "")),
     };
-    OsError::Pull {
-        image: image.to_string(),
-        reason,
-        source: Cause::new(&text),
-    }
+    OsError::Pull { image: image.to_string(), reason, source: Cause::new(&text) }
 }
 
 /// The whole chain in one line, with what the proxy's errors keep out of their message.
@@ -71,14 +61,7 @@ fn text_of(error: &anyhow::Error) -> String {
 
 fn is_full(error: &anyhow::Error, text: &str) -> bool {
     is_io(error, gio::IOErrorEnum::NoSpace)
-        || contains_any(
-            text,
-            &[
-                "no space left on device",
-                "min-free-space",
-                "disk quota exceeded",
-            ],
-        )
+        || contains_any(text, &["no space left on device", "min-free-space", "disk quota exceeded"])
 }
 
 fn is_read_only(error: &anyhow::Error, text: &str) -> bool {
@@ -86,11 +69,7 @@ fn is_read_only(error: &anyhow::Error, text: &str) -> bool {
 }
 
 fn is_io(error: &anyhow::Error, kind: gio::IOErrorEnum) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<glib::Error>()
-            .is_some_and(|error| error.matches(kind))
-    })
+    error.chain().any(|cause| cause.downcast_ref::<glib::Error>().is_some_and(|error| error.matches(kind)))
 }
 
 /// Phrases and what they mean. The first that occurs decides: an expired certificate is met while dialling,
@@ -132,23 +111,8 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
             "failed to find kernel",
         ],
     ),
-    (
-        PullFailure::Tls,
-        &[
-            "x509:",
-            "tls:",
-            "http response to https client",
-            "certificate",
-        ],
-    ),
-    (
-        PullFailure::Dns,
-        &[
-            "no such host",
-            "temporary failure in name resolution",
-            "server misbehaving",
-        ],
-    ),
+    (PullFailure::Tls, &["x509:", "tls:", "http response to https client", "certificate"]),
+    (PullFailure::Dns, &["no such host", "temporary failure in name resolution", "server misbehaving"]),
     (
         PullFailure::Unreachable,
         &[
@@ -168,13 +132,7 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
     ),
     (
         PullFailure::Denied,
-        &[
-            "unauthorized",
-            "authentication required",
-            "denied",
-            "forbidden",
-            "invalid username",
-        ],
+        &["unauthorized", "authentication required", "denied", "forbidden", "invalid username"],
     ),
     (
         PullFailure::NotFound,
@@ -190,10 +148,7 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
             "statuscode: 404",
         ],
     ),
-    (
-        PullFailure::Unreachable,
-        &["pinging container registry", "statuscode: 5"],
-    ),
+    (PullFailure::Unreachable, &["pinging container registry", "statuscode: 5"]),
 ];
 
 fn reason_of(text: &str) -> PullFailure {
@@ -228,62 +183,26 @@ mod tests {
                 "pinging container registry h: Get \"https://h/v2/\": dial tcp: lookup h: no such host",
                 PullFailure::Dns,
             ),
-            (
-                "lookup h on [::1]:53: read udp: connection refused",
-                PullFailure::Unreachable,
-            ),
-            (
-                "Get \"https://h/v2/\": dial tcp 192.0.2.1:443: i/o timeout",
-                PullFailure::Unreachable,
-            ),
-            (
-                "pinging container registry h: Get \"https://h/v2/\": EOF",
-                PullFailure::Unreachable,
-            ),
-            (
-                "fetching blob: StatusCode: 503, busy",
-                PullFailure::Unreachable,
-            ),
-            (
-                "tls: failed to verify certificate: x509: certificate has expired",
-                PullFailure::Tls,
-            ),
-            (
-                "dial tcp 192.0.2.1:443: x509: certificate signed by unknown authority",
-                PullFailure::Tls,
-            ),
+            ("lookup h on [::1]:53: read udp: connection refused", PullFailure::Unreachable),
+            ("Get \"https://h/v2/\": dial tcp 192.0.2.1:443: i/o timeout", PullFailure::Unreachable),
+            ("pinging container registry h: Get \"https://h/v2/\": EOF", PullFailure::Unreachable),
+            ("fetching blob: StatusCode: 503, busy", PullFailure::Unreachable),
+            ("tls: failed to verify certificate: x509: certificate has expired", PullFailure::Tls),
+            ("dial tcp 192.0.2.1:443: x509: certificate signed by unknown authority", PullFailure::Tls),
             (
                 "reading manifest 1 in h/x: unauthorized: access to the requested resource",
                 PullFailure::Denied,
             ),
-            (
-                "requested access to the resource is denied",
-                PullFailure::Denied,
-            ),
-            (
-                "reading manifest 1 in h/x: manifest unknown: not here",
-                PullFailure::NotFound,
-            ),
-            (
-                "reading manifest 1 in h/x: name unknown: repository",
-                PullFailure::NotFound,
-            ),
+            ("requested access to the resource is denied", PullFailure::Denied),
+            ("reading manifest 1 in h/x: manifest unknown: not here", PullFailure::NotFound),
+            ("reading manifest 1 in h/x: name unknown: repository", PullFailure::NotFound),
             (
                 "Source image rejected: Running image docker://h/x is rejected by policy.",
                 PullFailure::SignatureRejected,
             ),
-            (
-                "Digest did not match, expected sha256:1, got sha256:2",
-                PullFailure::Corrupt,
-            ),
-            (
-                "Image has architecture arm64; expected amd64",
-                PullFailure::NotBootable,
-            ),
-            (
-                "something new about denied.example.com/corrupt:x",
-                PullFailure::Other,
-            ),
+            ("Digest did not match, expected sha256:1, got sha256:2", PullFailure::Corrupt),
+            ("Image has architecture arm64; expected amd64", PullFailure::NotBootable),
+            ("something new about denied.example.com/corrupt:x", PullFailure::Other),
         ] {
             assert_eq!(reason(text), expected, "{text}");
         }
@@ -292,9 +211,7 @@ mod tests {
     #[test]
     fn what_the_proxy_hides_is_looked_at_and_quoted() {
         let image = "h/x".parse().unwrap();
-        let error = anyhow::Error::new(proxy::Error::Other(
-            "setpriv: failed to execute skopeo".into(),
-        ));
+        let error = anyhow::Error::new(proxy::Error::Other("setpriv: failed to execute skopeo".into()));
         let OsError::Pull { reason, source, .. } = pull_failure(&image, &error) else {
             panic!("{error}");
         };

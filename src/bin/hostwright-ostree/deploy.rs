@@ -27,15 +27,9 @@ pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Dep
     ensure_kept(&request.kernel_arguments)?;
     let merge = find(sysroot, &request.merge)?;
     let origin = origin(&request.origin, &merge)?;
-    let arguments: Vec<&str> = request
-        .kernel_arguments
-        .iter()
-        .map(String::as_str)
-        .collect();
-    let options = ostree::SysrootDeployTreeOpts {
-        override_kernel_argv: Some(&arguments),
-        ..Default::default()
-    };
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let options =
+        ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
     let deployment = sysroot
         .deploy_tree_with_options(
             Some(&request.stateroot),
@@ -45,12 +39,7 @@ pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Dep
             Some(&options),
             Cancellable::NONE,
         )
-        .map_err(|error| {
-            failure(
-                format!("deploying commit {}", request.commit),
-                &error.into(),
-            )
-        })?;
+        .map_err(|error| failure(format!("deploying commit {}", request.commit), &error.into()))?;
     let described = describe(sysroot, &deployment)?;
     opened.pending = Some(Pending {
         deployment,
@@ -67,18 +56,13 @@ fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), Os
     let directory = root.join("ostree/deploy");
     let entries = std::fs::read_dir(&directory)
         .map_err(|error| failure(format!("listing {}", directory.display()), &error.into()))?;
-    let mut found: Vec<String> = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
+    let mut found: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     if found.iter().any(|name| name == stateroot) {
         return Ok(());
     }
     found.sort();
-    Err(OsError::NoSuchStateroot {
-        stateroot: stateroot.to_owned(),
-        found,
-    })
+    Err(OsError::NoSuchStateroot { stateroot: stateroot.to_owned(), found })
 }
 
 /// libostree parses the arguments and writes them anew. Whatever would not survive that is refused before it does harm.
@@ -95,10 +79,7 @@ fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     if kept == asked {
         return Ok(());
     }
-    Err(OsError::KernelArguments {
-        asked: asked.to_vec(),
-        kept,
-    })
+    Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
 }
 
 fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
@@ -110,9 +91,7 @@ fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, 
         }
         Origin::Kept => {
             let reading = || "keeping the origin of the merge deployment".to_owned();
-            let kept = merge
-                .origin()
-                .ok_or_else(|| other(&reading(), "it has none"))?;
+            let kept = merge.origin().ok_or_else(|| other(&reading(), "it has none"))?;
             // A copy: libostree hands out its own, from which it reads whether the merge deployment is pinned.
             let origin = glib::KeyFile::new();
             origin
@@ -127,23 +106,18 @@ fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, 
 
 /// The labels that the pending deployment's policy gives. libostree sets the policy for the whole process, which
 /// is why this process asks for no other's.
-pub(crate) fn labels(
-    opened: &Opened,
-    paths: &[(String, u32)],
-) -> Result<Vec<Option<String>>, OsError> {
+pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
     let pending = pending(opened)?;
     let root = opened.sysroot.deployment_directory(&pending.deployment);
     let reading = || format!("reading the SELinux policy of deployment {}", pending.id);
-    let policy = ostree::SePolicy::new(&root, Cancellable::NONE)
-        .map_err(|error| failure(reading(), &error.into()))?;
+    let policy =
+        ostree::SePolicy::new(&root, Cancellable::NONE).map_err(|error| failure(reading(), &error.into()))?;
     paths
         .iter()
         .map(|(path, mode)| {
             let label = policy
                 .label(path, *mode, Cancellable::NONE)
-                .map_err(|error| {
-                    failure(format!("looking up the label of {path}"), &error.into())
-                })?;
+                .map_err(|error| failure(format!("looking up the label of {path}"), &error.into()))?;
             Ok(label.map(|label| label.to_string()))
         })
         .collect()
@@ -190,15 +164,10 @@ fn prune_images(sysroot: &ostree::Sysroot) {
 /// Which deployments stay beside a new one of this stateroot: its previous default, the pinned ones, and all of other stateroots.
 fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
     let of_stateroot = |deployment: &&Deployment| deployment.id.stateroot == stateroot;
-    let default = existing
-        .iter()
-        .find(of_stateroot)
-        .map(|deployment| &deployment.id);
+    let default = existing.iter().find(of_stateroot).map(|deployment| &deployment.id);
     existing
         .iter()
-        .map(|deployment| {
-            !of_stateroot(&deployment) || deployment.pinned || Some(&deployment.id) == default
-        })
+        .map(|deployment| !of_stateroot(&deployment) || deployment.pinned || Some(&deployment.id) == default)
         .collect()
 }
 
@@ -214,16 +183,10 @@ fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
     };
     let kept = kernel_arguments(first);
     if identify(first)? != pending.id {
-        return Err(other(
-            "reading the boot entries back",
-            "another deployment is the first",
-        ));
+        return Err(other("reading the boot entries back", "another deployment is the first"));
     }
     if kept != pending.kernel_arguments {
-        return Err(other(
-            "reading the boot entries back",
-            &format!("the kernel arguments are {kept:?}"),
-        ));
+        return Err(other("reading the boot entries back", &format!("the kernel arguments are {kept:?}")));
     }
     Ok(())
 }
@@ -234,9 +197,7 @@ pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), 
     let mut order = opened.sysroot.deployments();
     order.retain(|deployment| !deployment.equal(&chosen));
     order.insert(0, chosen);
-    let options = ostree::SysrootWriteDeploymentsOpts {
-        do_postclean: false,
-    };
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: false };
     opened
         .sysroot
         .write_deployments_with_options(&order, &options, Cancellable::NONE)
@@ -244,8 +205,5 @@ pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), 
 }
 
 fn pending(opened: &Opened) -> Result<&Pending, OsError> {
-    opened
-        .pending
-        .as_ref()
-        .ok_or_else(|| out_of_turn("nothing is deployed in this session"))
+    opened.pending.as_ref().ok_or_else(|| out_of_turn("nothing is deployed in this session"))
 }

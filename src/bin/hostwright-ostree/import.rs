@@ -5,8 +5,7 @@ use std::process::Command;
 use hostwright::core::image::{ImageRef, Transport};
 use hostwright::os::{Imported, OsError, Phase, Progress};
 use ostree_ext::container::store::{
-    self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult,
-    PreparedImport,
+    self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,
 };
 use ostree_ext::container::{ImageReference, OstreeImageReference};
 use ostree_ext::containers_image_proxy::ImageProxyConfig;
@@ -54,10 +53,7 @@ async fn import_image(
 }
 
 /// An image with this manifest, under whatever name it was imported.
-fn find_digest(
-    repo: &ostree::Repo,
-    digest: &str,
-) -> anyhow::Result<Option<Box<LayeredImageState>>> {
+fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<LayeredImageState>>> {
     for name in store::list_images(repo)? {
         let reference = ImageReference::try_from(name.as_str())?;
         match store::query_image(repo, &reference) {
@@ -74,14 +70,13 @@ fn find_digest(
 fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
         Transport::Registry | Transport::ContainersStorage => ImageProxyConfig::default(),
-        Transport::Oci
-        | Transport::OciArchive
-        | Transport::DockerArchive
-        | Transport::Directory => ImageProxyConfig {
-            skopeo_cmd: Some(Command::new("skopeo")),
-            auth_anonymous: true,
-            ..ImageProxyConfig::default()
-        },
+        Transport::Oci | Transport::OciArchive | Transport::DockerArchive | Transport::Directory => {
+            ImageProxyConfig {
+                skopeo_cmd: Some(Command::new("skopeo")),
+                auth_anonymous: true,
+                ..ImageProxyConfig::default()
+            }
+        }
     }
 }
 
@@ -176,8 +171,7 @@ impl Amount {
             Step::Bytes { fetched, size } => {
                 // The importer counts from one.
                 let now = (self.complete + fetched.min(size)).min(self.bytes);
-                let worth = self.layers_done < self.layers
-                    && now >= self.told + (self.bytes / STEPS).max(1);
+                let worth = self.layers_done < self.layers && now >= self.told + (self.bytes / STEPS).max(1);
                 worth.then(|| {
                     self.told = now;
                     self.progress(Phase::Layers)

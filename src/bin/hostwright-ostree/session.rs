@@ -67,50 +67,31 @@ pub(crate) struct Opened {
 impl Opened {
     fn open(path: &Path, access: Access) -> Result<Self, OsError> {
         if !path.join("ostree/repo").is_dir() {
-            return Err(OsError::NotASysroot {
-                path: path.to_owned(),
-            });
+            return Err(OsError::NotASysroot { path: path.to_owned() });
         }
         let doing = || format!("opening the sysroot {}", path.display());
         let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
         if access == Access::Write {
-            let locked = sysroot
-                .try_lock()
-                .map_err(|error| failure(doing(), &error.into()))?;
+            let locked = sysroot.try_lock().map_err(|error| failure(doing(), &error.into()))?;
             if !locked {
-                return Err(OsError::Busy {
-                    sysroot: path.to_owned(),
-                });
+                return Err(OsError::Busy { sysroot: path.to_owned() });
             }
         }
         // Only now: what another program deployed before it gave the lock back is seen.
-        sysroot
-            .load(Cancellable::NONE)
-            .map_err(|error| failure(doing(), &error.into()))?;
+        sysroot.load(Cancellable::NONE).map_err(|error| failure(doing(), &error.into()))?;
         if access == Access::Write && sysroot.booted_deployment().is_some() {
-            return Err(OsError::Running {
-                path: path.to_owned(),
-            });
+            return Err(OsError::Running { path: path.to_owned() });
         }
-        Ok(Self {
-            sysroot,
-            access,
-            pending: None,
-        })
+        Ok(Self { sysroot, access, pending: None })
     }
 }
 
 /// The client asks for something that does not fit what it asked for before.
 pub(crate) fn out_of_turn(problem: &str) -> OsError {
-    OsError::Protocol {
-        problem: problem.to_owned(),
-    }
+    OsError::Protocol { problem: problem.to_owned() }
 }
 
 /// An error without a cause below it.
 pub(crate) fn other(doing: &str, cause: &str) -> OsError {
-    OsError::Other {
-        doing: doing.to_owned(),
-        source: Cause::new(cause),
-    }
+    OsError::Other { doing: doing.to_owned(), source: Cause::new(cause) }
 }

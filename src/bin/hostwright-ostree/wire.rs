@@ -30,10 +30,7 @@ impl Wire {
         rustix::stdio::dup2_stdout(std::io::stderr())?;
         let mut replies = Replies(File::from(replies));
         replies.write(&Greeting { protocol: VERSION })?;
-        Ok(Self {
-            requests: Requests(BufReader::new(tokio::io::stdin()).lines()),
-            replies,
-        })
+        Ok(Self { requests: Requests(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
 
     /// The two directions, each on its own.

@@ -68,11 +68,7 @@ pub(super) struct Agenda {
 
 impl Agenda {
     pub(super) fn new(version: SystemdVersion) -> Self {
-        Self {
-            version,
-            entries: BTreeMap::new(),
-            waiting: VecDeque::new(),
-        }
+        Self { version, entries: BTreeMap::new(), waiting: VecDeque::new() }
     }
 
     /// The next unit in the order of arrival.
@@ -118,14 +114,9 @@ impl Agenda {
     ) -> Result<UnitName, EnablementError> {
         let found = self.discover(tree, name, Depth::Install)?;
         match self.entry(&found) {
-            Entry {
-                state: State::Masked,
-                path,
-                ..
-            } => Err(EnablementError::Masked {
-                unit: found,
-                path: path.clone(),
-            }),
+            Entry { state: State::Masked, path, .. } => {
+                Err(EnablementError::Masked { unit: found, path: path.clone() })
+            }
             _ => Ok(found),
         }
     }
@@ -143,8 +134,7 @@ impl Agenda {
         for _ in 0..LINKS_MAX {
             let entry = self.entry(&unit);
             let is_link = matches!(entry.state, State::Alias { .. } | State::Linked { .. });
-            if is_link && config_links == ConfigLinks::Refuse && is_in_config_directory(&entry.path)
-            {
+            if is_link && config_links == ConfigLinks::Refuse && is_in_config_directory(&entry.path) {
                 return Err(EnablementError::LinkInConfig { unit });
             }
             match entry.state.clone() {
@@ -172,10 +162,7 @@ impl Agenda {
     ) -> Result<(), EnablementError> {
         self.add(unit, Origin::Asked);
         self.search(tree, unit, depth).map_err(|error| match error {
-            EnablementError::Missing { unit } => EnablementError::Dangling {
-                alias: alias.clone(),
-                unit,
-            },
+            EnablementError::Missing { unit } => EnablementError::Dangling { alias: alias.clone(), unit },
             other => other,
         })
     }
@@ -193,9 +180,7 @@ impl Agenda {
         if name.kind() != NameKind::Plain && !name.may_be_template() {
             return Err(EnablementError::NoTemplates { unit: name.clone() });
         }
-        let template = name
-            .template()
-            .filter(|_| name.kind() == NameKind::Instance);
+        let template = name.template().filter(|_| name.kind() == NameKind::Instance);
         let found = match (tree.find(name)?, template) {
             (None, Some(template)) => tree.find(&template)?,
             (found, _) => found,
@@ -203,7 +188,7 @@ impl Agenda {
         let (path, _) = found.ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
         self.load(tree, name, path, depth)?;
         if self.entry(name).state != State::Masked && depth == Depth::Install {
-            for drop_in in tree.units.drop_ins(name) {
+            for drop_in in tree.units.drop_ins(name)? {
                 self.read(name, drop_in)?;
             }
         }
@@ -218,9 +203,7 @@ impl Agenda {
         path: String,
         depth: Depth,
     ) -> Result<(), EnablementError> {
-        let found = tree
-            .at(&path)?
-            .ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
+        let found = tree.at(&path)?.ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
         let state = match found {
             Found::Mask => State::Masked,
             Found::Contents(contents) => {
@@ -245,10 +228,7 @@ impl Agenda {
         for unit in &also {
             self.add(unit, Origin::Also);
         }
-        result.map_err(|source| EnablementError::Install {
-            unit: name.clone(),
-            source,
-        })
+        result.map_err(|source| EnablementError::Install { unit: name.clone(), source })
     }
 }
 

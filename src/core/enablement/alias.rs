@@ -28,15 +28,8 @@ fn is_valid(alias: &UnitName, unit: &UnitName) -> bool {
 }
 
 /// Checks a link between unit files that was found at `path`. One to its own name leads nowhere.
-pub(super) fn ensure_link(
-    unit: &UnitName,
-    path: &str,
-    target: &str,
-) -> Result<(), EnablementError> {
-    let invalid = || EnablementError::InvalidLink {
-        unit: unit.clone(),
-        target: target.to_owned(),
-    };
+pub(super) fn ensure_link(unit: &UnitName, path: &str, target: &str) -> Result<(), EnablementError> {
+    let invalid = || EnablementError::InvalidLink { unit: unit.clone(), target: target.to_owned() };
     let source = UnitName::parse(basename(path)).map_err(|_| invalid())?;
     let destination = UnitName::parse(basename(target)).map_err(|_| invalid())?;
     if source == destination {
@@ -48,14 +41,13 @@ pub(super) fn ensure_link(
     }
 }
 
-/// The link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. None for the unit's own name.
+/// The link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. None for the
+/// unit's own name.
 ///
-/// Besides names, `Alias=` takes `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, from before `WantedBy=` existed.
+/// Besides names, `Alias=` takes `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, from before
+/// `WantedBy=` existed.
 pub(super) fn link_for(unit: &UnitName, word: &str) -> Result<Option<String>, EnablementError> {
-    let invalid = || EnablementError::InvalidAlias {
-        unit: unit.clone(),
-        alias: word.to_owned(),
-    };
+    let invalid = || EnablementError::InvalidAlias { unit: unit.clone(), alias: word.to_owned() };
     if let Some((directory, name)) = word.rsplit_once('/') {
         let depending = directory
             .strip_suffix(".wants")

@@ -7,7 +7,8 @@ use super::name::UnitName;
 use super::tree::{Tree, Unread, basename, config_path};
 use super::{EnablementError, Note};
 
-/// Removes the links of every unit on the agenda. Masked units are left alone; one that cannot be loaded is not.
+/// Removes the links of every unit on the agenda. Masked units are left alone; one that cannot be
+/// loaded is not.
 pub(super) fn apply(
     tree: &mut Tree<'_>,
     mut agenda: Agenda,
@@ -18,10 +19,7 @@ pub(super) fn apply(
         match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Follow) {
             Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
             Err(error) => {
-                notes.push(Note::NotLoaded {
-                    unit: unit.clone(),
-                    error,
-                });
+                notes.push(Note::NotLoaded { unit: unit.clone(), error });
                 marked.insert(unit.to_string());
             }
             Ok(_) => match agenda.entry(&unit).state {
@@ -37,7 +35,8 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Removes links that have a marked name or lead to one, and then those that led through a removed link.
+/// Removes links that have a marked name or lead to one, and then those that led through a removed
+/// link.
 ///
 /// `marked` holds unit names, and the absolute paths of links that are gone.
 fn remove(tree: &mut Tree<'_>, mut marked: BTreeSet<String>) -> Result<(), Unread> {

@@ -5,9 +5,7 @@ use super::alias;
 use super::install::Install;
 use super::name::{NameKind, UnitName};
 use super::specifier::expand;
-use super::tree::{
-    Found, Tree, basename, config_path, is_below_search_path, is_in_search_path, resolve,
-};
+use super::tree::{Found, Tree, basename, config_path, is_below_search_path, is_in_search_path, resolve};
 use super::{EnablementError, Note, SystemdVersion};
 
 /// What a dependency with an unusable name means.
@@ -45,28 +43,14 @@ pub(super) fn apply(
             }
             Err(error) => return Err(error),
         }
-        let Entry {
-            path,
-            state,
-            install,
-            origin,
-        } = agenda.entry(&unit).clone();
+        let Entry { path, state, install, origin } = agenda.entry(&unit).clone();
         match state {
             State::Masked => notes.push(Note::MaskedSkipped { unit }),
             State::Regular => {
-                if install.is_empty() && origin == Origin::Asked && bad_target == BadTarget::Refuse
-                {
+                if install.is_empty() && origin == Origin::Asked && bad_target == BadTarget::Refuse {
                     notes.push(Note::NothingToInstall { unit: unit.clone() });
                 }
-                Linking {
-                    tree,
-                    unit: &unit,
-                    path: &path,
-                    install: &install,
-                    version,
-                    bad_target,
-                }
-                .link()?;
+                Linking { tree, unit: &unit, path: &path, install: &install, version, bad_target }.link()?;
             }
             State::NotLoaded | State::Alias { .. } | State::Linked { .. } => {}
         }
@@ -105,11 +89,8 @@ impl Linking<'_, '_, '_> {
         } else {
             self.path
         };
-        let occupied = if self.version.replaces_broken_aliases() {
-            Occupied::ReplaceIfBroken
-        } else {
-            Occupied::Refuse
-        };
+        let occupied =
+            if self.version.replaces_broken_aliases() { Occupied::ReplaceIfBroken } else { Occupied::Refuse };
         for word in &self.install.aliases {
             if let Some(link) = alias::link_for(self.unit, &self.expand(word)?)? {
                 self.create(link, target, occupied)?;
@@ -126,33 +107,23 @@ impl Linking<'_, '_, '_> {
         for word in words {
             let depending = self.expand(word)?;
             match UnitName::parse(&depending) {
-                Ok(depending)
-                    if name.kind() != NameKind::Template || depending.kind() != NameKind::Plain =>
-                {
-                    self.create(
-                        format!("{depending}.{kind}/{name}"),
-                        self.path,
-                        Occupied::Replace,
-                    )?;
+                Ok(depending) if name.kind() != NameKind::Template || depending.kind() != NameKind::Plain => {
+                    self.create(format!("{depending}.{kind}/{name}"), self.path, Occupied::Replace)?;
                 }
                 _ if self.bad_target == BadTarget::Skip => {}
                 _ => {
-                    return Err(EnablementError::BadTarget {
-                        unit: self.unit.clone(),
-                        target: depending,
-                    });
+                    return Err(EnablementError::BadTarget { unit: self.unit.clone(), target: depending });
                 }
             }
         }
         Ok(())
     }
 
-    /// The name that is wanted: a template's default instance, which may have a file of its own and be masked.
+    /// The name that is wanted: a template's default instance, which may have a file of its own and
+    /// be masked.
     fn dependency_name(&self) -> Result<UnitName, EnablementError> {
         let default = match &self.install.default_instance {
-            Some(instance) if self.unit.kind() == NameKind::Template => {
-                self.unit.with_instance(instance)
-            }
+            Some(instance) if self.unit.kind() == NameKind::Template => self.unit.with_instance(instance),
             _ => None,
         };
         let Some(name) = default else {
@@ -161,37 +132,23 @@ impl Linking<'_, '_, '_> {
         let mut alone = Agenda::new(self.version);
         alone.search(self.tree, &name, Depth::Existence)?;
         match alone.entry(&name) {
-            Entry {
-                state: State::Masked,
-                path,
-                ..
-            } => Err(EnablementError::Masked {
-                unit: name,
-                path: path.clone(),
-            }),
+            Entry { state: State::Masked, path, .. } => {
+                Err(EnablementError::Masked { unit: name, path: path.clone() })
+            }
             _ => Ok(name),
         }
     }
 
     fn expand(&self, word: &str) -> Result<String, EnablementError> {
-        expand(word, self.unit, self.install.default_instance.as_deref()).map_err(|source| {
-            EnablementError::Install {
-                unit: self.unit.clone(),
-                source: source.into(),
-            }
-        })
+        expand(word, self.unit, self.install.default_instance.as_deref())
+            .map_err(|source| EnablementError::Install { unit: self.unit.clone(), source: source.into() })
     }
 
-    fn create(
-        &mut self,
-        link: String,
-        target: &str,
-        occupied: Occupied,
-    ) -> Result<(), EnablementError> {
+    fn create(&mut self, link: String, target: &str, occupied: Occupied) -> Result<(), EnablementError> {
         let path = config_path(&link);
         let Some(existing) = self.tree.links.get(&link) else {
             if is_in_search_path(&path) && self.tree.at(&path)?.is_some() {
-                return Err(EnablementError::Occupied { path, target: None });
+                return Err(EnablementError::OccupiedByFile { path });
             }
             self.tree.links.insert(link, target.to_owned());
             return Ok(());
@@ -203,22 +160,15 @@ impl Linking<'_, '_, '_> {
             Occupied::Refuse => false,
         };
         if !replace {
-            return Err(EnablementError::Occupied {
-                path,
-                target: Some(existing.clone()),
-            });
+            return Err(EnablementError::OccupiedByLink { path, target: existing.clone() });
         }
         self.tree.links.insert(link, target.to_owned());
         Ok(())
     }
 
-    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the search path.
-    fn is_equivalent(
-        &self,
-        path: &str,
-        existing: &str,
-        target: &str,
-    ) -> Result<bool, EnablementError> {
+    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the
+    /// search path.
+    fn is_equivalent(&self, path: &str, existing: &str, target: &str) -> Result<bool, EnablementError> {
         let existing = resolve(path, existing);
         if existing == target
             || basename(&existing) == basename(target)
@@ -228,10 +178,6 @@ impl Linking<'_, '_, '_> {
             return Ok(true);
         }
         let (existing, target) = (self.tree.chase(&existing)?, self.tree.chase(target)?);
-        Ok(existing == target
-            && matches!(
-                self.tree.at(&existing)?,
-                Some(Found::Contents(_) | Found::Mask)
-            ))
+        Ok(existing == target && matches!(self.tree.at(&existing)?, Some(Found::Contents(_) | Found::Mask)))
     }
 }

@@ -1,13 +1,15 @@
 //! Shell wildcards of preset files: fnmatch(3) with `FNM_NOESCAPE`, in the C locale.
 
-/// Whether all of `text` matches. `*` and `?` also match dots and slashes; a backslash is an ordinary character.
+/// Whether all of `text` matches. `*` and `?` also match dots and slashes; a backslash is an
+/// ordinary character.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     matches_from(&pattern, &text)
 }
 
-/// On a mismatch only the last `*` is stretched, so the time is the product of the lengths at worst.
+/// On a mismatch only the last `*` is stretched, so the time is the product of the lengths at
+/// worst.
 fn matches_from(mut pattern: &[char], mut text: &[char]) -> bool {
     let mut last_star: Option<(&[char], &[char])> = None;
     loop {
@@ -41,7 +43,8 @@ fn step<'p, 't>(pattern: &'p [char], text: &'t [char]) -> Option<(&'p [char], &'
     }
 }
 
-/// Whether the set after a `[` holds the character, and what follows its `]`. None if it never ends: then `[` is literal.
+/// Whether the set after a `[` holds the character, and what follows its `]`. None if it never
+/// ends: then `[` is literal.
 fn matches_set(set: &[char], character: char) -> Option<(bool, &[char])> {
     let (negated, mut set) = match set {
         ['!' | '^', tail @ ..] => (true, tail),
@@ -74,10 +77,7 @@ fn matches_set(set: &[char], character: char) -> Option<(bool, &[char])> {
 }
 
 fn class_name(set: &[char]) -> Option<(String, &[char])> {
-    let length = set
-        .iter()
-        .take_while(|character| character.is_ascii_lowercase())
-        .count();
+    let length = set.iter().take_while(|character| character.is_ascii_lowercase()).count();
     let (name, tail) = set.split_at_checked(length)?;
     match tail {
         [':', ']', tail @ ..] => Some((name.iter().collect(), tail)),

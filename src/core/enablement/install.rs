@@ -8,7 +8,8 @@ use super::specifier::{SpecifierError, expand};
 /// Why systemctl refuses to act on a unit because of what its files say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// A line begins like a section header and does not end like one; systemd gives the whole file up.
+    /// A line begins like a section header and does not end like one; systemd gives the whole file
+    /// up.
     #[error("invalid section header {line:?}")]
     Header {
         /// The line.
@@ -31,7 +32,8 @@ pub enum InstallError {
     Specifier(#[from] SpecifierError),
 }
 
-/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are expanded.
+/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are
+/// expanded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Install {
     pub(super) aliases: Vec<String>,
@@ -54,21 +56,13 @@ impl Install {
         for line in logical_lines(contents) {
             let line = line.trim_matches(WHITESPACE);
             if let Some(header) = line.strip_prefix('[') {
-                let section = header
-                    .strip_suffix(']')
-                    .ok_or_else(|| InstallError::Header {
-                        line: line.to_owned(),
-                    })?;
+                let section =
+                    header.strip_suffix(']').ok_or_else(|| InstallError::Header { line: line.to_owned() })?;
                 in_install = section == "Install";
             } else if let Some((key, value)) = line.split_once('=')
                 && in_install
             {
-                self.assign(
-                    unit,
-                    key.trim_matches(WHITESPACE),
-                    value.trim_matches(WHITESPACE),
-                    version,
-                )?;
+                self.assign(unit, key.trim_matches(WHITESPACE), value.trim_matches(WHITESPACE), version)?;
             }
         }
         Ok(())
@@ -76,14 +70,9 @@ impl Install {
 
     /// Whether there is anything to enable.
     pub(super) fn is_empty(&self) -> bool {
-        [
-            &self.aliases,
-            &self.wanted_by,
-            &self.required_by,
-            &self.upheld_by,
-        ]
-        .iter()
-        .all(|list| list.is_empty())
+        [&self.aliases, &self.wanted_by, &self.required_by, &self.upheld_by]
+            .iter()
+            .all(|list| list.is_empty())
             && self.also.is_empty()
     }
 
@@ -108,9 +97,7 @@ impl Install {
 
     /// Unlike the other lists, this one is not reset by an empty value.
     fn assign_also(&mut self, unit: &UnitName, value: &str) -> Result<(), InstallError> {
-        let words = escaped_words(value).ok_or_else(|| InstallError::Also {
-            word: value.to_owned(),
-        })?;
+        let words = escaped_words(value).ok_or_else(|| InstallError::Also { word: value.to_owned() })?;
         for word in words {
             let word = expand(&word, unit, self.default_instance.as_deref())?;
             let name = UnitName::parse(&word).map_err(|_| InstallError::Also { word })?;
@@ -119,11 +106,7 @@ impl Install {
         Ok(())
     }
 
-    fn assign_default_instance(
-        &mut self,
-        unit: &UnitName,
-        value: &str,
-    ) -> Result<(), InstallError> {
+    fn assign_default_instance(&mut self, unit: &UnitName, value: &str) -> Result<(), InstallError> {
         if unit.kind() != NameKind::Template {
             return Ok(());
         }
@@ -146,7 +129,8 @@ fn extend(list: &mut Vec<String>, value: &str) {
     }
 }
 
-/// Lines with continuations joined and comments left out; a comment may stand inside a continued line.
+/// Lines with continuations joined and comments left out; a comment may stand inside a continued
+/// line.
 fn logical_lines(contents: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut continued: Option<String> = None;
@@ -156,11 +140,7 @@ fn logical_lines(contents: &str) -> Vec<String> {
         }
         let mut joined = continued.take().unwrap_or_default();
         joined.push_str(line);
-        let backslashes = joined
-            .chars()
-            .rev()
-            .take_while(|&character| character == '\\')
-            .count();
+        let backslashes = joined.chars().rev().take_while(|&character| character == '\\').count();
         if backslashes % 2 == 1 {
             joined.pop();
             joined.push(' ');

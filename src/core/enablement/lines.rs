@@ -3,7 +3,8 @@
 /// What systemd counts as white space.
 pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Splits a file as systemd does: CR, LF and NUL end a line, different ones in a row end it together, NUL last.
+/// Splits a file as systemd does: CR, LF and NUL end a line, different ones in a row end it
+/// together, NUL last.
 pub(super) fn physical(contents: &str) -> impl Iterator<Item = &str> {
     let mut rest = contents;
     std::iter::from_fn(move || {
@@ -30,7 +31,7 @@ fn is_line_end(character: char) -> bool {
 
 /// Splits a value into words: quotes group and vanish, backslashes stay.
 ///
-/// An unbalanced quote ends the list; the words before it count, as in systemd 252 (257 drops the whole value).
+/// An unbalanced quote ends the list; the words before it count.
 pub(super) fn quoted_words(value: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,12 +1,12 @@
 //! Which symlinks `systemctl enable`, `disable` and `preset` would leave.
 //!
-//! [`operate`] takes the links below `/etc/systemd/system` and the unit files of a tree and returns the links as
-//! `systemctl --root=TREE` would leave them: the tree need not run, and nothing is written. The rules are those of
-//! systemd.unit(5), systemd.preset(5) and systemctl(1), and where these are silent, of systemctl itself: 252 by
-//! experiment, 257 by its source.
+//! [`operate`] takes the links below `/etc/systemd/system` and the unit files of a tree and returns
+//! the links as `systemctl --root=TREE` would leave them: the tree need not run, and nothing is
+//! written. The rules are those of systemd.unit(5), systemd.preset(5) and systemctl(1), and where
+//! these are silent, of systemctl itself: 252 by experiment, 257 by its source.
 //!
-//! Units bring others along (`Also=`, aliases, instances), so nobody knows in advance which files matter. The caller
-//! reads the units that it names, asks, and reads more when told so:
+//! Units bring others along (`Also=`, aliases, instances), so nobody knows in advance which files
+//! matter. The caller reads the units that it names, asks, and reads more when told so:
 //!
 //! ```
 //! use hostwright::core::enablement::{
@@ -33,7 +33,11 @@
 //! # }
 //! ```
 //!
-//! A call is all or nothing: where systemctl makes some links and then fails, there is an error and no links.
+//! RHEL 9 differs from upstream's 252 in one rule: there, `disable` of a unit that does not exist
+//! fails and leaves its links. Here they go, as with upstream's 252 and with 257.
+//!
+//! A call is all or nothing: where systemctl makes some links and then fails, there is an error and
+//! no links.
 
 mod agenda;
 mod alias;
@@ -58,7 +62,8 @@ use enable::BadTarget;
 use preset::Verdict;
 use tree::Tree;
 
-/// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since 252.
+/// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since
+/// 252.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SystemdVersion(pub u32);
 
@@ -76,7 +81,8 @@ pub enum Operation {
 /// What the operations leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
-    /// All links, the untouched ones included. Directories that are empty now are the caller's to remove.
+    /// All links, the untouched ones included. Directories that are empty now are the caller's to
+    /// remove.
     pub links: Links,
     /// What systemctl would have printed.
     pub notes: Vec<Note>,
@@ -102,7 +108,8 @@ pub enum Note {
         /// Why.
         error: EnablementError,
     },
-    /// The unit was to be disabled and cannot be loaded: links of that name are gone, what its `Also=` says is unknown.
+    /// The unit was to be disabled and cannot be loaded: links of that name are gone, what its
+    /// `Also=` says is unknown.
     NotLoaded {
         /// The unit.
         unit: UnitName,
@@ -138,7 +145,8 @@ pub enum EnablementError {
         /// The empty file, or the link to `/dev/null`.
         path: String,
     },
-    /// The name is a link in `/etc/systemd/system`: made by enabling another unit, which is the one to name.
+    /// The name is a link in `/etc/systemd/system`: made by enabling another unit, which is the one
+    /// to name.
     #[error("{unit} is only a link in /etc/systemd/system")]
     LinkInConfig {
         /// The name.
@@ -188,7 +196,8 @@ pub enum EnablementError {
         /// The name, specifiers expanded.
         alias: String,
     },
-    /// `WantedBy=` or a sibling names no unit, or a template without default instance is wanted by a plain unit.
+    /// `WantedBy=` or a sibling names no unit, or a template without default instance is wanted by
+    /// a plain unit.
     #[error("{unit} cannot be a dependency of {target:?}")]
     BadTarget {
         /// The unit.
@@ -196,13 +205,19 @@ pub enum EnablementError {
         /// The word, specifiers expanded.
         target: String,
     },
-    /// A file, or a link to another unit, is where a link is to be made: disable the other unit first.
-    #[error("{path} exists already{}", target.as_ref().map(|target| format!(" and leads to {target}")).unwrap_or_default())]
-    Occupied {
+    /// A file is where a link is to be made.
+    #[error("{path} exists already and is a file")]
+    OccupiedByFile {
         /// Absolute path.
         path: String,
-        /// Target of the link that is there, none for a file.
-        target: Option<String>,
+    },
+    /// A link to another unit is where a link is to be made: disable that unit first.
+    #[error("{path} exists already and leads to {target}")]
+    OccupiedByLink {
+        /// Absolute path.
+        path: String,
+        /// Target as written.
+        target: String,
     },
 }
 
@@ -225,6 +240,7 @@ impl SystemdVersion {
         self.0 >= 253
     }
 
+    /// 257 does and 252 does not; the versions between are taken for 252.
     fn links_aliases_to_linked_units(self) -> bool {
         self.0 >= 257
     }
@@ -238,10 +254,7 @@ pub fn operate(
     version: SystemdVersion,
     operations: &[Operation],
 ) -> Result<Outcome, EnablementError> {
-    let mut tree = Tree {
-        units,
-        links: links.clone(),
-    };
+    let mut tree = Tree { units, links: links.clone() };
     let mut notes = Vec::new();
     for operation in operations {
         match operation {
@@ -258,10 +271,7 @@ pub fn operate(
             Operation::Preset(unit) => preset_unit(&mut tree, presets, version, unit, &mut notes)?,
         }
     }
-    Ok(Outcome {
-        links: tree.links,
-        notes,
-    })
+    Ok(Outcome { links: tree.links, notes })
 }
 
 fn preset_unit(
@@ -273,17 +283,15 @@ fn preset_unit(
 ) -> Result<(), EnablementError> {
     let found = Agenda::new(version).discover(tree, unit, Depth::Existence)?;
     if found != *unit {
-        notes.push(Note::PresetOfAlias {
-            alias: unit.clone(),
-            unit: found,
-        });
+        notes.push(Note::PresetOfAlias { alias: unit.clone(), unit: found });
         return Ok(());
     }
     let mut agenda = Agenda::new(version);
     match presets.verdict(unit) {
         Verdict::Ignore => Ok(()),
         Verdict::Disable => {
-            // Without [Install]: a preset that disables a unit does not disable what the unit lists in Also=.
+            // Without [Install]: a preset that disables a unit does not disable what the unit lists
+            // in Also=.
             agenda.discover(tree, unit, Depth::Existence)?;
             disable::apply(tree, agenda, notes)
         }

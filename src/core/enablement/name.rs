@@ -20,7 +20,8 @@ const UNIT_TYPES: [&str; 11] = [
     "timer",
 ];
 
-/// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`, `getty@tty1.service`.
+/// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`,
+/// `getty@tty1.service`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnitName(String);
 
@@ -44,19 +45,14 @@ pub struct InvalidUnitName {
 }
 
 impl UnitName {
-    /// Takes what systemd takes: known type suffix, letters, digits and `:-_.\@`, no `@` in front, at most 255 bytes.
+    /// Takes what systemd takes: known type suffix, letters, digits and `:-_.\@`, no `@` in front,
+    /// at most 255 bytes.
     pub fn parse(name: &str) -> Result<Self, InvalidUnitName> {
         let valid = name.len() <= LENGTH_MAX
             && name.rsplit_once('.').is_some_and(|(stem, suffix)| {
                 UNIT_TYPES.contains(&suffix) && !stem.starts_with('@') && is_instance(stem)
             });
-        if valid {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(InvalidUnitName {
-                name: name.to_owned(),
-            })
-        }
+        if valid { Ok(Self(name.to_owned())) } else { Err(InvalidUnitName { name: name.to_owned() }) }
     }
 
     /// The whole name.
@@ -82,16 +78,12 @@ impl UnitName {
 
     /// What stands before the `@`, or the stem: `getty`.
     pub(super) fn prefix(&self) -> &str {
-        self.stem()
-            .split_once('@')
-            .map_or(self.stem(), |(prefix, _)| prefix)
+        self.stem().split_once('@').map_or(self.stem(), |(prefix, _)| prefix)
     }
 
     /// What stands between `@` and the suffix; empty unless this is an instance.
     pub(super) fn instance(&self) -> &str {
-        self.stem()
-            .split_once('@')
-            .map_or("", |(_, instance)| instance)
+        self.stem().split_once('@').map_or("", |(_, instance)| instance)
     }
 
     /// The type: `service`.
@@ -102,8 +94,7 @@ impl UnitName {
     /// The template of a template or an instance.
     #[must_use]
     pub fn template(&self) -> Option<Self> {
-        (self.kind() != NameKind::Plain)
-            .then(|| Self(format!("{}@.{}", self.prefix(), self.unit_type())))
+        (self.kind() != NameKind::Plain).then(|| Self(format!("{}@.{}", self.prefix(), self.unit_type())))
     }
 
     /// This template or instance with another instance string; none where that gives no valid name.
@@ -112,20 +103,12 @@ impl UnitName {
         if self.kind() == NameKind::Plain || !is_instance(instance) {
             return None;
         }
-        Self::parse(&format!(
-            "{}@{instance}.{}",
-            self.prefix(),
-            self.unit_type()
-        ))
-        .ok()
+        Self::parse(&format!("{}@{instance}.{}", self.prefix(), self.unit_type())).ok()
     }
 
     /// Whether units of this type may have templates.
     pub(super) fn may_be_template(&self) -> bool {
-        matches!(
-            self.unit_type(),
-            "service" | "socket" | "target" | "timer" | "path"
-        )
+        matches!(self.unit_type(), "service" | "socket" | "target" | "timer" | "path")
     }
 
     /// Whether units of this type may be known under other names.
@@ -137,9 +120,7 @@ impl UnitName {
 /// Whether a string may stand after the `@`.
 pub(super) fn is_instance(instance: &str) -> bool {
     !instance.is_empty()
-        && instance
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte))
+        && instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte))
 }
 
 impl fmt::Display for UnitName {

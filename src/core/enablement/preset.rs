@@ -48,9 +48,10 @@ pub(super) enum Verdict {
 impl Presets {
     /// Reads preset files, given as (name, contents).
     ///
-    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below `systemd/system-preset`: one per
-    /// basename, taken from the first of these directories that has it, sorted by basename. Lines that cannot be read
-    /// are skipped, and returned. A bare `enable`, on which systemctl 252 crashes, is one of them.
+    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below
+    /// `systemd/system-preset`: one per basename, taken from the first of these directories that
+    /// has it, sorted by basename. Lines that cannot be read are skipped, and returned. A bare
+    /// `enable`, on which systemctl 252 crashes, is one of them.
     #[must_use]
     pub fn parse<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -108,10 +109,7 @@ impl Rule {
             return None;
         }
         match unit.kind() {
-            NameKind::Template => instances
-                .iter()
-                .map(|instance| unit.with_instance(instance))
-                .collect(),
+            NameKind::Template => instances.iter().map(|instance| unit.with_instance(instance)).collect(),
             NameKind::Instance if instances.iter().any(|listed| listed == unit.instance()) => {
                 Some(vec![unit.clone()])
             }
@@ -125,14 +123,10 @@ fn parse_rule(line: &str, version: SystemdVersion) -> Option<Rule> {
     let parameter = parameter.trim_start_matches(WHITESPACE);
     match verb {
         "enable" => parse_enable(parameter),
-        "disable" => Some(Rule {
-            pattern: parameter.to_owned(),
-            action: RuleAction::Disable,
-        }),
-        "ignore" if version.knows_preset_ignore() => Some(Rule {
-            pattern: parameter.to_owned(),
-            action: RuleAction::Ignore,
-        }),
+        "disable" => Some(Rule { pattern: parameter.to_owned(), action: RuleAction::Disable }),
+        "ignore" if version.knows_preset_ignore() => {
+            Some(Rule { pattern: parameter.to_owned(), action: RuleAction::Ignore })
+        }
         _ => None,
     }
 }
@@ -142,10 +136,7 @@ fn parse_enable(parameter: &str) -> Option<Rule> {
     let mut words = parameter.split(WHITESPACE).filter(|word| !word.is_empty());
     let pattern = words.next()?.to_owned();
     let instances: Vec<String> = words.map(str::to_owned).collect();
-    let is_template =
-        || UnitName::parse(&pattern).is_ok_and(|name| name.kind() == NameKind::Template);
-    (instances.is_empty() || is_template()).then_some(Rule {
-        pattern,
-        action: RuleAction::Enable { instances },
-    })
+    let is_template = || UnitName::parse(&pattern).is_ok_and(|name| name.kind() == NameKind::Template);
+    (instances.is_empty() || is_template())
+        .then_some(Rule { pattern, action: RuleAction::Enable { instances } })
 }

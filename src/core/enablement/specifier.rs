@@ -23,7 +23,8 @@ pub enum SpecifierError {
     },
 }
 
-/// Expands one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that instance.
+/// Expands one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that
+/// instance.
 pub(super) fn expand(
     value: &str,
     unit: &UnitName,
@@ -52,16 +53,10 @@ pub(super) fn expand(
             Some('u' | 'g') => expanded.push_str("root"),
             Some('U' | 'G') => expanded.push('0'),
             Some(specifier) if "aAbBHlmMoqvwW".contains(specifier) => {
-                return Err(SpecifierError::HostFact {
-                    specifier,
-                    value: value.to_owned(),
-                });
+                return Err(SpecifierError::HostFact { specifier, value: value.to_owned() });
             }
             Some(specifier) if specifier.is_ascii_alphanumeric() => {
-                return Err(SpecifierError::Unknown {
-                    specifier,
-                    value: value.to_owned(),
-                });
+                return Err(SpecifierError::Unknown { specifier, value: value.to_owned() });
             }
             Some(other) => expanded.extend(['%', other]),
         }

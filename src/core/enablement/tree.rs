@@ -1,4 +1,5 @@
-//! The part of a file system tree that enablement depends on: unit files, and the links below `/etc/systemd/system`.
+//! The part of a file system tree that enablement depends on: unit files, and the links below
+//! `/etc/systemd/system`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +10,10 @@ pub(super) const CONFIG_DIRECTORY: &str = "/etc/systemd/system";
 
 /// Where unit files are looked for, first match wins.
 ///
-/// systemctl knows a few more, for generated, transient and attached units; a tree that is not running has none of them.
-pub const SEARCH_PATH: [&str; 4] = [
-    CONFIG_DIRECTORY,
-    "/run/systemd/system",
-    "/usr/local/lib/systemd/system",
-    "/usr/lib/systemd/system",
-];
+/// systemctl knows a few more, for generated, transient and attached units; a tree that is not
+/// running has none of them.
+pub const SEARCH_PATH: [&str; 4] =
+    [CONFIG_DIRECTORY, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"];
 
 /// A mask is a link to it.
 const NULL_DEVICE: &str = "/dev/null";
@@ -35,7 +33,8 @@ pub enum UnitFile {
     Symlink(String),
 }
 
-/// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask again.
+/// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask
+/// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unread {
     /// Names for [`UnitFiles::add_unit`].
@@ -55,12 +54,14 @@ pub struct UnitFiles {
 }
 
 impl UnitFiles {
-    /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of its drop-ins.
+    /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of
+    /// its drop-ins.
     ///
-    /// A symbolic link in `/etc/systemd/system` itself belongs to [`Links`] and is passed over here. Drop-ins come in
-    /// the order in which systemctl reads them: the `*.conf` files of `NAME.d` in all directories of the search path,
-    /// then for an instance those of `TEMPLATE.d`; one file per basename, the first found; sorted by basename.
-    /// systemctl reads neither `service.d` nor the directories of shortened prefixes.
+    /// A symbolic link in `/etc/systemd/system` itself belongs to [`Links`] and is passed over
+    /// here. Drop-ins come in the order in which systemctl reads them: the `*.conf` files of
+    /// `NAME.d` in all directories of the search path, then for an instance those of `TEMPLATE.d`;
+    /// one file per basename, the first found; sorted by basename. systemctl reads neither
+    /// `service.d` nor the directories of shortened prefixes.
     pub fn add_unit(
         &mut self,
         name: UnitName,
@@ -68,9 +69,11 @@ impl UnitFiles {
         drop_ins: Vec<String>,
     ) {
         let links_are_elsewhere = format!("{CONFIG_DIRECTORY}/{name}");
-        self.files.extend(files.into_iter().filter(|(path, file)| {
-            matches!(file, UnitFile::Regular(_)) || *path != links_are_elsewhere
-        }));
+        self.files.extend(
+            files
+                .into_iter()
+                .filter(|(path, file)| matches!(file, UnitFile::Regular(_)) || *path != links_are_elsewhere),
+        );
         self.units.insert(name, drop_ins);
     }
 
@@ -82,9 +85,9 @@ impl UnitFiles {
         self.read.insert(path);
     }
 
-    /// The drop-ins of a unit that has been read.
-    pub(super) fn drop_ins(&self, name: &UnitName) -> &[String] {
-        self.units.get(name).map_or(&[], Vec::as_slice)
+    /// The drop-ins of a unit. A unit found through a link may not have been read yet.
+    pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], Unread> {
+        self.units.get(name).map(Vec::as_slice).ok_or_else(|| Unread::unit(name.clone()))
     }
 }
 
@@ -130,10 +133,7 @@ impl Tree<'_> {
         } else if self.units.read.contains(path) || config_relative(path).is_some() {
             Ok(())
         } else {
-            Err(Unread {
-                files: BTreeSet::from([path.to_owned()]),
-                ..Unread::default()
-            })
+            Err(Unread { files: BTreeSet::from([path.to_owned()]), ..Unread::default() })
         }
     }
 
@@ -148,7 +148,8 @@ impl Tree<'_> {
         Ok(None)
     }
 
-    /// Follows links until none is left; the result need not exist. A loop ends somewhere within it.
+    /// Follows links until none is left; the result need not exist. A loop ends somewhere within
+    /// it.
     pub(super) fn chase(&self, path: &str) -> Result<String, Unread> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
@@ -163,10 +164,7 @@ impl Tree<'_> {
 
 impl Unread {
     pub(super) fn unit(name: UnitName) -> Self {
-        Self {
-            units: BTreeSet::from([name]),
-            ..Self::default()
-        }
+        Self { units: BTreeSet::from([name]), ..Self::default() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -188,14 +186,11 @@ fn config_relative(path: &str) -> Option<&str> {
     path.strip_prefix(CONFIG_DIRECTORY)?.strip_prefix('/')
 }
 
-/// The absolute path that a link at `path` points to. `/lib` is `/usr/lib` on every host with a merged `/usr`.
+/// The absolute path that a link at `path` points to. `/lib` is `/usr/lib` on every host with a
+/// merged `/usr`.
 pub(super) fn resolve(path: &str, target: &str) -> String {
     let (directory, _) = split(path);
-    let joined = if target.starts_with('/') {
-        target.to_owned()
-    } else {
-        format!("{directory}/{target}")
-    };
+    let joined = if target.starts_with('/') { target.to_owned() } else { format!("{directory}/{target}") };
     let mut components: Vec<&str> = Vec::new();
     for component in joined.split('/') {
         match component {
@@ -214,10 +209,7 @@ pub(super) fn resolve(path: &str, target: &str) -> String {
 
 /// Whether a path lies anywhere below the search path.
 pub(super) fn is_below_search_path(path: &str) -> bool {
-    SEARCH_PATH.iter().any(|directory| {
-        path.strip_prefix(directory)
-            .is_some_and(|tail| tail.starts_with('/'))
-    })
+    SEARCH_PATH.iter().any(|directory| path.strip_prefix(directory).is_some_and(|tail| tail.starts_with('/')))
 }
 
 /// Whether a path lies directly in a directory of the search path.

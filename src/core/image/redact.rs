@@ -7,11 +7,8 @@
 pub fn redact_credentials(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
     let mut follows_scheme = false;
-    for word in
-        text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'))
-    {
-        let end = word
-            .trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'));
+    for word in text.split_inclusive(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>')) {
+        let end = word.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '<' | '>'));
         let tail = word.get(end.len()..).unwrap_or_default();
         if follows_scheme && !end.is_empty() && !end.contains("realm=") {
             redacted.push_str("[redacted]");
@@ -49,22 +46,10 @@ mod tests {
     #[test]
     fn text_of_others_is_cleared_of_secrets() {
         for (text, cleared) in [
-            (
-                "Get \"https://u:p@h/v2/\": EOF",
-                "Get \"https://[redacted]@h/v2/\": EOF",
-            ),
-            (
-                "https://cdn/blob?sig=abc refused",
-                "https://cdn/blob?[redacted] refused",
-            ),
-            (
-                "header Authorization: Bearer abcdef.x",
-                "header Authorization: Bearer [redacted]",
-            ),
-            (
-                "Authorization: Basic  dTpw!",
-                "Authorization: Basic  [redacted]",
-            ),
+            ("Get \"https://u:p@h/v2/\": EOF", "Get \"https://[redacted]@h/v2/\": EOF"),
+            ("https://cdn/blob?sig=abc refused", "https://cdn/blob?[redacted] refused"),
+            ("header Authorization: Bearer abcdef.x", "header Authorization: Bearer [redacted]"),
+            ("Authorization: Basic  dTpw!", "Authorization: Basic  [redacted]"),
             (
                 "Www-Authenticate: Bearer realm=\"https://h/auth\"",
                 "Www-Authenticate: Bearer realm=\"https://h/auth\"",

@@ -1,3 +1,5 @@
+//! Which references are understood, how they are spelt, and what hides in them.
+
 use super::*;
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
@@ -10,54 +12,18 @@ fn image(text: &str) -> ImageRef {
 fn a_reference_is_spelt_as_ostree_ext_spells_it() {
     for (text, canonical) in [
         ("quay.io/x/y", "ostree-unverified-registry:quay.io/x/y"),
-        (
-            "docker://quay.io/x/y:1",
-            "ostree-unverified-registry:quay.io/x/y:1",
-        ),
-        (
-            "localhost:5000/os:v1",
-            "ostree-unverified-registry:localhost:5000/os:v1",
-        ),
-        (
-            "ostree-unverified-registry:h/y",
-            "ostree-unverified-registry:h/y",
-        ),
-        (
-            "ostree-unverified-image:docker://h/y",
-            "ostree-unverified-registry:h/y",
-        ),
-        (
-            "ostree-unverified-image:registry:h/y",
-            "ostree-unverified-registry:h/y",
-        ),
-        (
-            "ostree-unverified-image:oci:/d:t",
-            "ostree-unverified-image:oci:/d:t",
-        ),
-        (
-            "ostree-unverified-image:oci-archive:/a.tar",
-            "ostree-unverified-image:oci-archive:/a.tar",
-        ),
-        (
-            "ostree-image-signed:docker://h/y",
-            "ostree-image-signed:docker://h/y",
-        ),
-        (
-            "ostree-image-signed:registry:h/y",
-            "ostree-image-signed:docker://h/y",
-        ),
-        (
-            "ostree-remote-registry:fedora:h/y:1",
-            "ostree-remote-registry:fedora:h/y:1",
-        ),
-        (
-            "ostree-remote-image:fedora:docker://h/y",
-            "ostree-remote-registry:fedora:h/y",
-        ),
-        (
-            "ostree-remote-image:fedora:oci:/d",
-            "ostree-remote-image:fedora:oci:/d",
-        ),
+        ("docker://quay.io/x/y:1", "ostree-unverified-registry:quay.io/x/y:1"),
+        ("localhost:5000/os:v1", "ostree-unverified-registry:localhost:5000/os:v1"),
+        ("ostree-unverified-registry:h/y", "ostree-unverified-registry:h/y"),
+        ("ostree-unverified-image:docker://h/y", "ostree-unverified-registry:h/y"),
+        ("ostree-unverified-image:registry:h/y", "ostree-unverified-registry:h/y"),
+        ("ostree-unverified-image:oci:/d:t", "ostree-unverified-image:oci:/d:t"),
+        ("ostree-unverified-image:oci-archive:/a.tar", "ostree-unverified-image:oci-archive:/a.tar"),
+        ("ostree-image-signed:docker://h/y", "ostree-image-signed:docker://h/y"),
+        ("ostree-image-signed:registry:h/y", "ostree-image-signed:docker://h/y"),
+        ("ostree-remote-registry:fedora:h/y:1", "ostree-remote-registry:fedora:h/y:1"),
+        ("ostree-remote-image:fedora:docker://h/y", "ostree-remote-registry:fedora:h/y"),
+        ("ostree-remote-image:fedora:oci:/d", "ostree-remote-image:fedora:oci:/d"),
         (
             "ostree-unverified-image:containers-storage:localhost/os",
             "ostree-unverified-image:containers-storage:localhost/os",
@@ -73,10 +39,7 @@ fn a_bad_reference_is_refused_with_what_is_expected() {
     for (text, expected) in [
         ("", "no image named"),
         ("ostree-unverified-registry:", "no image named"),
-        (
-            "ostree-unverified-image:quay.io/x/y",
-            "expected a transport",
-        ),
+        ("ostree-unverified-image:quay.io/x/y", "expected a transport"),
         ("ostree-image-signed:", "expected a transport"),
         ("ostree-remote-registry:h", "name of an OSTree remote"),
         ("ostree-remote-image::oci:/d", "name of an OSTree remote"),
@@ -88,10 +51,7 @@ fn a_bad_reference_is_refused_with_what_is_expected() {
     ] {
         let error = text.parse::<ImageRef>().unwrap_err().to_string();
         assert!(error.contains(expected), "{text}: {error}");
-        assert!(
-            error.contains(&format!("{text:?}")) || text.contains('@'),
-            "{error}"
-        );
+        assert!(error.contains(&format!("{text:?}")) || text.contains('@'), "{error}");
     }
 }
 
@@ -99,10 +59,7 @@ fn a_bad_reference_is_refused_with_what_is_expected() {
 fn credentials_are_refused_and_not_repeated() {
     for text in ["u:secret@quay.io/x/y", "docker://u:secret@quay.io/x"] {
         let error = text.parse::<ImageRef>().unwrap_err().to_string();
-        assert!(
-            error.contains("credentials") && error.contains("quay.io/x"),
-            "{error}"
-        );
+        assert!(error.contains("credentials") && error.contains("quay.io/x"), "{error}");
         assert!(!error.contains("secret"), "{error}");
     }
 }
@@ -111,22 +68,15 @@ fn credentials_are_refused_and_not_repeated() {
 fn a_digest_decides_what_is_the_same_image() {
     let pinned = image(&format!("quay.io/x/y@{DIGEST}"));
     assert_eq!(pinned.digest(), Some(DIGEST));
-    assert!(pinned.is_same_image(&image(&format!(
-        "ostree-image-signed:docker://mirror/y@{DIGEST}"
-    ))));
+    assert!(pinned.is_same_image(&image(&format!("ostree-image-signed:docker://mirror/y@{DIGEST}"))));
     let other = DIGEST.replace("sha256:0", "sha256:f");
     assert!(!pinned.is_same_image(&image(&format!("quay.io/x/y@{other}"))));
     let tagged = image("quay.io/x/y:1");
     assert_eq!(tagged.digest(), None);
     assert!(!pinned.is_same_image(&tagged));
     assert!(tagged.is_same_image(&image("ostree-image-signed:docker://quay.io/x/y:1")));
-    assert!(!tagged.is_same_image(&image(
-        "ostree-unverified-image:containers-storage:quay.io/x/y:1"
-    )));
-    assert_eq!(
-        image(&format!("ostree-unverified-image:dir:/a@{DIGEST}")).digest(),
-        None
-    );
+    assert!(!tagged.is_same_image(&image("ostree-unverified-image:containers-storage:quay.io/x/y:1")));
+    assert_eq!(image(&format!("ostree-unverified-image:dir:/a@{DIGEST}")).digest(), None);
 }
 
 #[test]

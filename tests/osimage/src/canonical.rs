@@ -27,10 +27,7 @@ pub(crate) fn canonicalize(layout: &Path, digest: &str) -> anyhow::Result<String
 
     let path = layout.join("index.json");
     let mut index = read(&path)?;
-    let entries = index
-        .get("manifests")
-        .and_then(Value::as_array)
-        .map_or(0, Vec::len);
+    let entries = index.get("manifests").and_then(Value::as_array).map_or(0, Vec::len);
     for entry in (0..entries).map(|position| format!("/manifests/{position}")) {
         let found = index.pointer(&entry).and_then(|entry| entry.get("digest"));
         if found.and_then(Value::as_str) == Some(digest) {
@@ -45,11 +42,7 @@ pub(crate) fn canonicalize(layout: &Path, digest: &str) -> anyhow::Result<String
 fn date_history(config: &mut Value) {
     let created = config.get("created").cloned().unwrap_or_default();
     let history = config.get_mut("history").and_then(Value::as_array_mut);
-    for entry in history
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-    {
+    for entry in history.into_iter().flatten().filter_map(Value::as_object_mut) {
         entry.insert("created".into(), created.clone());
     }
 }
@@ -86,19 +79,14 @@ fn replace(layout: &Path, old: &str, contents: Value) -> anyhow::Result<Describe
     if digest != old {
         fs::remove_file(blob(layout, old))?;
     }
-    Ok(Described {
-        digest,
-        size: text.len(),
-    })
+    Ok(Described { digest, size: text.len() })
 }
 
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(entries) => {
-            let entries: BTreeMap<_, _> = entries
-                .into_iter()
-                .map(|(key, value)| (key, sorted(value)))
-                .collect();
+            let entries: BTreeMap<_, _> =
+                entries.into_iter().map(|(key, value)| (key, sorted(value))).collect();
             Value::Object(entries.into_iter().collect::<Map<_, _>>())
         }
         Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),

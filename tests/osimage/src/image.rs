@@ -24,11 +24,8 @@ const FIRST_BUILD: u64 = 1_767_225_600;
 const DAY: u64 = 86_400;
 
 /// What lies below the directory makes a layer of that name. The first that fits counts.
-const LAYERS: [(&str, &str); 3] = [
-    ("/usr/lib/modules/", "kernel"),
-    ("/usr/lib/systemd/", "systemd"),
-    ("/", "base"),
-];
+const LAYERS: [(&str, &str); 3] =
+    [("/usr/lib/modules/", "kernel"), ("/usr/lib/systemd/", "systemd"), ("/", "base")];
 
 /// Writes a bootable container image of the OS into an OCI layout, which is made where it is missing.
 ///
@@ -41,9 +38,7 @@ pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<
     let repo = ostree::Repo::create_at_dir(directory.as_fd(), "repo", RepoMode::BareUser, None)?;
     repo.set_disable_fsync(true);
     let commit = commit(os, &repo, &tree).context("committing the OS tree")?;
-    let layout = layout
-        .to_str()
-        .with_context(|| format!("{} is not UTF-8", layout.display()))?;
+    let layout = layout.to_str().with_context(|| format!("{} is not UTF-8", layout.display()))?;
     let destination = ImageReference {
         transport: Transport::OciDir,
         name: tag.map_or_else(|| layout.to_owned(), |tag| format!("{layout}:{tag}")),
@@ -53,17 +48,14 @@ pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<
     options.contentmeta = Some(&contents);
     options.skip_compression = true;
     let config = Config::default();
-    let export =
-        ostree_ext::container::encapsulate(&repo, &commit, &config, Some(options), &destination);
+    let export = ostree_ext::container::encapsulate(&repo, &commit, &config, Some(options), &destination);
     let digest = block_on(export)?.with_context(|| format!("writing the image {destination}"))?;
     canonicalize(Path::new(layout), digest.as_ref()).context("sorting the image's manifest")
 }
 
 /// Runs one asynchronous call of `ostree_ext`.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(future))
 }
 
@@ -83,8 +75,7 @@ fn commit(os: &Os, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
         .map_err(|_| anyhow!("a written tree is a file of the repository"))?;
     let time = FIRST_BUILD + DAY * u64::from(os.number());
     let metadata = metadata(os);
-    let commit =
-        repo.write_commit_with_time(None, None, None, Some(&metadata), &root, time, cancellable)?;
+    let commit = repo.write_commit_with_time(None, None, None, Some(&metadata), &root, time, cancellable)?;
     transaction.commit(cancellable)?;
     Ok(commit.to_string())
 }
@@ -116,11 +107,7 @@ fn assign_layers(repo: &ostree::Repo, commit: &str) -> anyhow::Result<ObjectMeta
     ObjectMetaSized::compute_sizes(repo, contents)
 }
 
-fn assign_directory(
-    directory: &gio::File,
-    path: &str,
-    contents: &mut ObjectMeta,
-) -> anyhow::Result<()> {
+fn assign_directory(directory: &gio::File, path: &str, contents: &mut ObjectMeta) -> anyhow::Result<()> {
     let attributes = "standard::name,standard::type";
     let flags = FileQueryInfoFlags::NOFOLLOW_SYMLINKS;
     for child in directory.enumerate_children(attributes, flags, Cancellable::NONE)? {
@@ -134,15 +121,9 @@ fn assign_directory(
         let file = file
             .downcast::<ostree::RepoFile>()
             .map_err(|_| anyhow!("a child of a commit is a file of the repository"))?;
-        if let Some((_, layer)) = LAYERS
-            .iter()
-            .find(|(below, _)| child_path.starts_with(below))
-        {
+        if let Some((_, layer)) = LAYERS.iter().find(|(below, _)| child_path.starts_with(below)) {
             // What two files have in common stays where it was seen first.
-            contents
-                .map
-                .entry(file.checksum().to_string())
-                .or_insert_with(|| Rc::from(*layer));
+            contents.map.entry(file.checksum().to_string()).or_insert_with(|| Rc::from(*layer));
         }
     }
     Ok(())
@@ -155,8 +136,7 @@ mod tests {
     #[test]
     fn the_same_os_is_the_same_image() {
         let scratch = tempfile::tempdir().unwrap();
-        let write =
-            |name: &str, os: &Os| write_image(os, &scratch.path().join(name), None).unwrap();
+        let write = |name: &str, os: &Os| write_image(os, &scratch.path().join(name), None).unwrap();
         let os = Os::new(4);
         assert_eq!(write("a", &os), write("b", &os));
         assert_ne!(write("c", &os), write("d", &os.clone().with_selinux()));
@@ -167,9 +147,8 @@ mod tests {
     fn a_layout_holds_several_tags() {
         let scratch = tempfile::tempdir().unwrap();
         let layout = scratch.path().join("layout");
-        let digests = [1, 2, 1].map(|version| {
-            write_image(&Os::new(version), &layout, Some(&format!("v{version}"))).unwrap()
-        });
+        let digests = [1, 2, 1]
+            .map(|version| write_image(&Os::new(version), &layout, Some(&format!("v{version}"))).unwrap());
         let index = std::fs::read_to_string(layout.join("index.json")).unwrap();
         assert_eq!(digests[0], digests[2]);
         for expected in [&digests[0], &digests[1], "\"v1\"", "\"v2\""] {

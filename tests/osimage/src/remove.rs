@@ -13,8 +13,7 @@ pub fn remove(directory: &Path) -> anyhow::Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         found => found.with_context(|| format!("looking at {}", directory.display()))?,
     };
-    release(directory)
-        .with_context(|| format!("clearing immutable flags in {}", directory.display()))?;
+    release(directory).with_context(|| format!("clearing immutable flags in {}", directory.display()))?;
     fs::remove_dir_all(directory).with_context(|| format!("removing {}", directory.display()))
 }
 
@@ -33,9 +32,7 @@ fn release(directory: &Path) -> std::io::Result<()> {
     }
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
-        let holds_deployments = !["usr", "etc", "objects"]
-            .iter()
-            .any(|name| entry.file_name() == *name);
+        let holds_deployments = !["usr", "etc", "objects"].iter().any(|name| entry.file_name() == *name);
         if holds_deployments && entry.file_type()?.is_dir() {
             release(&entry.path())?;
         }

@@ -36,9 +36,7 @@ impl SysrootBuilder {
         Self {
             os,
             stateroot: "fedora-coreos".into(),
-            kernel_arguments: ["root=LABEL=root", "rw", "console=ttyS0"]
-                .map(str::to_owned)
-                .into(),
+            kernel_arguments: ["root=LABEL=root", "rw", "console=ttyS0"].map(str::to_owned).into(),
             image: None,
         }
     }
@@ -66,14 +64,11 @@ impl SysrootBuilder {
 
     /// Makes the sysroot, or adds a stateroot with its deployment, first in boot order, to one that is there.
     pub fn create(&self, directory: &Path) -> anyhow::Result<()> {
-        let sysroot = initialize(directory)
-            .with_context(|| format!("initializing {}", directory.display()))?;
-        let (commit, reference) = self
-            .import(&sysroot.repo())
-            .context("importing the image")?;
+        let sysroot =
+            initialize(directory).with_context(|| format!("initializing {}", directory.display()))?;
+        let (commit, reference) = self.import(&sysroot.repo()).context("importing the image")?;
         sysroot.init_osname(&self.stateroot, Cancellable::NONE)?;
-        self.deploy(&sysroot, &commit, &reference)
-            .with_context(|| format!("deploying commit {commit}"))?;
+        self.deploy(&sysroot, &commit, &reference).with_context(|| format!("deploying commit {commit}"))?;
         sysroot.unlock();
         Ok(())
     }
@@ -94,19 +89,12 @@ impl SysrootBuilder {
         Ok((block_on(import(repo, &source, &named))??, target))
     }
 
-    fn deploy(
-        &self,
-        sysroot: &ostree::Sysroot,
-        commit: &str,
-        reference: &str,
-    ) -> anyhow::Result<()> {
+    fn deploy(&self, sysroot: &ostree::Sysroot, commit: &str, reference: &str) -> anyhow::Result<()> {
         let origin = glib::KeyFile::new();
         origin.set_string("origin", ORIGIN_CONTAINER, reference);
         let arguments: Vec<&str> = self.kernel_arguments.iter().map(String::as_str).collect();
-        let options = ostree::SysrootDeployTreeOpts {
-            override_kernel_argv: Some(&arguments),
-            ..Default::default()
-        };
+        let options =
+            ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
         let deployment = sysroot.deploy_tree_with_options(
             Some(&self.stateroot),
             commit,

@@ -26,29 +26,19 @@ impl Os {
     /// The OS in this version.
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self {
-            number,
-            selinux: false,
-            bootable: true,
-        }
+        Self { number, selinux: false, bootable: true }
     }
 
     /// Adds a small SELinux policy, enough to look labels up.
     #[must_use]
     pub fn with_selinux(self) -> Self {
-        Self {
-            selinux: true,
-            ..self
-        }
+        Self { selinux: true, ..self }
     }
 
     /// Leaves out the kernel and the label that says that the image can boot.
     #[must_use]
     pub fn without_kernel(self) -> Self {
-        Self {
-            bootable: false,
-            ..self
-        }
+        Self { bootable: false, ..self }
     }
 
     /// The version as the image and `os-release` spell it.
@@ -86,12 +76,7 @@ impl Os {
         if self.bootable {
             let modules = format!("usr/lib/modules/{}", self.kernel());
             write(root, &format!("{modules}/vmlinuz"), &self.noise(1), 0o755)?;
-            write(
-                root,
-                &format!("{modules}/initramfs.img"),
-                &self.noise(2),
-                0o600,
-            )?;
+            write(root, &format!("{modules}/initramfs.img"), &self.noise(2), 0o600)?;
         }
         units::write(root)?;
         if self.selinux {
@@ -103,15 +88,10 @@ impl Os {
     }
 
     fn files(&self) -> Vec<(String, String)> {
-        let mut files: Vec<_> = FILES
-            .iter()
-            .map(|(path, contents)| ((*path).to_owned(), (*contents).to_owned()))
-            .collect();
+        let mut files: Vec<_> =
+            FILES.iter().map(|(path, contents)| ((*path).to_owned(), (*contents).to_owned())).collect();
         files.push(("usr/lib/os-release".into(), self.os_release()));
-        files.push((
-            "usr/etc/chrony.conf".into(),
-            format!("{CHRONY}maxsamples {}\n", 8 + self.number),
-        ));
+        files.push(("usr/etc/chrony.conf".into(), format!("{CHRONY}maxsamples {}\n", 8 + self.number)));
         files.push((
             format!("usr/etc/os/version-{}.conf", self.number),
             format!("# Shipped with version {} alone.\n", self.number),
@@ -130,8 +110,7 @@ impl Os {
 
     /// Bytes that compress badly and differ with the version, by xorshift.
     fn noise(&self, seed: u64) -> Vec<u8> {
-        let mut state =
-            (u64::from(self.number) << 8 | seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut state = (u64::from(self.number) << 8 | seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let words = std::iter::repeat_with(|| {
             state ^= state << 13;
             state ^= state >> 7;
@@ -144,10 +123,9 @@ impl Os {
 
 /// The directories and links that OSTree expects at the top of a CoreOS tree.
 fn write_toplevel(root: &Path) -> anyhow::Result<()> {
-    for directory in [
-        "boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "usr/bin", "usr/lib", "usr/sbin",
-        "var",
-    ] {
+    for directory in
+        ["boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "usr/bin", "usr/lib", "usr/sbin", "var"]
+    {
         fs::create_dir_all(root.join(directory))?;
     }
     for (link, target) in [
@@ -190,10 +168,7 @@ const FILES: [(&str, &str); 14] = [
         "usr/etc/passwd",
         "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",
     ),
-    (
-        "usr/etc/group",
-        "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n",
-    ),
+    ("usr/etc/group", "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n"),
     (
         "usr/lib/passwd",
         "bin:x:1:1:bin:/bin:/usr/sbin/nologin\ndbus:x:81:81:System Message Bus:/:/usr/sbin/nologin\n\
@@ -211,15 +186,9 @@ const FILES: [(&str, &str); 14] = [
         "passwd: files altfiles systemd\ngroup: files altfiles systemd\nhosts: files dns myhostname\n",
     ),
     ("usr/etc/hosts", "127.0.0.1 localhost\n::1 localhost\n"),
-    (
-        "usr/etc/crio/crio.conf",
-        "[crio]\n\n[crio.runtime]\nselinux = true\n",
-    ),
+    ("usr/etc/crio/crio.conf", "[crio]\n\n[crio.runtime]\nselinux = true\n"),
     ("usr/etc/sysctl.conf", "# See sysctl.d(5).\n"),
-    (
-        "usr/etc/ssh/sshd_config",
-        "Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n",
-    ),
+    ("usr/etc/ssh/sshd_config", "Include /etc/ssh/sshd_config.d/*.conf\nUsePAM yes\n"),
     (
         "usr/etc/ssh/sshd_config.d/40-ssh-key-dir.conf",
         "AuthorizedKeysCommand /usr/libexec/ssh-key-dir %u\nAuthorizedKeysCommandUser root\n",
@@ -228,10 +197,7 @@ const FILES: [(&str, &str); 14] = [
         "usr/etc/containers/registries.conf",
         "unqualified-search-registries = [\"registry.fedoraproject.org\", \"quay.io\"]\n",
     ),
-    (
-        "usr/etc/containers/policy.json",
-        "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n",
-    ),
+    ("usr/etc/containers/policy.json", "{\"default\": [{\"type\": \"insecureAcceptAnything\"}]}\n"),
     ("usr/etc/systemd/system.conf", "[Manager]\n"),
     (
         "usr/lib/tmpfiles.d/rpm-ostree-1-autovar.conf",
@@ -241,14 +207,8 @@ const FILES: [(&str, &str); 14] = [
 
 /// `policy.31` is never loaded, only hashed; lookups read `file_contexts`.
 const SELINUX: [(&str, &str); 4] = [
-    (
-        "usr/etc/selinux/config",
-        "SELINUX=enforcing\nSELINUXTYPE=targeted\n",
-    ),
-    (
-        "usr/etc/selinux/targeted/policy/policy.31",
-        "not a policy\n",
-    ),
+    ("usr/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=targeted\n"),
+    ("usr/etc/selinux/targeted/policy/policy.31", "not a policy\n"),
     (
         "usr/etc/selinux/targeted/contexts/files/file_contexts",
         "/.*\tsystem_u:object_r:default_t:s0\n\

@@ -7,20 +7,10 @@ use crate::tree;
 /// Writes units and presets below the root of an OS tree.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for (name, contents) in UNITS {
-        tree::write(
-            root,
-            &format!("usr/lib/systemd/system/{name}"),
-            contents.as_bytes(),
-            0o644,
-        )?;
+        tree::write(root, &format!("usr/lib/systemd/system/{name}"), contents.as_bytes(), 0o644)?;
     }
     for (name, contents) in PRESETS {
-        tree::write(
-            root,
-            &format!("usr/lib/systemd/system-preset/{name}"),
-            contents.as_bytes(),
-            0o644,
-        )?;
+        tree::write(root, &format!("usr/lib/systemd/system-preset/{name}"), contents.as_bytes(), 0o644)?;
     }
     Ok(())
 }
@@ -42,20 +32,11 @@ const UNITS: [(&str, &str); 19] = [
         "multi-user.target",
         "[Unit]\nDescription=Multi-User System\nRequires=basic.target\nAfter=basic.target\n",
     ),
-    (
-        "network-online.target",
-        "[Unit]\nDescription=Network is Online\n",
-    ),
+    ("network-online.target", "[Unit]\nDescription=Network is Online\n"),
     ("network.target", "[Unit]\nDescription=Network\n"),
     ("sockets.target", "[Unit]\nDescription=Socket Units\n"),
-    (
-        "sysinit.target",
-        "[Unit]\nDescription=System Initialization\n",
-    ),
-    (
-        "time-sync.target",
-        "[Unit]\nDescription=System Time Synchronized\n",
-    ),
+    ("sysinit.target", "[Unit]\nDescription=System Initialization\n"),
+    ("time-sync.target", "[Unit]\nDescription=System Time Synchronized\n"),
     (
         "chrony-wait.service",
         "[Unit]\nDescription=Wait for chrony to synchronize system clock\nRequires=chronyd.service\nAfter=chronyd.service\n\

@@ -15,17 +15,11 @@ use crate::workspace::Workspace;
 pub fn ensure_allowed(workspace: &Workspace, consent: Consent) -> Result<()> {
     if !has_subcommand(workspace, "deny") {
         let mut install = [workspace.cargo(&["install", "--locked", "cargo-deny"])];
-        consent
-            .ensure(&listing(&install, ""))
-            .context("cargo-deny is not installed")?;
+        consent.ensure(&listing(&install, "")).context("cargo-deny is not installed")?;
         install.iter_mut().try_for_each(invocation::run)?;
     }
     // cargo-deny looks at every platform's dependencies, a build only at its own platform's.
     invocation::run(&mut workspace.cargo(&["fetch", "--locked", "--quiet"]))?;
     let checks = ["bans", "licenses", "sources"];
-    invocation::run(
-        workspace
-            .cargo(&["deny", "--offline", "check"])
-            .args(checks),
-    )
+    invocation::run(workspace.cargo(&["deny", "--offline", "check"]).args(checks))
 }

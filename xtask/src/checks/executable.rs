@@ -18,20 +18,10 @@ const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", 
 /// # Errors
 /// It is too large, or linked with a library that only the worker may load.
 pub fn ensure_lean(executable: &Path) -> Result<()> {
-    let size = executable
-        .metadata()
-        .with_context(|| format!("looking at {}", executable.display()))?
-        .len();
-    ensure!(
-        size <= SIZE_LIMIT,
-        "{} has {size} bytes, {SIZE_LIMIT} are allowed",
-        executable.display()
-    );
+    let size = executable.metadata().with_context(|| format!("looking at {}", executable.display()))?.len();
+    ensure!(size <= SIZE_LIMIT, "{} has {size} bytes, {SIZE_LIMIT} are allowed", executable.display());
     let dynamic = invocation::read(
-        Command::new("readelf")
-            .args(["--dynamic", "--wide"])
-            .arg(executable)
-            .env("LC_ALL", "C"),
+        Command::new("readelf").args(["--dynamic", "--wide"]).arg(executable).env("LC_ALL", "C"),
     )?;
     let unwanted = unwanted(&dynamic);
     ensure!(
@@ -40,17 +30,12 @@ pub fn ensure_lean(executable: &Path) -> Result<()> {
         executable.display(),
         unwanted.join(", ")
     );
-    println!(
-        "{size} bytes, links {}",
-        needed(&dynamic).collect::<Vec<_>>().join(", ")
-    );
+    println!("{size} bytes, links {}", needed(&dynamic).collect::<Vec<_>>().join(", "));
     Ok(())
 }
 
 fn unwanted(dynamic: &str) -> Vec<&str> {
-    needed(dynamic)
-        .filter(|library| WORKER_ONLY.iter().any(|name| library.starts_with(name)))
-        .collect()
+    needed(dynamic).filter(|library| WORKER_ONLY.iter().any(|name| library.starts_with(name))).collect()
 }
 
 /// The shared libraries in the output of `readelf --dynamic`.

@@ -65,20 +65,12 @@ enum Verdict {
 
 /// Runs the checks; the exit code is failure when one of them failed.
 pub fn run(workspace: &Workspace, consent: Consent, quick: bool) -> ExitCode {
-    let bench = Bench {
-        workspace,
-        consent,
-        runner: Runner::installed(workspace),
-    };
+    let bench = Bench { workspace, consent, runner: Runner::installed(workspace) };
     let left_out = if quick { When::Full } else { When::Quick };
     let mut total = Tally::default();
     let mut rows = Vec::new();
     for check in CHECKS.iter().filter(|check| check.when != left_out) {
-        let verdict = if total.failed > 0 {
-            Verdict::NotRun
-        } else {
-            run_check(check, &bench)
-        };
+        let verdict = if total.failed > 0 { Verdict::NotRun } else { run_check(check, &bench) };
         if let Verdict::Ended(tally, _) = verdict {
             total = total + tally;
         }
@@ -86,11 +78,7 @@ pub fn run(workspace: &Workspace, consent: Consent, quick: bool) -> ExitCode {
     }
     print_table(&rows);
     println!("{} passed, {} failed", total.passed, total.failed);
-    if total.failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn run_check(check: &Check, bench: &Bench<'_>) -> Verdict {
@@ -147,16 +135,8 @@ fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn documentation(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = [
-        "doc",
-        "--workspace",
-        "--no-deps",
-        "--document-private-items",
-    ];
-    one(bench
-        .workspace
-        .cargo(&scope)
-        .env("RUSTDOCFLAGS", "-D warnings"))
+    let scope = ["doc", "--workspace", "--no-deps", "--document-private-items"];
+    one(bench.workspace.cargo(&scope).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
 fn library_tests(bench: &Bench<'_>) -> Result<Tally> {

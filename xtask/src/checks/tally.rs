@@ -18,14 +18,8 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub const PASSED: Self = Self {
-        passed: 1,
-        failed: 0,
-    };
-    pub const FAILED: Self = Self {
-        passed: 0,
-        failed: 1,
-    };
+    pub const PASSED: Self = Self { passed: 1, failed: 0 };
+    pub const FAILED: Self = Self { passed: 0, failed: 1 };
 
     /// Reads the counts of a summary, such as `3 passed; 1 failed; 0 ignored`.
     fn parse(counts: &str) -> Self {
@@ -49,10 +43,7 @@ impl Add for Tally {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self {
-            passed: self.passed + other.passed,
-            failed: self.failed + other.failed,
-        }
+        Self { passed: self.passed + other.passed, failed: self.failed + other.failed }
     }
 }
 
@@ -66,11 +57,7 @@ pub enum Runner {
 impl Runner {
     /// nextest where it is installed.
     pub fn installed(workspace: &Workspace) -> Self {
-        if has_subcommand(workspace, "nextest") {
-            Self::Nextest
-        } else {
-            Self::Cargo
-        }
+        if has_subcommand(workspace, "nextest") { Self::Nextest } else { Self::Cargo }
     }
 
     /// Runs `command`, passes its output on and counts its tests.
@@ -89,14 +76,8 @@ impl Runner {
         let stdout = child.stdout.take().map(|output| self.pass_on(output));
         let stderr = child.stderr.take().map(|output| self.pass_on(output));
         let tally = stdout.or(stderr).context("no output to count")??;
-        let status = child
-            .wait()
-            .with_context(|| format!("awaiting `{shown}`"))?;
-        Ok(if status.success() || tally.failed > 0 {
-            tally
-        } else {
-            tally + Tally::FAILED
-        })
+        let status = child.wait().with_context(|| format!("awaiting `{shown}`"))?;
+        Ok(if status.success() || tally.failed > 0 { tally } else { tally + Tally::FAILED })
     }
 
     fn pass_on(self, output: impl Read) -> Result<Tally> {
@@ -118,10 +99,7 @@ impl Runner {
     fn summary(self, line: &str) -> Option<&str> {
         let (_, counts) = match self {
             Self::Cargo => line.strip_prefix("test result:")?.split_once('.')?,
-            Self::Nextest => line
-                .trim_start()
-                .strip_prefix("Summary [")?
-                .split_once(" run:")?,
+            Self::Nextest => line.trim_start().strip_prefix("Summary [")?.split_once(" run:")?,
         };
         Some(counts)
     }
@@ -140,32 +118,16 @@ mod tests {
                 "test result: ok. 31 passed; 0 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.25s",
                 (31, 0),
             ),
-            (
-                Cargo,
-                "test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out",
-                (2, 3),
-            ),
+            (Cargo, "test result: FAILED. 2 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out", (2, 3)),
             (Cargo, "running 14 tests", (0, 0)),
-            (
-                Nextest,
-                "     Summary [   0.122s] 14 tests run: 14 passed (2 slow), 1 skipped",
-                (14, 0),
-            ),
+            (Nextest, "     Summary [   0.122s] 14 tests run: 14 passed (2 slow), 1 skipped", (14, 0)),
             (
                 Nextest,
                 "     Summary [   9.001s] 5/9 tests run: 2 passed, 1 failed, 1 timed out, 1 exec failed, 0 skipped",
                 (2, 3),
             ),
-            (
-                Nextest,
-                "     Summary [   0.003s] 1 test run: 1 passed, 0 skipped",
-                (1, 0),
-            ),
-            (
-                Nextest,
-                "    test result: FAILED. 0 passed; 1 failed; 0 ignored",
-                (0, 0),
-            ),
+            (Nextest, "     Summary [   0.003s] 1 test run: 1 passed, 0 skipped", (1, 0)),
+            (Nextest, "    test result: FAILED. 0 passed; 1 failed; 0 ignored", (0, 0)),
         ];
         for (runner, line, (passed, failed)) in cases {
             let tally = runner.summary(line).map(Tally::parse).unwrap_or_default();
@@ -182,15 +144,7 @@ mod tests {
     #[test]
     fn counts_of_several_executables_add_up() {
         let script = "echo 'test result: ok. 2 passed; 0 failed'; echo 'test result: ok. 3 passed; 0 failed'";
-        let tally = Runner::Cargo
-            .count(Command::new("sh").args(["-c", script]))
-            .unwrap();
-        assert_eq!(
-            tally,
-            Tally {
-                passed: 5,
-                failed: 0
-            }
-        );
+        let tally = Runner::Cargo.count(Command::new("sh").args(["-c", script])).unwrap();
+        assert_eq!(tally, Tally { passed: 5, failed: 0 });
     }
 }

@@ -15,9 +15,11 @@ use crate::workspace::Workspace;
 use stage::Stage;
 
 const CONFIG: &str = "tests/fixtures/demo/worker.yaml";
+/// A config that a cluster's controller rendered, played where it lies beside the checkout.
+const RENDERED: &str = "../shared/rendered/03-kernel-args.json";
 /// Names within the stage's directory, short because they are shown.
 const SYSROOT: &str = "sysroot";
-const DESIRED: &str = "worker.yaml";
+const DESIRED: &str = "worker.config";
 const NEW_OS: &str = "oci:os-2";
 
 /// Plays the demo; needs the release build and root.
@@ -29,11 +31,10 @@ pub fn show(workspace: &Workspace, keep: bool, config: Option<&Path>) -> Result<
         rustix::process::geteuid().is_root(),
         "the demo writes an OSTree sysroot, whose files belong to root: run it as root"
     );
-    let own = workspace.root().join(CONFIG);
-    let config = config.unwrap_or(&own);
+    let [rendered, own] = [RENDERED, CONFIG].map(|file| workspace.root().join(file));
+    let config = config.unwrap_or(if rendered.is_file() { &rendered } else { &own });
     let stage = Stage::set(workspace)?;
-    std::fs::copy(config, stage.path(DESIRED))
-        .with_context(|| format!("copying {}", config.display()))?;
+    std::fs::copy(config, stage.path(DESIRED)).with_context(|| format!("copying {}", config.display()))?;
     let played = play(&stage);
     let struck = stage.strike(keep);
     played.and(struck)
@@ -58,24 +59,18 @@ fn prepare(stage: &Stage<'_>) -> Result<()> {
 }
 
 fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
-    let desired = ["--sysroot", SYSROOT, "--desired", DESIRED];
-    stage.heading(
-        "Plan",
-        "What would change, and what that would disturb. Nothing is written.",
-    );
+    let image = format!("ostree-unverified-image:{NEW_OS}");
+    let desired = ["--sysroot", SYSROOT, "--desired", DESIRED, "--os-image", &image];
+    stage.heading("Plan", "What would change, and what that would disturb. Nothing is written.");
     stage.hostwright("plan", &desired)?;
-    ensure!(
-        stage.boots_next()? == *before,
-        "the plan has changed the boot menu"
-    );
+    ensure!(stage.boots_next()? == *before, "the plan has changed the boot menu");
 
     stage.heading(
         "Apply",
         "OS, kernel arguments, files and units go into one new deployment. The last act writes\n\
          the boot menu: before it nothing boots differently.",
     );
-    let image = format!("ostree-unverified-image:{NEW_OS}");
-    stage.hostwright("apply", &[&desired[..], &["--os-image", &image]].concat())?;
+    stage.hostwright("apply", &desired)?;
 
     stage.heading("Status", "Two deployments now; the new one boots next.");
     stage.hostwright("status", &["--sysroot", SYSROOT])?;
@@ -86,15 +81,9 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
     );
     stage.print_boot_menu()?;
     let after = stage.boots_next()?;
-    ensure!(
-        after.kernel() != before.kernel(),
-        "the boot menu still starts the kernel of version 1"
-    );
+    ensure!(after.kernel() != before.kernel(), "the boot menu still starts the kernel of version 1");
 
-    stage.heading(
-        "Verify",
-        "The new deployment against its record: no deviation.",
-    );
+    stage.heading("Verify", "The new deployment against its record: no deviation.");
     stage.hostwright("verify", &["--sysroot", SYSROOT])
 }
 
@@ -109,9 +98,6 @@ fn roll_back(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
         stage.boots_next()?.kernel() == before.kernel(),
         "the boot menu does not start the kernel of version 1"
     );
-    stage.heading(
-        "Done",
-        "Version 1 boots next, with the configuration that it had.",
-    );
+    stage.heading("Done", "Version 1 boots next, with the configuration that it had.");
     Ok(())
 }

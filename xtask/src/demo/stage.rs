@@ -35,11 +35,7 @@ impl<'w> Stage<'w> {
             .tempdir_in(PLACE)
             .context("making the demo's directory")?;
         let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        Ok(Self {
-            workspace,
-            directory,
-            bold,
-        })
+        Ok(Self { workspace, directory, bold })
     }
 
     /// The path of `name` in the demo's directory.

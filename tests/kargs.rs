@@ -1,0 +1,159 @@
+//! Kernel arguments: tables for what is known, properties for what must hold always.
+
+use hostwright::core::kargs::{KernelArgument, apply, missing, parse};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+
+/// Every entry of a config is a line of its own.
+fn parse_all(entries: &[&str]) -> Vec<KernelArgument> {
+    entries.iter().flat_map(|entry| parse(entry)).collect()
+}
+
+fn words(arguments: &[KernelArgument]) -> Vec<&str> {
+    arguments.iter().map(KernelArgument::as_str).collect()
+}
+
+#[test]
+fn lines_are_split_as_the_kernel_does() {
+    for (line, expected) in [
+        ("", &[][..]),
+        (" \t\n", &[]),
+        (" a=b  c\td\u{b}e ", &["a=b", "c", "d", "e"]),
+        (r#" bar="hello world" "#, &[r#"bar="hello world""#]),
+        (r#""bar=hello world" baz"#, &[r#""bar=hello world""#, "baz"]),
+        (r#"a"b c"d e"#, &[r#"a"b c"d"#, "e"]),
+        (r#"a="" b"#, &[r#"a="""#, "b"]),
+        (r#"a=\" b" c"#, &[r#"a=\" b""#, "c"]),
+        (r#"a "b c  d"#, &["a", r#""b c  d"#]),
+        ("a='b c'", &["a='b", "c'"]),
+        ("caf\u{e9}\u{a0}x y", &["caf\u{e9}\u{a0}x", "y"]),
+    ] {
+        assert_eq!(words(&parse(line)), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn configs_replace_each_other() {
+    const HUGE: &str = "hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4";
+    for (existing, current, desired, expected) in [
+        ("root=x", &[][..], &["a=b"][..], "root=x a=b"),
+        ("root=x a=b", &["a=b"], &[], "root=x"),
+        ("foo root=x bar=1 h=w", &["foo", "bar=1", "h=w"], &["h=w"], "root=x h=w"),
+        (
+            "foo bar=1 hello=world baz root=x",
+            &["foo", "bar=1 hello=world", "baz"],
+            &["foo", "bar=1", "hello=world"],
+            "root=x foo bar=1 hello=world",
+        ),
+        ("root=x", &[], &[r#" baz=test bar="hello world""#], r#"root=x baz=test bar="hello world""#),
+        ("root=x", &[], &[HUGE], "root=x hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4"),
+        (
+            "root=x hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4 quiet",
+            &[HUGE],
+            &["hugepagesz=2M hugepages=4"],
+            "root=x quiet hugepagesz=2M hugepages=4",
+        ),
+        ("a root=x b rw", &["a b"], &["a b"], "a root=x b rw"),
+        ("a root=x b rw", &["a b"], &["b a"], "root=x rw b a"),
+        ("a root=x", &["a"], &["a a"], "root=x a a"),
+        ("a a root=x", &["a a"], &["a"], "root=x a"),
+        ("quiet root=x quiet", &["quiet"], &[], "quiet root=x"),
+        ("quiet root=x", &[], &["quiet"], "quiet root=x"),
+        ("quiet root=x quiet", &[], &["quiet"], "root=x quiet"),
+        ("a root=x", &["a", "gone"], &["a"], "a root=x"),
+    ] {
+        let applied = apply(&parse(existing), &parse_all(current), &parse_all(desired));
+        assert_eq!(words(&applied).join(" "), expected, "{existing:?}: {current:?} to {desired:?}");
+    }
+}
+
+#[test]
+fn verification_sees_counts_and_order() {
+    for (running, desired, expected) in [
+        ("BOOT_IMAGE=x a b=1 rw c", "a b=1 c", &[][..]),
+        ("a b c", "b a", &["a"]),
+        ("a b", "a b a", &["a"]),
+        ("a a b", "a b a", &["a"]),
+        ("a b a", "a b a", &[]),
+        ("a b", "c", &["c"]),
+        ("a a", "a", &[]),
+        (r#"x="1 2""#, "x=1", &["x=1"]),
+        ("", "", &[]),
+    ] {
+        assert_eq!(words(&missing(&parse(running), &parse(desired))), expected, "{desired:?} in {running:?}");
+    }
+}
+
+fn line(words: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<KernelArgument>> {
+    vec(select(words), 0..=most).prop_map(|words| parse(&words.join(" ")))
+}
+
+/// Few enough that lists overlap and repeat.
+const WORDS: &[&str] = &["a", "b", "c=1", "c=2", "d=\"x y\""];
+
+/// Never listed by a config here.
+const FOREIGN: &[&str] = &["root=x", "rw", "quiet", "tuned"];
+
+fn any_line() -> impl Strategy<Value = Vec<KernelArgument>> {
+    (line(WORDS, 6), line(FOREIGN, 4)).prop_map(|lines| [lines.0, lines.1].concat()).prop_shuffle()
+}
+
+proptest! {
+    #[test]
+    fn parsing_finds_the_arguments_that_a_line_was_made_of(arguments in any_line()) {
+        prop_assert_eq!(&parse(&words(&arguments).join("  ")), &arguments);
+    }
+
+    #[test]
+    fn desired_arguments_occur_as_listed(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+        let applied = apply(&existing, &current, &desired);
+        let listed: Vec<_> = applied.iter().filter(|argument| desired.contains(argument)).cloned().collect();
+        prop_assert_eq!(&listed, &desired);
+        prop_assert!(missing(&applied, &desired).is_empty());
+    }
+
+    #[test]
+    fn foreign_arguments_keep_their_order(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+        let is_foreign = |argument: &&KernelArgument| FOREIGN.contains(&argument.as_str());
+        let applied = apply(&existing, &current, &desired);
+        let before: Vec<_> = existing.iter().filter(is_foreign).collect();
+        let after: Vec<_> = applied.iter().filter(is_foreign).collect();
+        prop_assert_eq!(before, after);
+    }
+
+    #[test]
+    fn a_stale_argument_goes_as_often_as_it_was_listed(existing in any_line(), current in line(WORDS, 4)) {
+        let count = |list: &[KernelArgument], word| list.iter().filter(|argument| *argument == word).count();
+        let applied = apply(&existing, &current, &[]);
+        for word in &existing {
+            prop_assert_eq!(count(&applied, word), count(&existing, word).saturating_sub(count(&current, word)));
+        }
+    }
+
+    #[test]
+    fn an_applied_config_is_applied(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+        let applied = apply(&existing, &current, &desired);
+        prop_assert_eq!(&apply(&applied, &desired, &desired), &applied);
+    }
+
+    #[test]
+    fn applying_twice_is_applying_once(foreign in line(FOREIGN, 4), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+        let existing = apply(&foreign, &[], &current);
+        let applied = apply(&existing, &current, &desired);
+        prop_assert_eq!(&apply(&applied, &current, &desired), &applied);
+    }
+
+    #[test]
+    fn what_was_applied_can_be_removed(foreign in line(FOREIGN, 4), desired in line(WORDS, 4)) {
+        let applied = apply(&foreign, &[], &desired);
+        prop_assert_eq!(apply(&applied, &desired, &[]), foreign);
+    }
+
+    #[test]
+    fn nothing_is_missing_only_from_lists_that_contain_the_desired_one(existing in any_line(), desired in line(WORDS, 3)) {
+        let mut rest = existing.iter();
+        let contains = desired.iter().all(|argument| rest.any(|present| present == argument));
+        prop_assert_eq!(missing(&existing, &desired).is_empty(), contains);
+    }
+}
