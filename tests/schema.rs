@@ -244,7 +244,12 @@ fn a_sysroot_before_and_after_and_damaged() {
     let place = ["--sysroot".as_ref(), sysroot.as_os_str()];
     let target = [place.as_slice(), &["--desired".as_ref(), desired.as_os_str()]].concat();
     assert_eq!(documented("status", &place, 0)["deployments"][0]["generation"], Value::Null);
-    documented("plan", &target, 0);
+    let layout = scratch.path().join("layout");
+    osimage::write_image(&Os::new(2), &layout, None).unwrap();
+    let image = format!("ostree-unverified-image:oci:{}", layout.display());
+    let plan = documented("plan", &[&target[..], &["--os-image".as_ref(), image.as_ref()]].concat(), 0);
+    assert_eq!(plan["changes"]["osImage"]["to"], image.as_str());
+    assert_eq!(plan["preflight"][0]["check"], "skopeo");
     let outcome = hostwright(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let status = documented("status", &place, 0);

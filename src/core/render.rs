@@ -3,7 +3,7 @@
 //!
 //! # Guarantees
 //! The result depends on what the configs say and not on the order in which they are given. It has
-//! passed [`decode`](super::decode), so a host that accepts our configs accepts it.
+//! passed [`decode`], so a host that accepts our configs accepts it.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
