@@ -15,8 +15,13 @@ use crate::core::tree::Attributes;
 
 /// The port of effects. Each is one change of the file system; none follows a link at its path.
 pub trait Effects {
-    /// Makes a directory with these attributes.
-    fn make_directory(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError>;
+    /// Makes a directory with these attributes and this label.
+    fn make_directory(
+        &self,
+        path: &ManagedPath,
+        attributes: Attributes,
+        label: Option<&[u8]>,
+    ) -> Result<(), HostError>;
     /// Gives a directory these attributes.
     fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError>;
     /// Makes a new file with all that it will ever be: content, mode, owner and label; its content
@@ -51,11 +56,26 @@ pub trait Effects {
 }
 
 impl Effects for Root {
-    fn make_directory(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::MakeDirectory, path.as_str(), errno);
+    fn make_directory(
+        &self,
+        path: &ManagedPath,
+        attributes: Attributes,
+        label: Option<&[u8]>,
+    ) -> Result<(), HostError> {
+        let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
         let parent = self.parent(path, Op::MakeDirectory)?;
-        rustix::fs::mkdirat(&parent, path.file_name(), Mode::RWXU).map_err(failed)?;
-        give(&parent, path.file_name(), attributes).map_err(failed)
+        let name = path.file_name();
+        rustix::fs::mkdirat(&parent, name, Mode::RWXU).map_err(failed(Op::MakeDirectory))?;
+        let labelled = label.map_or(Ok(()), |label| {
+            let directory = through_descriptor(&parent, name);
+            rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))
+        });
+        let done = labelled.and_then(|()| give(&parent, name, attributes).map_err(failed(Op::SetAttributes)));
+        if done.is_err() {
+            // The caller knows nothing of a directory that it was not given.
+            rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed(Op::Remove))?;
+        }
+        done
     }
 
     fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {

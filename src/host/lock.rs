@@ -32,7 +32,7 @@ impl Lock {
             let private = directory.file_name() == "hostwright";
             let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
             if root.node(&directory)? == Node::Absent {
-                match root.make_directory(&directory, attributes) {
+                match root.make_directory(&directory, attributes, None) {
                     Err(error) if error.errno() == Some(Errno::EXIST) => {}
                     result => result?,
                 }

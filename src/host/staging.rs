@@ -65,7 +65,7 @@ impl<'a> Staging<'a> {
             None => ManagedPath::constant(&format!("/{STAGING_NAME}")),
         };
         clear(self.root, &directory)?;
-        self.root.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 })?;
+        self.root.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
         self.directories.borrow_mut().insert(mount, directory.clone());
         Ok(directory)
     }

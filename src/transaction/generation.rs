@@ -11,9 +11,8 @@ use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
 use crate::core::plan::{Plan, Preflight};
 use crate::core::profile::Profile;
-use crate::core::refusal::Refusals;
+use crate::core::refusal::{Refusal, Refusals};
 use crate::core::steps::Step;
-
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
@@ -21,7 +20,6 @@ use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
 use super::TransactionError;
 use super::current::{Configuration, Current};
 use super::live::{self, Labels};
-
 use super::sysroot::names;
 use super::{record, survey};
 
@@ -81,6 +79,8 @@ struct Draft {
     /// All kernel arguments of the new boot entry but the generation's own.
     kernel_arguments: Vec<KernelArgument>,
     kernel_arguments_change: bool,
+    /// Names that the base does not know. The new image may.
+    unresolved: Option<Refusals>,
 }
 
 /// A plan, and the configuration that it starts from.
@@ -120,6 +120,9 @@ pub fn apply(
     });
     let imported = imported.filter(|_| !is_deployed);
     draft.image = draft.image.filter(|_| !is_deployed);
+    if let (None, Some(refusals)) = (&draft.image, draft.unresolved.take()) {
+        return Err(refusals.into());
+    }
     if let Some(generation) = settled(&draft, target) {
         return Ok(Generated { plan: draft.plan, deployment: None, generation });
     }
@@ -160,7 +163,13 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
     if let Some(before) = &mut before {
         before.os.image.clone_from(&deployed);
     }
-    let mut plan = survey::plan(&root, &current, before.as_ref(), &desired, target.profile, Reach::Etc)?;
+    let (before, profile) = (before.as_ref(), target.profile);
+    let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, Reach::Etc) {
+        Err(TransactionError::Refused(refusals)) if image.is_some() => {
+            (Plan::between(before, &desired, profile), Some(refusals))
+        }
+        plan => (plan?, None),
+    };
     plan.current_os.image = deployed;
     plan.left_out.extend(package_parts(&desired));
     refuse_paths_in_the_image(&desired, &mut plan);
@@ -173,10 +182,10 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
         .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT))
         .flat_map(|argument| kargs::parse(argument))
         .collect();
-    let owned = before.map(|before| before.os.kernel_arguments).unwrap_or_default();
-    let kernel_arguments = kargs::apply(&existing, &owned, &desired.os.kernel_arguments);
+    let owned = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
+    let kernel_arguments = kargs::apply(&existing, owned, &desired.os.kernel_arguments);
     let kernel_arguments_change = kernel_arguments != existing;
-    Ok(Draft { base, current, plan, image, kernel_arguments, kernel_arguments_change })
+    Ok(Draft { base, current, plan, image, kernel_arguments, kernel_arguments_change, unresolved })
 }
 
 /// The image to import, unless the base deployment is that image already.
@@ -218,12 +227,16 @@ fn package_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 
 /// The image's own directories are read-only on an OSTree host.
 fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
-    for (path, file) in &config.files {
+    let files = config.files.iter().map(|(path, file)| (path, "files", file.index));
+    let directories =
+        config.directories.iter().map(|(path, directory)| (path, "directories", directory.index));
+    let links = config.links.iter().map(|(path, link)| (path, "links", link.index));
+    for (path, list, index) in files.chain(directories).chain(links) {
         let in_image = ["/usr", "/bin", "/sbin", "/lib", "/lib64"].iter().any(|top| path.is_within(top));
         if in_image && !path.is_within("/usr/local") {
-            let field = format!("spec.config.storage.files[{}].path", file.index);
+            let field = format!("spec.config.storage.{list}[{index}].path");
             let reason = format!("{path} lies in the OS image, which is read-only; build it into the image");
-            plan.irreconcilable.push(crate::core::refusal::Refusal::new(field, reason));
+            plan.irreconcilable.push(Refusal::new(field, reason));
         }
     }
 }

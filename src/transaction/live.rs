@@ -129,7 +129,8 @@ impl Live<'_> {
         self.touched.extend(step.path().parent());
         match (step, slot) {
             (Step::MakeDirectory { path, attributes }, _) => {
-                self.root.make_directory(path, *attributes)?;
+                let label = self.label(path)?;
+                self.root.make_directory(path, *attributes, label.as_deref())?;
                 self.undo.push(Undo::RemoveDirectory(path.clone()));
             }
             (Step::SetAttributes { path, attributes }, _) => {
@@ -245,7 +246,7 @@ impl Live<'_> {
         while let Some(undo) = self.undo.pop() {
             match undo {
                 Undo::RemoveDirectory(path) => self.root.remove_directory(&path)?,
-                Undo::MakeDirectory(path, attributes) => self.root.make_directory(&path, attributes)?,
+                Undo::MakeDirectory(path, attributes) => self.root.make_directory(&path, attributes, None)?,
                 Undo::SetAttributes(path, attributes) => self.root.set_attributes(&path, attributes)?,
                 Undo::RemoveFile(path) => self.root.remove_file(&path)?,
                 Undo::Exchange(a, b) => self.root.exchange(&a, &b)?,

@@ -5,6 +5,8 @@ pub mod document;
 pub mod pairs;
 pub mod plan;
 pub mod reference;
+pub mod refused;
 pub mod run;
+pub mod settled;
 pub mod snapshot;
 pub mod tree;

@@ -1,22 +1,6 @@
 //! Hosts on which a good config cannot be applied: nothing is lost, and the error names what is in the way.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
 
-#[path = "model/document.rs"]
-mod document;
-#[path = "model/run.rs"]
-mod run;
-#[path = "model/settled.rs"]
-mod settled;
-#[path = "model/snapshot.rs"]
-mod snapshot;
-#[path = "model/tree.rs"]
-mod tree;
-
+use crate::model::{snapshot, tree};
 use std::{
     fs::{self, OpenOptions, Permissions},
     io::Write,
@@ -24,12 +8,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use document::{file, with_files};
-use run::{Outcome, hostwright, launch};
+use crate::model::document::{file, with_files};
+use crate::model::run::{Outcome, hostwright, launch};
+use crate::model::settled::{Settled, apply, unlike};
+use crate::model::snapshot::{Body, Snapshot};
 use rustix::fs::FlockOperation;
 use serde_json::Value;
-use settled::{Settled, apply, unlike};
-use snapshot::{Body, Snapshot};
 
 const FAILED: i32 = 1;
 const BUSY: i32 = 75;

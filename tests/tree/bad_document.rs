@@ -1,29 +1,10 @@
 //! Documents that cannot be read, or only beyond reason: the exit code, the culprit, and a tree left alone.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
-
-#[path = "model/document.rs"]
-mod document;
-#[path = "model/refused.rs"]
-mod refused;
-#[path = "model/run.rs"]
-mod run;
-#[path = "model/settled.rs"]
-mod settled;
-#[path = "model/snapshot.rs"]
-mod snapshot;
-#[path = "model/tree.rs"]
-mod tree;
 
 use std::io::Write;
 
-use document::{data_url, file, machine_config, with_files};
+use crate::model::document::{data_url, file, machine_config, with_files};
+use crate::model::refused::all_refused;
 use flate2::{Compression, write::GzEncoder};
-use refused::all_refused;
 use serde_json::{Value, json};
 
 const MIB: usize = 1 << 20;

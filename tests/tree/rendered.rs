@@ -1,17 +1,8 @@
 //! Every config after every other, on a tree and as a plan, against a model written from the specification.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
-
-#[path = "model/mod.rs"]
-mod model;
 
 use std::{fs, path::Path, process::Command};
 
-use model::{
+use crate::model::{
     config::Config,
     document::{file, with_files},
     pairs::{fixtures, for_every_pair, load, rendered},

@@ -1,29 +1,13 @@
 //! What is secret in a config shows neither in what a command prints nor in a file that everybody may read.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
 
-#[path = "model/document.rs"]
-mod document;
-#[path = "model/run.rs"]
-mod run;
-#[path = "model/settled.rs"]
-mod settled;
-#[path = "model/snapshot.rs"]
-mod snapshot;
-#[path = "model/tree.rs"]
-mod tree;
-
+use crate::model::snapshot;
 use std::{fs, path::Path};
 
-use document::{file, with_files};
-use run::{Outcome, hostwright};
+use crate::model::document::{file, with_files};
+use crate::model::run::{Outcome, hostwright};
+use crate::model::settled::{Settled, apply, unlike};
+use crate::model::snapshot::Body;
 use serde_json::{Value, json};
-use settled::{Settled, apply, unlike};
-use snapshot::Body;
 
 /// A secret of each kind: for the first config and the second.
 const SECRETS: [[&str; 3]; 2] = [

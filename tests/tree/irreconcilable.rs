@@ -1,28 +1,11 @@
 //! Targets that no change in place can reach: planned with every reason, and never applied.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
-
-#[path = "model/document.rs"]
-mod document;
-#[path = "model/run.rs"]
-mod run;
-#[path = "model/settled.rs"]
-mod settled;
-#[path = "model/snapshot.rs"]
-mod snapshot;
-#[path = "model/tree.rs"]
-mod tree;
 
 use std::fs;
 
-use document::{machine_config, with_files};
-use run::hostwright;
+use crate::model::document::{machine_config, with_files};
+use crate::model::run::hostwright;
+use crate::model::settled::{Settled, apply, unlike};
 use serde_json::{Value, json};
-use settled::{Settled, apply, unlike};
 
 #[test]
 fn an_irreconcilable_target_is_planned_and_not_applied() {

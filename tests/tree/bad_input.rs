@@ -1,31 +1,12 @@
 //! Configs with a field that is refused: the exit code, the path of the field, and a tree left alone.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
-
-#[path = "model/document.rs"]
-mod document;
-#[path = "model/refused.rs"]
-mod refused;
-#[path = "model/run.rs"]
-mod run;
-#[path = "model/settled.rs"]
-mod settled;
-#[path = "model/snapshot.rs"]
-mod snapshot;
-#[path = "model/tree.rs"]
-mod tree;
 
 use std::fs;
 
-use document::{file, machine_config, with_files};
-use refused::{MALFORMED, all_refused};
-use run::hostwright;
+use crate::model::document::{file, machine_config, with_files};
+use crate::model::refused::{MALFORMED, all_refused};
+use crate::model::run::hostwright;
+use crate::model::settled::unlike;
 use serde_json::{Value, json};
-use settled::unlike;
 
 /// A document with one good file and, after it, one with `field` (a JSON pointer below the entry) replaced.
 fn spoilt(field: &str, value: Value) -> Vec<u8> {

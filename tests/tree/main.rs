@@ -1,0 +1,16 @@
+//! The executable on plain trees, seen from outside: what it makes of configs, and what it refuses.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test reports by panicking"
+)]
+
+mod bad_document;
+mod bad_host;
+mod bad_input;
+mod irreconcilable;
+#[path = "../model/mod.rs"]
+mod model;
+mod rendered;
+mod secrets;
