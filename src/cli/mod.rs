@@ -7,6 +7,7 @@ mod paint;
 mod plan;
 mod plan_text;
 mod progress;
+mod render;
 mod rollback;
 mod status;
 mod stderr_log;
@@ -42,6 +43,11 @@ enum Verb {
     Status(status::StatusArgs),
     /// Make the previous generation the one that boots next
     Rollback(rollback::RollbackArgs),
+    /// Merge MachineConfigs into a rendered one, as the cluster's controller does
+    ///
+    /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
+    /// equal contents have equal names here.
+    Render(render::RenderArgs),
 }
 
 /// What a command works on.
@@ -118,6 +124,7 @@ pub fn run() -> ExitCode {
         Verb::Verify(args) => verify::run(&args),
         Verb::Status(args) => status::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
+        Verb::Render(args) => render::run(&args),
     };
     match result {
         Ok(verdict) => verdict.into(),

@@ -26,6 +26,7 @@ pub mod profile;
 pub mod reconcile;
 pub mod refusal;
 pub mod registries;
+pub mod render;
 pub mod secrets;
 pub mod steps;
 pub mod tree;

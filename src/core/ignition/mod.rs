@@ -1,5 +1,6 @@
 //! An Ignition config of any supported version, read as the newest one.
 
+pub mod merge;
 mod v2;
 
 use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
