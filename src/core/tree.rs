@@ -133,7 +133,7 @@ pub enum Entry {
 
 /// In which respect a node is not what it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "camelCase")]
 pub enum Deviation {
     /// Nothing is there.
     Missing,
