@@ -75,3 +75,30 @@ fn what_cannot_be_reconciled_is_not_applied() {
 fn text(document: &Value) -> String {
     document.to_string()
 }
+
+#[test]
+fn looking_changes_nothing() {
+    let settled = Settled::new();
+    let other = settled.documents.path().join("other.json");
+    fs::write(&other, text(&with_files("rendered-other", &[]))).expect("a document");
+    let (root, other) = (settled.tree.root().as_os_str(), other.as_os_str());
+    let lines: [&[&std::ffi::OsStr]; 4] = [
+        &["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), other],
+        &[
+            "plan".as_ref(),
+            "-o".as_ref(),
+            "json".as_ref(),
+            "--root".as_ref(),
+            root,
+            "--desired".as_ref(),
+            other,
+        ],
+        &["status".as_ref(), "--root".as_ref(), root],
+        &["verify".as_ref(), "--root".as_ref(), root],
+    ];
+    for line in lines {
+        let outcome = hostwright(line);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+    assert_eq!(settled.disturbed(), Vec::<String>::new());
+}

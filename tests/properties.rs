@@ -1,0 +1,123 @@
+//! What must hold for any input: parsers end with a value or a refusal, and a plan from a config to
+//! itself is empty.
+
+use hostwright::core::contents::Decoder;
+use hostwright::core::diff::ConfigDiff;
+use hostwright::core::host_config::HostConfig;
+use hostwright::core::names::ManagedPath;
+use hostwright::core::plan::Plan;
+use hostwright::core::profile::Profile;
+use hostwright::core::{decode, document, machine_config};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Any JSON, with the words of a `MachineConfig` among its keys so that deep code is reached.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        prop_oneof!["[ -~]{0,12}", Just("/etc/x".to_owned()), Just("data:,x%20y".to_owned())]
+            .prop_map(Value::from),
+    ];
+    let keys = prop_oneof![
+        Just("files"),
+        Just("units"),
+        Just("path"),
+        Just("name"),
+        Just("contents"),
+        Just("source"),
+        Just("mode"),
+        Just("users"),
+        Just("dropins"),
+        Just("compression"),
+        Just("append"),
+        Just("links"),
+    ];
+    leaf.prop_recursive(4, 48, 6, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            prop::collection::vec((keys.clone(), inner), 0..5).prop_map(|pairs| {
+                pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<Value>()
+            }),
+        ]
+    })
+}
+
+fn object(storage: &Value, systemd: &Value, passwd: &Value) -> Vec<u8> {
+    let config =
+        json!({"ignition": {"version": "3.4.0"}, "storage": storage, "systemd": systemd, "passwd": passwd});
+    let object = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": "any"}, "spec": {"config": config},
+    });
+    object.to_string().into_bytes()
+}
+
+/// Files that are valid, at paths that often meet.
+fn any_host_config() -> impl Strategy<Value = HostConfig> {
+    let file = ("/etc/[a-c](/[a-c]){0,2}", "[a-z]{0,4}", 0_u32..0o1000).prop_map(|(path, contents, mode)| {
+        json!({"path": path, "mode": mode, "contents": {"source": format!("data:,{contents}")}})
+    });
+    let unit = ("[a-c]\\.service", prop::option::of(any::<bool>()), any::<bool>()).prop_map(|(name, enabled, mask)| {
+        json!({"name": name, "enabled": enabled, "mask": mask, "contents": "[Install]\nWantedBy=multi-user.target\n"})
+    });
+    let files = prop::collection::vec(file, 0..6);
+    let units = prop::collection::vec(unit, 0..4);
+    (files, units).prop_filter_map("refused", |(files, units)| {
+        let bytes = object(&json!({"files": files}), &json!({"units": units}), &Value::Null);
+        decode::decode(&machine_config::parse(&bytes).ok()?).ok()
+    })
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_document_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        if let Err(refusals) = document::parse(&bytes) {
+            prop_assert!(!refusals.as_slice().is_empty());
+        }
+    }
+
+    #[test]
+    fn any_text_is_a_document_or_refused(text in "[-{}\\[\\]:,\"'a-c0-9 \n&*!|>#%]{0,60}") {
+        if let Err(refusals) = document::parse(text.as_bytes()) {
+            prop_assert!(!refusals.as_slice().is_empty());
+        }
+    }
+
+    #[test]
+    fn any_config_is_decoded_or_refused(storage in any_json(), systemd in any_json(), passwd in any_json()) {
+        let Ok(config) = machine_config::parse(&object(&storage, &systemd, &passwd)) else { return Ok(()) };
+        if let Err(refusals) = decode::decode(&config) {
+            prop_assert!(refusals.as_slice().iter().all(|refusal| refusal.field.starts_with("spec.")));
+        }
+    }
+
+    #[test]
+    fn any_source_is_decoded_or_refused(source in ".{0,40}", gzip in any::<bool>()) {
+        let decoded = Decoder::default().decode(Some(&source), gzip.then_some("gzip"));
+        prop_assert!(decoded.is_err() || source.is_empty() || source.to_lowercase().starts_with("data:"));
+    }
+
+    #[test]
+    fn a_path_is_kept_as_it_is_spelt(spelled in "/?([a-c.]{0,3}/?){0,4}") {
+        if let Ok(path) = ManagedPath::parse(&spelled) {
+            prop_assert_eq!(path.as_str(), &spelled);
+            prop_assert!(!spelled.split('/').any(|component| component == ".."));
+        }
+    }
+
+    #[test]
+    fn nothing_lies_between_a_config_and_itself(config in any_host_config()) {
+        let plan = Plan::between(Some(&config), &config, Profile::Mcd);
+        prop_assert!(plan.diff.is_empty() && plan.irreconcilable.is_empty());
+        prop_assert!(!plan.disruption.drain && !plan.disruption.reboots());
+    }
+
+    #[test]
+    fn the_way_back_mentions_the_same_items(a in any_host_config(), b in any_host_config()) {
+        let (there, back) = (ConfigDiff::between(&a, &b), ConfigDiff::between(&b, &a));
+        prop_assert!(there.files.keys().eq(back.files.keys()));
+        prop_assert!(there.units.keys().eq(back.units.keys()));
+    }
+}
