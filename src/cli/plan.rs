@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::input::{load_configuration, print_json, print_text};
+use super::input::{load_configuration, load_document, print_json, print_text};
 use super::paint::Paint;
 use super::{CliError, Format, Place, ProfileName, Verdict, plan_text};
+use crate::core::disruption::Disruption;
+use crate::core::host_config::HostConfig;
+use crate::core::machine_configuration;
 use crate::core::plan::Plan;
+use crate::core::policy::Policy;
 use crate::host::Root;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -32,6 +36,12 @@ pub(super) struct PlanArgs {
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
+    /// A MachineConfiguration whose node disruption policy decides what a change interrupts
+    #[arg(long, value_name = "FILE", conflicts_with = "first_boot")]
+    policy: Option<PathBuf>,
+    /// Decide by the table that holds on a first boot, before a policy is known
+    #[arg(long)]
+    first_boot: bool,
     /// How the plan is written
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: Format,
@@ -46,7 +56,8 @@ pub(super) struct PlanArgs {
 pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
     let desired = load_configuration(&args.desired)?;
     let asked = args.current.as_deref().map(load_configuration).transpose()?;
-    let (plan, current) = match (&args.place.root, &args.place.sysroot) {
+    let policy = load_policy(args)?;
+    let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => on_tree(root, asked, &desired, args)?,
         (None, Some(_)) if asked.is_some() => {
             let reason = "--current cannot be given with --sysroot, whose deployments say what they are";
@@ -58,6 +69,11 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
             (Plan::between(before, &desired.host, args.profile.into()), asked)
         }
     };
+    if let Some(policy) = policy {
+        let nothing = HostConfig::default();
+        let before = current.as_ref().map_or(&nothing, |configuration| &configuration.host);
+        plan.disruption = Disruption::of(&plan.diff, before, &desired.host, &policy);
+    }
     match args.output {
         Format::Json => print_json(&PlanDocument::of(&plan))?,
         Format::Text => {
@@ -74,6 +90,15 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
     } else {
         Verdict::Fine
     })
+}
+
+fn load_policy(args: &PlanArgs) -> Result<Option<Policy>, CliError> {
+    let Some(file) = &args.policy else {
+        return Ok(args.first_boot.then(Policy::legacy));
+    };
+    let refused = |source| CliError::Refused { file: file.display().to_string(), source };
+    let bytes = load_document(file)?;
+    machine_configuration::parse_policy(&bytes).map(Some).map_err(refused)
 }
 
 fn on_tree(

@@ -3,7 +3,7 @@
 use super::diff::{Change, Changed, ConfigDiff};
 use super::host_config::HostConfig;
 use super::names::ManagedPath;
-use super::policy::{self, Action, CONTAINER_RUNTIME, REGISTRIES};
+use super::policy::{Action, CONTAINER_RUNTIME, Policy, REGISTRIES};
 use super::registries;
 
 /// An action and everything that asks for it.
@@ -31,10 +31,10 @@ impl Disruption {
         self.actions.iter().any(|required| required.action == Action::Reboot)
     }
 
-    /// Decides for `diff`, which lies between `current` and `desired`.
+    /// Decides by `policy` for `diff`, which lies between `current` and `desired`.
     #[must_use]
-    pub fn of(diff: &ConfigDiff, current: &HostConfig, desired: &HostConfig) -> Self {
-        let causes = causes(diff);
+    pub fn of(diff: &ConfigDiff, current: &HostConfig, desired: &HostConfig, policy: &Policy) -> Self {
+        let causes = causes(diff, policy);
         let reboot: Vec<String> = causes
             .iter()
             .filter(|cause| cause.actions.contains(&Action::Reboot))
@@ -62,7 +62,7 @@ struct Cause {
     actions: Vec<Action>,
 }
 
-fn causes(diff: &ConfigDiff) -> Vec<Cause> {
+fn causes(diff: &ConfigDiff, policy: &Policy) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (changed, what) in [
         (diff.os_image, "the OS image changes"),
@@ -76,20 +76,26 @@ fn causes(diff: &ConfigDiff) -> Vec<Cause> {
         }
     }
     for section in [&diff.files, &diff.directories, &diff.links] {
-        causes.extend(listed(section).map(|(path, changed)| of_path(path, changed)));
+        causes.extend(listed(section).map(|(path, changed)| of_path(path, changed, policy)));
     }
-    causes.extend(listed(&diff.units).map(|(name, changed)| match policy::of_unit(name) {
-        Some(actions) => Cause { because: format!("unit {name} {}", verb(changed.change)), actions },
+    causes.extend(listed(&diff.units).map(|(name, changed)| match policy.of_unit(name) {
+        Some(actions) => {
+            Cause { because: format!("unit {name} {}", verb(changed.change)), actions: actions.to_vec() }
+        }
         None => Cause {
             because: format!("unit {name} {} and no policy names it", verb(changed.change)),
             actions: vec![Action::Reboot],
         },
     }));
     if diff.ssh_keys {
-        causes.push(Cause { because: "authorized keys change".to_owned(), actions: policy::of_keys() });
+        causes
+            .push(Cause { because: "authorized keys change".to_owned(), actions: policy.of_keys().to_vec() });
     }
     if diff.password {
-        causes.push(Cause { because: "a password hash changes".to_owned(), actions: policy::of_keys() });
+        causes.push(Cause {
+            because: "a password hash changes".to_owned(),
+            actions: policy.of_keys().to_vec(),
+        });
     }
     causes
 }
@@ -101,13 +107,15 @@ fn listed<K: Ord>(section: &std::collections::BTreeMap<K, Changed>) -> impl Iter
     items.into_iter()
 }
 
-fn of_path(path: &ManagedPath, changed: &Changed) -> Cause {
+fn of_path(path: &ManagedPath, changed: &Changed, policy: &Policy) -> Cause {
     let verb = verb(changed.change);
-    match policy::of_file(path) {
+    match policy.of_file(path) {
         Some((entry, actions)) if entry == path.as_str() => {
-            Cause { because: format!("{path} {verb}"), actions }
+            Cause { because: format!("{path} {verb}"), actions: actions.to_vec() }
         }
-        Some((entry, actions)) => Cause { because: format!("{path} {verb} (policy for {entry})"), actions },
+        Some((entry, actions)) => {
+            Cause { because: format!("{path} {verb} (policy for {entry})"), actions: actions.to_vec() }
+        }
         None => {
             Cause { because: format!("{path} {verb} and no policy names it"), actions: vec![Action::Reboot] }
         }
@@ -208,12 +216,12 @@ mod tests {
         config
     }
 
-    fn actions(files: &[&str]) -> (Vec<Action>, bool) {
+    fn actions(files: &[&str], policy: &Policy) -> (Vec<Action>, bool) {
         let current = config(&[]);
         let listed: Vec<(&str, &str)> = files.iter().map(|path| (*path, "x=1")).collect();
         let desired = config(&listed);
         let diff = ConfigDiff::between(&current, &desired);
-        let disruption = Disruption::of(&diff, &current, &desired);
+        let disruption = Disruption::of(&diff, &current, &desired, policy);
         (disruption.actions.into_iter().map(|required| required.action).collect(), disruption.drain)
     }
 
@@ -241,16 +249,37 @@ mod tests {
             (&[CA_BUNDLE, "/etc/anything"], vec![Action::Reboot], true),
         ];
         for (files, expected, drain) in rows {
-            assert_eq!(actions(files), (expected, drain), "{files:?}");
+            assert_eq!(actions(files, &Policy::default()), (expected, drain), "{files:?}");
         }
-        assert_eq!(actions(&[]), (vec![Action::None], false));
+        assert_eq!(actions(&[], &Policy::default()), (vec![Action::None], false));
+    }
+
+    #[test]
+    fn the_table_before_a_policy_is_known() {
+        let reload = || Action::Reload(CONTAINER_RUNTIME.to_owned());
+        let trust = || restart("coreos-update-ca-trust.service");
+        let rows: [(&[&str], Vec<Action>); 10] = [
+            (&["/etc/random"], vec![Action::Reboot]),
+            (&["/var/lib/kubelet/config.json"], vec![Action::None]),
+            (&["/etc/kubernetes/kubelet-ca.crt"], vec![Action::None]),
+            (&["/etc/nmstate/openshift/x.yml"], vec![Action::None]),
+            (&["/etc/nmstate/openshift/deep/x.yml"], vec![Action::Reboot]),
+            (&[REGISTRIES], vec![Action::Special]),
+            (&["/etc/containers/policy.json", "/var/lib/kubelet/config.json"], vec![reload()]),
+            (&["/etc/containers/registries.d/x.yaml"], vec![reload()]),
+            (&[CA_BUNDLE, "/etc/containers/policy.json"], vec![trust(), restart(CONTAINER_RUNTIME)]),
+            (&["/etc/crio/policies/x.json"], vec![Action::Reboot]),
+        ];
+        for (files, expected) in rows {
+            assert_eq!(actions(files, &Policy::legacy()).0, expected, "{files:?}");
+        }
     }
 
     #[test]
     fn reasons_stand_beside_the_action() {
         let (current, desired) = (config(&[]), config(&[("/etc/a", ""), ("/etc/b", "")]));
         let diff = ConfigDiff::between(&current, &desired);
-        let disruption = Disruption::of(&diff, &current, &desired);
+        let disruption = Disruption::of(&diff, &current, &desired, &Policy::default());
         assert!(disruption.reboots());
         assert_eq!(disruption.actions[0].because.len(), 2);
     }

@@ -17,6 +17,7 @@ pub mod image;
 pub mod kargs;
 pub mod limits;
 pub mod machine_config;
+pub mod machine_configuration;
 pub mod managed;
 pub mod names;
 pub mod password;

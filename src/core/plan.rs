@@ -5,6 +5,7 @@ use super::diff::ConfigDiff;
 use super::disruption::Disruption;
 use super::host_config::{HostConfig, OsSpec};
 use super::names::ManagedPath;
+use super::policy::Policy;
 use super::profile::Profile;
 use super::reconcile;
 use super::refusal::Refusal;
@@ -28,7 +29,7 @@ pub struct Plan {
     pub diff: ConfigDiff,
     /// What stands in the way; a plan with any of these cannot be applied.
     pub irreconcilable: Vec<Refusal>,
-    /// What the workload must bear.
+    /// What the workload must bear, by the default policy unless somebody judged by another.
     pub disruption: Disruption,
     /// What this target cannot be given, with reasons.
     pub left_out: Vec<String>,
@@ -81,7 +82,7 @@ impl Plan {
             current_os: before.os.clone(),
             desired_os: desired.os.clone(),
             irreconcilable: reconcile::irreconcilable(before, desired, &diff, profile),
-            disruption: Disruption::of(&diff, before, desired),
+            disruption: Disruption::of(&diff, before, desired, &Policy::default()),
             diff,
             left_out: Vec::new(),
             tree: None,

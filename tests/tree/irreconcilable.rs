@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::model::document::{machine_config, with_files};
+use crate::model::document::{file, machine_config, with_files};
 use crate::model::run::hostwright;
 use crate::model::settled::{Settled, apply, unlike};
 use serde_json::{Value, json};
@@ -101,4 +101,40 @@ fn looking_changes_nothing() {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
     assert_eq!(settled.disturbed(), Vec::<String>::new());
+}
+
+#[test]
+fn a_cluster_s_policy_decides_what_is_interrupted() {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let at = |name: &str| folder.path().join(name);
+    let changed = file("/etc/example.d/x.conf", "data:,x");
+    fs::write(at("current.json"), text(&with_files("rendered-a", &[]))).expect("a document");
+    fs::write(at("desired.json"), text(&with_files("rendered-b", &[changed]))).expect("a document");
+    let reload = json!([{"type": "Drain"}, {"type": "Reload", "reload": {"serviceName": "crio.service"}}]);
+    let policy = json!({"kind": "MachineConfiguration", "spec": {"nodeDisruptionPolicy": {
+        "files": [{"path": "/etc/example.d", "actions": reload}]}}});
+    fs::write(at("policy.json"), policy.to_string()).expect("a document");
+    let plan = |more: &[&std::ffi::OsStr]| {
+        let (current, desired) = (at("current.json"), at("desired.json"));
+        let line: [&std::ffi::OsStr; 7] = [
+            "plan".as_ref(),
+            "-o".as_ref(),
+            "json".as_ref(),
+            "--current".as_ref(),
+            current.as_os_str(),
+            "--desired".as_ref(),
+            desired.as_os_str(),
+        ];
+        let outcome = hostwright(line.into_iter().chain(more.iter().copied()));
+        serde_json::from_str::<Value>(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+    };
+    let kinds = |plan: &Value| -> Vec<String> {
+        let actions = plan["actions"].as_array().cloned().unwrap_or_default();
+        actions.iter().map(|action| action["type"].as_str().unwrap_or_default().to_owned()).collect()
+    };
+    assert_eq!(kinds(&plan(&[])), ["Reboot"]);
+    assert_eq!(kinds(&plan(&["--first-boot".as_ref()])), ["Reboot"]);
+    let judged = plan(&["--policy".as_ref(), at("policy.json").as_os_str()]);
+    assert_eq!(kinds(&judged), ["Drain", "Reload"]);
+    assert_eq!((&judged["drain"], &judged["rebootRequired"]), (&json!(true), &json!(false)));
 }
