@@ -102,7 +102,10 @@ fn look_up_units(root: &Root, facts: &mut Facts, subject: Subject<'_>) -> Result
             return Ok(());
         }
         for name in unread.units {
-            load_unit(root, name.as_str(), &mut facts.unit_texts)?;
+            // An instance also has its template's drop-ins.
+            for owner in [Some(name.clone()), name.template()].into_iter().flatten() {
+                load_unit(root, owner.as_str(), &mut facts.unit_texts)?;
+            }
             facts.looked_up_units.insert(name);
         }
         for path in unread.files {
