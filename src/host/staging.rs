@@ -15,21 +15,27 @@ use crate::core::tree::{Attributes, Node};
 const TOPS: [&str; 2] = ["/etc", "/var"];
 
 /// Hands out unused names on the mount of a target.
-#[derive(Debug)]
 pub struct Staging<'a> {
     root: &'a Root,
+    effects: &'a dyn Effects,
     /// Staging directory by mount.
     directories: RefCell<BTreeMap<u64, ManagedPath>>,
     next: Cell<u32>,
 }
 
+impl std::fmt::Debug for Staging<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Staging").field("directories", &self.directories).finish_non_exhaustive()
+    }
+}
+
 impl<'a> Staging<'a> {
     /// Prepares staging in `root`, clearing away what a killed run left. The caller holds the lock.
-    pub fn open(root: &'a Root) -> Result<Self, HostError> {
-        let staging = Self { root, directories: RefCell::default(), next: Cell::new(0) };
+    pub fn open(root: &'a Root, effects: &'a dyn Effects) -> Result<Self, HostError> {
+        let staging = Self { root, effects, directories: RefCell::default(), next: Cell::new(0) };
         for top in TOPS {
             let top = ManagedPath::constant(top);
-            clear(root, &top.join(STAGING_NAME))?;
+            clear(root, effects, &top.join(STAGING_NAME))?;
         }
         Ok(staging)
     }
@@ -44,7 +50,7 @@ impl<'a> Staging<'a> {
 
     /// Removes everything staged, pre-images included.
     pub fn close(self) -> Result<(), HostError> {
-        self.directories.borrow().values().try_for_each(|directory| clear(self.root, directory))
+        self.directories.borrow().values().try_for_each(|directory| clear(self.root, self.effects, directory))
     }
 
     fn directory(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
@@ -64,8 +70,8 @@ impl<'a> Staging<'a> {
             // Nothing above the target exists but the root itself.
             None => ManagedPath::constant(&format!("/{STAGING_NAME}")),
         };
-        clear(self.root, &directory)?;
-        self.root.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
+        clear(self.root, self.effects, &directory)?;
+        self.effects.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
         self.directories.borrow_mut().insert(mount, directory.clone());
         Ok(directory)
     }
@@ -82,15 +88,15 @@ impl<'a> Staging<'a> {
 }
 
 /// Removes a staging directory with all that it holds.
-fn clear(root: &Root, directory: &ManagedPath) -> Result<(), HostError> {
+fn clear(root: &Root, effects: &dyn Effects, directory: &ManagedPath) -> Result<(), HostError> {
     if !matches!(root.node(directory)?, Node::Directory { .. }) {
         return Ok(());
     }
     for path in root.below(directory)?.into_iter().rev() {
         match root.node(&path)? {
-            Node::Directory { .. } => root.remove_directory(&path)?,
-            _ => root.remove_file(&path)?,
+            Node::Directory { .. } => effects.remove_directory(&path)?,
+            _ => effects.remove_file(&path)?,
         }
     }
-    root.remove_directory(directory)
+    effects.remove_directory(directory)
 }

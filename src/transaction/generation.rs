@@ -333,7 +333,7 @@ fn configure(
     let mut steps = plan.tree.map(|tree| tree.steps.steps).unwrap_or_default();
     record::append(&mut steps, &root, target.desired, &record)?;
     let labels = Labels::Policy(policy_labels(os, &steps)?);
-    Ok(live::apply(&root, &steps, &labels)?)
+    Ok(live::apply(&root, &root, &steps, &labels)?)
 }
 
 fn policy_labels(

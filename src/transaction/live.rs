@@ -61,13 +61,14 @@ enum Undo {
     Rename { from: ManagedPath, to: ManagedPath },
 }
 
-/// Carries `steps` out in order. The caller holds the lock of `root`.
-pub fn apply(root: &Root, steps: &[Step], labels: &Labels) -> Result<(), LiveError> {
+/// Carries `steps` out in order by `effects` on the tree that `root` reads. The caller holds the
+/// lock of that tree.
+pub fn apply(root: &Root, effects: &dyn Effects, steps: &[Step], labels: &Labels) -> Result<(), LiveError> {
     if steps.is_empty() {
         return Ok(());
     }
-    let staging = Staging::open(root).map_err(LiveError::Undone)?;
-    let mut live = Live { root, labels, undo: Vec::new(), touched: BTreeSet::new() };
+    let staging = Staging::open(root, effects).map_err(LiveError::Undone)?;
+    let mut live = Live { root, effects, labels, undo: Vec::new(), touched: BTreeSet::new() };
     let done = live.stage(&staging, steps).and_then(|staged| {
         let visible = steps.iter().zip(staged).try_for_each(|(step, slot)| live.show(step, slot));
         visible.and_then(|()| live.sync())
@@ -88,6 +89,7 @@ pub fn apply(root: &Root, steps: &[Step], labels: &Labels) -> Result<(), LiveErr
 
 struct Live<'a> {
     root: &'a Root,
+    effects: &'a dyn Effects,
     labels: &'a Labels,
     undo: Vec<Undo>,
     /// Directories whose names changed.
@@ -104,13 +106,13 @@ impl Live<'_> {
                 Step::Write { path, contents, attributes } => {
                     let slot = staging.slot(path)?;
                     let label = self.label(path)?;
-                    self.root.create_file(&slot, contents, *attributes, label.as_deref())?;
+                    self.effects.create_file(&slot, contents, *attributes, label.as_deref())?;
                     Some(slot)
                 }
                 Step::Symlink { path, target, owner } => {
                     let slot = staging.slot(path)?;
                     let label = self.label(path)?;
-                    self.root.create_symlink(&slot, target, *owner, label.as_deref())?;
+                    self.effects.create_symlink(&slot, target, *owner, label.as_deref())?;
                     Some(slot)
                 }
                 Step::Restore { path, original } => {
@@ -130,14 +132,14 @@ impl Live<'_> {
         match (step, slot) {
             (Step::MakeDirectory { path, attributes }, _) => {
                 let label = self.label(path)?;
-                self.root.make_directory(path, *attributes, label.as_deref())?;
+                self.effects.make_directory(path, *attributes, label.as_deref())?;
                 self.undo.push(Undo::RemoveDirectory(path.clone()));
             }
             (Step::SetAttributes { path, attributes }, _) => {
                 if let Node::Directory { attributes: before } = self.root.node(path)? {
                     self.undo.push(Undo::SetAttributes(path.clone(), before));
                 }
-                self.root.set_attributes(path, *attributes)?;
+                self.effects.set_attributes(path, *attributes)?;
             }
             (Step::Preserve { path, original }, _) => match self.link_or_copy(path, original) {
                 Ok(()) => self.undo.push(Undo::RemoveFile(original.clone())),
@@ -147,7 +149,7 @@ impl Live<'_> {
             },
             (Step::Remove { path }, Some(slot)) => self.take_away(path, slot)?,
             (Step::HardLink { path, target }, Some(slot)) => {
-                self.root.hard_link(target, &slot)?;
+                self.effects.hard_link(target, &slot)?;
                 self.put(slot, path)?;
             }
             (
@@ -165,17 +167,17 @@ impl Live<'_> {
     /// Puts a staged leaf in place; what stood there takes its slot.
     fn put(&mut self, slot: ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
         if self.root.exists(path)? {
-            self.root.exchange(&slot, path)?;
+            self.effects.exchange(&slot, path)?;
             self.undo.push(Undo::Exchange(slot, path.clone()));
         } else {
-            self.root.rename(&slot, path)?;
+            self.effects.rename(&slot, path)?;
             self.undo.push(Undo::Rename { from: path.clone(), to: slot });
         }
         Ok(())
     }
 
     fn take_away(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
-        match self.root.rename(path, &slot) {
+        match self.effects.rename(path, &slot) {
             Ok(()) => self.undo.push(Undo::Rename { from: slot, to: path.clone() }),
             Err(error) if error.errno() == Some(Errno::NOENT) => {}
             Err(error) => return Err(error),
@@ -187,7 +189,7 @@ impl Live<'_> {
         let Node::Directory { attributes } = self.root.node(path)? else {
             return Ok(());
         };
-        match self.root.remove_directory(path) {
+        match self.effects.remove_directory(path) {
             Ok(()) => self.undo.push(Undo::MakeDirectory(path.clone(), attributes)),
             // Somebody else keeps something there, so it stays.
             Err(error) if matches!(error.errno(), Some(Errno::NOTEMPTY | Errno::EXIST | Errno::BUSY)) => {}
@@ -198,17 +200,17 @@ impl Live<'_> {
 
     /// A second name costs nothing and keeps everything; across mounts only a copy can be made.
     fn link_or_copy(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        let linked = self.root.hard_link(from, to);
+        let linked = self.effects.hard_link(from, to);
         let Err(error) = linked else { return Ok(()) };
         if error.errno() != Some(Errno::XDEV) {
             return Err(error);
         }
         let label = self.root.label(from)?;
         match self.root.node(from)? {
-            Node::Symlink { target } => self.root.create_symlink(to, &target, (0, 0), label.as_deref()),
+            Node::Symlink { target } => self.effects.create_symlink(to, &target, (0, 0), label.as_deref()),
             Node::File { attributes, .. } => {
                 let contents = self.root.read(from, PRE_IMAGE_BYTES)?.unwrap_or_default();
-                self.root.create_file(to, &contents, attributes, label.as_deref())
+                self.effects.create_file(to, &contents, attributes, label.as_deref())
             }
             _ => Err(error),
         }
@@ -232,7 +234,7 @@ impl Live<'_> {
     /// Makes every changed name durable.
     fn sync(&self) -> Result<(), HostError> {
         for directory in &self.touched {
-            match self.root.sync_directory(directory) {
+            match self.effects.sync_directory(directory) {
                 // Removed by a later step.
                 Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => {}
                 result => result?,
@@ -245,12 +247,14 @@ impl Live<'_> {
     fn take_back(&mut self) -> Result<(), HostError> {
         while let Some(undo) = self.undo.pop() {
             match undo {
-                Undo::RemoveDirectory(path) => self.root.remove_directory(&path)?,
-                Undo::MakeDirectory(path, attributes) => self.root.make_directory(&path, attributes, None)?,
-                Undo::SetAttributes(path, attributes) => self.root.set_attributes(&path, attributes)?,
-                Undo::RemoveFile(path) => self.root.remove_file(&path)?,
-                Undo::Exchange(a, b) => self.root.exchange(&a, &b)?,
-                Undo::Rename { from, to } => self.root.rename(&from, &to)?,
+                Undo::RemoveDirectory(path) => self.effects.remove_directory(&path)?,
+                Undo::MakeDirectory(path, attributes) => {
+                    self.effects.make_directory(&path, attributes, None)?;
+                }
+                Undo::SetAttributes(path, attributes) => self.effects.set_attributes(&path, attributes)?,
+                Undo::RemoveFile(path) => self.effects.remove_file(&path)?,
+                Undo::Exchange(a, b) => self.effects.exchange(&a, &b)?,
+                Undo::Rename { from, to } => self.effects.rename(&from, &to)?,
             }
         }
         self.sync()
@@ -263,11 +267,11 @@ impl Live<'_> {
             _ => None,
         });
         for original in restored {
-            self.root.remove_file(original)?;
+            self.effects.remove_file(original)?;
             for directory in original.ancestors() {
                 let kept = [ORIGINALS, ORIGINALS_OUTSIDE_ETC];
                 if !kept.iter().any(|top| directory.is_within(top))
-                    || self.root.remove_directory(&directory).is_err()
+                    || self.effects.remove_directory(&directory).is_err()
                 {
                     // The first that still holds something, or is not ours, ends the climb.
                     break;

@@ -73,6 +73,6 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     let record = record::compose(&current, desired, &plan, None);
     let mut steps: Vec<Step> = plan.tree.as_ref().map(|tree| tree.steps.steps.clone()).unwrap_or_default();
     record::append(&mut steps, root, desired, &record)?;
-    live::apply(root, &steps, &Labels::Inherited)?;
+    live::apply(root, root, &steps, &Labels::Inherited)?;
     Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
 }
