@@ -1,7 +1,9 @@
 //! Names that cannot be wrong once they exist: paths, units, drop-ins, users.
 
 use std::borrow::Borrow;
+use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
@@ -126,6 +128,17 @@ impl ManagedPath {
             .strip_prefix(directory.trim_end_matches('/'))
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+}
+
+/// The items of a map whose paths lie below `directory`: a short walk, however large the map is.
+pub fn below<'a, V>(
+    map: &'a BTreeMap<ManagedPath, V>,
+    directory: &str,
+) -> impl Iterator<Item = (&'a ManagedPath, &'a V)> + use<'a, V> {
+    let inside = format!("{}/", directory.trim_end_matches('/'));
+    let from = (Bound::Excluded(inside.as_str()), Bound::Unbounded);
+    let behind = map.range::<str, _>(from);
+    behind.take_while(move |(path, _)| path.as_str().starts_with(&inside))
 }
 
 impl TryFrom<String> for ManagedPath {

@@ -2,7 +2,6 @@
 //! and what they would leave on the tree as the configuration makes it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 
 use super::diff::ConfigDiff;
 use super::enablement::{
@@ -11,7 +10,7 @@ use super::enablement::{
 use super::facts::Facts;
 use super::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use super::managed::{Managed, unit_path};
-use super::names::ManagedPath;
+use super::names::{ManagedPath, below};
 use super::steps::{LinkChange, Obstruction};
 use super::tree::Entry;
 use super::unit_texts::PRESET_PATH;
@@ -287,16 +286,12 @@ impl View<'_> {
 
     /// Names and texts of the files that will stand in a directory. A link there is a mask.
     fn directory(&self, directory: &str, suffix: &str) -> Vec<(String, String)> {
-        let inside = format!("{directory}/");
-        let from = (Bound::Excluded(inside.as_str()), Bound::Unbounded);
-        let observed = self.facts.unit_texts.range::<str, _>(from).map(|(path, _)| path);
-        let managed = self.managed.entries.range::<str, _>(from).map(|(path, _)| path);
-        let observed = observed.take_while(|path| path.as_str().starts_with(&inside));
-        let managed = managed.take_while(|path| path.as_str().starts_with(&inside));
+        let observed = below(&self.facts.unit_texts, directory).map(|(path, _)| path);
+        let managed = below(&self.managed.entries, directory).map(|(path, _)| path);
         let paths: BTreeSet<&ManagedPath> = observed.chain(managed).collect();
         let named = paths.into_iter().filter(|path| {
-            let name = path.as_str().strip_prefix(&inside).unwrap_or_default();
-            name.ends_with(suffix) && !name.contains('/')
+            path.file_name().ends_with(suffix)
+                && path.parent().is_some_and(|parent| parent.as_str() == directory)
         });
         let texts = named.filter_map(|path| match self.at(path)? {
             UnitFile::Regular(text) => Some((path.file_name().to_owned(), text)),

@@ -1,17 +1,16 @@
 //! What happens to paths that a configuration no longer lists.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Computing, Phase, Step, Vendor};
 use crate::core::generation::Record;
-use crate::core::names::ManagedPath;
+use crate::core::names::{ManagedPath, below};
 use crate::core::tree::{Entry, Node};
 
 impl Computing<'_> {
     pub(super) fn leave(&mut self, path: &ManagedPath) {
-        let cleared = self.phases.get(&Phase::Clear).into_iter().flatten().any(|step| step.path() == path);
-        let parent_of_wanted =
-            self.situation.desired.entries.keys().any(|wanted| wanted.is_within(path.as_str()));
+        let cleared = self.cleared.contains(path);
+        let parent_of_wanted = below(&self.situation.desired.entries, path.as_str()).next().is_some();
         let original = Record::original_of(path);
         let node = self.node(path);
         if matches!(self.situation.current.entries.get(path), Some(Entry::Directory { .. })) {
@@ -44,15 +43,16 @@ impl Computing<'_> {
 
     /// Directories that were made for what has left go with it, once they are empty.
     pub(super) fn forget_directories(&mut self) {
-        let wanted = &self.situation.desired.entries;
+        let (desired, links) = (self.situation.desired, self.situation.links);
+        let originals: BTreeMap<ManagedPath, ()> =
+            self.result.originals.iter().map(|path| (path.clone(), ())).collect();
         let needed = |directory: &ManagedPath| {
-            let below = |(path, entry): (&ManagedPath, &Entry)| {
-                path.is_within(directory.as_str()) && !matches!(entry, Entry::Absent | Entry::Unmasked)
-            };
-            let links = self.situation.links.after.keys();
-            wanted.iter().any(below)
-                || links.clone().any(|path| path.is_within(directory.as_str()))
-                || self.result.originals.iter().any(|path| path.is_within(directory.as_str()))
+            let directory = directory.as_str();
+            let wanted = below(&desired.entries, directory)
+                .any(|(_, entry)| !matches!(entry, Entry::Absent | Entry::Unmasked));
+            wanted
+                || below(&links.after, directory).next().is_some()
+                || below(&originals, directory).next().is_some()
         };
         let (kept, gone): (BTreeSet<_>, BTreeSet<_>) =
             self.result.created_directories.iter().cloned().partition(|directory| needed(directory));

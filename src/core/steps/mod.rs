@@ -31,8 +31,14 @@ enum Phase {
 /// Computes the steps for the managed paths.
 #[must_use]
 pub fn compute(situation: Situation<'_>) -> Steps {
-    let mut computing =
-        Computing { situation, phases: BTreeMap::new(), result: Steps::default(), leaving: BTreeSet::new() };
+    let mut computing = Computing {
+        situation,
+        phases: BTreeMap::new(),
+        result: Steps::default(),
+        leaving: BTreeSet::new(),
+        made: BTreeSet::new(),
+        cleared: BTreeSet::new(),
+    };
     if let Some(record) = situation.record {
         computing.result.originals.extend(record.originals.iter().cloned());
         computing.result.created_directories.extend(record.created_directories.iter().cloned());
@@ -56,6 +62,10 @@ struct Computing<'a> {
     result: Steps,
     /// Managed so far, and not any more.
     leaving: BTreeSet<ManagedPath>,
+    /// Directories that a step makes.
+    made: BTreeSet<ManagedPath>,
+    /// Paths that a step clears away first.
+    cleared: BTreeSet<ManagedPath>,
 }
 
 impl Computing<'_> {
@@ -147,6 +157,7 @@ impl Computing<'_> {
             Node::Directory { .. } => self.push(Phase::Directories, Step::SetAttributes { path, attributes }),
             Node::Absent => self.push(Phase::Directories, Step::MakeDirectory { path, attributes }),
             _ if self.leaving.contains(&path) || self.situation.current.entries.contains_key(&path) => {
+                self.cleared.insert(path.clone());
                 self.push(Phase::Clear, Step::Remove { path: path.clone() });
                 self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
             }

@@ -24,10 +24,8 @@ impl Computing<'_> {
             if self.node(&above) == Node::Absent {
                 let private = above.is_within(ORIGINALS) || above.is_within("/var/lib/hostwright");
                 let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
-                let step = Step::MakeDirectory { path: above, attributes };
-                let steps = self.phases.entry(Phase::Preserve).or_default();
-                if !steps.contains(&step) {
-                    steps.push(step);
+                if self.made.insert(above.clone()) {
+                    self.push(Phase::Preserve, Step::MakeDirectory { path: above, attributes });
                 }
             }
         }
@@ -47,10 +45,8 @@ impl Computing<'_> {
                 Node::Symlink { .. } if !self.leaving.contains(&parent) => continue,
                 Node::Absent => {}
                 _ if self.leaving.contains(&parent) => {
-                    let step = Step::Remove { path: parent.clone() };
-                    let steps = self.phases.entry(Phase::Clear).or_default();
-                    if !steps.contains(&step) {
-                        steps.push(step);
+                    if self.cleared.insert(parent.clone()) {
+                        self.push(Phase::Clear, Step::Remove { path: parent.clone() });
                     }
                 }
                 found => {
@@ -62,16 +58,11 @@ impl Computing<'_> {
                 }
             }
             let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
-            if self.result.created_directories.insert(parent.clone()) || self.is_missing_step(&parent) {
+            self.result.created_directories.insert(parent.clone());
+            if self.made.insert(parent.clone()) {
                 self.push(Phase::Directories, Step::MakeDirectory { path: parent, attributes });
             }
         }
-    }
-
-    /// A directory of ours that somebody removed is made again, once.
-    fn is_missing_step(&self, directory: &ManagedPath) -> bool {
-        let made = self.phases.get(&Phase::Directories).into_iter().flatten();
-        !made.into_iter().any(|step| step.path() == directory)
     }
 
     /// Takes away a directory that stands where a file is wanted, if all below it is ours and
@@ -96,8 +87,10 @@ impl Computing<'_> {
         for gone in below.iter().rev().chain([path]) {
             let is_directory = matches!(self.node(gone), Node::Directory { .. });
             let path = gone.clone();
-            let step = if is_directory { Step::RemoveDirectory { path } } else { Step::Remove { path } };
-            self.push(Phase::Clear, step);
+            if self.cleared.insert(path.clone()) {
+                let step = if is_directory { Step::RemoveDirectory { path } } else { Step::Remove { path } };
+                self.push(Phase::Clear, step);
+            }
         }
         true
     }
