@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::input::{load_configuration, print_text};
+use super::input::load_configuration;
 use super::progress::Progress;
+use super::terminal::print_text;
 use super::{CliError, Place, ProfileName, Verdict};
 use crate::host::{Root, boot};
 use crate::os::protocol::Access;

@@ -1,12 +1,13 @@
 //! Configurations from files, `-` being standard input.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Read;
 use std::path::Path;
 
 use serde::Serialize;
 
 use super::CliError;
+use super::terminal::{say, write_out};
 use crate::core::limits;
 use crate::transaction::current::Configuration;
 
@@ -17,14 +18,11 @@ pub(super) fn load_configuration(file: &Path) -> Result<Configuration, CliError>
     let configuration =
         Configuration::parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for key in &configuration.object.ignition.unused {
-        eprintln!("warning: {shown}: {key} is unknown to its Ignition version and has no effect");
+        say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
     }
     if bytes.len() > limits::CLUSTER_BYTES {
-        eprintln!(
-            "warning: {shown} has {} bytes; a cluster stores at most {}",
-            bytes.len(),
-            limits::CLUSTER_BYTES
-        );
+        let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
+        say(&format!("warning: {shown} has {bytes} bytes; a cluster stores at most {most}"));
     }
     Ok(configuration)
 }
@@ -53,11 +51,5 @@ pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
 pub(super) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     let mut text = serde_json::to_string_pretty(document).expect("a document has only string keys");
     text.push('\n');
-    print_text(&text)
-}
-
-/// Writes text to standard output, reporting a full disk or a closed pipe instead of dying of it.
-pub(super) fn print_text(text: &str) -> Result<(), CliError> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+    write_out(&text)
 }

@@ -11,6 +11,7 @@ mod render;
 mod rollback;
 mod status;
 mod stderr_log;
+mod terminal;
 mod text_diff;
 mod verify;
 
@@ -129,7 +130,7 @@ pub fn run() -> ExitCode {
     match result {
         Ok(verdict) => verdict.into(),
         Err(error) => {
-            eprintln!("error: {}", error.chain());
+            terminal::say(&format!("error: {}", error.chain()));
             error.exit_code()
         }
     }

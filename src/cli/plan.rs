@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::input::{load_configuration, load_document, print_json, print_text};
+use super::input::{load_configuration, load_document, print_json};
 use super::paint::Paint;
+use super::terminal::print_text;
 use super::{CliError, Format, Place, ProfileName, Verdict, plan_text};
 use crate::core::disruption::Disruption;
 use crate::core::host_config::HostConfig;

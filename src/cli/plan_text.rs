@@ -4,6 +4,7 @@ use super::paint::{Paint, Role};
 use super::text_diff;
 use crate::core::diff::{Change, Changed};
 use crate::core::host_config::HostConfig;
+use crate::core::image::redact_credentials;
 use crate::core::plan::{Plan, Preflight};
 use crate::core::policy::Action;
 
@@ -111,7 +112,7 @@ impl Page {
         let arguments = |os: &crate::core::host_config::OsSpec| {
             joined(&os.kernel_arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
-        let image = |image: &Option<String>| image.clone().unwrap_or_else(none);
+        let image = |image: &Option<String>| image.as_deref().map_or_else(none, redact_credentials);
         let rows = [
             (diff.os_image, "OS image", image(&from.image), image(&to.image)),
             (diff.kernel_arguments, "kernel arguments", arguments(from), arguments(to)),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
+use super::terminal::say;
 use crate::os::Phase;
 use crate::transaction::generation::Stage;
 
@@ -51,7 +52,7 @@ impl Progress {
                     bar.set_position(step.bytes_done);
                 }
             }
-            None if is_new => eprintln!("{line}"),
+            None if is_new => say(&line),
             None => {}
         }
         self.said = line;

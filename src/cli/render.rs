@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::input::{load_document, print_json};
+use super::terminal::say;
 use super::{CliError, Verdict};
 use crate::core::image::{ImageRef, ImageRefError};
 use crate::core::machine_config::{self, MachineConfig};
@@ -59,10 +60,10 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
         .map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for config in &configs {
         for key in &config.ignition.unused {
-            eprintln!(
+            say(&format!(
                 "warning: {shown}: {key} of {} is unknown to its Ignition version and is left out",
                 config.name
-            );
+            ));
         }
     }
     Ok(configs)

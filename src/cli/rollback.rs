@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::input::print_text;
+use super::terminal::print_text;
 use super::{CliError, Verdict};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::input::{print_json, print_text};
+use super::input::print_json;
 use super::paint::{Paint, Role};
+use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
 use crate::host::Root;
 use crate::os::protocol::Access;

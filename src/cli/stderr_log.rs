@@ -1,5 +1,6 @@
 //! Log records on standard error: a command's standard output carries its result only.
 
+use super::terminal::say;
 use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 
@@ -16,7 +17,7 @@ impl Log for StderrLog {
         let shown = record.key_values().visit(&mut fields);
         let level = record.level().as_str().to_ascii_lowercase();
         let note = if shown.is_err() { " (some fields cannot be shown)" } else { "" };
-        eprintln!("{level}: {}{}{note}", record.args(), fields.0);
+        say(&format!("{level}: {}{}{note}", record.args(), fields.0));
     }
 
     fn flush(&self) {}

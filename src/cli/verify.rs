@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::input::{print_json, print_text};
+use super::input::print_json;
+use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
 use crate::core::names::ManagedPath;
 use crate::core::tree::Deviation;

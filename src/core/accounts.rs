@@ -34,7 +34,7 @@ impl Accounts {
         for line in passwd.into_iter().flat_map(str::lines) {
             let fields: Vec<&str> = line.split(':').collect();
             if let [name, _, uid, gid, _, home, ..] = fields.as_slice()
-                && let (Ok(uid), Ok(gid)) = (uid.parse(), gid.parse())
+                && let (Some(uid), Some(gid)) = (number(uid), number(gid))
             {
                 let home = (*home).to_owned();
                 let account = Account { uid, gid, home };
@@ -44,7 +44,7 @@ impl Accounts {
         for line in group.into_iter().flat_map(str::lines) {
             let fields: Vec<&str> = line.split(':').collect();
             if let [name, _, gid, ..] = fields.as_slice()
-                && let Ok(gid) = gid.parse()
+                && let Some(gid) = number(gid)
             {
                 accounts.groups.entry((*name).to_owned()).or_insert(gid);
             }
@@ -65,38 +65,47 @@ impl Accounts {
     }
 }
 
-/// The password field of `user` in a `shadow(5)` text; `None` where the user has no line.
+/// A user or group number; the highest one means "no change" to chown(2) and is nobody's.
+fn number(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|number| *number != u32::MAX)
+}
+
+/// The password field of `user` in a `shadow(5)` file; `None` where the user has no line. The file
+/// is bytes: what others wrote into it need not be UTF-8.
 #[must_use]
-pub fn password<'a>(shadow: &'a str, user: &str) -> Option<&'a str> {
-    shadow.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        (fields.next() == Some(user)).then(|| fields.next().unwrap_or_default())
+pub fn password<'a>(shadow: &'a [u8], user: &str) -> Option<&'a [u8]> {
+    shadow.split(|byte| *byte == b'\n').find_map(|line| {
+        let mut fields = line.split(|byte| *byte == b':');
+        (fields.next() == Some(user.as_bytes())).then(|| fields.next().unwrap_or_default())
     })
 }
 
 /// `shadow` with `user`'s password field set to `hash`, and the day of the change to `today` (days
 /// since 1970, as `usermod -p` records it). `None` where the user has no line.
 #[must_use]
-pub fn with_password(shadow: &str, user: &str, hash: &str, today: u64) -> Option<String> {
+pub fn with_password(shadow: &[u8], user: &str, hash: &str, today: u64) -> Option<Vec<u8>> {
     let mut found = false;
-    let lines: Vec<String> = shadow
-        .lines()
+    let body = shadow.strip_suffix(b"\n").unwrap_or(shadow);
+    let lines: Vec<Vec<u8>> = body
+        .split(|byte| *byte == b'\n')
         .map(|line| {
-            let mut fields: Vec<&str> = line.split(':').collect();
-            let day = today.to_string();
-            if found || fields.first() != Some(&user) {
+            let mut fields: Vec<&[u8]> = line.split(|byte| *byte == b':').collect();
+            if found || fields.first() != Some(&user.as_bytes()) {
                 return line.to_owned();
             }
             found = true;
-            fields.resize(fields.len().max(9), "");
+            let day = today.to_string();
+            fields.resize(fields.len().max(9), b"");
             if let [_, password, changed, ..] = fields.as_mut_slice() {
-                *password = hash;
-                *changed = &day;
+                *password = hash.as_bytes();
+                *changed = day.as_bytes();
             }
-            fields.join(":")
+            fields.join(&b':')
         })
         .collect();
-    found.then(|| lines.join("\n") + "\n")
+    let mut text = lines.join(&b'\n');
+    text.push(b'\n');
+    found.then_some(text)
 }
 
 #[cfg(test)]
@@ -117,10 +126,10 @@ mod tests {
 
     #[test]
     fn only_the_named_password_changes() {
-        let shadow = "root:*:1:0:99999:7:::\ncore:!!:2:0:99999:7:::\n";
+        let shadow = b"root:*:1:0:99999:7:::\n\xf6:x:1\ncore:!!:2:0:99999:7:::\n";
         let edited = with_password(shadow, "core", "$6$x", 20_000).unwrap();
-        assert_eq!(edited, "root:*:1:0:99999:7:::\ncore:$6$x:20000:0:99999:7:::\n");
-        assert_eq!(password(&edited, "core"), Some("$6$x"));
+        assert_eq!(edited, b"root:*:1:0:99999:7:::\n\xf6:x:1\ncore:$6$x:20000:0:99999:7:::\n");
+        assert_eq!(password(&edited, "core"), Some(b"$6$x".as_slice()));
         assert_eq!(with_password(shadow, "nobody", "x", 1), None);
     }
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::contents::Decoder;
 use super::facts::SHADOW;
+use super::generation::GENERATION_ARGUMENT;
 use super::host_config::{
     DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
     Owner, PasswdSpec, Principal, UNIT_DIRECTORY, UserSpec,
@@ -21,10 +22,11 @@ use super::refusal::{Refusal, Refusals};
 use super::units;
 
 /// Prefixes that belong to the agent itself.
-const OWN_PATHS: [&str; 4] = [
+const OWN_PATHS: [&str; 5] = [
     "/etc/hostwright/generation",
     "/etc/hostwright/originals",
     "/etc/machine-config-daemon/currentconfig",
+    "/etc/machine-config-daemon/currentimage",
     "/var/lib/hostwright",
 ];
 /// Directory names that the agent stages content in, at whatever depth.
@@ -40,6 +42,14 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
     let units = units::decode(units.unwrap_or_default(), &mut decoding.refused);
     decoding.ensure_no_collisions(&units);
     let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
+    let path_bytes: usize = decoding.fields.keys().map(|path| path.as_str().len()).sum();
+    if path_bytes > limits::PATH_BYTES {
+        let reason = format!(
+            "all paths together have {path_bytes} bytes; at most {} are accepted",
+            limits::PATH_BYTES
+        );
+        decoding.refuse("spec.config.storage", reason);
+    }
     if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
         let field = format!("spec.config.storage.files[{}].path", file.index);
         decoding.refuse(field, format!("{SHADOW} is also written for the password hash of a user"));
@@ -271,6 +281,11 @@ impl Decoding {
             }
         }
         for (path, field) in &self.fields {
+            let own = OWN_PATHS.iter().find(|own| ManagedPath::constant(own).is_within(path.as_str()));
+            if let Some(own) = own.filter(|_| !self.directories.contains_key(path)) {
+                let reason = format!("{path} must be a directory: {own} lies below it");
+                found.push(Refusal::new(field.clone(), reason));
+            }
             let leaf = |above: &ManagedPath| self.files.contains_key(above) || self.links.contains_key(above);
             if let Some(above) = path.ancestors().find(leaf) {
                 let reason = format!("{path} lies below {above}, which the config makes a file or link");
@@ -334,6 +349,21 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
         if entry.chars().any(|c| c.is_control() && c != '\t') {
             let field = format!("spec.kernelArguments[{index}]");
             refused.push(Refusal::new(field, "the kernel argument has a control character"));
+            continue;
+        }
+        let owned = ["ostree=", GENERATION_ARGUMENT];
+        let arguments = kargs::parse(entry);
+        if let Some(own) =
+            owned.iter().find(|own| arguments.iter().any(|argument| argument.as_str().starts_with(*own)))
+        {
+            let field = format!("spec.kernelArguments[{index}]");
+            refused.push(Refusal::new(
+                field,
+                format!("`{own}` names a deployment and is set with each of them"),
+            ));
+        } else if entry.matches('"').count() % 2 == 1 {
+            let field = format!("spec.kernelArguments[{index}]");
+            refused.push(Refusal::new(field, "a double quote is not closed"));
         }
     }
     let extensions = spec.extensions.clone().unwrap_or_default();

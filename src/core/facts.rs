@@ -16,8 +16,8 @@ pub const SHADOW: &str = "/etc/shadow";
 /// A shadow file as it is. Not printable: it holds password hashes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shadow {
-    /// Its text.
-    pub text: String,
+    /// Its content.
+    pub text: Vec<u8>,
     /// Mode and owner, which an edit keeps.
     pub attributes: Attributes,
 }
@@ -43,6 +43,8 @@ pub struct Facts {
     pub observed: Observed,
     /// What lies below directories that stand at a wanted leaf's path.
     pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
+    /// Managed paths that are the same place as another one, mapped to that.
+    pub aliases: BTreeMap<ManagedPath, ManagedPath>,
     /// Shipped versions of managed paths.
     pub vendor: BTreeMap<ManagedPath, Vendor>,
     /// Unit files and presets, as far as they have been asked for.

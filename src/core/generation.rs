@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::names::ManagedPath;
 use super::profile::Profile;
+use super::tree::ContentDigest;
 
 /// Where the record lives.
 pub const RECORD: &str = "/etc/hostwright/generation";
@@ -16,6 +17,9 @@ pub const CURRENT_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
 pub const ORIGINALS: &str = "/etc/hostwright/originals";
 /// Pre-images of all other paths.
 pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/hostwright/originals";
+
+/// The kernel argument that names the generation of a boot entry.
+pub const GENERATION_ARGUMENT: &str = "hostwright.generation=";
 
 /// The version of the record that this release writes.
 pub const SCHEMA: u32 = 1;
@@ -67,6 +71,9 @@ pub struct BoundDeployment {
     pub config_image: Option<String>,
     /// The config's kernel arguments, as they were set.
     pub kernel_arguments: Vec<String>,
+    /// Those of them that others had set before: they stay when the config stops listing them.
+    #[serde(default)]
+    pub taken_over: Vec<String>,
 }
 
 impl Record {
@@ -91,14 +98,13 @@ impl Record {
         text
     }
 
-    /// Where the pre-image of `path` is kept.
+    /// Where the pre-image of `path` is kept: under one flat name, since a path that is a file today
+    /// may be a directory tomorrow.
     #[must_use]
     pub fn original_of(path: &ManagedPath) -> ManagedPath {
-        let (top, below) = match path.as_str().strip_prefix("/etc/") {
-            Some(below) => (ORIGINALS, below),
-            None => (ORIGINALS_OUTSIDE_ETC, path.relative()),
-        };
-        ManagedPath::parse(&format!("{top}/{below}")).unwrap_or_else(|_| path.clone())
+        let top = if path.is_within("/etc") { ORIGINALS } else { ORIGINALS_OUTSIDE_ETC };
+        let name = ContentDigest::of(path.as_str().as_bytes()).to_string();
+        ManagedPath::constant(top).join(name.trim_start_matches("sha256:"))
     }
 }
 

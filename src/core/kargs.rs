@@ -72,6 +72,36 @@ pub fn apply(
     kept
 }
 
+/// `listed` less one occurrence of each of `taken`.
+#[must_use]
+pub fn less(listed: &[KernelArgument], taken: &[KernelArgument]) -> Vec<KernelArgument> {
+    let mut left = listed.to_vec();
+    for argument in taken {
+        if let Some(place) = left.iter().rposition(|other| other == argument) {
+            left.remove(place);
+        }
+    }
+    left
+}
+
+/// The desired arguments that others had set: they stand among the existing ones more often than
+/// is `owned`. Each is named once.
+#[must_use]
+pub fn taken_over(
+    existing: &[KernelArgument],
+    owned: &[KernelArgument],
+    desired: &[KernelArgument],
+) -> Vec<KernelArgument> {
+    let times = |list: &[KernelArgument], argument| list.iter().filter(|other| *other == argument).count();
+    let mut taken: Vec<KernelArgument> = Vec::new();
+    for argument in desired {
+        if times(existing, argument) > times(owned, argument) && !taken.contains(argument) {
+            taken.push(argument.clone());
+        }
+    }
+    taken
+}
+
 /// The desired arguments that are not among the existing ones as often as listed, or not in the
 /// order listed.
 ///

@@ -4,6 +4,8 @@
 pub const DOCUMENT_BYTES: usize = 16 << 20;
 /// Storage files, directories and links of one configuration together.
 pub const STORAGE_ENTRIES: usize = 20_000;
+/// Bytes of all paths of one configuration together.
+pub const PATH_BYTES: usize = 4 << 20;
 /// Bytes of all decoded contents of one configuration together, after `gzip`.
 pub const INFLATED_BYTES: usize = 64 << 20;
 /// Bytes of a rendered config that the cluster still stores; above it we only warn.

@@ -129,10 +129,20 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     if metadata.name.is_empty() {
         return Err(Refusals::one(format!("{prefix}metadata.name"), "the object has no name"));
     }
+    if !is_object_name(&metadata.name) {
+        let reason = "the name is not one that Kubernetes takes: lower-case letters, digits, `-` and `.`";
+        return Err(Refusals::one(format!("{prefix}metadata.name"), reason));
+    }
     let (spec, _) = ignition::typed::<Spec>(section("spec"), &format!("{prefix}spec"))?;
     let config = section("spec").get("config").unwrap_or(&Value::Null);
     let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
     Ok(MachineConfig { name: metadata.name.clone(), metadata, spec, ignition, document })
+}
+
+/// A DNS subdomain (RFC 1123), as far as its characters and length go.
+fn is_object_name(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    name.len() <= 253 && name.chars().all(legal)
 }
 
 fn shortened(text: &str) -> String {

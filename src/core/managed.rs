@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::accounts::Accounts;
 use super::host_config::{CORE_USER, FileSpec, HostConfig, Owner, Principal, UNIT_DIRECTORY};
-use super::names::ManagedPath;
+use super::names::{ManagedPath, below};
 use super::profile::Profile;
 use super::refusal::{Refusal, Refusals};
 use super::tree::{Attributes, Entry, MASK};
@@ -28,6 +28,15 @@ pub struct Managed {
 /// Bytes that a config appends to: what stood at the path before it was managed.
 pub type Bases = BTreeMap<ManagedPath, Vec<u8>>;
 
+/// What becomes of an owner whom the tree does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// The configuration is refused: it is about to be applied.
+    Refused,
+    /// The path deviates, whoever owns it: the configuration was applied before the name went.
+    Deviates,
+}
+
 impl Managed {
     /// Computes the entries of `config` in a tree with these `accounts`. A name that the tree does
     /// not know is refused with the field that mentions it.
@@ -36,6 +45,7 @@ impl Managed {
         accounts: &Accounts,
         bases: &Bases,
         profile: Profile,
+        unknown: Unknown,
     ) -> Result<Self, Refusals> {
         let mut managed = Self::default();
         let mut names = Names { accounts, refused: Vec::new() };
@@ -52,6 +62,9 @@ impl Managed {
         }
         managed.units(config, profile);
         managed.authorized_keys(config, accounts);
+        if unknown == Unknown::Deviates {
+            names.refused.clear();
+        }
         Refusals::or(names.refused, managed)
     }
 
@@ -60,8 +73,11 @@ impl Managed {
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
         self.entries = kept;
-        let leaves = gone.into_iter().filter(|(_, entry)| entry.is_leaf());
-        self.left_out.extend(leaves.map(|(path, _)| format!("{path}: {reason}")));
+        let is_named = |(path, entry): &(&ManagedPath, &Entry)| match entry {
+            Entry::Directory { .. } => below(&gone, path.as_str()).next().is_none(),
+            entry => entry.is_leaf(),
+        };
+        self.left_out.extend(gone.iter().filter(is_named).map(|(path, _)| format!("{path}: {reason}")));
     }
 
     fn directories_and_links(&mut self, config: &HostConfig, names: &mut Names<'_>) {
@@ -118,11 +134,19 @@ impl Managed {
             return;
         }
         let home = accounts.user(CORE_USER).map(|core| (core, ManagedPath::simplified(&core.home)));
-        let Some((core, Ok(home))) = home else {
-            self.left_out.push(format!(
-                "spec.config.passwd.users: the tree has no user `{CORE_USER}`, so keys and password hash are not set"
-            ));
-            return;
+        let (core, home) = match home {
+            Some((core, Ok(home))) => (core, home),
+            Some((core, Err(error))) => {
+                return self.left_out.push(format!(
+                    "spec.config.passwd.users: the home directory {:?} of `{CORE_USER}` cannot hold keys: {error}",
+                    core.home
+                ));
+            }
+            None => {
+                return self.left_out.push(format!(
+                    "spec.config.passwd.users: the tree has no user `{CORE_USER}`, so keys and password hash are not set"
+                ));
+            }
         };
         let owned = |mode| Attributes { mode, uid: core.uid, gid: core.gid };
         let ssh = home.join(".ssh");
@@ -185,6 +209,7 @@ impl Names<'_> {
     fn unknown(&mut self, field: String, what: &str, name: &str) -> u32 {
         let reason = format!("the target has no {what} `{name}`; name one of its own, or give the number");
         self.refused.push(Refusal::new(field, reason));
-        0
+        // Nobody has this number.
+        u32::MAX
     }
 }

@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 const NAME_MAX: usize = 255;
 /// Longest path that a system call takes, in bytes, its terminator included.
 const PATH_MAX: usize = 4096;
+/// Deepest path that is managed, in components: each directory above it is looked at.
+const DEPTH_MAX: usize = 64;
 
 /// An absolute path below the managed root: normal, without `..`, never `/` itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -36,7 +38,7 @@ pub enum PathError {
     #[error("the path has a control character")]
     Control,
     /// It, or one of its components, is longer than Linux takes.
-    #[error("the path or one of its components is too long")]
+    #[error("the path or one of its components is too long, or it has more than 64 components")]
     TooLong,
 }
 
@@ -70,7 +72,7 @@ impl ManagedPath {
         if path.is_empty() {
             return Err(PathError::Root);
         }
-        if path.len() >= PATH_MAX {
+        if path.len() >= PATH_MAX || path.matches('/').count() > DEPTH_MAX {
             return Err(PathError::TooLong);
         }
         Ok(Self(path))

@@ -45,17 +45,21 @@ pub fn edit(
     let Some(hash) = wanted(current, desired, profile) else {
         return PasswordEdit::Settled;
     };
+    // A config that brings the whole file says in it what the field is.
+    if desired.files.contains_key(SHADOW) {
+        return PasswordEdit::Settled;
+    }
     let Some(shadow) = &facts.shadow else {
         return PasswordEdit::NoUser;
     };
     match accounts::password(&shadow.text, CORE_USER) {
         None => PasswordEdit::NoUser,
-        Some(found) if found == hash => PasswordEdit::Settled,
+        Some(found) if found == hash.as_bytes() => PasswordEdit::Settled,
         Some(_) => match accounts::with_password(&shadow.text, CORE_USER, hash, today) {
             None => PasswordEdit::NoUser,
             Some(text) => PasswordEdit::Write(Step::Write {
                 path: ManagedPath::constant(SHADOW),
-                contents: text.into_bytes(),
+                contents: text,
                 attributes: shadow.attributes,
             }),
         },
@@ -65,8 +69,8 @@ pub fn edit(
 /// Whether the field deviates from what `config` says.
 #[must_use]
 pub fn deviates(facts: &Facts, config: &HostConfig) -> bool {
-    let (Some(hash), Some(shadow)) = (config.passwd.password_hash(), &facts.shadow) else {
-        return false;
-    };
-    accounts::password(&shadow.text, CORE_USER).is_some_and(|found| found != hash)
+    let Some(hash) = config.passwd.password_hash() else { return false };
+    let found = facts.shadow.as_ref().and_then(|shadow| accounts::password(&shadow.text, CORE_USER));
+    // A tree without the user never had the hash; one that lost its line has lost it.
+    found.map_or(facts.accounts.user(CORE_USER).is_some(), |found| found != hash.as_bytes())
 }

@@ -18,8 +18,24 @@ const TELLING_PATHS: [&str; 10] = [
 /// Suffixes that promise one.
 const TELLING_SUFFIXES: [&str; 5] = [".key", ".pem", ".p12", ".jks", "/var/lib/kubelet/config.json"];
 /// Texts that are part of one, or stand right before it.
-const TELLING_TEXTS: [&str; 8] =
-    ["PRIVATE KEY", "\"auth\"", "\"auths\"", "password", "passwd", "secret", "token", "AWS_ACCESS"];
+const TELLING_TEXTS: [&str; 16] = [
+    "private key",
+    "\"auth\"",
+    "\"auths\"",
+    "password",
+    "passwd",
+    "secret",
+    "token",
+    "aws_access",
+    "psk=",
+    "pwd=",
+    "api_key",
+    "apikey",
+    "authorization",
+    "bearer",
+    "chap",
+    "credential",
+];
 
 /// Whether the content of a file should not be printed. Doubt is a yes: a file that others may not
 /// read, a telling name, or a telling text.
@@ -30,7 +46,17 @@ pub fn looks_secret(path: &ManagedPath, mode: u32, contents: &[u8]) -> bool {
     mode & 0o004 == 0
         || TELLING_PATHS.iter().any(|part| spelled.contains(part))
         || TELLING_SUFFIXES.iter().any(|suffix| spelled.ends_with(suffix))
-        || TELLING_TEXTS.iter().any(|part| text.contains(&part.to_ascii_lowercase()))
+        || TELLING_TEXTS.iter().any(|part| text.contains(part))
+        || has_credentials(&text)
+}
+
+/// Whether a URL in `text` carries a user and a password.
+fn has_credentials(text: &str) -> bool {
+    text.match_indices("://").any(|(at, _)| {
+        let rest = text.get(at + 3..).unwrap_or_default();
+        let authority = rest.split(['/', '"', '\'', ' ', '\n']).next().unwrap_or_default();
+        authority.split_once('@').is_some_and(|(user, _)| user.contains(':'))
+    })
 }
 
 #[cfg(test)]
@@ -46,6 +72,8 @@ mod tests {
             (path("/etc/x/tls.key"), 0o644, "", true),
             (path("/var/lib/kubelet/config.json"), 0o644, "", true),
             (path("/etc/mco/proxy.env"), 0o644, "HTTP_PROXY=http://u:Password@x", true),
+            (path("/etc/mco/proxy.env"), 0o644, "HTTP_PROXY=http://u:hunter2@p:3128/", true),
+            (path("/etc/mco/proxy.env"), 0o644, "HTTP_PROXY=http://p:3128/x@y", false),
             (path("/etc/x"), 0o644, "-----BEGIN RSA PRIVATE KEY-----", true),
         ] {
             assert_eq!(looks_secret(&path, mode, contents.as_bytes()), secret, "{path}");

@@ -60,19 +60,25 @@ pub enum Node {
         attributes: Attributes,
         /// Digest of its content.
         digest: ContentDigest,
+        /// Device and inode: two names of one file share them.
+        inode: (u64, u64),
     },
     /// A symbolic link.
     Symlink {
         /// What it points to, as stored.
         target: String,
+        /// User and group of the link itself.
+        owner: (u32, u32),
     },
     /// A directory; what it holds is listed only where a leaf is to take its place.
     Directory {
         /// Mode and owner.
         attributes: Attributes,
     },
-    /// A device, socket or pipe, or a directory that cannot be reached through its parents.
+    /// A device, socket or pipe.
     Other,
+    /// Unknown: a link above it leaves the root, leads in a circle, or leads nowhere.
+    Unreachable,
 }
 
 impl Node {
@@ -91,6 +97,7 @@ impl Node {
             Self::Symlink { .. } => "a symbolic link",
             Self::Directory { .. } => "a directory",
             Self::Other => "a device, socket or pipe",
+            Self::Unreachable => "something behind a symbolic link that leaves the root or leads nowhere",
         }
     }
 }
@@ -167,24 +174,27 @@ impl Entry {
         match (self, node) {
             (Self::Absent, Node::Absent) => None,
             (Self::Absent, _) => Some(Deviation::Unexpected),
-            (Self::Unmasked, Node::Symlink { target }) if target == MASK => Some(Deviation::Unexpected),
+            (Self::Unmasked, Node::Symlink { target, .. }) if target == MASK => Some(Deviation::Unexpected),
             (Self::Unmasked, _) => None,
             (_, Node::Absent) => Some(Deviation::Missing),
-            (Self::File { contents, attributes }, Node::File { attributes: found, digest }) => {
+            (Self::File { contents, attributes }, Node::File { attributes: found, digest, .. }) => {
                 if *digest == ContentDigest::of(contents) {
                     attributes.deviation(found)
                 } else {
                     Some(Deviation::Content)
                 }
             }
-            (Self::Symlink { target, .. }, Node::Symlink { target: found }) => {
-                (target != found).then_some(Deviation::Target)
+            (Self::Symlink { target, owner }, Node::Symlink { target: found, owner: found_owner }) => {
+                if target != found {
+                    return Some(Deviation::Target);
+                }
+                (owner != found_owner).then_some(Deviation::Owner)
             }
             (Self::Directory { attributes }, Node::Directory { attributes: found }) => {
                 attributes.deviation(found)
             }
-            (Self::HardLink { target }, Node::File { digest, .. }) => match observed.get(target) {
-                Some(Node::File { digest: other, .. }) if digest == other => None,
+            (Self::HardLink { target }, Node::File { inode, .. }) => match observed.get(target) {
+                Some(Node::File { inode: other, .. }) if inode == other => None,
                 _ => Some(Deviation::Target),
             },
             _ => Some(Deviation::Type),

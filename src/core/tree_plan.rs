@@ -8,7 +8,7 @@ use super::names::ManagedPath;
 use super::password::{self, PasswordEdit};
 use super::plan::{Drift, TreePlan};
 use super::profile::Profile;
-use super::steps::{self, Situation};
+use super::steps::{self, Obstruction, Situation};
 use super::tree::{Deviation, Node};
 use super::unit_links;
 
@@ -41,12 +41,16 @@ pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
         desired: &facts.desired,
         observed: &facts.observed,
         below: &facts.below,
+        aliases: &facts.aliases,
         vendor: &facts.vendor,
         links: &links.change,
         record,
         profile,
     });
     steps.obstructions.extend(links.obstructions);
+    if profile == Profile::Native {
+        steps.obstructions.extend(kept_by_wish(facts, current, desired));
+    }
     match password::edit(facts, current, desired, profile, today) {
         PasswordEdit::Settled => {}
         PasswordEdit::Write(step) => steps.steps.push(step),
@@ -56,6 +60,26 @@ pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
     }
     let drift = current.map(|current| drift(facts, current)).unwrap_or_default();
     (TreePlan { steps, drift, preflight: Vec::new() }, left_out)
+}
+
+/// Files of others that the configuration asks not to overwrite.
+fn kept_by_wish(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig) -> Vec<Obstruction> {
+    let is_ours = |path: &ManagedPath| current.is_some_and(|current| current.files.contains_key(path));
+    let wished = desired.files.iter().filter(|(path, file)| file.overwrite == Some(false) && !is_ours(path));
+    let differing = wished.filter(|(path, _)| {
+        let (node, entry) = (facts.observed.get(*path), facts.desired.entries.get(*path));
+        let (Some(node), Some(entry)) = (node, entry) else { return false };
+        node.exists() && entry.deviation(node, &facts.observed).is_some()
+    });
+    differing
+        .map(|(path, file)| Obstruction {
+            path: path.clone(),
+            reason: format!(
+                "spec.config.storage.files[{}].overwrite is false, and another {path} is there already",
+                file.index
+            ),
+        })
+        .collect()
 }
 
 /// Every managed path that is not as `current` says, in order.

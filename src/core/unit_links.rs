@@ -58,8 +58,11 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
 #[must_use]
 pub fn deviating(facts: &Facts, config: &HostConfig) -> Vec<ManagedPath> {
     let unread = &mut Unread::default();
-    let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread).change;
-    links.made().map(|(path, _)| path).chain(links.removed()).cloned().collect()
+    let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread);
+    let differing = links.change.made().map(|(path, _)| path).chain(links.change.removed()).cloned();
+    // What cannot be enabled any more, a masked unit for one, is not enabled.
+    let failing = links.obstructions.iter().map(|obstruction| obstruction.path.clone());
+    differing.chain(failing).collect()
 }
 
 /// Links by absolute path.
@@ -84,7 +87,12 @@ fn retire(facts: &Facts, retirements: &[Operation], unread: &mut Unread) -> Path
             Err(_) => {}
         }
     }
-    links.into_iter().map(|(path, target)| (unit_path(&path), target)).collect()
+    links.into_iter().filter_map(|(path, target)| Some((link_path(&path)?, target))).collect()
+}
+
+/// The absolute path of a link below the unit directory; `None` where its name is too long for one.
+fn link_path(below: &str) -> Option<ManagedPath> {
+    ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{below}")).ok()
 }
 
 /// Units whose links go before anything else happens.
@@ -168,8 +176,16 @@ fn evaluate(
     let free =
         |(path, target): (&ManagedPath, &String)| view.is_free(path).then(|| (path.clone(), target.clone()));
     result.change.before = facts.links.iter().filter_map(free).collect();
-    let absolute: BTreeMap<ManagedPath, String> =
-        links.into_iter().map(|(path, target)| (unit_path(&path), target)).collect();
+    let mut absolute = PathLinks::new();
+    for (link, target) in links {
+        match link_path(&link) {
+            Some(path) => drop(absolute.insert(path, target)),
+            None => result.obstructions.push(Obstruction {
+                path: ManagedPath::constant(UNIT_DIRECTORY),
+                reason: format!("enabling {target} needs the link {link}, whose name is too long"),
+            }),
+        }
+    }
     result.change.after = absolute
         .iter()
         .filter(|(path, _)| !managed.entries.contains_key(*path))

@@ -8,6 +8,9 @@ use super::ignition::newest;
 use super::names::ensure_drop_in_name;
 use super::refusal::Refusal;
 
+/// Longest name of a unit, in bytes: that of its `.requires` directory must be a file name.
+const LONGEST_NAME: usize = 255 - ".requires".len();
+
 /// Decodes the units; what is wrong goes to `refused`.
 pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<String, UnitSpec> {
     let mut decoded = BTreeMap::new();
@@ -18,6 +21,10 @@ pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<St
         };
         if let Err(invalid) = UnitName::parse(&unit.name) {
             refuse("name", invalid.to_string());
+            continue;
+        }
+        if unit.name.len() > LONGEST_NAME {
+            refuse("name", format!("the unit's name is longer than {LONGEST_NAME} bytes"));
             continue;
         }
         let contents = unit.contents.clone().filter(|contents| !contents.is_empty());

@@ -15,7 +15,9 @@ pub fn load_accounts(root: &Root) -> Result<Accounts, HostError> {
         let mut texts = Vec::new();
         for directory in ["/etc", "/usr/lib"] {
             let path = ManagedPath::constant(directory).join(file);
-            texts.extend(root.read_text(&path, ACCOUNT_FILE_BYTES)?);
+            let bytes = root.read(&path, ACCOUNT_FILE_BYTES)?;
+            // Names and numbers are ASCII; a comment in another encoding is nobody's concern.
+            texts.extend(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()));
         }
         Ok(texts)
     };

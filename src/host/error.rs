@@ -74,11 +74,11 @@ pub enum HostError {
         /// The path.
         path: String,
     },
-    /// Text was expected.
-    #[error("{path} is not UTF-8 text")]
-    NotText {
-        /// The path.
-        path: String,
+    /// A name that no configuration can spell.
+    #[error("{directory} is in the way and holds a file whose name is not plain text; move it away")]
+    Unspeakable {
+        /// The directory.
+        directory: String,
     },
     /// A file is too large to be what it should be.
     #[error("{path} is larger than {limit} bytes")]

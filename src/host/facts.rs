@@ -8,11 +8,11 @@ use super::root::Root;
 use super::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
 use crate::core::enablement::Unread;
 use crate::core::facts::{Facts, SHADOW, Shadow};
-use crate::core::generation::Record;
-use crate::core::host_config::HostConfig;
+use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, Record};
+use crate::core::host_config::{HostConfig, UNIT_DIRECTORY};
 use crate::core::limits;
-use crate::core::managed::{Bases, Managed};
-use crate::core::names::ManagedPath;
+use crate::core::managed::{Bases, Managed, Unknown};
+use crate::core::names::{ManagedPath, below};
 use crate::core::profile::Profile;
 use crate::core::refusal::Refusals;
 use crate::core::steps::Vendor;
@@ -57,21 +57,23 @@ pub struct Subject<'a> {
 /// Gathers everything about the paths that either configuration manages.
 pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
     let accounts = load_accounts(root)?;
-    let manage = |config: Option<&HostConfig>| -> Result<Managed, FactsError> {
-        let Some(config) = config else { return Ok(Managed::default()) };
+    let manage = |config: &HostConfig, profile: Profile, unknown: Unknown| -> Result<Managed, FactsError> {
         let bases = load_bases(root, config, &subject)?;
-        let mut managed = Managed::of(config, &accounts, &bases, subject.profile)?;
+        let mut managed = Managed::of(config, &accounts, &bases, profile, unknown)?;
         if subject.reach == Reach::Etc {
             managed.keep_within("/etc", "outside /etc, which alone belongs to a deployment");
         }
         Ok(managed)
     };
-    // A name that has left the tree since must not keep the next configuration from coming.
-    let current = match manage(subject.current) {
-        Err(FactsError::Refused(_)) if subject.current != Some(subject.desired) => Managed::default(),
-        result => result?,
+    // What was applied was applied by its own profile, and a name may have left the tree since.
+    let applied_by = subject.record.map_or(subject.profile, |record| record.profile);
+    let current = match subject.current {
+        Some(config) => manage(config, applied_by, Unknown::Deviates)?,
+        None => Managed::default(),
     };
-    let desired = manage(Some(subject.desired))?;
+    let is_same = subject.current == Some(subject.desired);
+    let unknown = if is_same { Unknown::Deviates } else { Unknown::Refused };
+    let desired = manage(subject.desired, subject.profile, unknown)?;
     let (links, others) = load_links(root)?;
     let mut facts = Facts {
         accounts,
@@ -80,6 +82,7 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
         desired,
         observed: others,
         below: BTreeMap::new(),
+        aliases: BTreeMap::new(),
         vendor: BTreeMap::new(),
         unit_texts: BTreeMap::new(),
         looked_up_units: BTreeSet::new(),
@@ -87,7 +90,7 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
         systemd: load_version(root)?,
         links,
     };
-    observe(root, &mut facts)?;
+    observe(root, &mut facts, subject.record)?;
     facts.vendor = load_vendor(root, &facts)?;
     load_presets(root, &mut facts.unit_texts)?;
     look_up_units(root, &mut facts, subject)?;
@@ -115,12 +118,23 @@ fn look_up_units(root: &Root, facts: &mut Facts, subject: Subject<'_>) -> Result
     }
 }
 
-fn observe(root: &Root, facts: &mut Facts) -> Result<(), HostError> {
+fn observe(root: &Root, facts: &mut Facts, record: Option<&Record>) -> Result<(), HostError> {
     let mut paths: BTreeSet<ManagedPath> = BTreeSet::new();
+    let originals = record.into_iter().flat_map(|record| &record.originals).map(Record::original_of);
+    paths.extend(originals);
+    for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
+        let directory = ManagedPath::constant(constant);
+        paths.extend(directory.ancestors());
+        paths.insert(directory);
+    }
     for (path, entry) in facts.current.entries.iter().chain(&facts.desired.entries) {
         paths.insert(path.clone());
-        paths.extend(path.ancestors());
-        paths.extend(Record::original_of(path).ancestors());
+        // Most files share their directories.
+        for above in path.ancestors() {
+            if !paths.insert(above) {
+                break;
+            }
+        }
         if let Entry::HardLink { target } = entry {
             paths.insert(target.clone());
         }
@@ -131,7 +145,8 @@ fn observe(root: &Root, facts: &mut Facts) -> Result<(), HostError> {
         observed.insert(path, node);
     }
     for (path, entry) in &facts.desired.entries {
-        if matches!(observed.get(path), Some(Node::Directory { .. })) && entry.is_leaf() {
+        let takes_its_place = !matches!(entry, Entry::Directory { .. });
+        if matches!(observed.get(path), Some(Node::Directory { .. })) && takes_its_place {
             let below = root.below(path)?;
             for path in &below {
                 observed.insert(path.clone(), root.node(path)?);
@@ -139,8 +154,44 @@ fn observe(root: &Root, facts: &mut Facts) -> Result<(), HostError> {
             facts.below.insert(path.clone(), below);
         }
     }
+    // A link that leads to no directory has nothing below it.
+    let is_above = |path: &ManagedPath| below(&observed, path.as_str()).next().is_some();
+    let dangling: Vec<ManagedPath> = observed
+        .iter()
+        .filter(|(path, node)| {
+            matches!(node, Node::Symlink { .. }) && is_above(path) && !root.leads_to_directory(path)
+        })
+        .map(|(path, _)| path.clone())
+        .collect();
+    for link in dangling {
+        let hidden: Vec<ManagedPath> =
+            below(&observed, link.as_str()).map(|(path, _)| path.clone()).collect();
+        observed.extend(hidden.into_iter().map(|path| (path, Node::Unreachable)));
+    }
+    facts.aliases = aliases(root, facts, &observed)?;
     facts.observed.extend(observed);
     Ok(())
+}
+
+/// Managed paths that are one place under two names, because a directory above one of them is a
+/// link. Each is mapped to the name that comes first.
+fn aliases(
+    root: &Root,
+    facts: &Facts,
+    observed: &Observed,
+) -> Result<BTreeMap<ManagedPath, ManagedPath>, HostError> {
+    let (mut places, mut aliases) = (BTreeMap::new(), BTreeMap::new());
+    let managed: BTreeSet<&ManagedPath> =
+        facts.current.entries.keys().chain(facts.desired.entries.keys()).collect();
+    for path in managed {
+        let reachable = observed.get(path) != Some(&Node::Unreachable);
+        let Some(place) = (if reachable { root.place(path)? } else { None }) else { continue };
+        match places.get(&place) {
+            None => drop(places.insert(place, path.clone())),
+            Some(first) => drop(aliases.insert(path.clone(), first.clone())),
+        }
+    }
+    Ok(aliases)
 }
 
 /// The shipped versions of paths that come under management or leave it.
@@ -153,7 +204,7 @@ fn load_vendor(root: &Root, facts: &Facts) -> Result<BTreeMap<ManagedPath, Vendo
         let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
         let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
         let entry = match root.node(&shipped)? {
-            Node::Symlink { target } => Entry::Symlink { target, owner: (0, 0) },
+            Node::Symlink { target, owner } => Entry::Symlink { target, owner },
             Node::File { attributes, .. } => {
                 let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
                 Entry::File { contents, attributes }
@@ -170,7 +221,7 @@ fn load_shadow(root: &Root) -> Result<Option<Shadow>, HostError> {
     let Node::File { attributes, .. } = root.node(&path)? else {
         return Ok(None);
     };
-    let text = root.read_text(&path, ACCOUNT_FILE_BYTES)?;
+    let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
     Ok(text.map(|text| Shadow { text, attributes }))
 }
 

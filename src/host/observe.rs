@@ -1,6 +1,8 @@
 //! What stands where: reads only.
 
+use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
@@ -17,6 +19,8 @@ impl Root {
     pub fn node(&self, path: &ManagedPath) -> Result<Node, HostError> {
         let parent = match self.parent(path, Op::Read) {
             Ok(parent) => parent,
+            Err(HostError::Escape { .. }) => return Ok(Node::Unreachable),
+            Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(Node::Unreachable),
             Err(error) => return absent_or(error),
         };
         let failed = |errno| HostError::new(Op::Read, path.as_str(), errno);
@@ -30,16 +34,22 @@ impl Root {
             FileType::RegularFile => {
                 let file = open_file(&parent, name).map_err(failed)?;
                 let digest = digest(file).map_err(failed)?;
-                Node::File { attributes, digest }
+                Node::File { attributes, digest, inode: (stat.st_dev, stat.st_ino) }
             }
             FileType::Directory => Node::Directory { attributes },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(failed)?;
                 let target = target.to_string_lossy().into_owned();
-                Node::Symlink { target }
+                Node::Symlink { target, owner: (stat.st_uid, stat.st_gid) }
             }
             _ => Node::Other,
         })
+    }
+
+    /// Whether `path` leads to a directory, through links that stay beneath the root.
+    #[must_use]
+    pub fn leads_to_directory(&self, path: &ManagedPath) -> bool {
+        self.directory(path).is_ok()
     }
 
     /// What the symbolic link at `path` points to; `None` where no link stands.
@@ -50,21 +60,36 @@ impl Root {
         });
         match target {
             Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-            Err(error) if error.errno() == Some(Errno::INVAL) => Ok(None),
+            Err(HostError::Escape { .. }) => Ok(None),
+            Err(error) if matches!(error.errno(), Some(Errno::INVAL | Errno::LOOP)) => Ok(None),
             Err(error) => absent_or(error).map(|_| None),
         }
     }
 
-    /// Whether anything stands at `path`, without reading it.
-    pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
+    /// What tells the place of `path` apart, by whatever links it is reached: its directory's device
+    /// and inode, and its name. `None` where that directory is not there.
+    pub fn place(&self, path: &ManagedPath) -> Result<Option<(u64, u64, String)>, HostError> {
+        let failed = |errno| HostError::new(Op::Read, path.as_str(), errno);
+        let Ok(parent) = self.parent(path, Op::Read) else { return Ok(None) };
+        let stat = rustix::fs::fstat(&parent).map_err(failed)?;
+        Ok(Some((stat.st_dev, stat.st_ino, path.file_name().to_owned())))
+    }
+
+    /// The type of what stands at `path`, without reading it.
+    pub fn kind(&self, path: &ManagedPath) -> Result<Option<FileType>, HostError> {
         let stat = self.parent(path, Op::Read).and_then(|parent| {
             rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
         });
         match stat {
-            Ok(_) => Ok(true),
-            Err(error) => absent_or(error).map(|_| false),
+            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Err(error) => absent_or(error).map(|_| None),
         }
+    }
+
+    /// Whether anything stands at `path`.
+    pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
+        Ok(self.kind(path)?.is_some())
     }
 
     /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
@@ -90,18 +115,14 @@ impl Root {
         }
     }
 
-    /// The text of the regular file at `path`.
-    pub fn read_text(&self, path: &ManagedPath, limit: usize) -> Result<Option<String>, HostError> {
-        let Some(bytes) = self.read(path, limit)? else {
-            return Ok(None);
-        };
-        let text = String::from_utf8(bytes);
-        text.map(Some).map_err(|_| HostError::NotText { path: path.to_string() })
+    /// The names in the directory at `path` that a config could mention, sorted; none where there
+    /// is no directory.
+    pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
+        let names = self.names(path)?.into_iter();
+        Ok(names.filter_map(|name| mentionable(&name)).collect())
     }
 
-    /// The names in the directory at `path`, sorted; none where there is no directory. Names that
-    /// are not UTF-8 are nobody's that a config can mention, and are passed over.
-    pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
+    fn names(&self, path: &ManagedPath) -> Result<Vec<OsString>, HostError> {
         let failed = |errno| HostError::new(Op::List, path.as_str(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = self
@@ -117,9 +138,8 @@ impl Root {
         let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
         while let Some(entry) = entries.next() {
             let entry = entry.map_err(failed)?;
-            if let Ok(name) = entry.file_name().to_str()
-                && !matches!(name, "." | "..")
-            {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
                 names.push(name.to_owned());
             }
         }
@@ -127,10 +147,14 @@ impl Root {
         Ok(names)
     }
 
-    /// Everything below the directory at `path`, parents before children.
+    /// Everything below the directory at `path`, parents before children. A name that no path of
+    /// ours can spell is an error: what has it must not be overlooked.
     pub fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
         let mut found = Vec::new();
-        for name in self.list(path)? {
+        for name in self.names(path)? {
+            let Some(name) = mentionable(&name) else {
+                return Err(HostError::Unspeakable { directory: path.to_string() });
+            };
             let child = path.join(&name);
             let is_directory = matches!(self.node(&child)?, Node::Directory { .. });
             found.push(child.clone());
@@ -174,6 +198,12 @@ pub(super) const LABEL: &str = "security.selinux";
 pub(super) fn through_descriptor(parent: &OwnedFd, name: &str) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}/{name}", parent.as_raw_fd())
+}
+
+/// A name that is text and does not steer a terminal.
+fn mentionable(name: &OsStr) -> Option<String> {
+    let name = name.to_str()?;
+    (!name.chars().any(char::is_control)).then(|| name.to_owned())
 }
 
 fn absent_or(error: HostError) -> Result<Node, HostError> {

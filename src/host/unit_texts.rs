@@ -7,7 +7,7 @@ use super::root::Root;
 use crate::core::enablement::{SEARCH_PATH, SystemdVersion, UnitFile};
 use crate::core::host_config::UNIT_DIRECTORY;
 use crate::core::names::ManagedPath;
-use crate::core::tree::Observed;
+use crate::core::tree::{Node, Observed};
 use crate::core::unit_texts::{PRESET_PATH, UnitTexts};
 
 /// The most that is read of a unit or preset file, in bytes.
@@ -94,7 +94,9 @@ pub fn load_links(root: &Root) -> Result<(Links, Observed), HostError> {
     let (mut links, mut others) = (BTreeMap::new(), BTreeMap::new());
     for name in root.list(&top)? {
         let path = top.join(&name);
-        if let Some(target) = root.link_target(&path)? {
+        let node = root.node(&path)?;
+        others.insert(path.clone(), node.clone());
+        if let Node::Symlink { target, .. } = node {
             links.insert(path, target);
             continue;
         }
@@ -102,7 +104,6 @@ pub fn load_links(root: &Root) -> Result<(Links, Observed), HostError> {
         if !dependencies.iter().any(|suffix| name.ends_with(suffix)) {
             continue;
         }
-        others.insert(path.clone(), root.node(&path)?);
         for name in root.list(&path)? {
             let path = path.join(&name);
             match root.link_target(&path)? {

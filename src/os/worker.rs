@@ -215,7 +215,8 @@ impl WorkerSession {
             Err(error) => format!("its end was not observed: {error}"),
         };
         let stderr = self.stderr.take().and_then(|lines| lines.join().ok());
-        (status, Cause::new(&stderr.unwrap_or_default()))
+        let last_words = stderr.filter(|text| !text.trim().is_empty());
+        (status, Cause::new(last_words.as_deref().unwrap_or("it said nothing")))
     }
 }
 

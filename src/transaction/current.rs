@@ -58,6 +58,11 @@ pub enum CurrentError {
     /// The record is damaged or another release's.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// There is a record and no configuration.
+    #[error(
+        "the applied configuration {CURRENT_CONFIG} is missing or empty; restore it, or remove {RECORD} too to start over"
+    )]
+    Lost,
     /// The recorded configuration is damaged.
     #[error(
         "reading the applied configuration {CURRENT_CONFIG}; restore it, or remove it together with {RECORD} to start over"
@@ -76,6 +81,9 @@ impl Current {
         let configuration = read(CURRENT_CONFIG)?.filter(|bytes| !bytes.is_empty());
         let configuration = configuration.map(|bytes| Configuration::parse(&bytes)).transpose();
         let configuration = configuration.map_err(CurrentError::Configuration)?;
+        if record.is_some() && configuration.is_none() {
+            return Err(CurrentError::Lost);
+        }
         Ok(Self { record, configuration })
     }
 

@@ -4,15 +4,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::core::generation::{BoundDeployment, Record};
+use crate::core::generation::{BoundDeployment, GENERATION_ARGUMENT, RECORD, Record};
 use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::image::ImageRef;
 use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
-use crate::core::plan::{Plan, Preflight};
+use crate::core::plan::{Drift, Plan, Preflight};
 use crate::core::profile::Profile;
 use crate::core::refusal::{Refusal, Refusals};
 use crate::core::steps::Step;
+use crate::core::tree::Deviation;
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
@@ -23,8 +24,6 @@ use super::live::{self, Labels};
 use super::sysroot::names;
 use super::{record, survey};
 
-/// The kernel argument that names the generation of a boot entry.
-const GENERATION_ARGUMENT: &str = "hostwright.generation=";
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 /// File types as `st_mode` has them, which a label can depend on.
@@ -79,6 +78,8 @@ struct Draft {
     /// All kernel arguments of the new boot entry but the generation's own.
     kernel_arguments: Vec<KernelArgument>,
     kernel_arguments_change: bool,
+    /// Desired arguments that others had set.
+    taken_over: Vec<KernelArgument>,
     /// Names that the base does not know. The new image may.
     unresolved: Option<Refusals>,
 }
@@ -140,7 +141,8 @@ pub fn apply(
 /// The name of the generation that the default deployment already is.
 fn settled(draft: &Draft, target: Target<'_>) -> Option<String> {
     let record = draft.current.record.as_ref()?;
-    let is_its_own = names(record, &draft.base);
+    let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
+    let is_its_own = names(record, &draft.base) && draft.base.kernel_arguments.contains(&name);
     let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.steps.is_empty());
     let same = record.config_hash == target.desired.hash() && record.profile == target.profile;
     let unchanged = is_its_own && same && !steps && draft.image.is_none() && !draft.kernel_arguments_change;
@@ -182,10 +184,28 @@ fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionE
         .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT))
         .flat_map(|argument| kargs::parse(argument))
         .collect();
-    let owned = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
-    let kernel_arguments = kargs::apply(&existing, owned, &desired.os.kernel_arguments);
+    let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
+    let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
+    let taken: Vec<KernelArgument> =
+        applied.iter().flat_map(|applied| &applied.taken_over).flat_map(|text| kargs::parse(text)).collect();
+    let owned = kargs::less(listed, &taken);
+    let kernel_arguments = kargs::apply(&existing, &owned, &desired.os.kernel_arguments);
+    let taken_over = kargs::taken_over(&existing, &owned, &desired.os.kernel_arguments);
     let kernel_arguments_change = kernel_arguments != existing;
-    Ok(Draft { base, current, plan, image, kernel_arguments, kernel_arguments_change, unresolved })
+    if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
+        let path = ManagedPath::constant(RECORD);
+        tree.drift.push(Drift { path, kind: Deviation::KernelArguments });
+    }
+    Ok(Draft {
+        base,
+        current,
+        plan,
+        image,
+        kernel_arguments,
+        kernel_arguments_change,
+        taken_over,
+        unresolved,
+    })
 }
 
 /// The image to import, unless the base deployment is that image already.
@@ -303,6 +323,7 @@ fn bound(
         image_digest: digest.or_else(|| draft.base.manifest_digest.clone()),
         config_image: host.os.image.clone(),
         kernel_arguments: host.os.kernel_arguments.iter().map(ToString::to_string).collect(),
+        taken_over: draft.taken_over.iter().map(ToString::to_string).collect(),
     }
 }
 

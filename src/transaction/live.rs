@@ -3,14 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
-use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC};
 use crate::core::names::ManagedPath;
 use crate::core::steps::Step;
 use crate::core::tree::{Attributes, Node};
 use crate::host::staging::Staging;
-use crate::host::{Effects, HostError, Root};
+use crate::host::{Effects, HostError, Op, Root};
 
 /// The most that is copied of a pre-image that cannot be linked, in bytes.
 const PRE_IMAGE_BYTES: usize = 256 << 20;
@@ -166,6 +166,7 @@ impl Live<'_> {
 
     /// Puts a staged leaf in place; what stood there takes its slot.
     fn put(&mut self, slot: ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+        self.ensure_no_directory(path)?;
         if self.root.exists(path)? {
             self.effects.exchange(&slot, path)?;
             self.undo.push(Undo::Exchange(slot, path.clone()));
@@ -176,7 +177,16 @@ impl Live<'_> {
         Ok(())
     }
 
+    /// What takes a slot is deleted in the end, and a directory may hold anything.
+    fn ensure_no_directory(&self, path: &ManagedPath) -> Result<(), HostError> {
+        match self.root.kind(path)? {
+            Some(FileType::Directory) => Err(HostError::new(Op::Rename, path.as_str(), Errno::ISDIR)),
+            _ => Ok(()),
+        }
+    }
+
     fn take_away(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
+        self.ensure_no_directory(path)?;
         match self.effects.rename(path, &slot) {
             Ok(()) => self.undo.push(Undo::Rename { from: slot, to: path.clone() }),
             Err(error) if error.errno() == Some(Errno::NOENT) => {}
@@ -207,7 +217,9 @@ impl Live<'_> {
         }
         let label = self.root.label(from)?;
         match self.root.node(from)? {
-            Node::Symlink { target } => self.effects.create_symlink(to, &target, (0, 0), label.as_deref()),
+            Node::Symlink { target, owner } => {
+                self.effects.create_symlink(to, &target, owner, label.as_deref())
+            }
             Node::File { attributes, .. } => {
                 let contents = self.root.read(from, PRE_IMAGE_BYTES)?.unwrap_or_default();
                 self.effects.create_file(to, &contents, attributes, label.as_deref())
@@ -260,7 +272,7 @@ impl Live<'_> {
         self.sync()
     }
 
-    /// Pre-images that are back in their place are no longer kept, nor directories emptied by that.
+    /// Pre-images that are back in their place are no longer kept.
     fn forget_restored(&self, steps: &[Step], applied: bool) -> Result<(), HostError> {
         let restored = steps.iter().filter_map(|step| match step {
             Step::Restore { original, .. } if applied => Some(original),
@@ -268,15 +280,6 @@ impl Live<'_> {
         });
         for original in restored {
             self.effects.remove_file(original)?;
-            for directory in original.ancestors() {
-                let kept = [ORIGINALS, ORIGINALS_OUTSIDE_ETC];
-                if !kept.iter().any(|top| directory.is_within(top))
-                    || self.effects.remove_directory(&directory).is_err()
-                {
-                    // The first that still holds something, or is not ours, ends the climb.
-                    break;
-                }
-            }
         }
         Ok(())
     }

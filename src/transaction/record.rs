@@ -73,8 +73,10 @@ pub fn append(
     ] {
         let path = ManagedPath::constant(path);
         let attributes = Attributes { mode, uid: 0, gid: 0 };
-        let written = Node::File { attributes, digest: ContentDigest::of(&contents) };
-        if root.node(&path)? == written {
+        let digest = ContentDigest::of(&contents);
+        let found = root.node(&path)?;
+        if matches!(&found, Node::File { attributes: mode, digest: content, .. } if (*mode, *content) == (attributes, digest))
+        {
             continue;
         }
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {

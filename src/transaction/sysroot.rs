@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::generation::{RECORD, Record};
+use crate::core::generation::{GENERATION_ARGUMENT, RECORD, Record};
 use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
@@ -60,7 +60,11 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
         written.iter().flat_map(|argument| kargs::parse(argument)).collect()
     };
     let wanted = verified.record.deployment.iter().flat_map(|bound| arguments(&bound.kernel_arguments));
-    if !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty() {
+    let name = format!("{GENERATION_ARGUMENT}{}", verified.record.generation);
+    let is_named = next.kernel_arguments.contains(&name);
+    if !is_named
+        || !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty()
+    {
         let path = ManagedPath::constant(RECORD);
         verified.deviations.push(Drift { path, kind: Deviation::KernelArguments });
     }

@@ -1,10 +1,10 @@
 //! The disk against the record: every deviation.
 
 use crate::core::facts::Facts;
-use crate::core::generation::{RECORD, Record};
+use crate::core::generation::{CURRENT_CONFIG, RECORD, Record};
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
-use crate::core::tree::Deviation;
+use crate::core::tree::{Deviation, Node};
 use crate::core::tree_plan;
 use crate::host::Root;
 use crate::host::facts::{self, Reach, Subject};
@@ -31,6 +31,19 @@ pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
     if record.config_hash != configuration.hash() {
         let path = ManagedPath::constant(RECORD);
         deviations.push(Drift { path, kind: Deviation::Content });
+    }
+    // The configuration may hold secrets.
+    let path = ManagedPath::constant(CURRENT_CONFIG);
+    if let Node::File { attributes, .. } = root.node(&path)?
+        && attributes.mode & 0o077 != 0
+    {
+        deviations.push(Drift { path, kind: Deviation::Mode });
+    }
+    for path in &record.originals {
+        let original = Record::original_of(path);
+        if !root.exists(&original)? {
+            deviations.push(Drift { path: original, kind: Deviation::Missing });
+        }
     }
     Ok(Verified { record, deviations })
 }

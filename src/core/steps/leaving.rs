@@ -1,58 +1,92 @@
 //! What happens to paths that a configuration no longer lists.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Computing, Phase, Step, Vendor};
+use super::{Computing, Phase, Situation, Step, Vendor};
 use crate::core::generation::Record;
 use crate::core::names::{ManagedPath, below};
 use crate::core::tree::{Entry, Node};
 
 impl Computing<'_> {
     pub(super) fn leave(&mut self, path: &ManagedPath) {
-        let cleared = self.cleared.contains(path);
-        let parent_of_wanted = below(&self.situation.desired.entries, path.as_str()).next().is_some();
-        let original = Record::original_of(path);
+        let entry = self.situation.current.entries.get(path);
+        // A directory of ours goes when it is empty, with those that were made on the way to it.
+        if matches!(entry, Some(Entry::Directory { .. })) || self.is_taken(path) {
+            return;
+        }
         let node = self.node(path);
-        if matches!(self.situation.current.entries.get(path), Some(Entry::Directory { .. })) {
-            if !parent_of_wanted {
-                self.push(Phase::Removals, Step::RemoveDirectory { path: path.clone() });
-            }
-            return;
+        if matches!(node, Node::Directory { .. } | Node::Other) {
+            let reason = format!(
+                "{} stands at {path}, which the configuration leaves and where it had put something else; move it away",
+                node.describe()
+            );
+            return self.obstruct(path, reason);
         }
-        if cleared || parent_of_wanted || self.situation.links.after.contains_key(path) {
-            return;
-        }
+        let is_ours = !matches!(entry, Some(Entry::Absent | Entry::Unmasked));
         let path = path.clone();
-        if self.result.originals.remove(&path) {
-            self.push(Phase::Removals, Step::Restore { path, original });
-        } else if let Some(Vendor(entry)) = self.situation.vendor.get(&path) {
-            if entry.deviation(&node, self.situation.observed).is_some() {
-                let step = match entry.clone() {
+        if self.result.originals.contains(&path) {
+            // Given back with all others.
+        } else if let Some(Vendor(shipped)) = self.situation.vendor.get(&path) {
+            if shipped.deviation(&node, self.situation.observed).is_some() {
+                let step = match shipped.clone() {
                     Entry::Symlink { target, owner } => Step::Symlink { path, target, owner },
                     Entry::File { contents, attributes } => Step::Write { path, contents, attributes },
                     _ => return,
                 };
                 self.push(Phase::Removals, step);
             }
-        } else if matches!(node, Node::File { .. } | Node::Symlink { .. })
-            && !matches!(self.situation.current.entries.get(&path), Some(Entry::Absent | Entry::Unmasked))
-        {
+        } else if is_ours && matches!(node, Node::File { .. } | Node::Symlink { .. }) {
             self.push(Phase::Removals, Step::Remove { path });
+        }
+    }
+
+    /// Whether something else that is wanted has the path, or needs it for a directory.
+    fn is_taken(&self, path: &ManagedPath) -> bool {
+        let Situation { desired, links, .. } = self.situation;
+        self.cleared.contains(path)
+            || below(&desired.entries, path.as_str()).next().is_some()
+            || links.after.contains_key(path)
+    }
+
+    /// Gives back what others wrote at paths that no configuration manages any longer: now, or
+    /// later when a directory had to stand there in between.
+    pub(super) fn give_back(&mut self) {
+        let desired = &self.situation.desired.entries;
+        let is_leaf = |path: &ManagedPath| desired.get(path).is_some_and(Entry::is_leaf);
+        let free = self.result.originals.iter().filter(|path| {
+            let unwanted = matches!(desired.get(*path), None | Some(Entry::Unmasked));
+            let kept = self.situation.profile.keeps(path);
+            unwanted && !kept && !self.is_taken(path) && !path.ancestors().any(|above| is_leaf(&above))
+        });
+        for path in free.cloned().collect::<Vec<_>>() {
+            let original = Record::original_of(&path);
+            let is_kept = matches!(self.node(&original), Node::File { .. } | Node::Symlink { .. });
+            let is_new = !self.situation.record.is_some_and(|record| record.originals.contains(&path));
+            if is_new {
+                continue;
+            }
+            self.result.originals.remove(&path);
+            match self.node(&path) {
+                Node::Directory { .. } | Node::Other | Node::Unreachable => {}
+                _ if is_kept => {
+                    self.make_parents(&path);
+                    self.push(Phase::Removals, Step::Restore { path, original });
+                }
+                Node::Absent => {}
+                _ => self.push(Phase::Removals, Step::Remove { path }),
+            }
         }
     }
 
     /// Directories that were made for what has left go with it, once they are empty.
     pub(super) fn forget_directories(&mut self) {
         let (desired, links) = (self.situation.desired, self.situation.links);
-        let originals: BTreeMap<ManagedPath, ()> =
-            self.result.originals.iter().map(|path| (path.clone(), ())).collect();
         let needed = |directory: &ManagedPath| {
             let directory = directory.as_str();
-            let wanted = below(&desired.entries, directory)
-                .any(|(_, entry)| !matches!(entry, Entry::Absent | Entry::Unmasked));
-            wanted
-                || below(&links.after, directory).next().is_some()
-                || below(&originals, directory).next().is_some()
+            let wanted = matches!(desired.entries.get(directory), Some(Entry::Directory { .. }))
+                || below(&desired.entries, directory)
+                    .any(|(_, entry)| !matches!(entry, Entry::Absent | Entry::Unmasked));
+            wanted || below(&links.after, directory).next().is_some()
         };
         let (kept, gone): (BTreeSet<_>, BTreeSet<_>) =
             self.result.created_directories.iter().cloned().partition(|directory| needed(directory));

@@ -52,6 +52,7 @@ pub fn compute(situation: Situation<'_>) -> Steps {
     for path in computing.leaving.clone() {
         computing.leave(&path);
     }
+    computing.give_back();
     computing.forget_directories();
     computing.finish()
 }
@@ -73,7 +74,11 @@ impl Computing<'_> {
         self.phases.entry(phase).or_default().push(step);
     }
 
+    /// What stands at `path`, once everything that is in the way above it is cleared.
     fn node(&self, path: &ManagedPath) -> Node {
+        if !self.cleared.is_empty() && path.ancestors().any(|above| self.cleared.contains(&above)) {
+            return Node::Absent;
+        }
         self.situation.observed.get(path).cloned().unwrap_or(Node::Absent)
     }
 
@@ -82,14 +87,39 @@ impl Computing<'_> {
     }
 
     fn is_leaving(&self, path: &ManagedPath) -> bool {
-        let Situation { desired, profile, .. } = self.situation;
-        !desired.entries.contains_key(path) && !profile.keeps(path)
+        let Situation { current, desired, profile, .. } = self.situation;
+        // No mask is wanted there, but a unit of ours would still be one of ours.
+        let is_free = match desired.entries.get(path) {
+            None => true,
+            Some(Entry::Unmasked) => current.entries.get(path).is_some_and(Entry::is_leaf),
+            Some(_) => false,
+        };
+        is_free && !profile.keeps(path) && !self.is_wanted_by_another_name(path)
+    }
+
+    /// Whether the desired configuration spells the same place differently.
+    fn is_wanted_by_another_name(&self, path: &ManagedPath) -> bool {
+        let Situation { aliases, desired, .. } = self.situation;
+        let first = aliases.get(path).unwrap_or(path);
+        let same = |other: &ManagedPath| other != path && aliases.get(other).unwrap_or(other) == first;
+        (aliases.contains_key(path) || aliases.values().any(|named| named == path))
+            && desired.entries.keys().any(same)
     }
 
     fn want(&mut self, path: &ManagedPath, entry: &Entry) {
         let node = self.node(path);
+        if let Some(first) = self.situation.aliases.get(path)
+            && self.situation.desired.entries.contains_key(first)
+        {
+            return self.obstruct(path, format!("{path} is the same place as {first}; list it once"));
+        }
+        if node == Node::Unreachable {
+            return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
+        }
         let is_new = !self.situation.current.entries.contains_key(path);
-        if is_new && node.exists() && !matches!(entry, Entry::Directory { .. } | Entry::Unmasked) {
+        let was_masked =
+            *entry != Entry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();
+        if is_new && node.exists() && !matches!(entry, Entry::Directory { .. }) && was_masked {
             self.preserve(path, &node);
         }
         if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
@@ -119,10 +149,22 @@ impl Computing<'_> {
             Entry::Symlink { target, owner } => {
                 self.push(Phase::Links, Step::Symlink { path, target, owner });
             }
-            Entry::HardLink { target } => self.push(Phase::Links, Step::HardLink { path, target }),
+            Entry::HardLink { target } => self.want_hard_link(path, target),
             Entry::Directory { attributes } => self.want_directory(path, attributes, &node),
             Entry::Absent | Entry::Unmasked => self.push(Phase::Removals, Step::Remove { path }),
         }
+    }
+
+    fn want_hard_link(&mut self, path: ManagedPath, target: ManagedPath) {
+        let is_written = matches!(self.situation.desired.entries.get(&target), Some(Entry::File { .. }));
+        if is_written || matches!(self.node(&target), Node::File { .. }) {
+            return self.push(Phase::Links, Step::HardLink { path, target });
+        }
+        let found = self.node(&target).describe();
+        self.obstruct(
+            &path,
+            format!("{path} is to be a hard link to {target}, where {found} stands; a file is needed"),
+        );
     }
 
     /// A file is replaced, not rewritten: a second name of it has to be given anew.
@@ -155,7 +197,10 @@ impl Computing<'_> {
     fn want_directory(&mut self, path: ManagedPath, attributes: Attributes, node: &Node) {
         match node {
             Node::Directory { .. } => self.push(Phase::Directories, Step::SetAttributes { path, attributes }),
-            Node::Absent => self.push(Phase::Directories, Step::MakeDirectory { path, attributes }),
+            Node::Absent => {
+                self.result.created_directories.insert(path.clone());
+                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+            }
             _ if self.leaving.contains(&path) || self.situation.current.entries.contains_key(&path) => {
                 self.cleared.insert(path.clone());
                 self.push(Phase::Clear, Step::Remove { path: path.clone() });

@@ -2,6 +2,7 @@
 
 use super::{Computing, Phase, Step};
 use crate::core::generation::{ORIGINALS, Record};
+use crate::core::host_config::UNIT_DIRECTORY;
 use crate::core::names::ManagedPath;
 use crate::core::steps::Vendor;
 use crate::core::tree::{Attributes, Entry, Node};
@@ -42,7 +43,12 @@ impl Computing<'_> {
             match self.node(&parent) {
                 // A link may lead to a directory; the tree refuses it when it leads outside.
                 Node::Directory { .. } => continue,
-                Node::Symlink { .. } if !self.leaving.contains(&parent) => continue,
+                Node::Symlink { .. } if !self.leaving.contains(&parent) => {
+                    if let Some(reason) = self.distrusts(&parent, path) {
+                        return self.obstruct(&parent, reason);
+                    }
+                    continue;
+                }
                 Node::Absent => {}
                 _ if self.leaving.contains(&parent) => {
                     if self.cleared.insert(parent.clone()) {
@@ -63,6 +69,22 @@ impl Computing<'_> {
                 self.push(Phase::Directories, Step::MakeDirectory { path: parent, attributes });
             }
         }
+    }
+
+    /// Why a link must not be followed: whoever may put a link there could choose where root writes.
+    fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
+        let holder = link.parent().map(|holder| self.node(&holder));
+        let is_roots = match holder {
+            Some(Node::Directory { attributes }) => attributes.uid == 0 && attributes.mode & 0o022 == 0,
+            _ => true,
+        };
+        let of_unit = link.is_within(UNIT_DIRECTORY);
+        let why = match (is_roots, of_unit) {
+            (false, _) => "others than root may change what it points to",
+            (true, true) => "systemd's directories of drop-ins and dependencies are no links",
+            (true, false) => return None,
+        };
+        Some(format!("{link} is a symbolic link on the way to {path}, and {why}; make it a directory"))
     }
 
     /// Takes away a directory that stands where a file is wanted, if all below it is ours and

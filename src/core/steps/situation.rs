@@ -39,6 +39,8 @@ pub struct Situation<'a> {
     pub observed: &'a Observed,
     /// What lies below the directories that stand at a wanted file's path.
     pub below: &'a BTreeMap<ManagedPath, Vec<ManagedPath>>,
+    /// Managed paths that are the same place as another one, mapped to that.
+    pub aliases: &'a BTreeMap<ManagedPath, ManagedPath>,
     /// Shipped versions of managed paths.
     pub vendor: &'a BTreeMap<ManagedPath, Vendor>,
     /// The links that enable units.
