@@ -145,6 +145,11 @@ impl Host {
         self.sysroot().join("ostree/deploy/fedora-coreos/var")
     }
 
+    /// What is in the boot partition: what decides what boots.
+    pub(crate) fn boot_sight(&self) -> Snapshot {
+        snapshot::take(&self.sysroot().join("boot"))
+    }
+
     /// Runs the real `ostree` in this sysroot's repository or, for `admin`, on the sysroot.
     pub(crate) fn ostree<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
         let mut command = Command::new("ostree");

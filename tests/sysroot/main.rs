@@ -18,5 +18,8 @@ mod etc;
 mod generations;
 mod host;
 mod kernel_arguments;
+mod labels;
+mod mounts;
+mod refusals;
 mod unchanged;
 mod updates;
