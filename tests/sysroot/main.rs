@@ -18,6 +18,7 @@ mod etc;
 mod generations;
 mod host;
 mod kernel_arguments;
+mod kills;
 mod labels;
 mod mounts;
 mod refusals;
