@@ -1,4 +1,5 @@
-//! The `/etc` that a new deployment must have: the image's, an administrator's edits, and what the config says.
+//! The `/etc` that a new deployment must have: the image's, an administrator's edits, and what the config
+//! says.
 
 use std::{
     collections::BTreeMap,
@@ -31,6 +32,15 @@ pub(crate) fn administrate(etc: &Path) {
     symlink("own.conf", etc.join("local.d/link.conf")).unwrap();
 }
 
+/// Whether `expected` can be worked out here; says so where it cannot.
+pub(crate) fn has_systemctl() -> bool {
+    let found = Command::new("systemctl").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
+    }
+    found
+}
+
 /// What is in the `/etc` of a deployment, without the product's own records.
 pub(crate) fn found(root: &Path) -> Etc {
     let seen = snapshot::take(&root.join("etc")).into_iter().map(|(path, (node, _))| (path, node));
@@ -39,8 +49,8 @@ pub(crate) fn found(root: &Path) -> Etc {
     foreign.map(|(path, node)| (path.clone(), undated(&path, node))).collect()
 }
 
-/// What must be in the `/etc` of a deployment that `config` was applied to first, after `edit` was made on the
-/// one before.
+/// What must be in the `/etc` of a deployment that `config` was applied to first, after `edit` was made on
+/// the one before.
 pub(crate) fn expected(deployment: &Path, edit: impl Fn(&Path), config: &Config) -> Etc {
     let scratch = tempfile::tempdir().unwrap();
     let tree = Tree(scratch.path().to_owned());

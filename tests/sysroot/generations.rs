@@ -17,7 +17,8 @@ use crate::{
 
 const MANAGED: &str = "etc/managed.conf";
 
-/// A host with two generations, which differ in image, file, link and kernel argument; the newer one boots next.
+/// A host with two generations, which differ in image, file, link and kernel argument; the newer one boots
+/// next.
 fn two_generations() -> Option<(Host, Entry, Entry)> {
     let host = Host::new()?;
     let mut configs = [

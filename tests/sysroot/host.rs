@@ -126,8 +126,8 @@ impl Host {
 
     /// Everything in a deployment, and what its stateroot shares between deployments.
     ///
-    /// Files outside its `/etc` are further names of the repository's objects, and the kernel dates an object's change
-    /// when another deployment names it: that date is left out.
+    /// Files outside its `/etc` are further names of the repository's objects, and the kernel dates an
+    /// object's change when another deployment names it: that date is left out.
     pub(crate) fn deployment_sight(&self, deployment: &Entry) -> Snapshot {
         let mut seen = snapshot::take(&deployment.root);
         for (path, (node, (_, _, changed))) in &mut seen {
@@ -178,6 +178,12 @@ pub(crate) fn run(command: Command) -> Outcome {
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     }
+}
+
+/// Installs an executable. Another process writes it: a child that a parallel test forks while this one has
+/// it open for writing would make it "text file busy".
+pub(crate) fn install(from: &Path, to: &Path) {
+    assert!(Command::new("install").args([from, to]).status().unwrap().success());
 }
 
 /// The record of the deployment's generation.

@@ -1,4 +1,5 @@
-//! Boot entries through a series of configs: theirs as often and in the order listed, foreign ones where they were.
+//! Boot entries through a series of configs: theirs as often and in the order listed, foreign ones where they
+//! were.
 
 use osimage::{Os, SysrootBuilder};
 

@@ -1,5 +1,5 @@
-//! SIGKILL at one system call after the other: what boots is wholly the old or wholly the new generation, and the
-//! next apply settles it.
+//! SIGKILL at one system call after the other: what boots is wholly the old or wholly the new generation, and
+//! the next apply settles it.
 
 use std::{
     collections::BTreeSet,
@@ -12,9 +12,10 @@ use osimage::Os;
 use serde_json::json;
 
 use crate::{
+    boot::Entry,
     etc::{self, Etc},
-    host::{Host, run, small},
-    model::{pairs::load, run::Outcome},
+    host::{Host, install, run, small},
+    model::{pairs::load, run::Outcome, snapshot},
 };
 
 /// More calls of one kind than an apply here makes.
@@ -43,7 +44,7 @@ impl Swing {
             eprintln!("SKIPPED: strace is missing or not permitted");
             return None;
         }
-        let host = Host::new()?;
+        let host = Host::new().filter(|_| etc::has_systemctl())?;
         let side = |name: &'static str, text: &str, arguments: [&'static str; 2], os: u32| {
             let desired = host.config(&config(name, text, arguments));
             let image = with_images.then(|| host.image(&Os::new(os)));
@@ -55,8 +56,8 @@ impl Swing {
         Some(Self { host, sides, turn: 0 })
     }
 
-    /// Kills at the first call of this kind, then at the one that `next` names after it, until an apply comes through.
-    /// `kill` makes an apply that is killed at the call that it is given.
+    /// Kills at the first call of this kind, then at the one that `next` names after it, until an apply comes
+    /// through. `kill` makes an apply that is killed at the call that it is given.
     fn kill_at_each(
         &mut self,
         call: &str,
@@ -82,7 +83,8 @@ impl Swing {
                 assert_eq!(etc::differences(&etc::found(&after.root), &etc_before), [""; 0], "old, {place}");
             }
             self.settle(&place, &outcome);
-            // Where the killed run had only to tidy up, nothing was left to do, and the next deployment tidies up.
+            // Where the killed run had only to tidy up, nothing was left to do, and the next deployment
+            // tidies up.
             if came_through || !switched {
                 self.assert_tidy(&place);
             }
@@ -94,6 +96,33 @@ impl Swing {
             number = next(number);
         }
         panic!("an apply makes more than {MOST_CALLS} calls of {call}");
+    }
+
+    /// Kills a rollback at each call of this kind until one comes through; the trees stay as they are.
+    fn kill_rollback_at_each(&mut self, call: &str) {
+        let trees = self.host.entries().into_iter().map(|entry| entry.root).collect::<BTreeSet<_>>();
+        let sight = || trees.iter().map(|root| snapshot::take(root)).collect::<Vec<_>>();
+        let before = sight();
+        for number in 1..MOST_CALLS {
+            let place = format!("{call}:signal=KILL:when={number}");
+            let menu = self.host.entries();
+            let outcome = run(kill_worker(&self.host, &self.host.command("rollback"), &place));
+            let after = self.host.entries();
+            let told = |entry: &Entry| (entry.root.clone(), entry.arguments.clone());
+            let now: Vec<_> = after.iter().map(told).collect();
+            let (old, new): (Vec<_>, Vec<_>) =
+                (menu.iter().map(told).collect(), menu.iter().rev().map(told).collect());
+            let came_through = outcome.code == Some(0);
+            assert!(now == new || now == old && !came_through, "{place}: {now:?} after {old:?}");
+            assert!(sight() == before, "{place} changed a deployment");
+            let verified = self.host.verify();
+            assert_eq!(verified.code, Some(0), "{place}: {verified:?}");
+            if came_through {
+                assert!(number > 1, "a rollback makes no {call}");
+                return;
+            }
+        }
+        panic!("a rollback makes more than {MOST_CALLS} calls of {call}");
     }
 
     /// What boots is all of this turn's side.
@@ -174,12 +203,6 @@ fn kill_worker(host: &Host, apply: &Command, place: &str) -> Command {
     with_children(&command, &[])
 }
 
-/// Another process writes the executable: a child that a parallel test forks while this one has it open for writing would
-/// make it "text file busy".
-fn install(from: &Path, to: &Path) {
-    assert!(Command::new("install").args([from, to]).status().unwrap().success());
-}
-
 /// Every call.
 fn each(number: usize) -> usize {
     number + 1
@@ -220,5 +243,13 @@ fn the_worker_is_killed_during_an_update_of_the_image() {
     let Some(mut swing) = Swing::new(true) else { return };
     for call in ["renameat", "linkat", "write"] {
         swing.kill_at_each(call, |number| number * 2, kill_worker);
+    }
+}
+
+#[test]
+fn a_rollback_that_is_killed_has_happened_or_has_not() {
+    let Some(mut swing) = Swing::new(true) else { return };
+    for call in ["renameat", "symlinkat", "unlinkat"] {
+        swing.kill_rollback_at_each(call);
     }
 }

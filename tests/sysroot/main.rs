@@ -1,4 +1,5 @@
-//! The command line on OSTree sysroots, seen from outside: real worker, real libostree, real skopeo. Needs root.
+//! The command line on OSTree sysroots, seen from outside: real worker, real libostree, real skopeo. Needs
+//! root.
 //!
 //! What must be there is worked out here, from the image and the config; nothing but paths and executables is
 //! taken from the product.
@@ -16,6 +17,7 @@ mod model;
 mod boot;
 mod etc;
 mod generations;
+mod history;
 mod host;
 mod kernel_arguments;
 mod kills;

@@ -12,8 +12,8 @@ use crate::{
     model::{document::data_url, run::Outcome},
 };
 
-/// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount goes with it. `None`, with a
-/// message, where there is no such namespace to be had.
+/// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
+/// goes with it. `None`, with a message, where there is no such namespace to be had.
 pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> Option<Outcome> {
     let unshared = Command::new("unshare").args(["--mount", "true"]).status();
     if !unshared.is_ok_and(|status| status.success()) {
@@ -26,8 +26,8 @@ pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> 
     Some(run(inside))
 }
 
-/// Puts a copy of the sysroot that has `free` KiB left in its place, runs the command, and returns how it ended and the boot menu that
-/// it left.
+/// Puts a copy of the sysroot that has `free` KiB left in its place, runs the command, and returns how it
+/// ended and the boot menu that it left.
 fn on_full_disk(host: &Host, free: u32, command: &Command) -> Option<(Outcome, Vec<Entry>)> {
     let (sysroot, copy) = (host.sysroot(), host.path("copy"));
     let (sysroot, copy, after) = (sysroot.display(), copy.display(), host.path("after"));

@@ -11,7 +11,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::{Value, json};
 
 use crate::{
-    host::{Host, OSTREE_LOCK, run, small},
+    host::{Host, OSTREE_LOCK, install, run, small},
     model::{document::file, run::Outcome, snapshot},
 };
 
@@ -20,8 +20,8 @@ const USAGE: i32 = 64;
 const TRY_AGAIN: i32 = 75;
 const CONFIG: i32 = 78;
 
-/// Runs a command that must fail with this code and one message that contains these words, and leave boot entries and
-/// deployments alone.
+/// Runs a command that must fail with this code and one message that contains these words, and leave boot
+/// entries and deployments alone.
 fn assert_refused(host: &Host, command: Command, code: i32, words: &[&str]) {
     let (boot, deployment) = (host.boot_sight(), host.default());
     let sight = host.deployment_sight(&deployment);
@@ -112,17 +112,11 @@ fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Comma
     let directory = host.path("bin");
     let original = host.applying(desired, None);
     fs::create_dir_all(&directory).unwrap();
-    // Other processes write the executables: a child that a parallel test forks while this one has them open for writing would make them
-    // "text file busy".
-    let install = |from: &Path, to: &str| {
-        let installed = Command::new("install").arg(from).arg(directory.join(to)).status();
-        assert!(installed.unwrap().success());
-    };
-    install(Path::new(original.get_program()), "hostwright");
+    install(Path::new(original.get_program()), &directory.join("hostwright"));
     if let Some(script) = worker {
         let source = host.path("script");
         fs::write(&source, script).unwrap();
-        install(&source, "hostwright-ostree");
+        install(&source, &directory.join("hostwright-ostree"));
     }
     let mut command = Command::new(directory.join("hostwright"));
     command.args(original.get_args());
@@ -190,7 +184,8 @@ fn owned_by(name: &str) -> Value {
 #[test]
 fn owners_are_those_of_the_new_image() {
     let Some(host) = Host::new() else { return };
-    // A host from before the image brought this user: the file is a name of the repository's object, so it is replaced.
+    // A host from before the image brought this user: the file is a name of the repository's object, so it is
+    // replaced.
     let passwd = host.default().at("usr/lib/passwd");
     let text = fs::read_to_string(&passwd).unwrap();
     fs::remove_file(&passwd).unwrap();

@@ -1,4 +1,5 @@
-//! What an apply leaves alone: everything where nothing is to do, and the image where only the config changes.
+//! What an apply leaves alone: everything where nothing is to do, and the image where only the config
+//! changes.
 
 use std::{fs, process::Command};
 
