@@ -111,6 +111,16 @@ fn every_deviation_is_found() {
     }
 }
 
+#[test]
+fn a_boot_entry_that_names_another_generation_is_a_deviation() {
+    let Some((host, first, second)) = two_generations() else { return };
+    let menu = menu_file(&host, &second.generation());
+    let text = fs::read_to_string(&menu).unwrap();
+    fs::write(&menu, text.replace(&second.generation(), &first.generation())).unwrap();
+    let outcome = host.verify();
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+}
+
 /// The file of the boot entry that contains `text`.
 fn menu_file(host: &Host, text: &str) -> PathBuf {
     let files = fs::read_dir(host.sysroot().join("boot/loader/entries")).unwrap();

@@ -7,13 +7,13 @@ use std::{
 };
 
 use osimage::{Os, SysrootBuilder};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
     boot::{Entry, words},
     etc,
-    host::{Host, record},
+    host::{Host, record, small},
     model::{
         config::Config,
         pairs::{fixtures, load, rendered},
@@ -79,6 +79,21 @@ fn becomes_a_deployment(path: &Path) -> Vec<String> {
         complaints.push(format!("{new:?} is not the new image"));
     }
     complaints
+}
+
+#[test]
+fn a_directory_or_link_that_waits_for_activation_is_named() {
+    let Some(host) = Host::new() else { return };
+    let mut config = small("elsewhere", &[], &[]);
+    config["spec"]["config"]["storage"] = json!({
+        "directories": [{"path": "/var/lib/made"}],
+        "links": [{"path": "/var/lib/link", "target": "/etc"}],
+    });
+    let left_out = record(&host.update(&host.config(&config), None))["leftOut"].to_string();
+    for path in ["/var/lib/made", "/var/lib/link"] {
+        assert!(!host.var().join(path.trim_start_matches("/var/")).exists());
+        assert!(left_out.contains(path), "{path} is neither made nor left out: {left_out}");
+    }
 }
 
 fn arguments_unlike(new: &Entry, before: &Entry, config: &Config) -> Option<String> {
