@@ -1,0 +1,207 @@
+//! The `/etc` that a new deployment must have: the image's, an administrator's edits, and what the config
+//! says.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, Permissions},
+    os::unix::fs::{PermissionsExt, chown, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use crate::model::{
+    config::{Config, Owner, Unit},
+    snapshot::{self, Body, Node},
+};
+
+const UNITS: &str = "/etc/systemd/system";
+
+/// What an `/etc` holds, by path relative to it.
+pub(crate) type Etc = BTreeMap<String, Node>;
+
+/// Edits files in an `/etc` as administrators do: one that the next image changes too, one that it does not,
+/// one removed, one of other mode, and new ones.
+pub(crate) fn administrate(etc: &Path) {
+    fs::write(etc.join("hosts"), "127.0.0.1 localhost here\n").unwrap();
+    fs::write(etc.join("chrony.conf"), "server by.hand\n").unwrap();
+    fs::remove_file(etc.join("sysctl.conf")).unwrap();
+    fs::set_permissions(etc.join("crio/crio.conf"), Permissions::from_mode(0o600)).unwrap();
+    fs::create_dir_all(etc.join("local.d")).unwrap();
+    fs::write(etc.join("local.d/own.conf"), "kept\n").unwrap();
+    chown(etc.join("local.d/own.conf"), Some(1000), Some(10)).unwrap();
+    symlink("own.conf", etc.join("local.d/link.conf")).unwrap();
+}
+
+/// Whether `expected` can be worked out here; says so where it cannot.
+pub(crate) fn has_systemctl() -> bool {
+    let found = Command::new("systemctl").arg("--version").output().is_ok();
+    if !found {
+        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
+    }
+    found
+}
+
+/// What is in the `/etc` of a deployment, without the product's own records.
+pub(crate) fn found(root: &Path) -> Etc {
+    let seen = snapshot::take(&root.join("etc")).into_iter().map(|(path, (node, _))| (path, node));
+    let own = ["hostwright", "machine-config-daemon"];
+    let foreign = seen.filter(|(path, _)| !own.contains(&path.split('/').next().unwrap()));
+    foreign.map(|(path, node)| (path.clone(), undated(&path, node))).collect()
+}
+
+/// What must be in the `/etc` of a deployment that `config` was applied to first, after `edit` was made on
+/// the one before.
+pub(crate) fn expected(deployment: &Path, edit: impl Fn(&Path), config: &Config) -> Etc {
+    let scratch = tempfile::tempdir().unwrap();
+    let tree = Tree(scratch.path().to_owned());
+    for (from, to) in [("usr", "usr"), ("usr/etc", "etc")] {
+        let copied = Command::new("cp").arg("-a").arg(deployment.join(from)).arg(tree.0.join(to)).status();
+        assert!(copied.unwrap().success());
+    }
+    edit(&tree.0.join("etc"));
+    tree.write_storage(config);
+    for unit in &config.units {
+        tree.write_unit(unit);
+    }
+    tree.set_password(config);
+    tree.set_enablement(config);
+    found(&tree.0)
+}
+
+/// Complains about every path that is not as it must be.
+pub(crate) fn differences(found: &Etc, expected: &Etc) -> Vec<String> {
+    let mut paths: Vec<&String> = found.keys().chain(expected.keys()).collect();
+    paths.sort();
+    paths.dedup();
+    let differ = paths.into_iter().filter(|path| found.get(*path) != expected.get(*path));
+    differ.map(|path| format!("/etc/{path} is {:?}, not {:?}", found.get(path), expected.get(path))).collect()
+}
+
+/// A root that is brought by hand to what a config says.
+struct Tree(PathBuf);
+
+impl Tree {
+    fn at(&self, path: &str) -> PathBuf {
+        self.0.join(path.trim_start_matches('/'))
+    }
+
+    /// Makes room at a path below `/etc`; `None` for any other.
+    fn clear(&self, path: &str) -> Option<PathBuf> {
+        path.strip_prefix("/etc/")?;
+        let at = self.at(path);
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        if at.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
+            fs::remove_file(&at).unwrap();
+        }
+        Some(at)
+    }
+
+    fn write_storage(&self, config: &Config) {
+        for (path, directory) in &config.directories {
+            if let Some(at) = self.clear(path) {
+                fs::create_dir_all(&at).unwrap();
+                self.own(&at, &directory.user, &directory.group, directory.mode);
+            }
+        }
+        for (path, file) in &config.files {
+            if let Some(at) = self.clear(path) {
+                fs::write(&at, &file.bytes).unwrap();
+                self.own(&at, &file.user, &file.group, file.mode);
+            }
+        }
+        for (path, target) in &config.links {
+            if let Some(at) = self.clear(path) {
+                symlink(target, at).unwrap();
+            }
+        }
+    }
+
+    fn own(&self, at: &Path, user: &Owner, group: &Owner, mode: u32) {
+        chown(at, Some(self.id_of(user, "passwd")), Some(self.id_of(group, "group"))).unwrap();
+        fs::set_permissions(at, Permissions::from_mode(mode)).unwrap();
+    }
+
+    /// The id by the tree's own databases: the local one goes before the image's.
+    fn id_of(&self, owner: &Owner, database: &str) -> u32 {
+        let name = match owner {
+            Owner::Id(id) => return *id,
+            Owner::Name(name) => name,
+        };
+        let texts = ["etc", "usr/lib"]
+            .map(|directory| fs::read_to_string(self.at(&format!("{directory}/{database}"))).unwrap());
+        let entry = texts.iter().flat_map(|text| text.lines()).find_map(|line| {
+            let mut fields = line.split(':');
+            (fields.next() == Some(name)).then(|| fields.nth(1).unwrap())
+        });
+        entry.expect("a known owner").parse().unwrap()
+    }
+
+    fn write_unit(&self, unit: &Unit) {
+        let path = format!("{UNITS}/{}", unit.name);
+        for (name, contents) in unit.dropins.iter().filter(|(_, contents)| !contents.is_empty()) {
+            self.write_text(&format!("{path}.d/{name}"), contents);
+        }
+        if unit.mask {
+            symlink("/dev/null", self.clear(&path).unwrap()).unwrap();
+        } else if unit.is_written() {
+            self.write_text(&path, &unit.contents);
+        }
+    }
+
+    fn write_text(&self, path: &str, text: &str) {
+        let at = self.clear(path).unwrap();
+        fs::write(&at, text).unwrap();
+        fs::set_permissions(at, Permissions::from_mode(0o644)).unwrap();
+    }
+
+    fn set_password(&self, config: &Config) {
+        let Some(hash) = &config.hash else { return };
+        let at = self.at("etc/shadow");
+        let lines = fs::read_to_string(&at).unwrap();
+        let lines = lines.lines().map(|line| match line.strip_prefix("core:") {
+            Some(fields) => format!("core:{hash}:{}\n", fields.split_once(':').unwrap().1),
+            None => format!("{line}\n"),
+        });
+        fs::write(&at, lines.collect::<String>()).unwrap();
+    }
+
+    /// As `systemctl` does it: preset what the config leaves open, then enable and disable.
+    fn set_enablement(&self, config: &Config) {
+        for (verb, enabled) in [("preset", None), ("enable", Some(true)), ("disable", Some(false))] {
+            for unit in config.units.iter().filter(|unit| unit.enabled == enabled && self.has(unit)) {
+                let mut systemctl = Command::new("systemctl");
+                systemctl.arg("--root").arg(&self.0).args(["--quiet", verb, "--", &unit.name]);
+                // A unit that cannot be preset, a masked one for example, is left as it is.
+                let done = systemctl.output().unwrap().status.success();
+                assert!(done || enabled.is_none(), "systemctl {verb} {}", unit.name);
+            }
+        }
+    }
+
+    /// Whether the tree has this unit or, for an instance, its template.
+    fn has(&self, unit: &Unit) -> bool {
+        let template = unit.name.split_once('@').and_then(|(prefix, instance)| {
+            let (_, kind) = instance.rsplit_once('.')?;
+            Some(format!("{prefix}@.{kind}"))
+        });
+        let names = [Some(unit.name.clone()), template];
+        names.iter().flatten().any(|name| {
+            [UNITS, "/usr/lib/systemd/system"]
+                .iter()
+                .any(|directory| self.at(&format!("{directory}/{name}")).symlink_metadata().is_ok())
+        })
+    }
+}
+
+/// Takes the date of the last change from `core`'s line of the shadow file: that of the day is right as well.
+fn undated(path: &str, mut node: Node) -> Node {
+    if let ("shadow", Body::File(bytes)) = (path, &mut node.body) {
+        let text = String::from_utf8(std::mem::take(bytes)).unwrap();
+        let lines = text.lines().map(|line| match line.split(':').collect::<Vec<_>>().as_slice() {
+            ["core", hash, _, rest @ ..] => format!("core:{hash}::{}\n", rest.join(":")),
+            _ => format!("{line}\n"),
+        });
+        *bytes = lines.collect::<String>().into_bytes();
+    }
+    node
+}

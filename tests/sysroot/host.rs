@@ -1,0 +1,192 @@
+//! A host at rest, what is done to it, and what is seen of it.
+
+use std::{
+    ffi::OsStr,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use osimage::{Os, Scratch, SysrootBuilder};
+use serde_json::{Value, json};
+
+use crate::{
+    boot::{self, Entry},
+    model::{
+        document::{file, with_files},
+        run::Outcome,
+        snapshot::{self, Body, Snapshot},
+    },
+};
+
+/// What libostree locks, relative to the sysroot. It is opened for writing by whoever looks.
+pub(crate) const OSTREE_LOCK: &str = "ostree/lock";
+
+/// A sysroot with version 1 of the OS, and a place for configs and images beside it.
+pub(crate) struct Host {
+    scratch: Scratch,
+}
+
+impl Host {
+    /// `None`, with a message, where the test cannot run.
+    pub(crate) fn new() -> Option<Self> {
+        Self::of(&SysrootBuilder::new(Os::new(1)))
+    }
+
+    pub(crate) fn of(builder: &SysrootBuilder) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: deployments belong to root");
+            return None;
+        }
+        let host = Self { scratch: Scratch::new().unwrap() };
+        builder.create(&host.sysroot()).unwrap();
+        Some(host)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    pub(crate) fn sysroot(&self) -> PathBuf {
+        self.path("sysroot")
+    }
+
+    /// Puts an image into the host's OCI layout, tagged with its version.
+    pub(crate) fn image(&self, os: &Os) -> String {
+        let (layout, tag) = (self.path("images"), os.version());
+        osimage::write_image(os, &layout, Some(&tag)).unwrap();
+        format!("ostree-unverified-image:oci:{}:{tag}", layout.display())
+    }
+
+    /// Writes a config to a file of its name.
+    pub(crate) fn config(&self, config: &Value) -> PathBuf {
+        let file = self.path(config["metadata"]["name"].as_str().unwrap());
+        fs::write(&file, config.to_string()).unwrap();
+        file
+    }
+
+    /// `hostwright VERB --sysroot SYSROOT`, to be completed.
+    pub(crate) fn command(&self, verb: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostwright"));
+        command.arg(verb).arg("--sysroot").arg(self.sysroot());
+        command
+    }
+
+    /// `hostwright apply` with this config and image, to be completed.
+    pub(crate) fn applying(&self, desired: &Path, image: Option<&str>) -> Command {
+        let mut command = self.command("apply");
+        command.arg("--desired").arg(desired);
+        command.args(image.iter().flat_map(|image| ["--os-image", image]));
+        command
+    }
+
+    pub(crate) fn apply(&self, desired: &Path, image: Option<&str>) -> Outcome {
+        run(self.applying(desired, image))
+    }
+
+    /// Applies, expects that it succeeds, and returns what boots next.
+    pub(crate) fn update(&self, desired: &Path, image: Option<&str>) -> Entry {
+        let outcome = self.apply(desired, image);
+        assert_eq!(outcome.code, Some(0), "{} is applied: {outcome:?}", desired.display());
+        self.default()
+    }
+
+    pub(crate) fn verify(&self) -> Outcome {
+        run(self.command("verify"))
+    }
+
+    pub(crate) fn rollback(&self) -> Outcome {
+        run(self.command("rollback"))
+    }
+
+    pub(crate) fn status(&self) -> Value {
+        let mut command = self.command("status");
+        command.args(["-o", "json"]);
+        let outcome = run(command);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        serde_json::from_str(&outcome.stdout).unwrap()
+    }
+
+    pub(crate) fn entries(&self) -> Vec<Entry> {
+        boot::entries(&self.sysroot())
+    }
+
+    /// What boots next.
+    pub(crate) fn default(&self) -> Entry {
+        self.entries().remove(0)
+    }
+
+    /// Everything in the sysroot but libostree's lock, which comes and goes in its directory.
+    pub(crate) fn sight(&self) -> Snapshot {
+        let mut seen = snapshot::take(&self.sysroot());
+        seen.remove(OSTREE_LOCK);
+        seen.get_mut("ostree").unwrap().1 = snapshot::Stamp::default();
+        seen
+    }
+
+    /// Everything in a deployment, and what its stateroot shares between deployments.
+    ///
+    /// Files outside its `/etc` are further names of the repository's objects, and the kernel dates an
+    /// object's change when another deployment names it: that date is left out.
+    pub(crate) fn deployment_sight(&self, deployment: &Entry) -> Snapshot {
+        let mut seen = snapshot::take(&deployment.root);
+        for (path, (node, (_, _, changed))) in &mut seen {
+            if node.body != Body::Directory && !path.starts_with("etc/") {
+                *changed = (0, 0);
+            }
+        }
+        let var = snapshot::take(&self.var()).into_iter().map(|(path, seen)| (format!("var/{path}"), seen));
+        seen.extend(var);
+        seen
+    }
+
+    /// What all deployments share.
+    pub(crate) fn var(&self) -> PathBuf {
+        self.sysroot().join("ostree/deploy/fedora-coreos/var")
+    }
+
+    /// What is in the boot partition: what decides what boots.
+    pub(crate) fn boot_sight(&self) -> Snapshot {
+        snapshot::take(&self.sysroot().join("boot"))
+    }
+
+    /// Runs the real `ostree` in this sysroot's repository or, for `admin`, on the sysroot.
+    pub(crate) fn ostree<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
+        let mut command = Command::new("ostree");
+        // Both are ignored where they do not apply.
+        command.env("OSTREE_REPO", self.sysroot().join("ostree/repo"));
+        command.env("OSTREE_SYSROOT", self.sysroot()).args(arguments);
+        let outcome = run(command);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome.stdout
+    }
+}
+
+/// A small config: these files, 0644, and these kernel arguments.
+pub(crate) fn small(name: &str, files: &[(&str, &str)], kernel_arguments: &[&str]) -> Value {
+    let files: Vec<Value> = files.iter().map(|(path, text)| file(path, text)).collect();
+    let mut config = with_files(name, &files);
+    config["spec"]["kernelArguments"] = json!(kernel_arguments);
+    config
+}
+
+/// Runs a command to its end.
+pub(crate) fn run(command: Command) -> Outcome {
+    let output = assert_cmd::Command::from_std(command).output().expect("a program that starts");
+    Outcome {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Installs an executable. Another process writes it: a child that a parallel test forks while this one has
+/// it open for writing would make it "text file busy".
+pub(crate) fn install(from: &Path, to: &Path) {
+    assert!(Command::new("install").args([from, to]).status().unwrap().success());
+}
+
+/// The record of the deployment's generation.
+pub(crate) fn record(entry: &Entry) -> Value {
+    serde_json::from_slice(&fs::read(entry.at("etc/hostwright/generation")).unwrap()).unwrap()
+}

@@ -1,0 +1,87 @@
+//! SELinux labels of what is written: those of the new deployment's policy.
+
+use std::path::Path;
+
+use osimage::Os;
+use rustix::fs::lgetxattr;
+use serde_json::json;
+
+use crate::{
+    host::{Host, small},
+    mounts::run_between,
+};
+
+const UNIT: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
+
+/// The label of a path, without the null byte that ends it on disk.
+fn label(path: &Path) -> String {
+    let mut buffer = [0; 256];
+    let length = lgetxattr(path, "security.selinux", &mut buffer).expect("a label");
+    let text = str::from_utf8(&buffer[..length]).unwrap();
+    text.strip_suffix('\0').unwrap_or(text).to_owned()
+}
+
+/// libostree asks the image's `semodule` for a fresh policy in a sandbox. This image brings none: a sandbox
+/// that does nothing stands in.
+fn with_sandbox(host: &Host) -> String {
+    let layers = host.path("programs");
+    let layers = layers.display();
+    format!(
+        "mkdir -p {layers}\nmount -t tmpfs tmpfs {layers}\nmkdir {layers}/upper {layers}/work\n\
+         mount -t overlay -o lowerdir=/usr/bin,upperdir={layers}/upper,workdir={layers}/work overlay /usr/bin\n\
+         ln -sf true /usr/bin/bwrap"
+    )
+}
+
+#[test]
+fn what_is_written_is_labelled_by_the_policy_of_the_deployment() {
+    let Some(host) = Host::new() else { return };
+    let mut config = small(
+        "labelled",
+        &[("/etc/kubernetes/new/file", "1\n"), ("/etc/managed.conf", "1\n"), ("/etc/hosts", "1\n")],
+        &[],
+    );
+    let ignition = &mut config["spec"]["config"];
+    ignition["storage"]["links"] = json!([{"path": "/etc/kubernetes/link", "target": "new/file"}]);
+    ignition["storage"]["directories"] = json!([{"path": "/etc/kubernetes/made"}]);
+    ignition["passwd"] = json!({"users": [{"name": "core", "passwordHash": "$6$salt$hash"}]});
+    ignition["systemd"] = json!({"units": [
+        {"name": "own.service", "enabled": true, "contents": UNIT,
+         "dropins": [{"name": "10.conf", "contents": "[Service]\nNice=1\n"}]},
+        {"name": "rpcbind.socket", "mask": true},
+    ]});
+    let desired = host.config(&config);
+    let image = host.image(&Os::new(2).with_selinux());
+    let Some(outcome) = run_between(&with_sandbox(&host), &host.applying(&desired, Some(&image)), "") else {
+        return;
+    };
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let entry = host.default();
+    let unlike: Vec<String> = [
+        ("etc/kubernetes", "kubernetes_file_t"),
+        ("etc/kubernetes/new", "kubernetes_file_t"),
+        ("etc/kubernetes/new/file", "kubernetes_file_t"),
+        ("etc/kubernetes/made", "kubernetes_file_t"),
+        ("etc/kubernetes/link", "kubernetes_file_t"),
+        ("etc/managed.conf", "etc_t"),
+        ("etc/hosts", "etc_t"),
+        ("etc/shadow", "shadow_t"),
+        ("etc/systemd/system/own.service", "systemd_unit_file_t"),
+        ("etc/systemd/system/own.service.d", "systemd_unit_file_t"),
+        ("etc/systemd/system/own.service.d/10.conf", "systemd_unit_file_t"),
+        ("etc/systemd/system/multi-user.target.wants", "systemd_unit_file_t"),
+        ("etc/systemd/system/multi-user.target.wants/own.service", "systemd_unit_file_t"),
+        ("etc/systemd/system/rpcbind.socket", "systemd_unit_file_t"),
+        ("etc/hostwright", "etc_t"),
+        ("etc/hostwright/generation", "etc_t"),
+        ("etc/machine-config-daemon", "etc_t"),
+        ("etc/machine-config-daemon/currentconfig", "etc_t"),
+    ]
+    .into_iter()
+    .filter_map(|(path, kind)| {
+        let (found, wanted) = (label(&entry.at(path)), format!("system_u:object_r:{kind}:s0"));
+        (found != wanted).then(|| format!("{path} is {found}, not {wanted}"))
+    })
+    .collect();
+    assert!(unlike.is_empty(), "{}", unlike.join("\n"));
+}

@@ -1,0 +1,90 @@
+//! Sysroots on file systems that are full or read-only, and programs that this machine lacks.
+
+use std::{fs, process::Command};
+
+use osimage::Os;
+use serde_json::json;
+
+use crate::{
+    boot::{self, Entry},
+    etc,
+    host::{Host, run, small},
+    model::{document::data_url, run::Outcome},
+};
+
+/// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
+/// goes with it. `None`, with a message, where there is no such namespace to be had.
+pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> Option<Outcome> {
+    let unshared = Command::new("unshare").args(["--mount", "true"]).status();
+    if !unshared.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: no mount namespaces here");
+        return None;
+    }
+    let script = format!("set -e\n{script}\ncode=0\n\"$@\" || code=$?\n{afterwards}\nexit $code");
+    let mut inside = Command::new("unshare");
+    inside.args(["--mount", "sh", "-c", &script, "sh"]).arg(command.get_program()).args(command.get_args());
+    Some(run(inside))
+}
+
+/// Puts a copy of the sysroot that has `free` KiB left in its place, runs the command, and returns how it
+/// ended and the boot menu that it left.
+fn on_full_disk(host: &Host, free: u32, command: &Command) -> Option<(Outcome, Vec<Entry>)> {
+    let (sysroot, copy) = (host.sysroot(), host.path("copy"));
+    let (sysroot, copy, after) = (sysroot.display(), copy.display(), host.path("after"));
+    let script = format!(
+        "mkdir {copy}\nmount -t tmpfs -o size=64m tmpfs {copy}\ncp -a {sysroot}/. {copy}\n\
+         free=$(df --output=avail -k {copy} | tail -n 1)\nfallocate -l $((free - {free}))KiB {copy}/filler\n\
+         mount --bind {copy} {sysroot}"
+    );
+    let afterwards = format!("rm {sysroot}/filler\ncp -a {sysroot} {}", after.display());
+    let outcome = run_between(&script, command, &afterwards)?;
+    Some((outcome, boot::entries(&after)))
+}
+
+/// Entries of a copied sysroot boot the same as those of the original.
+fn assert_same_menu(menu: &[Entry], before: &[Entry]) {
+    let told = |entries: &[Entry]| -> Vec<_> {
+        entries.iter().map(|entry| (entry.id(), entry.arguments.clone())).collect()
+    };
+    assert_eq!(told(menu), told(before));
+    let [menu, before] = [menu, before].map(|entries| etc::found(&entries[0].root));
+    assert_eq!(etc::differences(&menu, &before), [""; 0]);
+}
+
+#[test]
+fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
+    const BIG: usize = 2 << 20;
+    let Some(host) = Host::new() else { return };
+    let before = host.entries();
+    let image = host.image(&Os::new(2));
+    let tiny = host.config(&small("tiny", &[("/etc/managed.conf", "1\n")], &[]));
+    let mut big = small("big", &[("/etc/managed.conf", "1\n"), ("/etc/big", "")], &[]);
+    // Each byte is written as it is and none of it is compressed: the document stays small enough to be read.
+    big["spec"]["config"]["storage"]["files"][1]["contents"]["source"] = json!(data_url(&vec![b'x'; BIG]));
+    let big = host.config(&big);
+    for (doing, free, command) in [
+        ("importing", 64, host.applying(&tiny, Some(&image))),
+        ("configuring", 1024, host.applying(&big, None)),
+    ] {
+        let Some((outcome, menu)) = on_full_disk(&host, free, &command) else { return };
+        fs::remove_dir(host.path("copy")).unwrap();
+        assert_eq!(outcome.code, Some(1), "{doing}: {outcome:?}");
+        assert!(outcome.stderr.to_lowercase().contains("no space left"), "{doing}: {outcome:?}");
+        assert_same_menu(&menu, &before);
+        osimage::remove(&host.path("after")).unwrap();
+    }
+}
+
+#[test]
+fn a_read_only_file_system_is_told_as_such() {
+    let Some(host) = Host::new() else { return };
+    let before = host.sight();
+    let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &[]));
+    let sysroot = host.sysroot();
+    let sysroot = sysroot.display();
+    let script = format!("mount --bind {sysroot} {sysroot}\nmount -o remount,bind,ro {sysroot}");
+    let Some(outcome) = run_between(&script, &host.applying(&desired, None), "") else { return };
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("read-only"), "{outcome:?}");
+    assert_eq!(crate::model::snapshot::disturbed(&before, &host.sight()), [""; 0]);
+}

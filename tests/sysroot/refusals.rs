@@ -1,0 +1,204 @@
+//! What cannot be done: one clear message, the right exit code, and a host that boots what it booted before.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use osimage::Os;
+use rustix::fs::{FlockOperation, fcntl_lock};
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Host, OSTREE_LOCK, install, run, small},
+    model::{document::file, run::Outcome, snapshot},
+};
+
+const FAILED: i32 = 1;
+const USAGE: i32 = 64;
+const TRY_AGAIN: i32 = 75;
+const CONFIG: i32 = 78;
+
+/// Runs a command that must fail with this code and one message that contains these words, and leave boot
+/// entries and deployments alone.
+fn assert_refused(host: &Host, command: Command, code: i32, words: &[&str]) {
+    let (boot, deployment) = (host.boot_sight(), host.default());
+    let sight = host.deployment_sight(&deployment);
+    let outcome = run(command);
+    assert_message(&outcome, code, words);
+    assert_eq!(snapshot::disturbed(&boot, &host.boot_sight()), [""; 0], "boot entries");
+    assert_eq!(
+        snapshot::disturbed(&sight, &host.deployment_sight(&deployment)),
+        [""; 0],
+        "the default deployment"
+    );
+}
+
+fn assert_message(outcome: &Outcome, code: i32, words: &[&str]) {
+    assert_eq!(outcome.code, Some(code), "{outcome:?}");
+    let messages =
+        outcome.stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hostwright: "));
+    assert_eq!(messages.count(), 1, "{}", outcome.stderr);
+    for word in words {
+        assert!(outcome.stderr.contains(word), "{word} in {}", outcome.stderr);
+    }
+}
+
+/// A host, and a config with one file for it.
+fn host_and_config() -> Option<(Host, PathBuf)> {
+    let host = Host::new()?;
+    let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
+    Some((host, desired))
+}
+
+#[test]
+fn a_locked_sysroot_is_busy_until_it_is_unlocked() {
+    let Some((host, desired)) = host_and_config() else { return };
+    let lock = File::create(host.sysroot().join(OSTREE_LOCK)).unwrap();
+    fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_refused(&host, host.applying(&desired, None), TRY_AGAIN, &["is locked by another program"]);
+    assert_refused(&host, host.command("rollback"), TRY_AGAIN, &["is locked by another program"]);
+    assert_eq!(host.status()["deployments"].as_array().unwrap().len(), 1, "readers need no lock");
+    drop(lock);
+    host.update(&desired, None);
+}
+
+#[test]
+fn malformed_image_references_are_told_by_where_they_come_from() {
+    let Some((host, desired)) = host_and_config() else { return };
+    for reference in ["", "not an image", "ostree-unverified-image:nowhere", "quay.io/UPPER:tag@sha256:1"] {
+        assert_refused(&host, host.applying(&desired, Some(reference)), USAGE, &[]);
+        if reference.is_empty() {
+            continue;
+        }
+        let mut config = small("malformed", &[], &[]);
+        config["spec"]["osImageURL"] = json!(reference);
+        assert_refused(&host, host.applying(&host.config(&config), None), CONFIG, &["spec.osImageURL"]);
+    }
+}
+
+#[test]
+fn an_image_that_is_missing_or_damaged_is_named() {
+    let Some((host, desired)) = host_and_config() else { return };
+    let image = host.image(&Os::new(2));
+    let missing = format!("{image}-missing");
+    assert_refused(&host, host.applying(&desired, Some(&missing)), FAILED, &[&missing]);
+    let nowhere = "ostree-unverified-image:oci:/nowhere/at/all";
+    assert_refused(&host, host.applying(&desired, Some(nowhere)), FAILED, &[nowhere]);
+
+    let blobs = fs::read_dir(host.path("images/blobs/sha256")).unwrap().map(|blob| blob.unwrap().path());
+    let layer = blobs.max_by_key(|blob| blob.metadata().unwrap().len()).unwrap();
+    let mut bytes = fs::read(&layer).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0xff;
+    fs::write(layer, bytes).unwrap();
+    assert_refused(&host, host.applying(&desired, Some(&image)), FAILED, &[&image, "the image is damaged"]);
+    host.update(&desired, Some(&host.image(&Os::new(3))));
+}
+
+#[test]
+fn a_missing_skopeo_is_named() {
+    let Some((host, desired)) = host_and_config() else { return };
+    let image = host.image(&Os::new(2));
+    fs::create_dir(host.path("no programs")).unwrap();
+    let mut command = host.applying(&desired, Some(&image));
+    command.env("PATH", host.path("no programs"));
+    assert_refused(&host, command, FAILED, &["skopeo is not installed"]);
+}
+
+/// `hostwright apply` by an executable beside which lies this worker, or none.
+fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Command {
+    let directory = host.path("bin");
+    let original = host.applying(desired, None);
+    fs::create_dir_all(&directory).unwrap();
+    install(Path::new(original.get_program()), &directory.join("hostwright"));
+    if let Some(script) = worker {
+        let source = host.path("script");
+        fs::write(&source, script).unwrap();
+        install(&source, &directory.join("hostwright-ostree"));
+    }
+    let mut command = Command::new(directory.join("hostwright"));
+    command.args(original.get_args());
+    command
+}
+
+#[test]
+fn a_worker_that_is_missing_or_dies_is_told_as_such() {
+    let Some((host, desired)) = host_and_config() else { return };
+    let missing = apply_with_worker(&host, &desired, None);
+    assert_refused(&host, missing, FAILED, &["no hostwright-ostree found", "bin/hostwright-ostree"]);
+    let killed = apply_with_worker(&host, &desired, Some("#!/bin/sh\necho last words >&2\nkill -KILL $$\n"));
+    assert_refused(&host, killed, FAILED, &["SIGKILL", "last words"]);
+    let silent = apply_with_worker(&host, &desired, Some("#!/bin/sh\nexit 3\n"));
+    assert_refused(&host, silent, FAILED, &["hostwright-ostree ended early"]);
+}
+
+#[test]
+fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
+    let Some((host, desired)) = host_and_config() else { return };
+    let empty = host.path("empty");
+    fs::create_dir(&empty).unwrap();
+    let on = |sysroot: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_hostwright"));
+        command.arg("apply").arg("--sysroot").arg(sysroot).arg("--desired").arg(&desired);
+        run(command)
+    };
+    assert_message(&on(&empty), FAILED, &["is not an OSTree sysroot"]);
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "nothing is left there");
+    assert_message(&on(&host.path("absent")), FAILED, &["is not an OSTree sysroot"]);
+    let fresh = host.path("fresh");
+    fs::create_dir(&fresh).unwrap();
+    let init = Command::new("ostree").args(["admin", "init-fs"]).arg(&fresh).status().unwrap();
+    assert!(init.success());
+    assert_message(&on(&fresh), FAILED, &["has no deployment"]);
+}
+
+#[test]
+fn paths_that_cannot_be_had_are_named() {
+    let Some((host, _)) = host_and_config() else { return };
+    let in_image = host.config(&small("image", &[("/etc/a", "1\n"), ("/usr/lib/b", "1\n")], &[]));
+    assert_refused(
+        &host,
+        host.applying(&in_image, None),
+        FAILED,
+        &["spec.config.storage.files[1].path", "/usr/lib/b"],
+    );
+    let occupied = host.default().at("etc/occupied");
+    fs::create_dir(&occupied).unwrap();
+    fs::write(occupied.join("foreign"), "foreign\n").unwrap();
+    let occupied = host.config(&small("occupied", &[("/etc/occupied", "1\n")], &[]));
+    assert_refused(&host, host.applying(&occupied, None), FAILED, &["/etc/occupied"]);
+    let image = host.image(&Os::new(2));
+    assert_refused(&host, host.applying(&occupied, Some(&image)), FAILED, &["/etc/occupied"]);
+}
+
+fn owned_by(name: &str) -> Value {
+    let mut config = small(&format!("owned-by-{name}"), &[], &[]);
+    let mut owned = file("/etc/owned.conf", "1\n");
+    owned["user"] = json!({"name": name});
+    config["spec"]["config"]["storage"]["files"] = json!([file("/etc/first.conf", "1\n"), owned]);
+    config
+}
+
+#[test]
+fn owners_are_those_of_the_new_image() {
+    let Some(host) = Host::new() else { return };
+    // A host from before the image brought this user: the file is a name of the repository's object, so it is
+    // replaced.
+    let passwd = host.default().at("usr/lib/passwd");
+    let text = fs::read_to_string(&passwd).unwrap();
+    fs::remove_file(&passwd).unwrap();
+    let before: String =
+        text.lines().filter(|line| !line.starts_with("chrony:")).map(|line| format!("{line}\n")).collect();
+    fs::write(&passwd, before).unwrap();
+
+    let image = host.image(&Os::new(2));
+    let (nobody, chrony) = (host.config(&owned_by("nobodys")), host.config(&owned_by("chrony")));
+    let field = "spec.config.storage.files[1].user.name";
+    assert_refused(&host, host.applying(&nobody, None), CONFIG, &[field, "nobodys"]);
+    assert_refused(&host, host.applying(&nobody, Some(&image)), CONFIG, &[field, "nobodys"]);
+    assert_refused(&host, host.applying(&chrony, None), CONFIG, &[field, "chrony"]);
+    let owned = host.update(&chrony, Some(&image)).at("etc/owned.conf");
+    assert_eq!(std::os::unix::fs::MetadataExt::uid(&owned.metadata().unwrap()), 994);
+}

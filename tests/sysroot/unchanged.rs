@@ -1,0 +1,95 @@
+//! What an apply leaves alone: everything where nothing is to do, and the image where only the config
+//! changes.
+
+use std::{fs, process::Command};
+
+use osimage::Os;
+
+use crate::{
+    boot::Entry,
+    host::{Host, run, small},
+    model::{
+        pairs::{fixtures, rendered},
+        run::Outcome,
+        snapshot,
+    },
+};
+
+/// Complains about all that a command changed in the sysroot, `ostree/lock` apart.
+fn changes(host: &Host, command: Command) -> (Outcome, Vec<String>) {
+    let before = host.sight();
+    let outcome = run(command);
+    (outcome, snapshot::disturbed(&before, &host.sight()))
+}
+
+fn assert_settled(host: &Host, command: Command) {
+    let (outcome, changes) = changes(host, command);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.starts_with("nothing to do: "), "{outcome:?}");
+    assert!(changes.is_empty(), "{}", changes.join("\n"));
+}
+
+#[test]
+fn applying_again_changes_nothing_at_all() {
+    let configs = [rendered(), fixtures()].concat();
+    for path in configs.iter().take(2).chain(configs.last()) {
+        let Some(host) = Host::new() else { return };
+        let image = host.image(&Os::new(2));
+        host.update(path, Some(&image));
+        assert_settled(&host, host.applying(path, Some(&image)));
+        // The image that stood in for the config's own is what the record says.
+        assert_settled(&host, host.applying(path, None));
+    }
+}
+
+#[test]
+fn looking_changes_nothing_at_all() {
+    let Some(host) = Host::new() else { return };
+    let desired = host.config(&small("one", &[("/etc/managed.conf", "1\n")], &["one"]));
+    host.update(&desired, None);
+    for verb in ["verify", "status"] {
+        let (outcome, changes) = changes(&host, host.command(verb));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        assert!(changes.is_empty(), "{verb}: {}", changes.join("\n"));
+    }
+    let mut plan = host.command("plan");
+    plan.arg("--desired").arg(&desired);
+    let (outcome, changes) = changes(&host, plan);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(changes.is_empty(), "plan: {}", changes.join("\n"));
+}
+
+fn origin(entry: &Entry) -> String {
+    let mut file = entry.root.clone().into_os_string();
+    file.push(".origin");
+    fs::read_to_string(file).unwrap()
+}
+
+#[test]
+fn a_change_of_files_deploys_the_same_commit_again_without_asking_for_the_image() {
+    let Some(host) = Host::new() else { return };
+    let image = host.image(&Os::new(2));
+    let first =
+        host.config(&small("first", &[("/etc/managed.conf", "1\n"), ("/etc/hosts", "managed\n")], &[]));
+    let second = host.config(&small("second", &[("/etc/managed.conf", "2\n")], &[]));
+    let first = host.update(&first, Some(&image));
+    fs::remove_dir_all(host.path("images")).unwrap();
+    fs::create_dir(host.path("no programs")).unwrap();
+    let mut command = host.applying(&second, None);
+    command.env("PATH", host.path("no programs"));
+    let outcome = run(command);
+
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let second = host.default();
+    let (commit, serial) = first.id();
+    assert_eq!(second.id(), (commit, serial + 1));
+    assert_eq!(origin(&second), origin(&first));
+    assert_eq!(fs::read_to_string(second.at("etc/managed.conf")).unwrap(), "2\n");
+    let shipped = fs::read_to_string(second.at("usr/etc/hosts")).unwrap();
+    assert_eq!(
+        fs::read_to_string(second.at("etc/hosts")).unwrap(),
+        shipped,
+        "what the image ships comes back"
+    );
+    assert_eq!(fs::read_to_string(first.at("etc/managed.conf")).unwrap(), "1\n");
+}
