@@ -21,6 +21,8 @@ const KEYS_DIRECTORY_MODE: u32 = 0o700;
 pub struct Managed {
     /// Wanted entries.
     pub entries: BTreeMap<ManagedPath, Entry>,
+    /// Directories that get an owner of their own where they have to be made: a missing home.
+    pub owned_parents: BTreeMap<ManagedPath, Attributes>,
     /// Parts of the config that this tree has no place for, each with its reason.
     pub left_out: Vec<String>,
 }
@@ -149,6 +151,7 @@ impl Managed {
             }
         };
         let owned = |mode| Attributes { mode, uid: core.uid, gid: core.gid };
+        self.owned_parents.insert(home.clone(), owned(KEYS_DIRECTORY_MODE));
         let ssh = home.join(".ssh");
         let directory = ssh.join("authorized_keys.d");
         let file = directory.join("ignition");

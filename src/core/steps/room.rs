@@ -63,7 +63,8 @@ impl Computing<'_> {
                     return self.obstruct(&parent, reason);
                 }
             }
-            let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
+            let own = self.situation.desired.owned_parents.get(&parent);
+            let attributes = own.copied().unwrap_or(Attributes { mode: 0o755, uid: 0, gid: 0 });
             self.result.created_directories.insert(parent.clone());
             if self.made.insert(parent.clone()) {
                 self.push(Phase::Directories, Step::MakeDirectory { path: parent, attributes });
