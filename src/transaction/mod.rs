@@ -1,6 +1,7 @@
 //! Carrying a plan out, or leaving everything as it was.
 
 pub mod current;
+mod draft;
 mod error;
 pub mod generation;
 pub mod live;

@@ -1,0 +1,173 @@
+//! What the next generation of a sysroot would be: decided from what is deployed, before anything is
+//! done.
+
+use crate::core::generation::{GENERATION_ARGUMENT, RECORD};
+use crate::core::host_config::{HostConfig, KernelType};
+use crate::core::image::ImageRef;
+use crate::core::kargs::{self, KernelArgument};
+use crate::core::names::ManagedPath;
+use crate::core::plan::{Drift, Plan, Preflight};
+use crate::core::refusal::{Refusal, Refusals};
+use crate::core::tree::Deviation;
+use crate::host::Root;
+use crate::host::facts::Reach;
+use crate::os::{Deployment, Sysroot};
+
+use super::TransactionError;
+use super::current::Current;
+use super::generation::Target;
+use super::survey;
+
+/// Where a deployment says which SELinux policy it has.
+const SELINUX_CONFIG: &str = "/etc/selinux/config";
+
+/// The state of the sysroot that a plan starts from, and what it would become.
+pub(super) struct Draft {
+    pub(super) base: Deployment,
+    pub(super) current: Current,
+    pub(super) plan: Plan,
+    /// The image to import; `None` where the base's commit is deployed again.
+    pub(super) image: Option<ImageRef>,
+    /// All kernel arguments of the new boot entry but the generation's own.
+    pub(super) kernel_arguments: Vec<KernelArgument>,
+    pub(super) kernel_arguments_change: bool,
+    /// Desired arguments that others had set.
+    pub(super) taken_over: Vec<KernelArgument>,
+    /// Names that the base does not know. The new image may.
+    pub(super) unresolved: Option<Refusals>,
+}
+
+/// Looks at the sysroot and decides, without changing anything.
+pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionError> {
+    let place = || target.sysroot.display().to_string();
+    let Some(base) = os.deployments()?.into_iter().next() else {
+        return Err(TransactionError::NoDeployment(place()));
+    };
+    let root = Root::open(&target.sysroot.join(base.id.path()))?;
+    let current = Current::load(&root)?;
+    let image = wanted_image(&base, &current, target)?;
+    let mut desired = target.desired.host.clone();
+    let mut before = current.host().cloned();
+    // What is compared is what the deployment is made of, not by which name a config calls it.
+    let deployed = image.as_ref().and(base.image.as_ref()).map(ToString::to_string);
+    desired.os.image = image.as_ref().map(ToString::to_string);
+    if let Some(before) = &mut before {
+        before.os.image.clone_from(&deployed);
+    }
+    let (before, profile) = (before.as_ref(), target.profile);
+    let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, Reach::Etc) {
+        Err(TransactionError::Refused(refusals)) if image.is_some() => {
+            (Plan::between(before, &desired, profile), Some(refusals))
+        }
+        plan => (plan?, None),
+    };
+    plan.current_os.image = deployed;
+    plan.left_out.extend(package_parts(&desired));
+    refuse_paths_in_the_image(&desired, &mut plan);
+    if let Some(tree) = &mut plan.tree {
+        tree.preflight = preflight(&root, image.is_some())?;
+    }
+    let existing: Vec<KernelArgument> = base
+        .kernel_arguments
+        .iter()
+        .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT))
+        .flat_map(|argument| kargs::parse(argument))
+        .collect();
+    let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
+    let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
+    let taken: Vec<KernelArgument> =
+        applied.iter().flat_map(|applied| &applied.taken_over).flat_map(|text| kargs::parse(text)).collect();
+    let owned = kargs::less(listed, &taken);
+    let kernel_arguments = kargs::apply(&existing, &owned, &desired.os.kernel_arguments);
+    let taken_over = kargs::taken_over(&existing, &owned, &desired.os.kernel_arguments);
+    let kernel_arguments_change = kernel_arguments != existing;
+    if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
+        let path = ManagedPath::constant(RECORD);
+        tree.drift.push(Drift { path, kind: Deviation::KernelArguments });
+    }
+    Ok(Draft {
+        base,
+        current,
+        plan,
+        image,
+        kernel_arguments,
+        kernel_arguments_change,
+        taken_over,
+        unresolved,
+    })
+}
+
+/// The image to import, unless the base deployment is that image already.
+fn wanted_image(
+    base: &Deployment,
+    current: &Current,
+    target: Target<'_>,
+) -> Result<Option<ImageRef>, TransactionError> {
+    let configured = target.desired.host.os.image.as_ref();
+    let image = match (target.image, configured) {
+        (Some(image), _) => image.clone(),
+        (None, None) => return Ok(None),
+        (None, Some(configured)) => {
+            let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
+            if applied.is_some_and(|applied| applied.config_image.as_ref() == Some(configured)) {
+                return Ok(None);
+            }
+            configured.parse().map_err(|error: crate::core::image::ImageRefError| {
+                Refusals::one("spec.osImageURL", error.to_string())
+            })?
+        }
+    };
+    // A tag or a directory can hold another image than last time: only asking tells.
+    let is_pinned = image.digest().is_some();
+    let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
+    let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
+    Ok((!by_name && !by_digest).then_some(image))
+}
+
+/// What needs rpm-ostreed, which does not serve a sysroot that is not running.
+fn package_parts(config: &HostConfig) -> impl Iterator<Item = String> {
+    let parts = [
+        ("spec.kernelType", config.os.kernel_type != KernelType::Default),
+        ("spec.extensions", !config.os.extensions.is_empty()),
+    ];
+    let named = parts.into_iter().filter(|(_, is_set)| *is_set);
+    named.map(|(part, _)| format!("{part}: packages cannot be changed in a sysroot that is not running"))
+}
+
+/// The image's own directories are read-only on an OSTree host.
+fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
+    let files = config.files.iter().map(|(path, file)| (path, "files", file.index));
+    let directories =
+        config.directories.iter().map(|(path, directory)| (path, "directories", directory.index));
+    let links = config.links.iter().map(|(path, link)| (path, "links", link.index));
+    for (path, list, index) in files.chain(directories).chain(links) {
+        let in_image = ["/usr", "/bin", "/sbin", "/lib", "/lib64"].iter().any(|top| path.is_within(top));
+        if in_image && !path.is_within("/usr/local") {
+            let field = format!("spec.config.storage.{list}[{index}].path");
+            let reason = format!("{path} lies in the OS image, which is read-only; build it into the image");
+            plan.irreconcilable.push(Refusal::new(field, reason));
+        }
+    }
+}
+
+/// The programs of this host that an update will start.
+fn preflight(root: &Root, imports: bool) -> Result<Vec<Preflight>, TransactionError> {
+    let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
+    let programs = [
+        (imports, "skopeo", "images are pulled with it"),
+        (has_policy, "bwrap", "libostree rebuilds the deployment's SELinux policy in it (bubblewrap)"),
+    ];
+    let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
+    Ok(needed.map(|(_, program, purpose)| program_check(program, purpose)).collect())
+}
+
+fn program_check(program: &'static str, purpose: &str) -> Preflight {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
+    let detail = match &found {
+        Some(file) => format!("{}: {purpose}", file.display()),
+        None => format!("{program} is not on the PATH, and {purpose}; install it"),
+    };
+    Preflight { check: program, ok: found.is_some(), detail }
+}
