@@ -122,7 +122,7 @@ fn settled(draft: &Draft, target: Target<'_>) -> Option<String> {
     let record = draft.current.record.as_ref()?;
     let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
     let is_its_own = names(record, &draft.base) && draft.base.kernel_arguments.contains(&name);
-    let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.steps.is_empty());
+    let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.is_empty());
     let same = record.config_hash == target.desired.hash() && record.profile == target.profile;
     let unchanged = is_its_own && same && !steps && draft.image.is_none() && !draft.kernel_arguments_change;
     unchanged.then(|| record.generation.clone())
@@ -196,8 +196,8 @@ fn configure(
         boot_id: crate::host::boot::boot_id(),
         ..record::compose(current, target.desired, &plan, Some(bound))
     };
-    let mut steps = plan.tree.map(|tree| tree.steps.steps).unwrap_or_default();
-    record::append(&mut steps, &root, target.desired, &record)?;
+    let steps = plan.tree.map(|tree| tree.steps).unwrap_or_default();
+    let steps = record::frame(&root, steps, target.desired, &record)?;
     let labels = Labels::Policy(policy_labels(os, &steps)?);
     Ok(live::apply(&root, &root, &steps, &labels)?)
 }

@@ -143,8 +143,12 @@ impl Live<'_> {
             }
             (Step::Preserve { path, original }, _) => match self.link_or_copy(path, original) {
                 Ok(()) => self.undo.push(Undo::RemoveFile(original.clone())),
-                // A killed run kept it already, and that copy is the older one.
-                Err(error) if error.errno() == Some(Errno::EXIST) => {}
+                // The record would name one that is needed: this one a killed run left.
+                Err(error) if error.errno() == Some(Errno::EXIST) => {
+                    self.effects.remove_file(original)?;
+                    self.link_or_copy(path, original)?;
+                    self.undo.push(Undo::RemoveFile(original.clone()));
+                }
                 Err(error) => return Err(error),
             },
             (Step::Remove { path }, Some(slot)) => self.take_away(path, slot)?,

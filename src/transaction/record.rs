@@ -1,10 +1,12 @@
 //! The last steps of every transaction: the configuration and the record that names it.
 
+use std::collections::BTreeSet;
+
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
 use crate::core::names::ManagedPath;
 use crate::core::plan::Plan;
-use crate::core::steps::Step;
+use crate::core::steps::{Step, Steps};
 use crate::core::tree::{Attributes, ContentDigest, Node};
 use crate::host::{HostError, Root, boot};
 
@@ -58,38 +60,63 @@ fn applied(config: &HostConfig) -> Vec<String> {
     parts.iter().filter(|(_, any)| *any).map(|(part, _)| (*part).to_owned()).collect()
 }
 
-/// Adds the steps that write what is not there yet: none at all where nothing changed.
-pub fn append(
-    steps: &mut Vec<Step>,
+/// All steps of a transaction in order: pre-images are kept, the record names them, the tree
+/// changes, and the configuration says last that it was applied. A run that is killed in between
+/// leaves a record that does not fit the configuration beside it, and every pre-image that is
+/// needed is named. No steps at all where nothing changed.
+pub fn frame(
     root: &Root,
+    steps: Steps,
     desired: &Configuration,
     record: &Record,
-) -> Result<(), HostError> {
-    // The configuration may hold secrets and is nobody else's to read; the record holds none.
-    for (path, contents, mode) in [
-        (CURRENT_CONFIG, desired.render(), 0o600),
-        (CURRENT_IMAGE, Vec::new(), 0o644),
+) -> Result<Vec<Step>, HostError> {
+    let mut all = steps.preserve;
+    let mut made: BTreeSet<ManagedPath> = BTreeSet::new();
+    let directories = steps.steps.iter().chain(&all).filter_map(|step| match step {
+        Step::MakeDirectory { path, .. } => Some(path.clone()),
+        _ => None,
+    });
+    let planned: BTreeSet<ManagedPath> = directories.collect();
+    // The record holds no secret; the configuration may, and is nobody else's to read.
+    let parts = [
         (RECORD, record.render(), 0o644),
-    ] {
+        (CURRENT_IMAGE, Vec::new(), 0o644),
+        (CURRENT_CONFIG, desired.render(), 0o600),
+    ];
+    let mut writes = Vec::new();
+    for (path, contents, mode) in parts {
         let path = ManagedPath::constant(path);
         let attributes = Attributes { mode, uid: 0, gid: 0 };
-        let digest = ContentDigest::of(&contents);
-        let found = root.node(&path)?;
-        if matches!(&found, Node::File { attributes: mode, digest: content, .. } if (*mode, *content) == (attributes, digest))
-        {
+        if is_written(&root.node(&path)?, &contents, attributes) {
             continue;
         }
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            // The configuration may make the record's directories itself.
-            let made = steps
-                .iter()
-                .any(|step| matches!(step, Step::MakeDirectory { path, .. } if *path == directory));
-            if !made && !root.exists(&directory)? {
+            let is_new = !planned.contains(&directory) && !root.exists(&directory)?;
+            if is_new && made.insert(directory.clone()) {
                 let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
-                steps.push(Step::MakeDirectory { path: directory, attributes });
+                all.push(Step::MakeDirectory { path: directory, attributes });
             }
         }
-        steps.push(Step::Write { path, contents, attributes });
+        writes.push(Step::Write { path, contents, attributes });
     }
-    Ok(())
+    let is_record = |step: &Step| step.path().as_str() == RECORD;
+    // A directory that the configuration itself makes comes before the record in it.
+    let (needed, others): (Vec<Step>, Vec<Step>) = steps.steps.into_iter().partition(|step| {
+        matches!(step, Step::MakeDirectory { path, .. } if ManagedPath::constant(RECORD).is_within(path.as_str()))
+    });
+    all.extend(needed);
+    let (record, configuration): (Vec<Step>, Vec<Step>) = writes.into_iter().partition(is_record);
+    all.extend(record);
+    all.extend(others);
+    all.extend(configuration);
+    Ok(all)
+}
+
+fn is_written(found: &Node, contents: &[u8], attributes: Attributes) -> bool {
+    match found {
+        Node::File { attributes: mode, digest, .. } => {
+            *mode == attributes && *digest == ContentDigest::of(contents)
+        }
+        _ => false,
+    }
 }

@@ -3,7 +3,6 @@
 use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
-use crate::core::steps::Step;
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
@@ -71,8 +70,8 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
         return Err(TransactionError::Hindered(hindrances));
     }
     let record = record::compose(&current, desired, &plan, None);
-    let mut steps: Vec<Step> = plan.tree.as_ref().map(|tree| tree.steps.steps.clone()).unwrap_or_default();
-    record::append(&mut steps, root, desired, &record)?;
+    let steps = plan.tree.as_ref().map(|tree| tree.steps.clone()).unwrap_or_default();
+    let steps = record::frame(root, steps, desired, &record)?;
     live::apply(root, root, &steps, &Labels::Inherited)?;
     Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
 }

@@ -30,7 +30,8 @@ fn load(name: &str) -> Configuration {
 
 fn steps(root: &Root, desired: &Configuration) -> Vec<Step> {
     let plan = transaction::plan(root, None, &desired.host, Profile::Native).unwrap();
-    plan.tree.unwrap().steps.steps
+    let steps = plan.tree.unwrap().steps;
+    steps.preserve.into_iter().chain(steps.steps).collect()
 }
 
 /// What is there, without the times and numbers that putting something back cannot restore.

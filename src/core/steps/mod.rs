@@ -227,6 +227,7 @@ impl Computing<'_> {
             removals.extend(leaves);
             removals.extend(directories);
         }
+        self.result.preserve = self.phases.remove(&Phase::Preserve).unwrap_or_default();
         self.result.steps = self.phases.into_values().flatten().collect();
         self.result
     }

@@ -76,6 +76,8 @@ impl LinkChange {
 /// The steps in order, and what the next record must remember.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Steps {
+    /// What keeps pre-images, before the record names them and anything else changes.
+    pub preserve: Vec<Step>,
     /// The steps.
     pub steps: Vec<Step>,
     /// What is in the way; a plan with obstructions cannot be applied.
@@ -84,4 +86,12 @@ pub struct Steps {
     pub created_directories: BTreeSet<ManagedPath>,
     /// Paths of which a pre-image is kept.
     pub originals: BTreeSet<ManagedPath>,
+}
+
+impl Steps {
+    /// Whether there is nothing to do.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.preserve.is_empty() && self.steps.is_empty()
+    }
 }
