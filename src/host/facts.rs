@@ -122,6 +122,7 @@ fn observe(root: &Root, facts: &mut Facts, record: Option<&Record>) -> Result<()
     let mut paths: BTreeSet<ManagedPath> = BTreeSet::new();
     let originals = record.into_iter().flat_map(|record| &record.originals).map(Record::original_of);
     paths.extend(originals);
+    paths.extend(record.into_iter().flat_map(|record| record.originals.iter().cloned()));
     for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
         let directory = ManagedPath::constant(constant);
         paths.extend(directory.ancestors());
@@ -144,9 +145,10 @@ fn observe(root: &Root, facts: &mut Facts, record: Option<&Record>) -> Result<()
         let node = root.node(&path)?;
         observed.insert(path, node);
     }
-    for (path, entry) in &facts.desired.entries {
-        let takes_its_place = !matches!(entry, Entry::Directory { .. });
-        if matches!(observed.get(path), Some(Node::Directory { .. })) && takes_its_place {
+    let wanted = facts.desired.entries.iter().filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
+    let given_back = record.into_iter().flat_map(|record| &record.originals);
+    for path in wanted.map(|(path, _)| path).chain(given_back) {
+        if matches!(observed.get(path), Some(Node::Directory { .. })) {
             let below = root.below(path)?;
             for path in &below {
                 observed.insert(path.clone(), root.node(path)?);

@@ -238,7 +238,8 @@ impl Live<'_> {
             Labels::Inherited => {
                 let nearest = std::iter::once(path.clone()).chain(path.ancestors());
                 for candidate in nearest {
-                    if self.root.exists(&candidate)? {
+                    // What cannot be reached is as good as absent: it is about to be cleared away.
+                    if matches!(self.root.exists(&candidate), Ok(true)) {
                         return self.root.label(&candidate);
                     }
                 }

@@ -9,6 +9,7 @@
 mod bad_document;
 mod bad_host;
 mod bad_input;
+mod hostile;
 mod irreconcilable;
 #[path = "../model/mod.rs"]
 mod model;

@@ -24,9 +24,7 @@ impl Computing<'_> {
         }
         let is_ours = !matches!(entry, Some(Entry::Absent | Entry::Unmasked));
         let path = path.clone();
-        if self.result.originals.contains(&path) {
-            // Given back with all others.
-        } else if let Some(Vendor(shipped)) = self.situation.vendor.get(&path) {
+        if let Some(Vendor(shipped)) = self.situation.vendor.get(&path) {
             if shipped.deviation(&node, self.situation.observed).is_some() {
                 let step = match shipped.clone() {
                     Entry::Symlink { target, owner } => Step::Symlink { path, target, owner },
@@ -44,6 +42,7 @@ impl Computing<'_> {
     fn is_taken(&self, path: &ManagedPath) -> bool {
         let Situation { desired, links, .. } = self.situation;
         self.cleared.contains(path)
+            || self.returned.contains(path)
             || below(&desired.entries, path.as_str()).next().is_some()
             || links.after.contains_key(path)
     }
@@ -62,20 +61,32 @@ impl Computing<'_> {
             let original = Record::original_of(&path);
             let is_kept = matches!(self.node(&original), Node::File { .. } | Node::Symlink { .. });
             let is_new = !self.situation.record.is_some_and(|record| record.originals.contains(&path));
-            if is_new {
-                continue;
-            }
+            let phase = match self.node(&path) {
+                _ if is_new => continue,
+                Node::Directory { .. } if self.is_vacated(&path) => Phase::Returns,
+                // Somebody else's directory, for now.
+                Node::Directory { .. } | Node::Other | Node::Unreachable => continue,
+                _ => Phase::Removals,
+            };
             self.result.originals.remove(&path);
-            match self.node(&path) {
-                Node::Directory { .. } | Node::Other | Node::Unreachable => {}
-                _ if is_kept => {
-                    self.make_parents(&path);
-                    self.push(Phase::Removals, Step::Restore { path, original });
-                }
-                Node::Absent => {}
-                _ => self.push(Phase::Removals, Step::Remove { path }),
+            if is_kept {
+                self.make_parents(&path);
+                self.returned.insert(path.clone());
+                self.push(phase, Step::Restore { path, original });
             }
         }
+    }
+
+    /// Whether all of a directory is ours and leaves with this change.
+    fn is_vacated(&self, directory: &ManagedPath) -> bool {
+        let ours = self.situation.record.map(|record| &record.created_directories);
+        let is_ours = |path: &ManagedPath| ours.is_some_and(|ours| ours.contains(path));
+        let inside = self.situation.below.get(directory);
+        is_ours(directory)
+            && inside.into_iter().flatten().all(|path| match self.node(path) {
+                Node::Directory { .. } => is_ours(path),
+                _ => self.leaving.contains(path) || self.situation.links.before.contains_key(path),
+            })
     }
 
     /// Directories that were made for what has left go with it, once they are empty.

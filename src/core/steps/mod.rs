@@ -26,6 +26,8 @@ enum Phase {
     DropIns,
     Links,
     Removals,
+    /// Where a directory of ours had to go first.
+    Returns,
 }
 
 /// Computes the steps for the managed paths.
@@ -38,6 +40,7 @@ pub fn compute(situation: Situation<'_>) -> Steps {
         leaving: BTreeSet::new(),
         made: BTreeSet::new(),
         cleared: BTreeSet::new(),
+        returned: BTreeSet::new(),
     };
     if let Some(record) = situation.record {
         computing.result.originals.extend(record.originals.iter().cloned());
@@ -49,10 +52,10 @@ pub fn compute(situation: Situation<'_>) -> Steps {
         computing.want(path, entry);
     }
     computing.enable();
+    computing.give_back();
     for path in computing.leaving.clone() {
         computing.leave(&path);
     }
-    computing.give_back();
     computing.forget_directories();
     computing.finish()
 }
@@ -67,6 +70,8 @@ struct Computing<'a> {
     made: BTreeSet<ManagedPath>,
     /// Paths that a step clears away first.
     cleared: BTreeSet<ManagedPath>,
+    /// Paths that get their pre-image back.
+    returned: BTreeSet<ManagedPath>,
 }
 
 impl Computing<'_> {
