@@ -12,70 +12,70 @@ use crate::model::settled::apply;
 use crate::model::tree::Tree;
 use serde_json::{Value, json};
 
-const UNITS: &str = "/etc/systemd/system";
+pub const UNITS: &str = "/etc/systemd/system";
 
 /// A tree and the means to apply a config to it.
-struct Host(Tree, tempfile::TempDir);
+pub struct Host(pub Tree, tempfile::TempDir);
 
 impl Host {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Self(Tree::new(), tempfile::tempdir().expect("a temporary directory"))
     }
 
-    fn written(&self, config: &Value) -> std::path::PathBuf {
+    pub fn written(&self, config: &Value) -> std::path::PathBuf {
         let path = self.1.path().join("desired.json");
         fs::write(&path, config.to_string()).expect("a document");
         path
     }
 
-    fn apply(&self, config: &Value) -> Outcome {
+    pub fn apply(&self, config: &Value) -> Outcome {
         apply(self.0.root(), &self.written(config))
     }
 
-    fn applies(&self, config: &Value) {
+    pub fn applies(&self, config: &Value) {
         let outcome = self.apply(config);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
     /// The config is in the way of something: exit 1, and the message names it.
-    fn obstructed(&self, config: &Value, named: &str) {
+    pub fn obstructed(&self, config: &Value, named: &str) {
         let outcome = self.apply(config);
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
         assert!(outcome.stderr.contains(named), "{named} is not named: {}", outcome.stderr);
     }
 
-    fn verify(&self) -> Option<i32> {
+    pub fn verify(&self) -> Option<i32> {
         hostwright(["verify".as_ref(), "--root".as_ref(), self.0.root().as_os_str()]).code
     }
 
-    fn text(&self, path: &str) -> String {
+    pub fn text(&self, path: &str) -> String {
         fs::read_to_string(self.0.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
     }
 
-    fn put(&self, path: &str, text: &str) {
+    pub fn put(&self, path: &str, text: &str) {
         self.0.file(path, 0o644, (0, 0), text.as_bytes());
     }
 }
 
-fn files(files: &[Value]) -> Value {
+pub fn files(files: &[Value]) -> Value {
     with_files("rendered-x", files)
 }
 
-fn empty() -> Value {
+pub fn empty() -> Value {
     with_files("rendered-empty", &[])
 }
 
-fn ignition(name: &str, part: &Value) -> Value {
+pub fn ignition(name: &str, part: &Value) -> Value {
     let mut config = json!({"ignition": {"version": "3.4.0"}});
     config[name] = part.clone();
     machine_config("rendered-x", &config)
 }
 
-fn units(units: &Value) -> Value {
+pub fn units(units: &Value) -> Value {
     ignition("systemd", &json!({"units": units}))
 }
 
-fn keys() -> Value {
+pub fn keys() -> Value {
     ignition("passwd", &json!({"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAAkey"]}]}))
 }
 

@@ -13,5 +13,6 @@ mod hostile;
 mod irreconcilable;
 #[path = "../model/mod.rs"]
 mod model;
+mod planted;
 mod rendered;
 mod secrets;
