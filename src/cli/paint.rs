@@ -2,6 +2,10 @@
 
 use std::io::IsTerminal;
 
+/// Every sequence that we write.
+pub(super) const SEQUENCES: [&str; 7] =
+    ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m"];
+
 /// What a piece of text is.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Role {

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use super::CliError;
+use super::paint::SEQUENCES;
 
 /// Writes a result to standard output, reporting a full disk or a closed pipe instead of dying of it.
 pub(super) fn write_out(text: &str) -> Result<(), CliError> {
@@ -39,11 +40,9 @@ fn harmless(text: &str) -> String {
     clean
 }
 
-/// A colour sequence (`ESC [ digits ; … m`) that `text` begins with: it changes nothing but colours.
-fn colour_at(text: &str) -> Option<&str> {
-    let parameters = text.strip_prefix("\x1b[")?;
-    let length = parameters.find(|c: char| !c.is_ascii_digit() && c != ';')?;
-    parameters.get(length..)?.starts_with('m').then(|| text.get(..length + 3))?
+/// One of our own colours, if `text` begins with it. No other sequence passes: some hide text.
+fn colour_at(text: &str) -> Option<&'static str> {
+    SEQUENCES.into_iter().find(|sequence| text.starts_with(sequence))
 }
 
 fn is_bidi(character: char) -> bool {
@@ -59,6 +58,7 @@ mod tests {
         for (text, shown) in [
             ("a\tb\n", "a\tb\n"),
             ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
+            ("\x1b[8mhidden", "\u{fffd}[8mhidden"),
             ("\x1b[2J\x07", "\u{fffd}[2J\u{fffd}"),
             ("\x1b]0;title\x07", "\u{fffd}]0;title\u{fffd}"),
             ("\u{9b}31m", "\u{fffd}31m"),

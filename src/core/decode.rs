@@ -344,6 +344,15 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
             "the kernel type is not known; accepted: default, realtime, 64k-pages",
         ));
     }
+    let images = [
+        ("spec.osImageURL", &spec.os_image_url),
+        ("spec.baseOSExtensionsContainerImage", &spec.base_os_extensions_container_image),
+    ];
+    for (field, _) in
+        images.iter().filter(|(_, image)| image.iter().any(|text| text.contains(char::is_control)))
+    {
+        refused.push(Refusal::new(*field, "the image reference has a control character"));
+    }
     let entries = spec.kernel_arguments.as_deref().unwrap_or_default();
     for (index, entry) in entries.iter().enumerate() {
         if entry.chars().any(|c| c.is_control() && c != '\t') {
