@@ -1,4 +1,4 @@
-//! The last steps of every transaction: the configuration and the record that names it.
+//! The record of a transaction, and the order in which record, tree and configuration are written.
 
 use std::collections::BTreeSet;
 
@@ -70,46 +70,51 @@ pub fn frame(
     desired: &Configuration,
     record: &Record,
 ) -> Result<Vec<Step>, HostError> {
-    let mut all = steps.preserve;
-    let mut made: BTreeSet<ManagedPath> = BTreeSet::new();
-    let directories = steps.steps.iter().chain(&all).filter_map(|step| match step {
-        Step::MakeDirectory { path, .. } => Some(path.clone()),
-        _ => None,
-    });
-    let planned: BTreeSet<ManagedPath> = directories.collect();
-    // The record holds no secret; the configuration may, and is nobody else's to read.
-    let parts = [
-        (RECORD, record.render(), 0o644),
-        (CURRENT_IMAGE, Vec::new(), 0o644),
-        (CURRENT_CONFIG, desired.render(), 0o600),
-    ];
-    let mut writes = Vec::new();
-    for (path, contents, mode) in parts {
-        let path = ManagedPath::constant(path);
-        let attributes = Attributes { mode, uid: 0, gid: 0 };
-        if is_written(&root.node(&path)?, &contents, attributes) {
-            continue;
-        }
-        for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let is_new = !planned.contains(&directory) && !root.exists(&directory)?;
-            if is_new && made.insert(directory.clone()) {
-                let attributes = Attributes { mode: 0o755, uid: 0, gid: 0 };
-                all.push(Step::MakeDirectory { path: directory, attributes });
-            }
-        }
-        writes.push(Step::Write { path, contents, attributes });
-    }
-    let is_record = |step: &Step| step.path().as_str() == RECORD;
+    let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
     // A directory that the configuration itself makes comes before the record in it.
-    let (needed, others): (Vec<Step>, Vec<Step>) = steps.steps.into_iter().partition(|step| {
-        matches!(step, Step::MakeDirectory { path, .. } if ManagedPath::constant(RECORD).is_within(path.as_str()))
-    });
+    let (needed, others): (Vec<Step>, Vec<Step>) = steps
+        .steps
+        .into_iter()
+        .partition(|step| matches!(step, Step::MakeDirectory { path, .. } if within_record(path)));
+    let mut all = steps.preserve;
     all.extend(needed);
-    let (record, configuration): (Vec<Step>, Vec<Step>) = writes.into_iter().partition(is_record);
-    all.extend(record);
+    // The record holds no secret; the configuration may, and is nobody else's to read.
+    let mut planned = directories(&all);
+    write(root, RECORD, record.render(), 0o644, &mut planned, &mut all)?;
+    planned.extend(directories(&others));
     all.extend(others);
-    all.extend(configuration);
+    write(root, CURRENT_IMAGE, Vec::new(), 0o644, &mut planned, &mut all)?;
+    write(root, CURRENT_CONFIG, desired.render(), 0o600, &mut planned, &mut all)?;
     Ok(all)
+}
+
+fn directories(steps: &[Step]) -> BTreeSet<ManagedPath> {
+    let made = steps.iter().filter(|step| matches!(step, Step::MakeDirectory { .. }));
+    made.map(|step| step.path().clone()).collect()
+}
+
+/// Adds the write of one file of ours, unless it is there already, and of the directories above it
+/// that nobody made.
+fn write(
+    root: &Root,
+    path: &str,
+    contents: Vec<u8>,
+    mode: u32,
+    planned: &mut BTreeSet<ManagedPath>,
+    steps: &mut Vec<Step>,
+) -> Result<(), HostError> {
+    let owned = |mode| Attributes { mode, uid: 0, gid: 0 };
+    let (path, attributes) = (ManagedPath::constant(path), owned(mode));
+    if is_written(&root.node(&path)?, &contents, attributes) {
+        return Ok(());
+    }
+    for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+        if !root.exists(&directory)? && planned.insert(directory.clone()) {
+            steps.push(Step::MakeDirectory { path: directory, attributes: owned(0o755) });
+        }
+    }
+    steps.push(Step::Write { path, contents, attributes });
+    Ok(())
 }
 
 fn is_written(found: &Node, contents: &[u8], attributes: Attributes) -> bool {

@@ -1,7 +1,7 @@
 //! Configs to try, two by two.
 
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     sync::Mutex,
     thread,
@@ -9,16 +9,9 @@ use std::{
 
 use super::config::Config;
 
-/// The configs of a real cluster, where they are at hand.
-pub fn rendered() -> Vec<PathBuf> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/rendered");
-    let folder = env::var_os("HOSTWRIGHT_RENDERED").map_or(default, PathBuf::from);
-    if !folder.is_dir() {
-        eprintln!("SKIPPED: there is no folder {} of rendered MachineConfigs", folder.display());
-        return Vec::new();
-    }
-    configs_in(&folder)
-}
+#[path = "../real_configs/mod.rs"]
+mod real_configs;
+pub use real_configs::real_configs as rendered;
 
 /// The configs made for these tests.
 pub fn fixtures() -> Vec<PathBuf> {
