@@ -7,6 +7,7 @@ mod paint;
 mod plan;
 mod plan_text;
 mod progress;
+mod recover;
 mod render;
 mod rollback;
 mod status;
@@ -42,6 +43,8 @@ enum Verb {
     Verify(verify::VerifyArgs),
     /// Show deployments and generations
     Status(status::StatusArgs),
+    /// Settle a change that was interrupted; safe at any time
+    Recover(recover::RecoverArgs),
     /// Make the previous generation the one that boots next
     Rollback(rollback::RollbackArgs),
     /// Merge MachineConfigs into a rendered one, as the cluster's controller does
@@ -124,6 +127,7 @@ pub fn run() -> ExitCode {
         Verb::Apply(args) => apply::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Recover(args) => recover::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
         Verb::Render(args) => render::run(&args),
     };

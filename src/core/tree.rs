@@ -38,8 +38,21 @@ impl std::fmt::Debug for ContentDigest {
     }
 }
 
-/// Permission bits and numeric owner.
+/// The type of what stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A symbolic link.
+    Symlink,
+    /// A directory.
+    Directory,
+    /// A device, socket or pipe.
+    Other,
+}
+
+/// Permission bits and numeric owner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
     /// Permission bits, `st_mode & 07777`.
     pub mode: u32,

@@ -1,5 +1,4 @@
-//! The only acts that change the host. Everything above asks for these, one at a time, so that a
-//! test can count them, stop between any two, or make any of them fail.
+//! The acts that change the host, on a real file system.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -7,55 +6,42 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
+use super::disk::{Disk, Status};
 use super::error::{HostError, Op};
 use super::observe::{LABEL, errno_of, through_descriptor};
 use super::root::Root;
 use crate::core::names::ManagedPath;
 use crate::core::tree::Attributes;
 
-/// The port of effects. Each is one change of the file system; none follows a link at its path.
-pub trait Effects {
-    /// Makes a directory with these attributes and this label.
-    fn make_directory(
-        &self,
-        path: &ManagedPath,
-        attributes: Attributes,
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError>;
-    /// Gives a directory these attributes.
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError>;
-    /// Makes a new file with all that it will ever be: content, mode, owner and label; its content
-    /// is durable on return.
-    fn create_file(
-        &self,
-        path: &ManagedPath,
-        contents: &[u8],
-        attributes: Attributes,
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError>;
-    /// Makes a new symbolic link.
-    fn create_symlink(
-        &self,
-        path: &ManagedPath,
-        target: &str,
-        owner: (u32, u32),
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError>;
-    /// Gives the file or link at `from` a second name.
-    fn hard_link(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError>;
-    /// Moves `from` to `to`, where nothing stands.
-    fn rename(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError>;
-    /// Swaps what stands at two paths, atomically.
-    fn exchange(&self, a: &ManagedPath, b: &ManagedPath) -> Result<(), HostError>;
-    /// Removes a file or link.
-    fn remove_file(&self, path: &ManagedPath) -> Result<(), HostError>;
-    /// Removes an empty directory.
-    fn remove_directory(&self, path: &ManagedPath) -> Result<(), HostError>;
-    /// Makes the names in a directory durable.
-    fn sync_directory(&self, path: &ManagedPath) -> Result<(), HostError>;
-}
+impl Disk for Root {
+    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
+        self.status_of(path)
+    }
 
-impl Effects for Root {
+    fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
+        Self::read(self, path, limit)
+    }
+
+    fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
+        Self::link_target(self, path)
+    }
+
+    fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        Self::label(self, path)
+    }
+
+    fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
+        Self::below(self, path)
+    }
+
+    fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
+        Self::mount(self, directory)
+    }
+
+    fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
+        self.mounts_below()
+    }
+
     fn make_directory(
         &self,
         path: &ManagedPath,
@@ -70,12 +56,7 @@ impl Effects for Root {
             let directory = through_descriptor(&parent, name);
             rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))
         });
-        let done = labelled.and_then(|()| give(&parent, name, attributes).map_err(failed(Op::SetAttributes)));
-        if done.is_err() {
-            // The caller knows nothing of a directory that it was not given.
-            rustix::fs::unlinkat(&parent, name, AtFlags::REMOVEDIR).map_err(failed(Op::Remove))?;
-        }
-        done
+        labelled.and_then(|()| give(&parent, name, attributes).map_err(failed(Op::SetAttributes)))
     }
 
     fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
@@ -102,8 +83,7 @@ impl Effects for Root {
         }
         let mut file = std::fs::File::from(file);
         file.write_all(contents).map_err(|error| failed(Op::Stage)(errno_of(&error)))?;
-        give_file(&file, attributes).map_err(failed(Op::SetAttributes))?;
-        rustix::fs::fsync(&file).map_err(failed(Op::Sync))
+        give_file(&file, attributes).map_err(failed(Op::SetAttributes))
     }
 
     fn create_symlink(
@@ -131,6 +111,15 @@ impl Effects for Root {
             .map_err(|errno| HostError::new(Op::Link, to.as_str(), errno))
     }
 
+    fn append(&self, path: &ManagedPath, bytes: &[u8]) -> Result<(), HostError> {
+        let failed = |errno| HostError::new(Op::Append, path.as_str(), errno);
+        let parent = self.parent(path, Op::Append)?;
+        let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()).map_err(failed)?;
+        let mut file = std::fs::File::from(file);
+        file.write_all(bytes).map_err(|error| failed(errno_of(&error)))
+    }
+
     fn rename(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
         self.rename_with(from, to, RenameFlags::NOREPLACE)
     }
@@ -147,12 +136,8 @@ impl Effects for Root {
         self.unlink(path, AtFlags::REMOVEDIR)
     }
 
-    fn sync_directory(&self, path: &ManagedPath) -> Result<(), HostError> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        self.directory(path)
-            .and_then(|directory| rustix::fs::openat(&directory, ".", flags, Mode::empty()))
-            .and_then(rustix::fs::fsync)
-            .map_err(|errno| HostError::new(Op::Sync, path.as_str(), errno))
+    fn sync(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError> {
+        self.sync_each(paths)
     }
 }
 

@@ -23,6 +23,8 @@ pub enum Op {
     Label,
     /// Making a link.
     Link,
+    /// Adding to a file's end.
+    Append,
     /// Moving something into or out of its place.
     Rename,
     /// Removing something.
@@ -44,6 +46,7 @@ impl fmt::Display for Op {
             Self::SetAttributes => "setting mode and owner of",
             Self::Label => "labelling",
             Self::Link => "linking",
+            Self::Append => "adding to",
             Self::Rename => "putting in place",
             Self::Remove => "removing",
             Self::Sync => "making durable",
@@ -74,6 +77,14 @@ pub enum HostError {
         /// The path.
         path: String,
     },
+    /// A symbolic link above the path may have been put there by others than the tree's owner.
+    #[error(
+        "{path}: a directory above it is a symbolic link that others than root may change; make it a directory"
+    )]
+    Distrusted {
+        /// The path.
+        path: String,
+    },
     /// A name that no configuration can spell.
     #[error("{directory} is in the way and holds a file whose name is not plain text; move it away")]
     Unspeakable {
@@ -99,12 +110,14 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`].
+    /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`], and a lookup's
+    /// "not to be trusted" [`HostError::Distrusted`].
     #[must_use]
     pub fn new(op: Op, path: &str, source: Errno) -> Self {
         let path = path.to_owned();
         match source {
             Errno::XDEV if op != Op::Rename && op != Op::Link => Self::Escape { path },
+            Errno::NOLINK => Self::Distrusted { path },
             source => Self::Failed { op, path, source },
         }
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::effects::Effects;
+use super::disk::Disk;
 use super::error::{HostError, Op};
 use super::observe::errno_of;
 use super::root::Root;
@@ -55,6 +55,23 @@ impl Lock {
             .and_then(|()| file.write_all(pid.as_bytes()))
             .map_err(|error| failed(errno_of(&error)))?;
         Ok(Self { _file: file })
+    }
+
+    /// Says who holds the lock of `root`, if anybody does; changes nothing.
+    pub fn ensure_free(root: &Root) -> Result<(), HostError> {
+        let path = ManagedPath::constant(LOCK);
+        let parent = root.parent(&path, Op::Lock)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(HostError::new(Op::Lock, LOCK, errno)),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(()),
+            Err(Errno::WOULDBLOCK) => Err(held(&mut std::fs::File::from(file))),
+            Err(errno) => Err(HostError::new(Op::Lock, LOCK, errno)),
+        }
     }
 }
 

@@ -2,15 +2,20 @@
 
 pub mod accounts;
 pub mod boot;
-pub mod effects;
+pub mod disk;
+mod effects;
 pub mod error;
 pub mod facts;
 pub mod lock;
+mod lookup;
+mod mounts;
 pub mod observe;
 pub mod root;
+pub mod service_actions;
 pub mod staging;
+mod sync;
 pub mod unit_texts;
 
-pub use effects::Effects;
+pub use disk::{Disk, Status};
 pub use error::{HostError, Op};
 pub use root::Root;

@@ -9,17 +9,18 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
+use super::disk::Status;
 use super::error::{HostError, Op};
 use super::root::Root;
 use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, ContentDigest, Node};
+use crate::core::tree::{Attributes, ContentDigest, Kind, Node};
 
 impl Root {
     /// What stands at `path`; the last component is not followed.
     pub fn node(&self, path: &ManagedPath) -> Result<Node, HostError> {
         let parent = match self.parent(path, Op::Read) {
             Ok(parent) => parent,
-            Err(HostError::Escape { .. }) => return Ok(Node::Unreachable),
+            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => return Ok(Node::Unreachable),
             Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(Node::Unreachable),
             Err(error) => return absent_or(error),
         };
@@ -29,7 +30,7 @@ impl Root {
             Ok(stat) => stat,
             Err(errno) => return absent_or(failed(errno)),
         };
-        let attributes = Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid };
+        let attributes = attributes_of(&stat);
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let file = open_file(&parent, name).map_err(failed)?;
@@ -60,7 +61,7 @@ impl Root {
         });
         match target {
             Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-            Err(HostError::Escape { .. }) => Ok(None),
+            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => Ok(None),
             Err(error) if matches!(error.errno(), Some(Errno::INVAL | Errno::LOOP)) => Ok(None),
             Err(error) => absent_or(error).map(|_| None),
         }
@@ -75,21 +76,28 @@ impl Root {
         Ok(Some((stat.st_dev, stat.st_ino, path.file_name().to_owned())))
     }
 
-    /// The type of what stands at `path`, without reading it.
-    pub fn kind(&self, path: &ManagedPath) -> Result<Option<FileType>, HostError> {
+    /// What stands at `path`, without reading it.
+    pub(super) fn status_of(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
         let stat = self.parent(path, Op::Read).and_then(|parent| {
             rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                 .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
         });
-        match stat {
-            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
-            Err(error) => absent_or(error).map(|_| None),
-        }
+        let stat = match stat {
+            Ok(stat) => stat,
+            Err(error) => return absent_or(error).map(|_| None),
+        };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Kind::File,
+            FileType::Symlink => Kind::Symlink,
+            FileType::Directory => Kind::Directory,
+            _ => Kind::Other,
+        };
+        Ok(Some(Status { kind, attributes: attributes_of(&stat), inode: stat.st_ino }))
     }
 
     /// Whether anything stands at `path`.
     pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
-        Ok(self.kind(path)?.is_some())
+        Ok(self.status_of(path)?.is_some())
     }
 
     /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
@@ -156,7 +164,7 @@ impl Root {
                 return Err(HostError::Unspeakable { directory: path.to_string() });
             };
             let child = path.join(&name);
-            let is_directory = matches!(self.node(&child)?, Node::Directory { .. });
+            let is_directory = self.status_of(&child)?.is_some_and(|found| found.kind == Kind::Directory);
             found.push(child.clone());
             if is_directory {
                 found.extend(self.below(&child)?);
@@ -170,9 +178,10 @@ impl Root {
     pub fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
         let shown = directory.map_or("/", ManagedPath::as_str);
         let failed = |errno| HostError::new(Op::Read, shown, errno);
-        let handle = directory.map_or_else(|| self.top(), |path| self.directory(path)).map_err(failed)?;
-        let stat = rustix::fs::statx(&handle, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID).map_err(failed)?;
-        Ok(stat.stx_mnt_id)
+        let found = self.find(directory.map_or(".", ManagedPath::relative)).map_err(failed)?;
+        let stat = rustix::fs::statx(&found.directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        // A `/var` that lies elsewhere is a mount of its own, also where both are on one disk.
+        Ok(stat.map_err(failed)?.stx_mnt_id | if found.in_var { VAR } else { 0 })
     }
 
     /// The SELinux label of what stands at `path`; `None` where it has none.
@@ -188,6 +197,13 @@ impl Root {
             Err(errno) => Err(HostError::new(Op::Read, path.as_str(), errno)),
         }
     }
+}
+
+/// The kernel counts mounts from the other end.
+const VAR: u64 = 1 << 63;
+
+fn attributes_of(stat: &rustix::fs::Stat) -> Attributes {
+    Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
 }
 
 /// The extended attribute that holds a SELinux label.

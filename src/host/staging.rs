@@ -2,22 +2,21 @@
 //! the directories that others watch.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::effects::Effects;
+use super::disk::Disk;
 use super::error::HostError;
-use super::root::Root;
 use crate::core::decode::STAGING_NAME;
 use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, Node};
+use crate::core::tree::{Attributes, Kind};
 
-/// Directories whose mounts have a staging directory of a known place.
+/// Directories that hold the staging directory of the mount that they lie on, the first of them
+/// that does. A mount with neither has it at its top.
 const TOPS: [&str; 2] = ["/etc", "/var"];
 
 /// Hands out unused names on the mount of a target.
 pub struct Staging<'a> {
-    root: &'a Root,
-    effects: &'a dyn Effects,
+    disk: &'a dyn Disk,
     /// Staging directory by mount.
     directories: RefCell<BTreeMap<u64, ManagedPath>>,
     next: Cell<u32>,
@@ -30,73 +29,88 @@ impl std::fmt::Debug for Staging<'_> {
 }
 
 impl<'a> Staging<'a> {
-    /// Prepares staging in `root`, clearing away what a killed run left. The caller holds the lock.
-    pub fn open(root: &'a Root, effects: &'a dyn Effects) -> Result<Self, HostError> {
-        let staging = Self { root, effects, directories: RefCell::default(), next: Cell::new(0) };
-        for top in TOPS {
-            let top = ManagedPath::constant(top);
-            clear(root, effects, &top.join(STAGING_NAME))?;
-        }
-        Ok(staging)
+    /// Staging on `disk`, which holds none yet.
+    #[must_use]
+    pub fn new(disk: &'a dyn Disk) -> Self {
+        Self { disk, directories: RefCell::default(), next: Cell::new(0) }
     }
 
     /// An unused path from which a rename to `target` needs no copy. The directory of `target`,
     /// or the nearest one above it that exists, tells the mount.
     pub fn slot(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
         let directory = self.directory(target)?;
-        let name = self.next.replace(self.next.get() + 1).to_string();
-        Ok(directory.join(&name))
+        let number = self.next.replace(self.next.get() + 1);
+        // Of equal length, so that their order is that in which they were made.
+        Ok(directory.join(&format!("{number:06}")))
     }
 
-    /// Removes everything staged, pre-images included.
-    pub fn close(self) -> Result<(), HostError> {
-        self.directories.borrow().values().try_for_each(|directory| clear(self.root, self.effects, directory))
+    /// The staging directories made so far.
+    #[must_use]
+    pub fn directories(&self) -> Vec<ManagedPath> {
+        self.directories.borrow().values().cloned().collect()
     }
 
     fn directory(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
         let existing = target.ancestors().find_map(|above| {
-            let mount = self.root.mount(Some(&above)).ok()?;
+            let mount = self.disk.mount(Some(&above)).ok()?;
             Some((above, mount))
         });
         let mount = match &existing {
             Some((_, mount)) => *mount,
-            None => self.root.mount(None)?,
+            None => self.disk.mount(None)?,
         };
         if let Some(known) = self.directories.borrow().get(&mount) {
             return Ok(known.clone());
         }
-        let directory = match existing {
-            Some((nearest, mount)) => self.top(nearest, mount).join(STAGING_NAME),
-            // Nothing above the target exists but the root itself.
-            None => ManagedPath::constant(&format!("/{STAGING_NAME}")),
-        };
-        clear(self.root, self.effects, &directory)?;
-        self.effects.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
+        let directory = self.top(existing.map(|(nearest, _)| nearest), mount)?;
+        self.disk.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
         self.directories.borrow_mut().insert(mount, directory.clone());
         Ok(directory)
     }
 
-    /// `/etc` or `/var` where they lie on that mount, else the topmost directory that does.
-    fn top(&self, nearest: ManagedPath, mount: u64) -> ManagedPath {
-        let on_mount = |path: &ManagedPath| self.root.mount(Some(path)).is_ok_and(|found| found == mount);
-        let known = TOPS.iter().filter_map(|top| ManagedPath::parse(top).ok()).find(|top| on_mount(top));
-        known.unwrap_or_else(|| {
-            let above = nearest.ancestors().take_while(|above| on_mount(above)).last();
-            above.unwrap_or(nearest)
-        })
+    /// The staging directory of `mount`, on which `nearest` lies.
+    fn top(&self, nearest: Option<ManagedPath>, mount: u64) -> Result<ManagedPath, HostError> {
+        let on_mount = |path: &ManagedPath| self.disk.mount(Some(path)).is_ok_and(|found| found == mount);
+        let known = TOPS.iter().map(|top| ManagedPath::constant(top)).find(|top| on_mount(top));
+        if known.is_none() && self.disk.mount(None)? == mount {
+            return Ok(at_root());
+        }
+        let topmost = || {
+            let nearest = nearest?;
+            nearest.ancestors().take_while(|above| on_mount(above)).last().or(Some(nearest))
+        };
+        Ok(known.or_else(topmost).map_or_else(at_root, |top| top.join(STAGING_NAME)))
     }
 }
 
-/// Removes a staging directory with all that it holds.
-fn clear(root: &Root, effects: &dyn Effects, directory: &ManagedPath) -> Result<(), HostError> {
-    if !matches!(root.node(directory)?, Node::Directory { .. }) {
-        return Ok(());
-    }
-    for path in root.below(directory)?.into_iter().rev() {
-        match root.node(&path)? {
-            Node::Directory { .. } => effects.remove_directory(&path)?,
-            _ => effects.remove_file(&path)?,
+fn at_root() -> ManagedPath {
+    ManagedPath::constant(&format!("/{STAGING_NAME}"))
+}
+
+/// Every staging directory that there is.
+pub fn leftovers(disk: &dyn Disk) -> Result<Vec<ManagedPath>, HostError> {
+    let tops = TOPS.iter().map(|top| ManagedPath::constant(top)).chain(disk.mount_points()?);
+    let places: BTreeSet<ManagedPath> = tops.map(|top| top.join(STAGING_NAME)).chain([at_root()]).collect();
+    let mut found = Vec::new();
+    for place in places {
+        if disk.status(&place)?.is_some_and(|status| status.kind == Kind::Directory) {
+            found.push(place);
         }
     }
-    effects.remove_directory(directory)
+    Ok(found)
+}
+
+/// Removes a staging directory with all that it holds, what was staged last first.
+pub fn clear(disk: &dyn Disk, directory: &ManagedPath) -> Result<(), HostError> {
+    if !disk.status(directory)?.is_some_and(|status| status.kind == Kind::Directory) {
+        return Ok(());
+    }
+    for path in disk.below(directory)?.into_iter().rev() {
+        match disk.status(&path)? {
+            None => {}
+            Some(status) if status.kind == Kind::Directory => disk.remove_directory(&path)?,
+            Some(_) => disk.remove_file(&path)?,
+        }
+    }
+    disk.remove_directory(directory)
 }

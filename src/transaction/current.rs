@@ -73,18 +73,21 @@ pub enum CurrentError {
 impl Current {
     /// Loads it from the tree at `root`.
     pub fn load(root: &Root) -> Result<Self, CurrentError> {
-        let read = |path: &str| {
-            let path = ManagedPath::constant(path);
-            root.read(&path, limits::DOCUMENT_BYTES)
-        };
-        let record = read(RECORD)?.map(|bytes| Record::parse(&bytes)).transpose()?;
-        let configuration = read(CURRENT_CONFIG)?.filter(|bytes| !bytes.is_empty());
+        let record = Self::load_record(root)?;
+        let path = ManagedPath::constant(CURRENT_CONFIG);
+        let configuration = root.read(&path, limits::DOCUMENT_BYTES)?.filter(|bytes| !bytes.is_empty());
         let configuration = configuration.map(|bytes| Configuration::parse(&bytes)).transpose();
         let configuration = configuration.map_err(CurrentError::Configuration)?;
         if record.is_some() && configuration.is_none() {
             return Err(CurrentError::Lost);
         }
         Ok(Self { record, configuration })
+    }
+
+    /// Loads the record alone.
+    pub fn load_record(root: &Root) -> Result<Option<Record>, CurrentError> {
+        let bytes = root.read(&ManagedPath::constant(RECORD), limits::DOCUMENT_BYTES)?;
+        Ok(bytes.map(|bytes| Record::parse(&bytes)).transpose()?)
     }
 
     /// The decoded configuration.

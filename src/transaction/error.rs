@@ -7,6 +7,7 @@ use crate::os::OsError;
 
 use super::current::CurrentError;
 use super::live::LiveError;
+use super::settle::SettleError;
 
 /// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
 /// host is as it was before.
@@ -24,9 +25,17 @@ pub enum TransactionError {
     /// What was applied last cannot be read.
     #[error(transparent)]
     Current(#[from] CurrentError),
-    /// The steps failed.
+    /// The change failed.
     #[error(transparent)]
     Live(#[from] LiveError),
+    /// An interrupted change is in the way.
+    #[error(transparent)]
+    Settle(#[from] SettleError),
+    /// An interrupted change is open, and this command changes nothing.
+    #[error(
+        "a change to {0} was interrupted, and what is there is neither as before nor as it was to be; run `hostwright recover`"
+    )]
+    Interrupted(String),
     /// The operating system's side failed.
     #[error(transparent)]
     Os(#[from] OsError),

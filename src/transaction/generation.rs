@@ -1,7 +1,6 @@
 //! A configuration as a generation: one new deployment of a sysroot that is not running, with its
 //! `/etc` complete before any boot entry names it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::core::generation::{BoundDeployment, GENERATION_ARGUMENT, Record};
@@ -17,7 +16,8 @@ use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
 use super::TransactionError;
 use super::current::Configuration;
 use super::draft::{Draft, draft};
-use super::live::{self, Labels};
+use super::labels::Labels;
+use super::live;
 use super::sysroot::names;
 use super::{record, survey};
 
@@ -198,14 +198,10 @@ fn configure(
     };
     let steps = plan.tree.map(|tree| tree.steps).unwrap_or_default();
     let steps = record::frame(&root, steps, target.desired, &record)?;
-    let labels = Labels::Policy(policy_labels(os, &steps)?);
-    Ok(live::apply(&root, &root, &steps, &labels)?)
+    Ok(live::write(&root, &steps, &policy_labels(os, &steps)?)?)
 }
 
-fn policy_labels(
-    os: &mut dyn Sysroot,
-    steps: &[Step],
-) -> Result<BTreeMap<ManagedPath, Vec<u8>>, TransactionError> {
+fn policy_labels(os: &mut dyn Sysroot, steps: &[Step]) -> Result<Labels, TransactionError> {
     let paths: Vec<(ManagedPath, u32)> = steps
         .iter()
         .filter_map(|step| match step {

@@ -1,16 +1,19 @@
 //! A configuration on a plain tree: files, units, keys; no operating system.
 
 use crate::core::host_config::{HostConfig, KernelType};
+use crate::core::journal::{Reached, Scope};
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
-use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
+use crate::host::service_actions::NoServices;
+use crate::host::{Root, boot};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
-use super::live::{self, Labels};
-use super::{record, survey};
+use super::live::{self, Change};
+use super::settle::{self, SettleError, Settled};
+use super::{journal, labels, record, survey};
 
 /// What a transaction did.
 #[derive(Debug)]
@@ -30,6 +33,7 @@ pub fn plan(
     desired: &HostConfig,
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
+    ensure_whole(root)?;
     let current = Current::load(root)?;
     plan_from(root, &current, before.or(current.host()), desired, profile)
 }
@@ -63,6 +67,8 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 /// Makes the tree at `root` what `desired` says, or leaves it as it is.
 pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
     let _lock = Lock::take(root)?;
+    let boot_id = boot::boot_id();
+    settle_open(root, &boot_id)?;
     let current = Current::load(root)?;
     let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
     let hindrances = plan.hindrances();
@@ -72,6 +78,37 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     let record = record::compose(&current, desired, &plan, None);
     let steps = plan.tree.as_ref().map(|tree| tree.steps.clone()).unwrap_or_default();
     let steps = record::frame(root, steps, desired, &record)?;
-    live::apply(root, root, &steps, &Labels::Inherited)?;
+    let change = Change {
+        current: current.record.as_ref().map(|record| record.generation.as_str()),
+        target: Some(&record.generation),
+        boot_id: &boot_id,
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &labels::inherited(root, &steps)?,
+        actions: &[],
+    };
+    live::apply(root, &NoServices, change)?;
     Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
+}
+
+/// What looks at a tree does not settle it, and must not take half a change for a whole one.
+pub(super) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    if !open.is_some_and(|open| matches!(open.reached, Reached::Prepared | Reached::Acting { .. })) {
+        return Ok(());
+    }
+    // Whoever is at work on it holds the lock.
+    Lock::ensure_free(root)?;
+    Err(TransactionError::Interrupted(root.path().display().to_string()))
+}
+
+/// Settles what an interrupted run left in the tree at `root`.
+pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
+    let _lock = Lock::take(root)?;
+    settle_open(root, &boot::boot_id())
+}
+
+fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
+    let found = Current::load_record(root)?.map(|record| record.generation);
+    Ok(settle::settle(root, &NoServices, found.as_deref(), boot_id)?)
 }

@@ -23,6 +23,7 @@ pub struct Verified {
 
 /// Compares the tree at `root` with its record.
 pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
+    super::tree::ensure_whole(root)?;
     let Current { record: Some(record), configuration: Some(configuration) } = Current::load(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };

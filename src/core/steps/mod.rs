@@ -119,6 +119,12 @@ impl Computing<'_> {
             return self.obstruct(path, format!("{path} is the same place as {first}; list it once"));
         }
         if node == Node::Unreachable {
+            let links = path.ancestors().filter(|above| matches!(self.node(above), Node::Symlink { .. }));
+            if let Some((link, reason)) =
+                links.filter_map(|link| Some((link.clone(), self.distrusts(&link, path)?))).last()
+            {
+                return self.obstruct(&link, reason);
+            }
             return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
         }
         let is_new = !self.situation.current.entries.contains_key(path);

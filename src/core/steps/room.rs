@@ -73,7 +73,7 @@ impl Computing<'_> {
     }
 
     /// Why a link must not be followed: whoever may put a link there could choose where root writes.
-    fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
+    pub(super) fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
         let holder = link.parent().map(|holder| self.node(&holder));
         let is_roots = match holder {
             Some(Node::Directory { attributes }) => attributes.uid == 0 && attributes.mode & 0o022 == 0,

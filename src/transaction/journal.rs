@@ -1,0 +1,78 @@
+//! The journal on a disk: written once, added to, read back, removed.
+
+use std::collections::BTreeSet;
+
+use crate::core::journal::{Intent, JOURNAL, Journal, JournalError, NEW_JOURNAL, Reached};
+use crate::core::names::ManagedPath;
+use crate::core::tree::Attributes;
+use crate::host::{Disk, HostError};
+
+/// The most that is read of a journal, in bytes: the paths of as many files as a configuration may
+/// have, with their slots, several times over.
+const JOURNAL_BYTES: usize = 64 << 20;
+
+/// It names what a configuration has, which is nobody else's to know.
+const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
+
+/// Why a journal cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It cannot be understood.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// Reads the journal of an open transaction; `None` where none is open.
+pub fn load(disk: &dyn Disk) -> Result<Option<Journal>, LoadError> {
+    let bytes = disk.read(&ManagedPath::constant(JOURNAL), JOURNAL_BYTES)?;
+    Ok(bytes.map(|bytes| Journal::parse(&bytes)).transpose()?)
+}
+
+/// Makes `staged` durable, then the journal that undoes whatever comes of it: two rounds of
+/// flushes, in each of which all go on at once.
+pub(super) fn open(disk: &dyn Disk, intent: &Intent, staged: &[ManagedPath]) -> Result<(), HostError> {
+    let new = ManagedPath::constant(NEW_JOURNAL);
+    disk.create_file(&new, &intent.render(), ATTRIBUTES, None)?;
+    let contents = staged.iter().chain([&new]).cloned().map(Some);
+    disk.sync(&contents.collect::<Vec<_>>())?;
+    let names: BTreeSet<Option<ManagedPath>> =
+        intent.staging.iter().flat_map(|directory| [Some(directory.clone()), directory.parent()]).collect();
+    disk.sync(&names.into_iter().collect::<Vec<_>>())?;
+    disk.rename(&new, &ManagedPath::constant(JOURNAL))?;
+    disk.sync(&[new.parent()])
+}
+
+/// Notes durably that a point was reached.
+pub(super) fn reach(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> {
+    let journal = ManagedPath::constant(JOURNAL);
+    disk.append(&journal, &reached.render())?;
+    disk.sync(&[Some(journal)])
+}
+
+/// Makes the journal say again that `reached` is how far it came: a line that could not be added may
+/// be there in part, or in whole.
+pub(super) fn rewind(disk: &dyn Disk, intent: &Intent, reached: Reached) -> Result<(), HostError> {
+    let (new, journal) = (ManagedPath::constant(NEW_JOURNAL), ManagedPath::constant(JOURNAL));
+    forget(disk, &new)?;
+    disk.create_file(&new, &[intent.render(), reached.render()].concat(), ATTRIBUTES, None)?;
+    disk.sync(&[Some(new.clone())])?;
+    disk.exchange(&new, &journal)?;
+    disk.sync(&[new.parent()])?;
+    disk.remove_file(&new)
+}
+
+/// Removes the journal: nothing of the transaction is left.
+pub(super) fn close(disk: &dyn Disk) -> Result<(), HostError> {
+    forget(disk, &ManagedPath::constant(JOURNAL))?;
+    forget(disk, &ManagedPath::constant(NEW_JOURNAL))
+}
+
+fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+    match disk.status(path)? {
+        Some(_) => disk.remove_file(path),
+        None => Ok(()),
+    }
+}

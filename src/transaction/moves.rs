@@ -1,0 +1,93 @@
+//! One visible act, and its way back. Whether an act was carried out is read off its slot, so that
+//! either can be asked for at any time, any number of times.
+
+use rustix::io::Errno;
+
+use crate::core::journal::Move;
+use crate::core::names::ManagedPath;
+use crate::core::tree::Kind;
+use crate::host::{Disk, HostError, Op, Status};
+
+/// Carries out an act of this process's own transaction.
+pub(super) fn perform(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
+    match act {
+        Move::Replace { path, slot, .. } => {
+            // What takes a slot is deleted in the end, and a directory may hold anything.
+            ensure_leaf(disk, path)?;
+            disk.exchange(slot, path)
+        }
+        Move::Create { path, slot } | Move::MakeDirectory { path, slot } => disk.rename(slot, path),
+        Move::Remove { path, slot } => {
+            ensure_leaf(disk, path)?;
+            disk.rename(path, slot)
+        }
+        Move::RemoveDirectory { path, slot } => remove_directory(disk, path, slot),
+        Move::SetAttributes { path, after, .. } => disk.set_attributes(path, *after),
+    }
+}
+
+/// Takes an act back, or does nothing where it was not carried out.
+pub(super) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
+    match act {
+        Move::Replace { path, slot, inode } => match disk.status(slot)? {
+            Some(status) if status.inode != *inode => put_back(disk, slot, path),
+            _ => Ok(()),
+        },
+        Move::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
+            (None, Some(status)) if status.kind != Kind::Directory => disk.rename(path, slot),
+            _ => Ok(()),
+        },
+        Move::MakeDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
+            // What somebody else put into it meanwhile is theirs.
+            (None, Some(status)) if is_empty_directory(disk, path, status)? => disk.rename(path, slot),
+            _ => Ok(()),
+        },
+        Move::Remove { path, slot } | Move::RemoveDirectory { path, slot } => match disk.status(slot)? {
+            Some(_) => put_back(disk, slot, path),
+            None => Ok(()),
+        },
+        Move::SetAttributes { path, before, .. } => match disk.status(path)? {
+            Some(status) if status.kind == Kind::Directory && status.attributes != *before => {
+                disk.set_attributes(path, *before)
+            }
+            _ => Ok(()),
+        },
+    }
+}
+
+/// Somebody else's directory is never moved into a slot; a leaf that came meanwhile goes.
+fn put_back(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+    if disk.status(path)?.is_none() {
+        return disk.rename(slot, path);
+    }
+    ensure_leaf(disk, path)?;
+    disk.exchange(slot, path)
+}
+
+fn ensure_leaf(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+    match disk.status(path)? {
+        Some(Status { kind: Kind::Directory, .. }) => {
+            Err(HostError::new(Op::Rename, path.as_str(), Errno::ISDIR))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_empty_directory(disk: &dyn Disk, path: &ManagedPath, status: Status) -> Result<bool, HostError> {
+    Ok(status.kind == Kind::Directory && disk.below(path)?.is_empty())
+}
+
+/// Moves a directory away unless somebody keeps something in it.
+fn remove_directory(disk: &dyn Disk, path: &ManagedPath, slot: &ManagedPath) -> Result<(), HostError> {
+    let Some(status) = disk.status(path)? else { return Ok(()) };
+    if !is_empty_directory(disk, path, status)? {
+        return Ok(());
+    }
+    match disk.rename(path, slot) {
+        // A mount point stays where it is.
+        Err(error) if error.errno() == Some(Errno::BUSY) => return Ok(()),
+        moved => moved?,
+    }
+    // Somebody may have put something into it just before it went.
+    if disk.below(slot)?.is_empty() { Ok(()) } else { disk.rename(slot, path) }
+}
