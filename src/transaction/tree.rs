@@ -4,6 +4,7 @@ use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::journal::{Reached, Scope};
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
+use crate::core::steps::Step;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::service_actions::NoServices;
@@ -11,9 +12,10 @@ use crate::host::{Root, boot};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
+use super::labels::{self, Labels};
 use super::live::{self, Change};
 use super::settle::{self, SettleError, Settled};
-use super::{journal, labels, record, survey};
+use super::{journal, record, survey};
 
 /// What a transaction did.
 #[derive(Debug)]
@@ -69,6 +71,45 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
     settle_open(root, &boot_id)?;
+    let decided = decide(root, desired, profile)?;
+    live::apply(root, &NoServices, decided.change(&boot_id))?;
+    let Decided { plan, generation, steps, .. } = decided;
+    Ok(Applied { plan, generation, changed: !steps.is_empty() })
+}
+
+/// A change that is decided, and not begun.
+#[derive(Debug)]
+pub struct Decided {
+    /// What it does, and why.
+    pub plan: Plan,
+    /// The generation that the tree is.
+    pub current: Option<String>,
+    /// The generation that it becomes.
+    pub generation: String,
+    /// The acts on paths, the record's and the configuration's included.
+    pub steps: Vec<Step>,
+    /// The labels of what they make.
+    pub labels: Labels,
+}
+
+impl Decided {
+    /// The change as the engine takes it.
+    #[must_use]
+    pub fn change<'a>(&'a self, boot_id: &'a str) -> Change<'a> {
+        Change {
+            current: self.current.as_deref(),
+            target: Some(&self.generation),
+            boot_id,
+            scope: Scope::Deployment,
+            steps: &self.steps,
+            labels: &self.labels,
+            actions: &[],
+        }
+    }
+}
+
+/// Decides how the tree at `root`, in which no change is open, becomes what `desired` says.
+pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<Decided, TransactionError> {
     let current = Current::load(root)?;
     let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
     let hindrances = plan.hindrances();
@@ -78,17 +119,9 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     let record = record::compose(&current, desired, &plan, None);
     let steps = plan.tree.as_ref().map(|tree| tree.steps.clone()).unwrap_or_default();
     let steps = record::frame(root, steps, desired, &record)?;
-    let change = Change {
-        current: current.record.as_ref().map(|record| record.generation.as_str()),
-        target: Some(&record.generation),
-        boot_id: &boot_id,
-        scope: Scope::Deployment,
-        steps: &steps,
-        labels: &labels::inherited(root, &steps)?,
-        actions: &[],
-    };
-    live::apply(root, &NoServices, change)?;
-    Ok(Applied { plan, generation: record.generation, changed: !steps.is_empty() })
+    let labels = labels::inherited(root, &steps)?;
+    let current = current.record.map(|record| record.generation);
+    Ok(Decided { plan, current, generation: record.generation, steps, labels })
 }
 
 /// What looks at a tree does not settle it, and must not take half a change for a whole one.
