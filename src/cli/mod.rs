@@ -1,5 +1,6 @@
 //! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
 
+mod activate;
 mod apply;
 mod error;
 mod input;
@@ -43,6 +44,8 @@ enum Verb {
     Verify(verify::VerifyArgs),
     /// Show deployments and generations
     Status(status::StatusArgs),
+    /// Make what lies outside /etc match the generation that is in it
+    Activate(activate::ActivateArgs),
     /// Settle a change that was interrupted; safe at any time
     Recover(recover::RecoverArgs),
     /// Make the previous generation the one that boots next
@@ -127,6 +130,7 @@ pub fn run() -> ExitCode {
         Verb::Apply(args) => apply::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::Activate(args) => activate::run(&args),
         Verb::Recover(args) => recover::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
         Verb::Render(args) => render::run(&args),

@@ -37,8 +37,13 @@ pub struct Facts {
     pub shadow: Option<Shadow>,
     /// What the current configuration manages here.
     pub current: Managed,
+    /// What is managed here: what the current configuration wants, and outside `/etc` what is
+    /// active, which may be another generation's.
+    pub managed: Managed,
     /// What the desired configuration manages here.
     pub desired: Managed,
+    /// What the desired configuration wants outside `/etc`, be that within reach or not.
+    pub outside: Managed,
     /// What stands at managed paths and at the directories above them.
     pub observed: Observed,
     /// What lies below directories that stand at a wanted leaf's path.

@@ -43,13 +43,16 @@ pub struct Record {
     pub deployment: Option<BoundDeployment>,
     /// Boot ID of the system that wrote it.
     pub boot_id: String,
+    /// What it has outside `/etc`: a manifest in the store. Absent where there is nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manifest: Option<ContentDigest>,
     /// Parts of the config that were applied.
     pub applied: Vec<String>,
     /// What the config asks for and this generation does not have, with the reason.
     pub left_out: Vec<String>,
-    /// Directories that exist only because something below them was applied.
+    /// Directories below `/etc` that exist only because something below them was applied.
     pub created_directories: Vec<ManagedPath>,
-    /// Paths of which a pre-image is kept.
+    /// Paths below `/etc` of which a pre-image is kept.
     pub originals: Vec<ManagedPath>,
 }
 

@@ -70,6 +70,29 @@ impl Managed {
         Refusals::or(names.refused, managed)
     }
 
+    /// What is wanted outside `top`.
+    #[must_use]
+    pub fn outside(&self, top: &str) -> Self {
+        let entries = self.entries.iter().filter(|(path, _)| !path.is_within(top));
+        Self {
+            entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
+            owned_parents: self.owned_parents.clone(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// This within `top`, and outside of it `others`.
+    #[must_use]
+    pub fn with_outside(&self, top: &str, others: &Self) -> Self {
+        let within = self.entries.iter().filter(|(path, _)| path.is_within(top));
+        let entries = within.chain(&others.entries);
+        Self {
+            entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
+            owned_parents: self.owned_parents.clone(),
+            left_out: self.left_out.clone(),
+        }
+    }
+
     /// Leaves out everything that is not within `top`, with one line that says why.
     pub fn keep_within(&mut self, top: &str, reason: &str) {
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =

@@ -2,6 +2,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_macros, clippy::disallowed_types)]
 
 pub mod accounts;
+pub mod activation;
 pub mod contents;
 pub mod decode;
 pub mod diff;

@@ -4,6 +4,7 @@
 use super::diff::ConfigDiff;
 use super::disruption::Disruption;
 use super::host_config::{HostConfig, OsSpec};
+use super::managed::Managed;
 use super::names::ManagedPath;
 use super::policy::Policy;
 use super::profile::Profile;
@@ -42,6 +43,8 @@ pub struct Plan {
 pub struct TreePlan {
     /// The acts on paths.
     pub steps: Steps,
+    /// What the desired configuration wants outside `/etc`.
+    pub outside: Managed,
     /// Managed paths that are not as the current configuration says.
     pub drift: Vec<Drift>,
     /// Conditions that were looked at.

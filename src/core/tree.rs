@@ -8,7 +8,8 @@ use sha2::{Digest as _, Sha256};
 use super::names::ManagedPath;
 
 /// SHA-256 of a file's content.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct ContentDigest([u8; 32]);
 
 impl ContentDigest {
@@ -22,6 +23,28 @@ impl ContentDigest {
     #[must_use]
     pub fn from_sha256(digest: [u8; 32]) -> Self {
         Self(digest)
+    }
+}
+
+impl From<ContentDigest> for String {
+    fn from(digest: ContentDigest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for ContentDigest {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const EXPECTED: &str = "a digest is `sha256:` and 64 hexadecimal digits";
+        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64).ok_or(EXPECTED)?;
+        let mut digest = [0; 32];
+        for (byte, pair) in digest.iter_mut().zip(digits.as_bytes().chunks(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| EXPECTED)?;
+            let is_hex = pair.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+            *byte = u8::from_str_radix(pair, 16).ok().filter(|_| is_hex).ok_or(EXPECTED)?;
+        }
+        Ok(Self(digest))
     }
 }
 
@@ -119,7 +142,7 @@ impl Node {
 pub type Observed = BTreeMap<ManagedPath, Node>;
 
 /// What a configuration wants at a path.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Entry {
     /// A regular file.
     File {
@@ -179,6 +202,22 @@ pub enum Deviation {
 
 /// The target of a mask.
 pub const MASK: &str = "/dev/null";
+
+impl std::fmt::Debug for Entry {
+    // Contents may be secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::File { contents, attributes } => {
+                write!(f, "a file of {} bytes, {attributes:?}", contents.len())
+            }
+            Self::Symlink { target, owner } => write!(f, "a link to {target}, of {owner:?}"),
+            Self::HardLink { target } => write!(f, "another name of {target}"),
+            Self::Directory { attributes } => write!(f, "a directory, {attributes:?}"),
+            Self::Absent => f.write_str("nothing"),
+            Self::Unmasked => f.write_str("no mask"),
+        }
+    }
+}
 
 impl Entry {
     /// How `node` deviates from this entry; `None` where it does not.

@@ -2,13 +2,12 @@
 
 use super::diff::ConfigDiff;
 use super::facts::{Facts, SHADOW};
-use super::generation::Record;
 use super::host_config::{CORE_USER, HostConfig};
 use super::names::ManagedPath;
 use super::password::{self, PasswordEdit};
 use super::plan::{Drift, TreePlan};
 use super::profile::Profile;
-use super::steps::{self, Obstruction, Situation};
+use super::steps::{self, Obstruction, Remembered, Situation};
 use super::tree::{Deviation, Node};
 use super::unit_links;
 
@@ -21,8 +20,8 @@ pub struct Request<'a> {
     pub desired: &'a HostConfig,
     /// What differs between them.
     pub diff: &'a ConfigDiff,
-    /// The last record.
-    pub record: Option<&'a Record>,
+    /// What earlier changes left to be remembered.
+    pub remembered: &'a Remembered,
     /// Whose verdicts apply.
     pub profile: Profile,
     /// Days since 1970.
@@ -32,19 +31,19 @@ pub struct Request<'a> {
 /// Decides what happens in the tree. Returns the plan and what the tree cannot be given.
 #[must_use]
 pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
-    let Request { current, desired, diff, record, profile, today } = request;
+    let Request { current, desired, diff, remembered, profile, today } = request;
     let links = unit_links::change(facts, current, desired, diff);
     let mut left_out = facts.desired.left_out.clone();
     left_out.extend(links.left_out);
     let mut steps = steps::compute(Situation {
-        current: &facts.current,
+        current: &facts.managed,
         desired: &facts.desired,
         observed: &facts.observed,
         below: &facts.below,
         aliases: &facts.aliases,
         vendor: &facts.vendor,
         links: &links.change,
-        record,
+        remembered,
         profile,
     });
     steps.obstructions.extend(links.obstructions);
@@ -59,7 +58,8 @@ pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
         )),
     }
     let drift = current.map(|current| drift(facts, current)).unwrap_or_default();
-    (TreePlan { steps, drift, preflight: Vec::new() }, left_out)
+    let outside = facts.outside.clone();
+    (TreePlan { steps, outside, drift, preflight: Vec::new() }, left_out)
 }
 
 /// Files of others that the configuration asks not to overwrite.

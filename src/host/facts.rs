@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
 use super::error::HostError;
 use super::root::Root;
+use super::sight;
 use super::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
 use crate::core::enablement::Unread;
 use crate::core::facts::{Facts, SHADOW, Shadow};
-use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, Record};
-use crate::core::host_config::{HostConfig, UNIT_DIRECTORY};
+use crate::core::generation::Record;
+use crate::core::host_config::HostConfig;
 use crate::core::limits;
 use crate::core::managed::{Bases, Managed, Unknown};
-use crate::core::names::{ManagedPath, below};
+use crate::core::names::ManagedPath;
 use crate::core::profile::Profile;
 use crate::core::refusal::Refusals;
-use crate::core::steps::Vendor;
-use crate::core::tree::{Entry, Node, Observed};
+use crate::core::steps::{Remembered, Vendor};
+use crate::core::tree::{Entry, Node};
 use crate::core::unit_links;
 
 /// How much of a tree the agent may change.
@@ -46,8 +47,12 @@ pub struct Subject<'a> {
     pub current: Option<&'a HostConfig>,
     /// The configuration to apply, or the same to verify.
     pub desired: &'a HostConfig,
-    /// The last record.
-    pub record: Option<&'a Record>,
+    /// What is managed outside `/etc`, where that is not what `current` says.
+    pub active: Option<&'a Managed>,
+    /// What earlier changes left to be remembered.
+    pub remembered: &'a Remembered,
+    /// Whose verdicts applied to the current configuration: a name may have left the tree since.
+    pub applied_by: Profile,
     /// Whose verdicts apply.
     pub profile: Profile,
     /// How much of the tree is looked at.
@@ -59,27 +64,33 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
     let accounts = load_accounts(root)?;
     let manage = |config: &HostConfig, profile: Profile, unknown: Unknown| -> Result<Managed, FactsError> {
         let bases = load_bases(root, config, &subject)?;
-        let mut managed = Managed::of(config, &accounts, &bases, profile, unknown)?;
-        if subject.reach == Reach::Etc {
-            managed.keep_within("/etc", "outside /etc, which alone belongs to a deployment");
-        }
-        Ok(managed)
+        Ok(Managed::of(config, &accounts, &bases, profile, unknown)?)
     };
-    // What was applied was applied by its own profile, and a name may have left the tree since.
-    let applied_by = subject.record.map_or(subject.profile, |record| record.profile);
-    let current = match subject.current {
-        Some(config) => manage(config, applied_by, Unknown::Deviates)?,
+    let mut current = match subject.current {
+        Some(config) => manage(config, subject.applied_by, Unknown::Deviates)?,
         None => Managed::default(),
     };
     let is_same = subject.current == Some(subject.desired);
     let unknown = if is_same { Unknown::Deviates } else { Unknown::Refused };
-    let desired = manage(subject.desired, subject.profile, unknown)?;
+    let mut desired = manage(subject.desired, subject.profile, unknown)?;
+    let outside = desired.outside("/etc");
+    if subject.reach == Reach::Etc {
+        for managed in [&mut current, &mut desired] {
+            managed.keep_within("/etc", "outside /etc; it is put in place when this generation is activated");
+        }
+    }
+    let managed = match subject.active {
+        Some(active) if subject.reach == Reach::Everything => current.with_outside("/etc", active),
+        _ => current.clone(),
+    };
     let (links, others) = load_links(root)?;
     let mut facts = Facts {
         accounts,
         shadow: load_shadow(root)?,
         current,
+        managed,
         desired,
+        outside,
         observed: others,
         below: BTreeMap::new(),
         aliases: BTreeMap::new(),
@@ -90,7 +101,9 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
         systemd: load_version(root)?,
         links,
     };
-    observe(root, &mut facts, subject.record)?;
+    let seen = sight::look(root, [&facts.current, &facts.managed], &facts.desired, subject.remembered)?;
+    facts.observed.extend(seen.observed);
+    (facts.below, facts.aliases) = (seen.below, seen.aliases);
     facts.vendor = load_vendor(root, &facts)?;
     load_presets(root, &mut facts.unit_texts)?;
     look_up_units(root, &mut facts, subject)?;
@@ -116,84 +129,6 @@ fn look_up_units(root: &Root, facts: &mut Facts, subject: Subject<'_>) -> Result
             facts.looked_up_files.insert(path);
         }
     }
-}
-
-fn observe(root: &Root, facts: &mut Facts, record: Option<&Record>) -> Result<(), HostError> {
-    let mut paths: BTreeSet<ManagedPath> = BTreeSet::new();
-    let originals = record.into_iter().flat_map(|record| &record.originals).map(Record::original_of);
-    paths.extend(originals);
-    paths.extend(record.into_iter().flat_map(|record| record.originals.iter().cloned()));
-    for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
-        let directory = ManagedPath::constant(constant);
-        paths.extend(directory.ancestors());
-        paths.insert(directory);
-    }
-    for (path, entry) in facts.current.entries.iter().chain(&facts.desired.entries) {
-        paths.insert(path.clone());
-        // Most files share their directories.
-        for above in path.ancestors() {
-            if !paths.insert(above) {
-                break;
-            }
-        }
-        if let Entry::HardLink { target } = entry {
-            paths.insert(target.clone());
-        }
-    }
-    let mut observed: Observed = BTreeMap::new();
-    for path in paths {
-        let node = root.node(&path)?;
-        observed.insert(path, node);
-    }
-    let wanted = facts.desired.entries.iter().filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
-    let given_back = record.into_iter().flat_map(|record| &record.originals);
-    for path in wanted.map(|(path, _)| path).chain(given_back) {
-        if matches!(observed.get(path), Some(Node::Directory { .. })) {
-            let below = root.below(path)?;
-            for path in &below {
-                observed.insert(path.clone(), root.node(path)?);
-            }
-            facts.below.insert(path.clone(), below);
-        }
-    }
-    // A link that leads to no directory has nothing below it.
-    let is_above = |path: &ManagedPath| below(&observed, path.as_str()).next().is_some();
-    let dangling: Vec<ManagedPath> = observed
-        .iter()
-        .filter(|(path, node)| {
-            matches!(node, Node::Symlink { .. }) && is_above(path) && !root.leads_to_directory(path)
-        })
-        .map(|(path, _)| path.clone())
-        .collect();
-    for link in dangling {
-        let hidden: Vec<ManagedPath> =
-            below(&observed, link.as_str()).map(|(path, _)| path.clone()).collect();
-        observed.extend(hidden.into_iter().map(|path| (path, Node::Unreachable)));
-    }
-    facts.aliases = aliases(root, facts, &observed)?;
-    facts.observed.extend(observed);
-    Ok(())
-}
-
-/// Managed paths that are one place under two names, because a directory above one of them is a
-/// link. Each is mapped to the name that comes first.
-fn aliases(
-    root: &Root,
-    facts: &Facts,
-    observed: &Observed,
-) -> Result<BTreeMap<ManagedPath, ManagedPath>, HostError> {
-    let (mut places, mut aliases) = (BTreeMap::new(), BTreeMap::new());
-    let managed: BTreeSet<&ManagedPath> =
-        facts.current.entries.keys().chain(facts.desired.entries.keys()).collect();
-    for path in managed {
-        let reachable = observed.get(path) != Some(&Node::Unreachable);
-        let Some(place) = (if reachable { root.place(path)? } else { None }) else { continue };
-        match places.get(&place) {
-            None => drop(places.insert(place, path.clone())),
-            Some(first) => drop(aliases.insert(path.clone(), first.clone())),
-        }
-    }
-    Ok(aliases)
 }
 
 /// The shipped versions of paths that come under management or leave it.
@@ -232,8 +167,11 @@ fn load_shadow(root: &Root) -> Result<Option<Shadow>, HostError> {
 fn load_bases(root: &Root, config: &HostConfig, subject: &Subject<'_>) -> Result<Bases, HostError> {
     let mut bases = Bases::new();
     for (path, _) in config.files.iter().filter(|(_, file)| !file.append.is_empty()) {
-        let managed = subject.current.is_some_and(|current| current.files.contains_key(path));
-        let kept = subject.record.is_some_and(|record| record.originals.contains(path));
+        let managed = match subject.active {
+            Some(active) if !path.is_within("/etc") => active.entries.contains_key(path),
+            _ => subject.current.is_some_and(|current| current.files.contains_key(path)),
+        };
+        let kept = subject.remembered.originals.contains(path);
         let shipped = path.as_str().strip_prefix("/etc/").map(|below| format!("/usr/etc/{below}"));
         let candidates = [
             kept.then(|| Record::original_of(path)),

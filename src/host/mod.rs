@@ -12,6 +12,7 @@ mod mounts;
 pub mod observe;
 pub mod root;
 pub mod service_actions;
+pub mod sight;
 pub mod staging;
 mod sync;
 pub mod unit_texts;

@@ -1,14 +1,22 @@
 //! What was applied last: the record and the configuration beside it.
 
+use std::collections::BTreeMap;
+
+use crate::core::activation::Active;
 use crate::core::decode;
 use crate::core::generation::{CURRENT_CONFIG, RECORD, Record, RecordError};
 use crate::core::host_config::HostConfig;
 use crate::core::limits;
 use crate::core::machine_config::{self, MachineConfig};
+use crate::core::managed::Managed;
 use crate::core::names::ManagedPath;
 use crate::core::refusal::Refusals;
+use crate::core::steps::Remembered;
 use crate::core::tree::ContentDigest;
+use crate::host::facts::Reach;
 use crate::host::{HostError, Root};
+
+use super::store::{self, StoreFailure};
 
 /// A configuration, as an object and decoded.
 #[derive(Debug, Clone)]
@@ -47,6 +55,8 @@ pub struct Current {
     pub record: Option<Record>,
     /// The configuration.
     pub configuration: Option<Configuration>,
+    /// What is active outside `/etc`; absent where nothing ever was.
+    pub active: Option<Active>,
 }
 
 /// Why that state cannot be read.
@@ -55,6 +65,9 @@ pub enum CurrentError {
     /// The tree cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
+    /// What is active outside `/etc` cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
     /// The record is damaged or another release's.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -81,13 +94,45 @@ impl Current {
         if record.is_some() && configuration.is_none() {
             return Err(CurrentError::Lost);
         }
-        Ok(Self { record, configuration })
+        let active = store::load_active(root)?;
+        Ok(Self { record, configuration, active })
     }
 
     /// Loads the record alone.
     pub fn load_record(root: &Root) -> Result<Option<Record>, CurrentError> {
         let bytes = root.read(&ManagedPath::constant(RECORD), limits::DOCUMENT_BYTES)?;
         Ok(bytes.map(|bytes| Record::parse(&bytes)).transpose()?)
+    }
+
+    /// What has to be known of earlier changes to take them back.
+    #[must_use]
+    pub fn remembered(&self) -> Remembered {
+        let (record, active) = (self.record.iter(), self.active.iter());
+        let originals = record.clone().flat_map(|record| &record.originals);
+        let created = record.flat_map(|record| &record.created_directories);
+        Remembered {
+            originals: originals
+                .chain(active.clone().flat_map(|active| &active.originals))
+                .cloned()
+                .collect(),
+            created_directories: created
+                .chain(active.flat_map(|active| &active.created_directories))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// What is managed outside `/etc`, where that is not what the configuration says: another
+    /// generation is active there than the one in `/etc`.
+    pub fn active_elsewhere(&self, root: &Root, reach: Reach) -> Result<Option<Managed>, StoreFailure> {
+        let recorded = self.record.as_ref().and_then(|record| record.manifest);
+        let active = self.active.as_ref().and_then(|active| active.manifest);
+        match active {
+            active if reach == Reach::Everything && active == recorded => Ok(None),
+            None => Ok(Some(Managed::default())),
+            // Whose contents they were does not matter any more, only where they are.
+            Some(active) => Ok(Some(store::load_manifest(root, active)?.managed(&BTreeMap::new()))),
+        }
     }
 
     /// The decoded configuration.

@@ -16,7 +16,7 @@ use crate::os::{Deployment, Sysroot};
 use super::TransactionError;
 use super::current::Current;
 use super::generation::Target;
-use super::survey;
+use super::{survey, sysroot, tree};
 
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
@@ -43,7 +43,8 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
     let Some(base) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place()));
     };
-    let root = Root::open(&target.sysroot.join(base.id.path()))?;
+    let root = sysroot::open(target.sysroot, &base.id)?;
+    tree::ensure_whole(&root)?;
     let current = Current::load(&root)?;
     let image = wanted_image(&base, &current, target)?;
     let mut desired = target.desired.host.clone();

@@ -8,6 +8,7 @@ use crate::os::OsError;
 use super::current::CurrentError;
 use super::live::LiveError;
 use super::settle::SettleError;
+use super::store::StoreFailure;
 
 /// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
 /// host is as it was before.
@@ -25,6 +26,9 @@ pub enum TransactionError {
     /// What was applied last cannot be read.
     #[error(transparent)]
     Current(#[from] CurrentError),
+    /// The store of what generations have outside `/etc` failed.
+    #[error(transparent)]
+    Store(#[from] StoreFailure),
     /// The change failed.
     #[error(transparent)]
     Live(#[from] LiveError),

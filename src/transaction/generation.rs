@@ -9,17 +9,18 @@ use crate::core::names::ManagedPath;
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
 use crate::core::steps::Step;
-use crate::host::Root;
 use crate::host::facts::Reach;
-use crate::os::{DeployRequest, Deployment, Imported, Origin, Progress, Sysroot};
+use crate::host::lock::Lock;
+use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, Progress, Sysroot};
 
 use super::TransactionError;
 use super::current::Configuration;
 use super::draft::{Draft, draft};
 use super::labels::Labels;
 use super::live;
-use super::sysroot::names;
-use super::{record, survey};
+use super::own_files::OwnFiles;
+use super::sysroot::{self, names, open};
+use super::{record, store, survey};
 
 /// File types as `st_mode` has them, which a label can depend on.
 const REGULAR_FILE: u32 = 0o100_000;
@@ -84,6 +85,7 @@ pub fn apply(
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Generated, TransactionError> {
+    sysroot::settle(os, target.sysroot)?;
     let mut draft = draft(os, target)?;
     let hindrances = draft.plan.hindrances();
     if !hindrances.is_empty() {
@@ -114,6 +116,10 @@ pub fn apply(
     configure(os, target, &draft, bound, &generation)?;
     progress(Stage::Finishing);
     os.finish()?;
+    // What is not needed any more takes space and does no harm; the next change tries again.
+    if let Err(error) = sysroot::prune(os, target.sysroot, &deployment.id.stateroot) {
+        log::warn!("the store could not be pruned: {error}");
+    }
     Ok(Generated { plan: draft.plan, deployment: Some(deployment), generation })
 }
 
@@ -181,8 +187,12 @@ fn configure(
     bound: BoundDeployment,
     generation: &str,
 ) -> Result<(), TransactionError> {
-    let directory = format!("ostree/deploy/{}/deploy/{}.{}", bound.stateroot, bound.commit, bound.serial);
-    let root = Root::open(&target.sysroot.join(directory))?;
+    let id = DeploymentId {
+        stateroot: bound.stateroot.clone(),
+        commit: bound.commit.clone(),
+        serial: bound.serial,
+    };
+    let root = open(target.sysroot, &id)?;
     let (current, desired) = (&draft.current, &target.desired.host);
     let mut plan = survey::plan(&root, current, current.host(), desired, target.profile, Reach::Etc)?;
     let hindrances = plan.hindrances();
@@ -196,8 +206,14 @@ fn configure(
         boot_id: crate::host::boot::boot_id(),
         ..record::compose(current, target.desired, &plan, Some(bound))
     };
-    let steps = plan.tree.map(|tree| tree.steps).unwrap_or_default();
-    let steps = record::frame(&root, steps, target.desired, &record)?;
+    let tree = plan.tree.unwrap_or_default();
+    let mut files = OwnFiles::after(&root, Vec::new());
+    record::frame(&mut files, tree.steps, target.desired, &record, |files| {
+        store::keep(files, &tree.outside, record.profile)
+    })?;
+    let steps = files.steps;
+    // The store is in the `/var` that other commands work on too.
+    let _lock = Lock::take(&root)?;
     Ok(live::write(&root, &steps, &policy_labels(os, &steps)?)?)
 }
 

@@ -149,11 +149,11 @@ fn take_back(
 /// made it abandons it upon an error.
 pub fn write(disk: &dyn Disk, steps: &[Step], labels: &Labels) -> Result<(), HostError> {
     // It was copied from a tree, perhaps with what a killed run had staged there.
-    settle::clear(disk, &staging::leftovers(disk)?, &[])?;
+    settle::clear_staged(disk, &staging::leftovers(disk)?, &[])?;
     let staging = Staging::new(disk);
     let prepared = prepare(disk, &staging, steps, labels)?;
     disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
     disk.sync(&touched(&prepared.moves))?;
-    settle::clear(disk, &staging.directories(), &[])
+    settle::clear_staged(disk, &staging.directories(), &[])
 }

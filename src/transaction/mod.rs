@@ -1,5 +1,6 @@
 //! Carrying a plan out, or leaving everything as it was.
 
+pub mod activate;
 pub mod current;
 mod draft;
 mod error;
@@ -8,9 +9,11 @@ pub mod journal;
 pub mod labels;
 pub mod live;
 mod moves;
+mod own_files;
 mod prepare;
 mod record;
 pub mod settle;
+pub mod store;
 mod survey;
 pub mod sysroot;
 pub mod tree;

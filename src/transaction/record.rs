@@ -1,16 +1,16 @@
-//! The record of a transaction, and the order in which record, tree and configuration are written.
+//! The record of a change, and the order in which record, tree and configuration are written.
 
-use std::collections::BTreeSet;
-
+use crate::core::activation::{Active, Manifest, SCHEMA as STORE_SCHEMA};
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
 use crate::core::names::ManagedPath;
-use crate::core::plan::Plan;
+use crate::core::plan::{Plan, TreePlan};
 use crate::core::steps::{Step, Steps};
-use crate::core::tree::{Attributes, ContentDigest, Node};
-use crate::host::{HostError, Root, boot};
+use crate::host::{Root, boot};
 
 use super::current::{Configuration, Current};
+use super::own_files::OwnFiles;
+use super::store::{self, StoreFailure};
 
 /// The record of carrying `plan` out. The same configuration applied again keeps its generation.
 #[must_use]
@@ -20,7 +20,9 @@ pub fn compose(
     plan: &Plan,
     deployment: Option<BoundDeployment>,
 ) -> Record {
-    let steps = plan.tree.as_ref().map(|tree| &tree.steps);
+    let tree = plan.tree.as_ref();
+    let in_etc = |path: &&ManagedPath| path.is_within("/etc");
+    let steps = tree.iter().map(|tree| &tree.steps);
     let mut record = Record {
         schema: SCHEMA,
         generation: String::new(),
@@ -29,13 +31,14 @@ pub fn compose(
         profile: plan.profile,
         deployment,
         boot_id: String::new(),
+        manifest: tree.and_then(|tree| store::digest_of(&tree.outside, plan.profile)),
         applied: applied(&desired.host),
         left_out: plan.left_out.clone(),
         created_directories: steps
-            .iter()
-            .flat_map(|steps| steps.created_directories.iter().cloned())
+            .clone()
+            .flat_map(|steps| steps.created_directories.iter().filter(in_etc).cloned())
             .collect(),
-        originals: steps.iter().flat_map(|steps| steps.originals.iter().cloned()).collect(),
+        originals: steps.flat_map(|steps| steps.originals.iter().filter(in_etc).cloned()).collect(),
     };
     let before = current.record.as_ref();
     let unchanged = before.filter(|before| {
@@ -60,68 +63,65 @@ fn applied(config: &HostConfig) -> Vec<String> {
     parts.iter().filter(|(_, any)| *any).map(|(part, _)| (*part).to_owned()).collect()
 }
 
-/// All steps of a transaction in order: pre-images are kept, the record names them, the tree
-/// changes, and the configuration says last that it was applied. A run that is killed in between
-/// leaves a record that does not fit the configuration beside it, and every pre-image that is
-/// needed is named. No steps at all where nothing changed.
-pub fn frame(
-    root: &Root,
+/// What is active outside `/etc` once `steps` are carried out.
+pub(super) fn active(record: &Record, steps: &Steps) -> Active {
+    let outside = |path: &&ManagedPath| !path.is_within("/etc");
+    Active {
+        schema: STORE_SCHEMA,
+        manifest: record.manifest,
+        originals: steps.originals.iter().filter(outside).cloned().collect(),
+        created_directories: steps.created_directories.iter().filter(outside).cloned().collect(),
+    }
+}
+
+/// All steps of a change to what `/etc` holds, in order: pre-images are kept, the record names
+/// them, the tree changes, and the configuration says last that it was applied. No steps at all
+/// where nothing changed.
+pub(super) fn frame(
+    files: &mut OwnFiles<'_>,
     steps: Steps,
     desired: &Configuration,
     record: &Record,
-) -> Result<Vec<Step>, HostError> {
+    between: impl FnOnce(&mut OwnFiles<'_>) -> Result<(), StoreFailure>,
+) -> Result<(), StoreFailure> {
     let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
     // A directory that the configuration itself makes comes before the record in it.
     let (needed, others): (Vec<Step>, Vec<Step>) = steps
         .steps
         .into_iter()
         .partition(|step| matches!(step, Step::MakeDirectory { path, .. } if within_record(path)));
-    let mut all = steps.preserve;
-    all.extend(needed);
+    files.extend(steps.preserve);
+    files.extend(needed);
     // The record holds no secret; the configuration may, and is nobody else's to read.
-    let mut planned = directories(&all);
-    write(root, RECORD, record.render(), 0o644, &mut planned, &mut all)?;
-    planned.extend(directories(&others));
-    all.extend(others);
-    write(root, CURRENT_IMAGE, Vec::new(), 0o644, &mut planned, &mut all)?;
-    write(root, CURRENT_CONFIG, desired.render(), 0o600, &mut planned, &mut all)?;
-    Ok(all)
+    files.write(ManagedPath::constant(RECORD), record.render(), 0o644)?;
+    files.extend(others);
+    between(files)?;
+    files.write(ManagedPath::constant(CURRENT_IMAGE), Vec::new(), 0o644)?;
+    Ok(files.write(ManagedPath::constant(CURRENT_CONFIG), desired.render(), 0o600)?)
 }
 
-fn directories(steps: &[Step]) -> BTreeSet<ManagedPath> {
-    let made = steps.iter().filter(|step| matches!(step, Step::MakeDirectory { .. }));
-    made.map(|step| step.path().clone()).collect()
-}
-
-/// Adds the write of one file of ours, unless it is there already, and of the directories above it
-/// that nobody made.
-fn write(
+/// All steps of a change to a plain tree, where what lies outside `/etc` changes as well.
+pub(super) fn frame_tree(
     root: &Root,
-    path: &str,
-    contents: Vec<u8>,
-    mode: u32,
-    planned: &mut BTreeSet<ManagedPath>,
-    steps: &mut Vec<Step>,
-) -> Result<(), HostError> {
-    let owned = |mode| Attributes { mode, uid: 0, gid: 0 };
-    let (path, attributes) = (ManagedPath::constant(path), owned(mode));
-    if is_written(&root.node(&path)?, &contents, attributes) {
-        return Ok(());
-    }
-    for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-        if !root.exists(&directory)? && planned.insert(directory.clone()) {
-            steps.push(Step::MakeDirectory { path: directory, attributes: owned(0o755) });
+    current: &Current,
+    tree: TreePlan,
+    desired: &Configuration,
+    record: &Record,
+) -> Result<Vec<Step>, StoreFailure> {
+    let mut files = OwnFiles::after(root, Vec::new());
+    let active = active(record, &tree.steps);
+    let before = current.record.as_ref().and_then(|record| record.manifest);
+    frame(&mut files, tree.steps, desired, record, |files| {
+        store::keep(files, &tree.outside, record.profile)?;
+        store::activate(files, current.active.as_ref(), &active)?;
+        if before != record.manifest {
+            // The one before it stays, for whoever brings its `/etc` back.
+            let mut live = store::load_live(root, before)?;
+            let (manifest, _) = Manifest::of(&tree.outside, record.profile);
+            live.extend(record.manifest.map(|digest| (digest, manifest)));
+            files.extend(store::prune(root, &live)?);
         }
-    }
-    steps.push(Step::Write { path, contents, attributes });
-    Ok(())
-}
-
-fn is_written(found: &Node, contents: &[u8], attributes: Attributes) -> bool {
-    match found {
-        Node::File { attributes: mode, digest, .. } => {
-            *mode == attributes && *digest == ContentDigest::of(contents)
-        }
-        _ => false,
-    }
+        Ok(())
+    })?;
+    Ok(files.steps)
 }

@@ -60,6 +60,11 @@ fn named(generation: Option<&str>) -> &str {
     generation.unwrap_or("(none)")
 }
 
+/// Whether an interrupted run left anything at all.
+pub(super) fn is_needed(disk: &dyn Disk) -> Result<bool, SettleError> {
+    Ok(journal::load(disk)?.is_some() || !staging::leftovers(disk)?.is_empty())
+}
+
 /// Settles what an interrupted run left. The caller holds the lock of the tree.
 pub fn settle(
     disk: &dyn Disk,
@@ -128,6 +133,16 @@ pub(super) fn clear(
     staging: &[ManagedPath],
     discards: &[ManagedPath],
 ) -> Result<(), HostError> {
+    clear_staged(disk, staging, discards)?;
+    journal::close(disk)
+}
+
+/// The same without a journal.
+pub(super) fn clear_staged(
+    disk: &dyn Disk,
+    staging: &[ManagedPath],
+    discards: &[ManagedPath],
+) -> Result<(), HostError> {
     let mut changed = BTreeSet::new();
     for original in discards {
         if disk.status(original)?.is_some() {
@@ -139,8 +154,7 @@ pub(super) fn clear(
         staging::clear(disk, directory)?;
         changed.insert(directory.parent());
     }
-    disk.sync(&changed.into_iter().collect::<Vec<_>>())?;
-    journal::close(disk)
+    disk.sync(&changed.into_iter().collect::<Vec<_>>())
 }
 
 /// The directories whose names, and those whose attributes the acts change.

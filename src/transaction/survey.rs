@@ -21,12 +21,26 @@ pub fn plan(
     profile: Profile,
     reach: Reach,
 ) -> Result<Plan, TransactionError> {
-    let record = current.record.as_ref();
     let mut plan = Plan::between(before, desired, profile);
-    let subject = Subject { current: before, desired, record, profile, reach };
+    let (active, remembered) = (current.active_elsewhere(root, reach)?, current.remembered());
+    let subject = Subject {
+        current: before,
+        desired,
+        active: active.as_ref(),
+        remembered: &remembered,
+        applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
+        profile,
+        reach,
+    };
     let facts = facts::gather(root, subject)?;
-    let request =
-        Request { current: before, desired, diff: &plan.diff, record, profile, today: boot::today() };
+    let request = Request {
+        current: before,
+        desired,
+        diff: &plan.diff,
+        remembered: &remembered,
+        profile,
+        today: boot::today(),
+    };
     let (tree, left_out) = tree_plan::decide(&facts, request);
     plan.left_out.extend(left_out);
     plan.tree = Some(tree);

@@ -1,5 +1,6 @@
 //! A sysroot as it stands: its deployments, their generations, and going back to an earlier one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::generation::{GENERATION_ARGUMENT, RECORD, Record};
@@ -7,13 +8,17 @@ use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
 use crate::core::tree::Deviation;
-use crate::host::Root;
 use crate::host::facts::Reach;
-use crate::os::{Deployment, Sysroot};
+use crate::host::lock::Lock;
+use crate::host::{HostError, Root, boot};
+use crate::os::{Deployment, DeploymentId, Sysroot};
 
 use super::TransactionError;
 use super::current::Current;
+use super::labels::Labels;
+use super::settle::{self, SettleError, Settled};
 use super::verify::Verified;
+use super::{live, store, tree};
 
 /// A deployment and the record found in it.
 #[derive(Debug)]
@@ -27,10 +32,66 @@ pub struct Standing {
     pub belongs: bool,
 }
 
+/// A deployment as it is when it runs: with the `/var` of its stateroot.
+pub(super) fn open(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
+    Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
+}
+
+/// Settles what an interrupted run left in the `/var` of each stateroot, and the live change that
+/// one of its deployments was in the middle of. Where nothing is left, nothing is touched.
+pub fn settle(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Settled, TransactionError> {
+    let mut deployments: BTreeMap<String, Vec<DeploymentId>> = BTreeMap::new();
+    for deployment in os.deployments()? {
+        deployments.entry(deployment.id.stateroot.clone()).or_default().push(deployment.id);
+    }
+    let mut settled = Settled::Nothing;
+    for ids in deployments.into_values() {
+        let roots = ids.iter().map(|id| open(sysroot, id)).collect::<Result<Vec<_>, _>>()?;
+        if let Some(root) = roots.first()
+            && settle::is_needed(root)?
+        {
+            let _lock = Lock::take(root)?;
+            settled = settle_one(&roots)?;
+        }
+    }
+    Ok(settled)
+}
+
+/// An open change is about one of the deployments; which, their records tell.
+fn settle_one(deployments: &[Root]) -> Result<Settled, TransactionError> {
+    let boot_id = boot::boot_id();
+    let mut elsewhere = Ok(Settled::Nothing);
+    for root in deployments {
+        match tree::settle_open(root, &boot_id) {
+            Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => {
+                elsewhere = Err(error.into());
+            }
+            settled => return settled,
+        }
+    }
+    elsewhere
+}
+
+/// Removes from the store what no deployment of the stateroot needs any more.
+pub(super) fn prune(os: &mut dyn Sysroot, sysroot: &Path, stateroot: &str) -> Result<(), TransactionError> {
+    let mut live = BTreeSet::new();
+    let mut last = None;
+    for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == stateroot) {
+        let root = open(sysroot, &deployment.id)?;
+        live.extend(Current::load_record(&root)?.and_then(|record| record.manifest));
+        last = Some(root);
+    }
+    let Some(root) = last else { return Ok(()) };
+    live.extend(store::load_active(&root)?.and_then(|active| active.manifest));
+    let live = store::load_live(&root, live)?;
+    let garbage = store::prune(&root, &live)?;
+    Ok(live::write(&root, &garbage, &Labels::new())?)
+}
+
 /// All deployments in boot order, each with its record.
 pub fn standings(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Vec<Standing>, TransactionError> {
     let standing = |deployment: Deployment| {
-        let root = Root::open(&sysroot.join(deployment.id.path()))?;
+        let root = open(sysroot, &deployment.id)?;
         let record = Current::load(&root)?.record;
         let belongs = record.as_ref().is_some_and(|record| names(record, &deployment));
         Ok(Standing { deployment, record, belongs })
@@ -51,7 +112,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place()));
     };
-    let root = Root::open(&sysroot.join(next.id.path()))?;
+    let root = open(sysroot, &next.id)?;
     let mut verified = super::verify::verify(&root, Reach::Etc)?;
     if !names(&verified.record, &next) {
         return Err(TransactionError::Foreign(next.id.to_string()));

@@ -117,8 +117,8 @@ pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<
         return Err(TransactionError::Hindered(hindrances));
     }
     let record = record::compose(&current, desired, &plan, None);
-    let steps = plan.tree.as_ref().map(|tree| tree.steps.clone()).unwrap_or_default();
-    let steps = record::frame(root, steps, desired, &record)?;
+    let tree = plan.tree.clone().unwrap_or_default();
+    let steps = record::frame_tree(root, &current, tree, desired, &record)?;
     let labels = labels::inherited(root, &steps)?;
     let current = current.record.map(|record| record.generation);
     Ok(Decided { plan, current, generation: record.generation, steps, labels })
@@ -141,7 +141,7 @@ pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
     settle_open(root, &boot::boot_id())
 }
 
-fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
+pub(super) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
     let found = Current::load_record(root)?.map(|record| record.generation);
     Ok(settle::settle(root, &NoServices, found.as_deref(), boot_id)?)
 }

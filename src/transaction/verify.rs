@@ -4,6 +4,7 @@ use crate::core::facts::Facts;
 use crate::core::generation::{CURRENT_CONFIG, RECORD, Record};
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
+use crate::core::steps::Remembered;
 use crate::core::tree::{Deviation, Node};
 use crate::core::tree_plan;
 use crate::host::Root;
@@ -24,11 +25,13 @@ pub struct Verified {
 /// Compares the tree at `root` with its record.
 pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
     super::tree::ensure_whole(root)?;
-    let Current { record: Some(record), configuration: Some(configuration) } = Current::load(root)? else {
+    let current = Current::load(root)?;
+    let remembered = current.remembered();
+    let Current { record: Some(record), configuration: Some(configuration), .. } = current else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
     let mut deviations =
-        tree_plan::drift(&facts_of(root, &record, &configuration, reach)?, &configuration.host);
+        tree_plan::drift(&facts_of(root, &record, &configuration, &remembered, reach)?, &configuration.host);
     if record.config_hash != configuration.hash() {
         let path = ManagedPath::constant(RECORD);
         deviations.push(Drift { path, kind: Deviation::Content });
@@ -40,7 +43,7 @@ pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
     {
         deviations.push(Drift { path, kind: Deviation::Mode });
     }
-    for path in &record.originals {
+    for path in &remembered.originals {
         let original = Record::original_of(path);
         if !root.exists(&original)? {
             deviations.push(Drift { path: original, kind: Deviation::Missing });
@@ -53,13 +56,16 @@ fn facts_of(
     root: &Root,
     record: &Record,
     configuration: &Configuration,
+    remembered: &Remembered,
     reach: Reach,
 ) -> Result<Facts, TransactionError> {
     let config = &configuration.host;
     let subject = Subject {
         current: Some(config),
         desired: config,
-        record: Some(record),
+        active: None,
+        remembered,
+        applied_by: record.profile,
         profile: record.profile,
         reach,
     };

@@ -136,7 +136,11 @@ impl Host {
             }
         }
         let var = snapshot::take(&self.var()).into_iter().map(|(path, seen)| (format!("var/{path}"), seen));
-        seen.extend(var);
+        // What generations have outside their `/etc` is stored there.
+        seen.extend(var.filter(|(path, _)| !path.starts_with("var/lib/hostwright")));
+        if let Some((_, stamp)) = seen.get_mut("var/lib") {
+            *stamp = snapshot::Stamp::default();
+        }
         seen
     }
 

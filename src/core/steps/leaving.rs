@@ -60,7 +60,7 @@ impl Computing<'_> {
         for path in free.cloned().collect::<Vec<_>>() {
             let original = Record::original_of(&path);
             let is_kept = matches!(self.node(&original), Node::File { .. } | Node::Symlink { .. });
-            let is_new = !self.situation.record.is_some_and(|record| record.originals.contains(&path));
+            let is_new = !self.situation.remembered.originals.contains(&path);
             let phase = match self.node(&path) {
                 _ if is_new => continue,
                 Node::Directory { .. } if self.is_vacated(&path) => Phase::Returns,
@@ -79,8 +79,7 @@ impl Computing<'_> {
 
     /// Whether all of a directory is ours and leaves with this change.
     fn is_vacated(&self, directory: &ManagedPath) -> bool {
-        let ours = self.situation.record.map(|record| &record.created_directories);
-        let is_ours = |path: &ManagedPath| ours.is_some_and(|ours| ours.contains(path));
+        let is_ours = |path: &ManagedPath| self.situation.remembered.created_directories.contains(path);
         let inside = self.situation.below.get(directory);
         is_ours(directory)
             && inside.into_iter().flatten().all(|path| match self.node(path) {

@@ -12,7 +12,7 @@ use super::host_config::UNIT_DIRECTORY;
 use super::names::ManagedPath;
 use super::tree::{Attributes, Entry, Node};
 
-pub use situation::{LinkChange, Obstruction, Situation, Steps, Vendor};
+pub use situation::{LinkChange, Obstruction, Remembered, Situation, Steps, Vendor};
 pub use step::Step;
 
 /// Phases, in the order in which they are carried out.
@@ -42,10 +42,8 @@ pub fn compute(situation: Situation<'_>) -> Steps {
         cleared: BTreeSet::new(),
         returned: BTreeSet::new(),
     };
-    if let Some(record) = situation.record {
-        computing.result.originals.extend(record.originals.iter().cloned());
-        computing.result.created_directories.extend(record.created_directories.iter().cloned());
-    }
+    computing.result.originals.clone_from(&situation.remembered.originals);
+    computing.result.created_directories.clone_from(&situation.remembered.created_directories);
     let leaving = situation.current.entries.keys().filter(|path| computing.is_leaving(path));
     computing.leaving = leaving.cloned().collect();
     for (path, entry) in &situation.desired.entries {

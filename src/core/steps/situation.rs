@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Step;
-use crate::core::generation::Record;
 use crate::core::managed::Managed;
 use crate::core::names::ManagedPath;
 use crate::core::profile::Profile;
@@ -45,10 +44,30 @@ pub struct Situation<'a> {
     pub vendor: &'a BTreeMap<ManagedPath, Vendor>,
     /// The links that enable units.
     pub links: &'a LinkChange,
-    /// The last record, for its pre-images and directories.
-    pub record: Option<&'a Record>,
+    /// What earlier changes left to be remembered.
+    pub remembered: &'a Remembered,
     /// Whose table of deletions applies.
     pub profile: Profile,
+}
+
+/// What a change has to know of those before it, to take them back.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Remembered {
+    /// Paths of which a pre-image is kept.
+    pub originals: BTreeSet<ManagedPath>,
+    /// Directories that exist only for what is applied.
+    pub created_directories: BTreeSet<ManagedPath>,
+}
+
+impl Remembered {
+    /// What of it is about paths outside `top`.
+    #[must_use]
+    pub fn outside(&self, top: &str) -> Self {
+        let outside = |paths: &BTreeSet<ManagedPath>| {
+            paths.iter().filter(|path| !path.is_within(top)).cloned().collect()
+        };
+        Self { originals: outside(&self.originals), created_directories: outside(&self.created_directories) }
+    }
 }
 
 /// The links below the unit directory that no configuration lists by path: as they are, and as

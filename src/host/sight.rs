@@ -1,0 +1,116 @@
+//! Looks at the paths that are managed, and at what lies above and below them. Reads only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::error::HostError;
+use super::root::Root;
+use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, Record};
+use crate::core::host_config::UNIT_DIRECTORY;
+use crate::core::managed::Managed;
+use crate::core::names::{ManagedPath, below};
+use crate::core::steps::Remembered;
+use crate::core::tree::{Entry, Node, Observed};
+
+/// What was seen.
+#[derive(Debug, Clone, Default)]
+pub struct Sight {
+    /// What stands at managed paths and at the directories above them.
+    pub observed: Observed,
+    /// What lies below directories that stand at a wanted leaf's path.
+    pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
+    /// Managed paths that are the same place as another one, mapped to that.
+    pub aliases: BTreeMap<ManagedPath, ManagedPath>,
+}
+
+/// Looks at everything that is managed so far, by whatever says so, or shall be.
+pub fn look(
+    root: &Root,
+    so_far: [&Managed; 2],
+    desired: &Managed,
+    remembered: &Remembered,
+) -> Result<Sight, HostError> {
+    let [current, managed] = so_far.map(|managed| &managed.entries);
+    let desired = &desired.entries;
+    let mut observed: Observed = BTreeMap::new();
+    let everything = current.iter().chain(managed).chain(desired);
+    for path in paths(everything, remembered) {
+        let node = root.node(&path)?;
+        observed.insert(path, node);
+    }
+    let mut below = BTreeMap::new();
+    let wanted = desired.iter().filter(|(_, entry)| !matches!(entry, Entry::Directory { .. }));
+    for path in wanted.map(|(path, _)| path).chain(&remembered.originals) {
+        if matches!(observed.get(path), Some(Node::Directory { .. })) {
+            let inside = root.below(path)?;
+            for path in &inside {
+                observed.insert(path.clone(), root.node(path)?);
+            }
+            below.insert(path.clone(), inside);
+        }
+    }
+    hide_unreachable(root, &mut observed);
+    let managed = current.keys().chain(managed.keys()).chain(desired.keys());
+    let aliases = aliases(root, managed.collect(), &observed)?;
+    Ok(Sight { observed, below, aliases })
+}
+
+fn paths<'a>(
+    entries: impl Iterator<Item = (&'a ManagedPath, &'a Entry)>,
+    remembered: &Remembered,
+) -> BTreeSet<ManagedPath> {
+    let mut paths: BTreeSet<ManagedPath> = remembered.originals.iter().map(Record::original_of).collect();
+    paths.extend(remembered.originals.iter().cloned());
+    for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
+        let directory = ManagedPath::constant(constant);
+        paths.extend(directory.ancestors());
+        paths.insert(directory);
+    }
+    for (path, entry) in entries {
+        paths.insert(path.clone());
+        // Most files share their directories.
+        for above in path.ancestors() {
+            if !paths.insert(above) {
+                break;
+            }
+        }
+        if let Entry::HardLink { target } = entry {
+            paths.insert(target.clone());
+        }
+    }
+    paths
+}
+
+/// A link that leads to no directory has nothing below it.
+fn hide_unreachable(root: &Root, observed: &mut Observed) {
+    let is_above = |path: &ManagedPath| below(observed, path.as_str()).next().is_some();
+    let dangling: Vec<ManagedPath> = observed
+        .iter()
+        .filter(|(path, node)| {
+            matches!(node, Node::Symlink { .. }) && is_above(path) && !root.leads_to_directory(path)
+        })
+        .map(|(path, _)| path.clone())
+        .collect();
+    for link in dangling {
+        let hidden: Vec<ManagedPath> = below(observed, link.as_str()).map(|(path, _)| path.clone()).collect();
+        observed.extend(hidden.into_iter().map(|path| (path, Node::Unreachable)));
+    }
+}
+
+/// Managed paths that are one place under two names, because a directory above one of them is a
+/// link. Each is mapped to the name that comes first.
+fn aliases(
+    root: &Root,
+    managed: BTreeSet<&ManagedPath>,
+    observed: &Observed,
+) -> Result<BTreeMap<ManagedPath, ManagedPath>, HostError> {
+    let (mut places, mut aliases) = (BTreeMap::new(), BTreeMap::new());
+    for path in managed {
+        let reachable = observed.get(path) != Some(&Node::Unreachable);
+        let Some(place) = (if reachable { root.place(path)? } else { None }) else { continue };
+        match places.get(&place) {
+            None => drop(places.insert(place, path.clone())),
+            Some(first) => drop(aliases.insert(path.clone(), first.clone())),
+        }
+    }
+    Ok(aliases)
+}

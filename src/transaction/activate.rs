@@ -1,0 +1,134 @@
+//! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
+//! forward and back. Needs no network, no D-Bus and no libostree.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::core::activation::{Active, SCHEMA};
+use crate::core::journal::Scope;
+use crate::core::managed::Managed;
+use crate::core::profile::Profile;
+use crate::core::steps::{self, LinkChange, Situation, Step};
+use crate::host::lock::Lock;
+use crate::host::service_actions::NoServices;
+use crate::host::{Root, boot, sight};
+use crate::os::Sysroot;
+
+use super::TransactionError;
+use super::current::Current;
+use super::labels::{self, Labels};
+use super::live::{self, Change};
+use super::own_files::OwnFiles;
+use super::{store, sysroot, tree};
+
+/// What came of an activation.
+#[derive(Debug)]
+pub struct Activated {
+    /// The generation that `/var` matches now.
+    pub generation: String,
+    /// Whether anything had to be done.
+    pub changed: bool,
+}
+
+/// What has to happen for `/var` to match.
+#[derive(Debug)]
+pub struct Activation {
+    /// The generation that it matches then.
+    pub generation: String,
+    /// The acts on paths, in order.
+    pub steps: Vec<Step>,
+    /// The labels of what they make.
+    pub labels: Labels,
+}
+
+impl Activation {
+    /// The change as the engine takes it.
+    #[must_use]
+    pub fn change<'a>(&'a self, boot_id: &'a str) -> Change<'a> {
+        Change {
+            current: None,
+            target: Some(&self.generation),
+            boot_id,
+            scope: Scope::Var,
+            steps: &self.steps,
+            labels: &self.labels,
+            actions: &[],
+        }
+    }
+}
+
+/// Makes what lies outside the `/etc` of `root` match the generation that is in it.
+pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
+    let _lock = Lock::take(root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_open(root, &boot_id)?;
+    let activation = decide(root)?;
+    live::apply(root, &NoServices, activation.change(&boot_id))?;
+    Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
+}
+
+/// The same for the deployment of a sysroot at rest that boots next.
+pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, TransactionError> {
+    let Some(next) = os.deployments()?.into_iter().next() else {
+        return Err(TransactionError::NoDeployment(place.display().to_string()));
+    };
+    let root = sysroot::open(place, &next.id)?;
+    let record = Current::load_record(&root)?;
+    if !record.is_some_and(|record| sysroot::names(&record, &next)) {
+        return Err(TransactionError::Foreign(next.id.to_string()));
+    }
+    activate(&root)
+}
+
+/// Decides what has to happen on `root`, in which no change is open.
+pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
+    let current = Current::load(root)?;
+    let Some(record) = &current.record else {
+        return Err(TransactionError::NoGeneration(root.path().display().to_string()));
+    };
+    let (desired, profile) = match record.manifest {
+        Some(digest) => store::load_managed(root, digest)?,
+        None => (Managed::default(), record.profile),
+    };
+    let steps = steps(root, &current, &desired, profile)?;
+    let active = Active {
+        schema: SCHEMA,
+        manifest: record.manifest,
+        originals: steps.originals.iter().cloned().collect(),
+        created_directories: steps.created_directories.iter().cloned().collect(),
+    };
+    let mut files = OwnFiles::after(root, steps.preserve);
+    files.extend(steps.steps);
+    store::activate(&mut files, current.active.as_ref(), &active)?;
+    let labels = labels::inherited(root, &files.steps)?;
+    Ok(Activation { generation: record.generation.clone(), steps: files.steps, labels })
+}
+
+fn steps(
+    root: &Root,
+    current: &Current,
+    desired: &Managed,
+    profile: Profile,
+) -> Result<steps::Steps, TransactionError> {
+    let managed = match current.active.as_ref().and_then(|active| active.manifest) {
+        // Whose contents they were does not matter any more, only where they are.
+        Some(active) => store::load_manifest(root, active)?.managed(&BTreeMap::new()),
+        None => Managed::default(),
+    };
+    let remembered = current.remembered().outside("/etc");
+    let seen = sight::look(root, [&managed, &managed], desired, &remembered)?;
+    let steps = steps::compute(Situation {
+        current: &managed,
+        desired,
+        observed: &seen.observed,
+        below: &seen.below,
+        aliases: &seen.aliases,
+        vendor: &BTreeMap::new(),
+        links: &LinkChange::default(),
+        remembered: &remembered,
+        profile,
+    });
+    let hindrances: Vec<String> =
+        steps.obstructions.iter().map(|obstruction| obstruction.reason.clone()).collect();
+    if hindrances.is_empty() { Ok(steps) } else { Err(TransactionError::Hindered(hindrances)) }
+}

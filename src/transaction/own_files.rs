@@ -1,0 +1,66 @@
+//! The agent's own files, as steps of a change.
+
+use std::collections::BTreeSet;
+
+use crate::core::names::ManagedPath;
+use crate::core::steps::Step;
+use crate::core::tree::{Attributes, ContentDigest, Node};
+use crate::host::{HostError, Root};
+
+/// Below it, nothing is anybody else's to read.
+const PRIVATE: &str = "/var/lib/hostwright";
+
+/// Steps that write files of ours, with the directories that they need.
+#[derive(Debug)]
+pub(super) struct OwnFiles<'a> {
+    root: &'a Root,
+    /// Directories that a step makes.
+    made: BTreeSet<ManagedPath>,
+    /// The steps so far.
+    pub(super) steps: Vec<Step>,
+}
+
+impl<'a> OwnFiles<'a> {
+    /// After `steps`, on `root`.
+    pub(super) fn after(root: &'a Root, steps: Vec<Step>) -> Self {
+        let mut files = Self { root, made: BTreeSet::new(), steps: Vec::new() };
+        files.extend(steps);
+        files
+    }
+
+    /// Takes other steps in between.
+    pub(super) fn extend(&mut self, steps: impl IntoIterator<Item = Step>) {
+        for step in steps {
+            if let Step::MakeDirectory { path, .. } = &step {
+                self.made.insert(path.clone());
+            }
+            self.steps.push(step);
+        }
+    }
+
+    /// Writes a file unless it is there already, exactly.
+    pub(super) fn write(&mut self, path: ManagedPath, contents: Vec<u8>, mode: u32) -> Result<(), HostError> {
+        let attributes = Attributes { mode, uid: 0, gid: 0 };
+        if is_written(&self.root.node(&path)?, &contents, attributes) {
+            return Ok(());
+        }
+        for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            if !self.root.exists(&directory)? && self.made.insert(directory.clone()) {
+                let mode = if directory.is_within(PRIVATE) { 0o700 } else { 0o755 };
+                let attributes = Attributes { mode, uid: 0, gid: 0 };
+                self.steps.push(Step::MakeDirectory { path: directory, attributes });
+            }
+        }
+        self.steps.push(Step::Write { path, contents, attributes });
+        Ok(())
+    }
+}
+
+fn is_written(found: &Node, contents: &[u8], attributes: Attributes) -> bool {
+    match found {
+        Node::File { attributes: mode, digest, .. } => {
+            *mode == attributes && *digest == ContentDigest::of(contents)
+        }
+        _ => false,
+    }
+}
