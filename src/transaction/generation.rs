@@ -206,14 +206,14 @@ fn configure(
         boot_id: crate::host::boot::boot_id(),
         ..record::compose(current, target.desired, &plan, Some(bound))
     };
+    // The store is in the `/var` that other commands work on too.
+    let _lock = Lock::take(&root)?;
     let tree = plan.tree.unwrap_or_default();
     let mut files = OwnFiles::after(&root, Vec::new());
     record::frame(&mut files, tree.steps, target.desired, &record, |files| {
         store::keep(files, &tree.outside, record.profile)
     })?;
     let steps = files.steps;
-    // The store is in the `/var` that other commands work on too.
-    let _lock = Lock::take(&root)?;
     Ok(live::write(&root, &steps, &policy_labels(os, &steps)?)?)
 }
 
