@@ -90,6 +90,10 @@ pub(super) fn in_words(kind: Deviation) -> &'static str {
         Deviation::Content => "has other content",
         Deviation::Mode => "has another mode",
         Deviation::Owner => "has another owner",
+        Deviation::Xattrs => {
+            "has extended attributes that it should not have (`getfattr -d -m -` shows them)"
+        }
+        Deviation::Label => "has another SELinux label",
         Deviation::Target => "points elsewhere",
         Deviation::Enablement => "enables or disables a unit against the configuration",
         Deviation::Password => "has another password hash for core",

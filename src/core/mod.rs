@@ -8,6 +8,7 @@ pub mod diff;
 pub mod disruption;
 pub mod document;
 pub mod enablement;
+pub mod extended;
 pub mod extensions;
 pub mod facts;
 pub mod generation;

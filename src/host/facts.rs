@@ -123,6 +123,7 @@ fn observe(root: &Root, facts: &mut Facts, record: Option<&Record>) -> Result<()
     let originals = record.into_iter().flat_map(|record| &record.originals).map(Record::original_of);
     paths.extend(originals);
     paths.extend(record.into_iter().flat_map(|record| record.originals.iter().cloned()));
+    paths.extend(record.into_iter().flat_map(|record| record.labels.keys().cloned()));
     for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
         let directory = ManagedPath::constant(constant);
         paths.extend(directory.ancestors());
@@ -206,7 +207,7 @@ fn load_vendor(root: &Root, facts: &Facts) -> Result<BTreeMap<ManagedPath, Vendo
         let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
         let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
         let entry = match root.node(&shipped)? {
-            Node::Symlink { target, owner } => Entry::Symlink { target, owner },
+            Node::Symlink { target, owner, .. } => Entry::Symlink { target, owner },
             Node::File { attributes, .. } => {
                 let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
                 Entry::File { contents, attributes }

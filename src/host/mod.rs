@@ -4,6 +4,7 @@ pub mod accounts;
 pub mod boot;
 pub mod effects;
 pub mod error;
+mod extended;
 pub mod facts;
 pub mod lock;
 pub mod observe;

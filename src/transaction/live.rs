@@ -136,7 +136,7 @@ impl Live<'_> {
                 self.undo.push(Undo::RemoveDirectory(path.clone()));
             }
             (Step::SetAttributes { path, attributes }, _) => {
-                if let Node::Directory { attributes: before } = self.root.node(path)? {
+                if let Node::Directory { attributes: before, .. } = self.root.node(path)? {
                     self.undo.push(Undo::SetAttributes(path.clone(), before));
                 }
                 self.effects.set_attributes(path, *attributes)?;
@@ -200,7 +200,7 @@ impl Live<'_> {
     }
 
     fn remove_directory(&mut self, path: &ManagedPath) -> Result<(), HostError> {
-        let Node::Directory { attributes } = self.root.node(path)? else {
+        let Node::Directory { attributes, .. } = self.root.node(path)? else {
             return Ok(());
         };
         match self.effects.remove_directory(path) {
@@ -221,7 +221,7 @@ impl Live<'_> {
         }
         let label = self.root.label(from)?;
         match self.root.node(from)? {
-            Node::Symlink { target, owner } => {
+            Node::Symlink { target, owner, .. } => {
                 self.effects.create_symlink(to, &target, owner, label.as_deref())
             }
             Node::File { attributes, .. } => {

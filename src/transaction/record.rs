@@ -1,6 +1,6 @@
 //! The record of a transaction, and the order in which record, tree and configuration are written.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
@@ -36,6 +36,7 @@ pub fn compose(
             .flat_map(|steps| steps.created_directories.iter().cloned())
             .collect(),
         originals: steps.iter().flat_map(|steps| steps.originals.iter().cloned()).collect(),
+        labels: BTreeMap::new(),
     };
     let before = current.record.as_ref();
     let unchanged = before.filter(|before| {

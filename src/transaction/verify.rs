@@ -26,8 +26,11 @@ pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
     let Current { record: Some(record), configuration: Some(configuration) } = Current::load(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
-    let mut deviations =
-        tree_plan::drift(&facts_of(root, &record, &configuration, reach)?, &configuration.host);
+    let mut deviations = tree_plan::drift(
+        &facts_of(root, &record, &configuration, reach)?,
+        &configuration.host,
+        Some(&record),
+    );
     if record.config_hash != configuration.hash() {
         let path = ManagedPath::constant(RECORD);
         deviations.push(Drift { path, kind: Deviation::Content });
