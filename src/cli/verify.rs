@@ -9,13 +9,15 @@ use super::input::print_json;
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
 use crate::core::names::ManagedPath;
+use crate::core::plan::Drift;
+use crate::core::settings::DriftPolicy;
 use crate::core::tree::Deviation;
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::sysroot;
-use crate::transaction::verify::{Verified, verify};
+use crate::transaction::verify::{Finding, Verified, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
@@ -39,6 +41,24 @@ struct VerifyDocument<'a> {
 struct Item<'a> {
     path: &'a ManagedPath,
     kind: Deviation,
+    policy: DriftPolicy,
+}
+
+impl<'a> VerifyDocument<'a> {
+    fn of(verified: &'a Verified) -> Self {
+        let record = &verified.record;
+        let item = |found: &'a Finding| Item {
+            path: &found.drift.path,
+            kind: found.drift.kind,
+            policy: found.policy,
+        };
+        Self {
+            schema: 1,
+            generation: &record.generation,
+            config: &record.config,
+            deviations: verified.deviations.iter().map(item).collect(),
+        }
+    }
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
@@ -49,17 +69,11 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
             verify(&Root::open(&path)?, Reach::Everything)?
         }
     };
-    let (record, deviations) = (&verified.record, &verified.deviations);
     match args.output {
-        Format::Json => print_json(&VerifyDocument {
-            schema: 1,
-            generation: &record.generation,
-            config: &record.config,
-            deviations: deviations.iter().map(|found| Item { path: &found.path, kind: found.kind }).collect(),
-        })?,
+        Format::Json => print_json(&VerifyDocument::of(&verified))?,
         Format::Text => print_text(&render(&verified))?,
     }
-    Ok(if deviations.is_empty() { Verdict::Fine } else { Verdict::Differences })
+    Ok(if verified.deviates() { Verdict::Differences } else { Verdict::Fine })
 }
 
 fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
@@ -69,16 +83,36 @@ fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
 
 fn render(verified: &Verified) -> String {
     let record = &verified.record;
-    if verified.deviations.is_empty() {
-        return format!("everything is as {} says (generation {})\n", record.config, record.generation);
+    let (config, generation) = (&record.config, &record.generation);
+    let mut text = String::new();
+    let (ignored, counting): (Vec<&Finding>, Vec<&Finding>) =
+        verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
+    if counting.is_empty() {
+        let but = if ignored.is_empty() { "" } else { ", but for what is ignored" };
+        text.push_str(&format!("everything is as {config} says (generation {generation}){but}\n"));
+    } else {
+        let count = counted(counting.len());
+        text.push_str(&format!("{count} from {config} (generation {generation}):\n"));
     }
-    let count = verified.deviations.len();
-    let mut text = format!("{count} deviations from {} (generation {}):\n", record.config, record.generation);
-    for found in &verified.deviations {
-        text.push_str(&format!("  {}  {}\n", found.path, in_words(found.kind)));
+    for found in &counting {
+        text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
     }
-    text.push_str("`hostwright apply` with the same configuration repairs them\n");
+    if !ignored.is_empty() {
+        text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));
+        text.extend(ignored.iter().map(|found| line(&found.drift, "")));
+    }
+    if !counting.is_empty() {
+        text.push_str("`hostwright apply` with the same configuration repairs them, but for attributes and labels of directories\n");
+    }
     text
+}
+
+fn counted(deviations: usize) -> String {
+    format!("{deviations} deviation{}", if deviations == 1 { "" } else { "s" })
+}
+
+fn line(drift: &Drift, more: &str) -> String {
+    format!("  {}  {}{more}\n", drift.path, in_words(drift.kind))
 }
 
 /// A deviation for people.

@@ -30,6 +30,7 @@ pub mod refusal;
 pub mod registries;
 pub mod render;
 pub mod secrets;
+pub mod settings;
 pub mod steps;
 pub mod tree;
 pub mod tree_plan;

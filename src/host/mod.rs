@@ -6,6 +6,7 @@ pub mod effects;
 pub mod error;
 mod extended;
 pub mod facts;
+pub mod fragments;
 pub mod lock;
 pub mod observe;
 pub mod root;
