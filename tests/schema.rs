@@ -262,7 +262,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
     let root = format!("ostree/deploy/{stateroot}/deploy/{commit}.{}", deployed["serial"]);
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
-    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report"}]);
+    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "hindrance": null}]);
     assert_eq!(documented("verify", &place, 2)["deviations"], expected);
     // The settings are those of the deployment.
     let fragments = sysroot.join(root).join("etc/hostwright/config.d");
@@ -290,7 +290,8 @@ fn good(name: &str) -> Value {
             "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": null, "held": null, "leftOut": [],
             "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
-            "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair"}]}),
+            "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "hindrance": "it is in the way"}],
+            "repaired": [{"path": "/etc/b", "kind": "label"}]}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
@@ -367,6 +368,9 @@ fn damaged_documents_are_recognized() {
         ("verify", "/deviations/0/kind", json!("Owner")),
         ("verify", "/deviations/0/path", json!("a")),
         ("verify", "/deviations/0/policy", json!("hide")),
+        ("verify", "/deviations/0/hindrance", json!("")),
+        ("verify", "/repaired", Value::Null),
+        ("verify", "/repaired/0/kind", json!("colour")),
         ("status", "/generation/configHash", json!("sha256:1")),
         ("status", "/generation/leftOut", json!("none")),
         ("status", "/deployments", json!({})),

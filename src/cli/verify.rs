@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::input::print_json;
+use super::input::{open_to_change, print_json};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
 use crate::core::names::ManagedPath;
@@ -16,6 +16,7 @@ use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::repair::repair;
 use crate::transaction::sysroot;
 use crate::transaction::verify::{Finding, Verified, verify};
 
@@ -23,6 +24,9 @@ use crate::transaction::verify::{Finding, Verified, verify};
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     place: Place,
+    /// Repair the deviations whose drift policy is `repair`, and say what remains
+    #[arg(long, requires = "root", conflicts_with = "sysroot")]
+    repair: bool,
     /// How the result is written
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: Format,
@@ -35,6 +39,7 @@ struct VerifyDocument<'a> {
     generation: &'a str,
     config: &'a str,
     deviations: Vec<Item<'a>>,
+    repaired: Vec<RepairedItem<'a>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -42,6 +47,13 @@ struct Item<'a> {
     path: &'a ManagedPath,
     kind: Deviation,
     policy: DriftPolicy,
+    hindrance: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct RepairedItem<'a> {
+    path: &'a ManagedPath,
+    kind: Deviation,
 }
 
 impl<'a> VerifyDocument<'a> {
@@ -51,12 +63,15 @@ impl<'a> VerifyDocument<'a> {
             path: &found.drift.path,
             kind: found.drift.kind,
             policy: found.policy,
+            hindrance: found.hindrance.as_deref(),
         };
+        let repaired = |drift: &'a Drift| RepairedItem { path: &drift.path, kind: drift.kind };
         Self {
             schema: 1,
             generation: &record.generation,
             config: &record.config,
             deviations: verified.deviations.iter().map(item).collect(),
+            repaired: verified.repaired.iter().map(repaired).collect(),
         }
     }
 }
@@ -64,6 +79,7 @@ impl<'a> VerifyDocument<'a> {
 pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
+        (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
         (root, None) => {
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
             verify(&Root::open(&path)?, Reach::Everything)?
@@ -85,6 +101,10 @@ fn render(verified: &Verified) -> String {
     let record = &verified.record;
     let (config, generation) = (&record.config, &record.generation);
     let mut text = String::new();
+    if !verified.repaired.is_empty() {
+        text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
+        text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
+    }
     let (ignored, counting): (Vec<&Finding>, Vec<&Finding>) =
         verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
     if counting.is_empty() {
@@ -96,6 +116,9 @@ fn render(verified: &Verified) -> String {
     }
     for found in &counting {
         text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
+        if let Some(hindrance) = &found.hindrance {
+            text.push_str(&format!("    not repaired: {hindrance}\n"));
+        }
     }
     if !ignored.is_empty() {
         text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));

@@ -29,6 +29,7 @@ pub mod reconcile;
 pub mod refusal;
 pub mod registries;
 pub mod render;
+pub mod repair;
 pub mod secrets;
 pub mod settings;
 pub mod steps;

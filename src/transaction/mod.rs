@@ -6,6 +6,7 @@ mod error;
 pub mod generation;
 pub mod live;
 mod record;
+pub mod repair;
 mod survey;
 pub mod sysroot;
 pub mod tree;

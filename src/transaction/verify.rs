@@ -21,6 +21,8 @@ pub struct Finding {
     pub drift: Drift,
     /// What the settings say about its path.
     pub policy: DriftPolicy,
+    /// Why it was not repaired, where it should have been.
+    pub hindrance: Option<String>,
 }
 
 /// What was found.
@@ -30,6 +32,8 @@ pub struct Verified {
     pub record: Record,
     /// What deviates from it.
     pub deviations: Vec<Finding>,
+    /// What deviated and was made good.
+    pub repaired: Vec<Drift>,
     policies: DriftPolicies,
 }
 
@@ -42,7 +46,7 @@ impl Verified {
 
     pub(super) fn add(&mut self, drift: Drift) {
         let policy = self.policies.of(&drift.path);
-        self.deviations.push(Finding { drift, policy });
+        self.deviations.push(Finding { drift, policy, hindrance: None });
     }
 }
 
@@ -52,12 +56,12 @@ pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
 }
 
 /// The agent's own settings in the tree at `root`.
-fn settings(root: &Root) -> Result<Settings, TransactionError> {
+pub(super) fn settings(root: &Root) -> Result<Settings, TransactionError> {
     Ok(Settings::of(&load_fragments(root)?)?)
 }
 
 /// Compares the tree at `root` with what was applied last.
-fn compare(
+pub(super) fn compare(
     root: &Root,
     current: &Current,
     reach: Reach,
@@ -69,7 +73,8 @@ fn compare(
     let facts = facts_of(root, record, configuration, reach)?;
     let mut drift = tree_plan::drift(&facts, &configuration.host, Some(record));
     drift.extend(drift_of_record(root, record, configuration)?);
-    let mut verified = Verified { record: record.clone(), deviations: Vec::new(), policies };
+    let mut verified =
+        Verified { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };
     for drift in drift {
         verified.add(drift);
     }

@@ -108,11 +108,13 @@ fn faults_are_told_with_file_and_line() {
         ("[drift\n", "10.toml:1:7: "),
     ] {
         host.settings("10.toml", text);
-        let outcome = host.verify(&[]);
-        assert_eq!(outcome.code, Some(78), "{text}: {outcome:?}");
-        let place = format!("/etc/hostwright/config.d/{expected}");
-        assert!(outcome.stderr.contains(&place), "{text}: {outcome:?}");
-        assert!(outcome.stdout.is_empty(), "{outcome:?}");
+        for more in [&[][..], &["--repair"]] {
+            let outcome = host.verify(more);
+            assert_eq!(outcome.code, Some(78), "{text}: {outcome:?}");
+            let place = format!("/etc/hostwright/config.d/{expected}");
+            assert!(outcome.stderr.contains(&place), "{text}: {outcome:?}");
+            assert!(outcome.stdout.is_empty(), "{outcome:?}");
+        }
     }
     host.put("/run/hostwright/config.d/20.toml", "[other]\n");
     let outcome = host.verify(&[]);

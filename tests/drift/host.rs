@@ -1,7 +1,7 @@
 //! A tree with a many-sided config applied, and the means to damage it and to look at it again.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::document::{file, with_files};
 use crate::run::{Outcome, hostwright};
 use crate::snapshot::{self, Snapshot};
-use crate::tree::Tree;
+use crate::tree::{CORE, Tree};
 
 pub const UNITS: &str = "/etc/systemd/system";
 pub const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/own.service";
@@ -112,6 +112,12 @@ impl Host {
         lgetxattr(self.at(path), name, &mut [0; 256]).is_ok()
     }
 
+    pub fn label(&self, path: &str) -> String {
+        let mut buffer = [0; 256];
+        let length = lgetxattr(self.at(path), "security.selinux", &mut buffer).unwrap_or_default();
+        String::from_utf8_lossy(&buffer[..length]).trim_end_matches('\0').to_owned()
+    }
+
     /// Labels these paths, and has the record say so, as an apply on a host with SELinux does.
     pub fn labelled(&self, labels: &[(&str, &str)]) {
         let mut record: Value = serde_json::from_str(&self.text(RECORD)).unwrap();
@@ -151,6 +157,30 @@ impl Host {
 
     pub fn snapshot(&self) -> Snapshot {
         snapshot::take(self.tree.root())
+    }
+
+    /// One deviation of every kind that a tree has.
+    pub fn damage(&self) {
+        self.edit("/etc/b");
+        self.mode("/etc/admin.conf", 0o600);
+        self.give("/etc/soft", CORE);
+        self.remove("/etc/deep");
+        self.mode("/etc/dir", 0o700);
+        self.link("/var/home/core/.ssh", "/etc");
+        self.remove(&format!("{UNITS}/rpcbind.socket"));
+        self.put(&format!("{UNITS}/rpcbind.socket"), "[Socket]\nListenStream=/run/x\n");
+        self.put(&format!("{UNITS}/own.service.d/20-gone.conf"), "[Service]\nNice=2\n");
+        self.xattr(&format!("{UNITS}/own.service"), "user.note", b"mine");
+        self.remove(WANTS);
+        self.tree.link(
+            &format!("{UNITS}/multi-user.target.wants/zincati.service"),
+            "/usr/lib/systemd/system/zincati.service",
+        );
+        self.remove("/etc/hard");
+        self.put("/etc/hard", "ours\n");
+        let shadow = self.text("/etc/shadow").replace("$6$salt$hash", "$6$salt$other");
+        fs::write(self.at("/etc/shadow"), shadow).unwrap();
+        chown(self.at("/etc/a"), Some(7), Some(8)).unwrap();
     }
 }
 

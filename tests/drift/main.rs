@@ -1,5 +1,5 @@
-//! What becomes of a host after an apply: every kind of deviation is found, and judged by the
-//! settings.
+//! What becomes of a host after an apply: every kind of deviation is found, judged by the settings, and
+//! repaired where they say so.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -12,6 +12,7 @@ mod document;
 mod fragments;
 mod host;
 mod kinds;
+mod repairs;
 #[path = "../model/run.rs"]
 mod run;
 #[path = "../model/snapshot.rs"]
