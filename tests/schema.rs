@@ -222,7 +222,9 @@ fn a_tree_before_and_after_and_damaged() {
     fs::remove_file(tree.at("/etc/systemd/system/multi-user.target.wants/local.service")).unwrap();
     let verified = documented("verify", &place, 2);
     let drift = documented("plan", &target, 0)["drift"].clone();
-    assert_eq!(verified["deviations"], drift);
+    let found = verified["deviations"].as_array().unwrap().iter();
+    let found: Vec<Value> = found.map(|item| json!({"path": item["path"], "kind": item["kind"]})).collect();
+    assert_eq!(json!(found), drift);
     let kinds: Vec<&str> =
         drift.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
     for kind in ["content", "missing", "enablement"] {
@@ -259,8 +261,14 @@ fn a_sysroot_before_and_after_and_damaged() {
     let deployed = &status["deployments"][0];
     let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
     let root = format!("ostree/deploy/{stateroot}/deploy/{commit}.{}", deployed["serial"]);
-    fs::write(sysroot.join(root).join("etc/a"), "other").unwrap();
-    assert_eq!(documented("verify", &place, 2)["deviations"], json!([{"path": "/etc/a", "kind": "content"}]));
+    fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
+    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "hindrance": null}]);
+    assert_eq!(documented("verify", &place, 2)["deviations"], expected);
+    // The settings are those of the deployment.
+    let fragments = sysroot.join(root).join("etc/hostwright/config.d");
+    fs::create_dir_all(&fragments).unwrap();
+    fs::write(fragments.join("10.toml"), "[drift]\ndefault = \"ignore\"\n").unwrap();
+    assert_eq!(documented("verify", &place, 0)["deviations"][0]["policy"], "ignore");
 }
 
 /// A document of each kind in which as much as possible is said.
@@ -282,7 +290,8 @@ fn good(name: &str) -> Value {
             "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": null, "held": null, "leftOut": [],
             "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
-            "deviations": [{"path": "/etc/a", "kind": "owner"}]}),
+            "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "hindrance": "it is in the way"}],
+            "repaired": [{"path": "/etc/b", "kind": "label"}]}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
@@ -358,6 +367,10 @@ fn damaged_documents_are_recognized() {
         ("verify", "/deviations", Value::Null),
         ("verify", "/deviations/0/kind", json!("Owner")),
         ("verify", "/deviations/0/path", json!("a")),
+        ("verify", "/deviations/0/policy", json!("hide")),
+        ("verify", "/deviations/0/hindrance", json!("")),
+        ("verify", "/repaired", Value::Null),
+        ("verify", "/repaired/0/kind", json!("colour")),
         ("status", "/generation/configHash", json!("sha256:1")),
         ("status", "/generation/leftOut", json!("none")),
         ("status", "/deployments", json!({})),

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::input::load_configuration;
+use super::input::{load_configuration, open_to_change};
 use super::progress::Progress;
 use super::terminal::print_text;
 use super::{CliError, Place, ProfileName, Verdict};
-use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::current::Configuration;
@@ -55,11 +54,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
 }
 
 fn on_tree(path: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
-    if boot::is_booted_ostree(path) {
-        let reason = "--root cannot be the root of the running OSTree host: its files belong to a deployment";
-        return Err(CliError::Usage(reason.to_owned()));
-    }
-    let root = Root::open(path)?;
+    let root = open_to_change(path)?;
     let applied = tree::apply(&root, desired, args.profile.into())?;
     print_text(&summary_of_tree(&applied, desired))?;
     Ok(Verdict::Fine)

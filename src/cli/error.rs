@@ -85,7 +85,10 @@ impl CliError {
     pub fn exit_code(&self) -> ExitCode {
         match self {
             Self::Usage(_) | Self::Image(_) => ExitCode::from(USAGE),
-            Self::Refused { .. } | Self::Transaction(TransactionError::Refused(_)) => ExitCode::from(CONFIG),
+            Self::Refused { .. }
+            | Self::Transaction(TransactionError::Refused(_) | TransactionError::Settings(_)) => {
+                ExitCode::from(CONFIG)
+            }
             Self::Transaction(
                 TransactionError::Os(OsError::Busy { .. }) | TransactionError::Host(HostError::Locked { .. }),
             ) => ExitCode::from(TRY_AGAIN),

@@ -1,4 +1,4 @@
-//! Configurations from files, `-` being standard input.
+//! What commands work on: configurations from files, `-` being standard input, and trees.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::CliError;
 use super::terminal::{say, write_out};
 use crate::core::limits;
+use crate::host::{Root, boot};
 use crate::transaction::current::Configuration;
 
 /// Reads a configuration; unknown keys are mentioned on standard error.
@@ -45,6 +46,15 @@ pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     }
     opened.take(bound).read_to_end(&mut bytes).map_err(failed)?;
     Ok(bytes)
+}
+
+/// Opens a plain tree that is to be changed.
+pub(super) fn open_to_change(path: &Path) -> Result<Root, CliError> {
+    if boot::is_booted_ostree(path) {
+        let reason = "--root cannot be the root of the running OSTree host: its files belong to a deployment";
+        return Err(CliError::Usage(reason.to_owned()));
+    }
+    Ok(Root::open(path)?)
 }
 
 /// Writes the one document of `-o json`.

@@ -5,22 +5,28 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::input::print_json;
+use super::input::{open_to_change, print_json};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
 use crate::core::names::ManagedPath;
+use crate::core::plan::Drift;
+use crate::core::settings::DriftPolicy;
 use crate::core::tree::Deviation;
 use crate::host::Root;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::repair::repair;
 use crate::transaction::sysroot;
-use crate::transaction::verify::{Verified, verify};
+use crate::transaction::verify::{Finding, Verified, verify};
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     place: Place,
+    /// Repair the deviations whose drift policy is `repair`, and say what remains
+    #[arg(long, requires = "root", conflicts_with = "sysroot")]
+    repair: bool,
     /// How the result is written
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: Format,
@@ -33,33 +39,57 @@ struct VerifyDocument<'a> {
     generation: &'a str,
     config: &'a str,
     deviations: Vec<Item<'a>>,
+    repaired: Vec<RepairedItem<'a>>,
 }
 
 #[derive(Debug, Serialize)]
 struct Item<'a> {
     path: &'a ManagedPath,
     kind: Deviation,
+    policy: DriftPolicy,
+    hindrance: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct RepairedItem<'a> {
+    path: &'a ManagedPath,
+    kind: Deviation,
+}
+
+impl<'a> VerifyDocument<'a> {
+    fn of(verified: &'a Verified) -> Self {
+        let record = &verified.record;
+        let item = |found: &'a Finding| Item {
+            path: &found.drift.path,
+            kind: found.drift.kind,
+            policy: found.policy,
+            hindrance: found.hindrance.as_deref(),
+        };
+        let repaired = |drift: &'a Drift| RepairedItem { path: &drift.path, kind: drift.kind };
+        Self {
+            schema: 1,
+            generation: &record.generation,
+            config: &record.config,
+            deviations: verified.deviations.iter().map(item).collect(),
+            repaired: verified.repaired.iter().map(repaired).collect(),
+        }
+    }
 }
 
 pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
+        (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
         (root, None) => {
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
             verify(&Root::open(&path)?, Reach::Everything)?
         }
     };
-    let (record, deviations) = (&verified.record, &verified.deviations);
     match args.output {
-        Format::Json => print_json(&VerifyDocument {
-            schema: 1,
-            generation: &record.generation,
-            config: &record.config,
-            deviations: deviations.iter().map(|found| Item { path: &found.path, kind: found.kind }).collect(),
-        })?,
+        Format::Json => print_json(&VerifyDocument::of(&verified))?,
         Format::Text => print_text(&render(&verified))?,
     }
-    Ok(if deviations.is_empty() { Verdict::Fine } else { Verdict::Differences })
+    Ok(if verified.deviates() { Verdict::Differences } else { Verdict::Fine })
 }
 
 fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
@@ -69,16 +99,43 @@ fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
 
 fn render(verified: &Verified) -> String {
     let record = &verified.record;
-    if verified.deviations.is_empty() {
-        return format!("everything is as {} says (generation {})\n", record.config, record.generation);
+    let (config, generation) = (&record.config, &record.generation);
+    let mut text = String::new();
+    if !verified.repaired.is_empty() {
+        text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
+        text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
     }
-    let count = verified.deviations.len();
-    let mut text = format!("{count} deviations from {} (generation {}):\n", record.config, record.generation);
-    for found in &verified.deviations {
-        text.push_str(&format!("  {}  {}\n", found.path, in_words(found.kind)));
+    let (ignored, counting): (Vec<&Finding>, Vec<&Finding>) =
+        verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
+    if counting.is_empty() {
+        let but = if ignored.is_empty() { "" } else { ", but for what is ignored" };
+        text.push_str(&format!("everything is as {config} says (generation {generation}){but}\n"));
+    } else {
+        let count = counted(counting.len());
+        text.push_str(&format!("{count} from {config} (generation {generation}):\n"));
     }
-    text.push_str("`hostwright apply` with the same configuration repairs them\n");
+    for found in &counting {
+        text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
+        if let Some(hindrance) = &found.hindrance {
+            text.push_str(&format!("    not repaired: {hindrance}\n"));
+        }
+    }
+    if !ignored.is_empty() {
+        text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));
+        text.extend(ignored.iter().map(|found| line(&found.drift, "")));
+    }
+    if !counting.is_empty() {
+        text.push_str("`hostwright apply` with the same configuration repairs them, but for attributes and labels of directories\n");
+    }
     text
+}
+
+fn counted(deviations: usize) -> String {
+    format!("{deviations} deviation{}", if deviations == 1 { "" } else { "s" })
+}
+
+fn line(drift: &Drift, more: &str) -> String {
+    format!("  {}  {}{more}\n", drift.path, in_words(drift.kind))
 }
 
 /// A deviation for people.
@@ -90,6 +147,10 @@ pub(super) fn in_words(kind: Deviation) -> &'static str {
         Deviation::Content => "has other content",
         Deviation::Mode => "has another mode",
         Deviation::Owner => "has another owner",
+        Deviation::Xattrs => {
+            "has extended attributes that it should not have (`getfattr -d -m -` shows them)"
+        }
+        Deviation::Label => "has another SELinux label",
         Deviation::Target => "points elsewhere",
         Deviation::Enablement => "enables or disables a unit against the configuration",
         Deviation::Password => "has another password hash for core",

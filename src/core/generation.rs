@@ -1,6 +1,8 @@
 //! The record of what was applied: written with a generation, believed only where it names the
 //! deployment that it is found in.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::names::ManagedPath;
@@ -54,6 +56,10 @@ pub struct Record {
     pub created_directories: Vec<ManagedPath>,
     /// Paths below `/etc` of which a pre-image is kept.
     pub originals: Vec<ManagedPath>,
+    /// The SELinux labels that were given, by path and without the NUL that ends them on disk. None
+    /// where there is no SELinux, or where an earlier release wrote the record.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<ManagedPath, String>,
 }
 
 /// The deployment that a record belongs to.
@@ -122,4 +128,21 @@ pub enum RecordError {
         "the generation record {RECORD} has schema {0} and this release reads {SCHEMA}; use the release that wrote it"
     )]
     Schema(u32),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record as it was written before labels were kept.
+    const WITHOUT_LABELS: &str = r#"{"schema":1,"generation":"0","config":"c","configHash":"sha256:1","profile":"native","bootId":"1","applied":[],"leftOut":[],"createdDirectories":[],"originals":[]}"#;
+
+    #[test]
+    fn labels_are_written_where_there_are_any_and_read_where_there_are_none() {
+        let mut record = Record::parse(WITHOUT_LABELS.as_bytes()).unwrap();
+        assert_eq!(record.labels, BTreeMap::new());
+        assert_eq!(record.render(), format!("{WITHOUT_LABELS}\n").into_bytes());
+        record.labels.insert(ManagedPath::constant("/etc/a"), "system_u:object_r:etc_t:s0".to_owned());
+        assert_eq!(Record::parse(&record.render()).unwrap(), record);
+    }
 }

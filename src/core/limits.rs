@@ -12,3 +12,5 @@ pub const INFLATED_BYTES: usize = 64 << 20;
 pub const CLUSTER_BYTES: usize = 1_572_864;
 /// Nodes and parser events of a YAML document, aliases expanded.
 pub const YAML_NODES: usize = 500_000;
+/// Bytes of one fragment of the agent's own configuration.
+pub const FRAGMENT_BYTES: usize = 1 << 20;

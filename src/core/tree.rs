@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::extended::Extended;
 use super::names::ManagedPath;
 
 /// SHA-256 of a file's content.
@@ -98,6 +99,8 @@ pub enum Node {
         digest: ContentDigest,
         /// Device and inode: two names of one file share them.
         inode: (u64, u64),
+        /// Extended attributes.
+        extended: Extended,
     },
     /// A symbolic link.
     Symlink {
@@ -105,11 +108,15 @@ pub enum Node {
         target: String,
         /// User and group of the link itself.
         owner: (u32, u32),
+        /// Extended attributes.
+        extended: Extended,
     },
     /// A directory; what it holds is listed only where a leaf is to take its place.
     Directory {
         /// Mode and owner.
         attributes: Attributes,
+        /// Extended attributes.
+        extended: Extended,
     },
     /// A device, socket or pipe.
     Other,
@@ -122,6 +129,17 @@ impl Node {
     #[must_use]
     pub fn exists(&self) -> bool {
         *self != Self::Absent
+    }
+
+    /// Whether something stands there with another SELinux label than `recorded`, or with none.
+    #[must_use]
+    pub fn is_mislabelled(&self, recorded: &str) -> bool {
+        match self {
+            Self::File { extended, .. }
+            | Self::Symlink { extended, .. }
+            | Self::Directory { extended, .. } => extended.label.as_deref() != Some(recorded),
+            Self::Absent | Self::Other | Self::Unreachable => false,
+        }
     }
 
     /// In a sentence: "a directory stands at …".
@@ -190,6 +208,10 @@ pub enum Deviation {
     Mode,
     /// Another owner or group.
     Owner,
+    /// It has extended attributes that no apply gives: access lists, capabilities, notes.
+    Xattrs,
+    /// Another SELinux label than the apply gave it.
+    Label,
     /// The link points elsewhere.
     Target,
     /// The unit is enabled or disabled, against the config.
@@ -229,21 +251,21 @@ impl Entry {
             (Self::Unmasked, Node::Symlink { target, .. }) if target == MASK => Some(Deviation::Unexpected),
             (Self::Unmasked, _) => None,
             (_, Node::Absent) => Some(Deviation::Missing),
-            (Self::File { contents, attributes }, Node::File { attributes: found, digest, .. }) => {
+            (Self::File { contents, attributes }, Node::File { attributes: found, digest, extended, .. }) => {
                 if *digest == ContentDigest::of(contents) {
-                    attributes.deviation(found)
+                    attributes.deviation(found, extended)
                 } else {
                     Some(Deviation::Content)
                 }
             }
-            (Self::Symlink { target, owner }, Node::Symlink { target: found, owner: found_owner }) => {
+            (Self::Symlink { target, owner }, Node::Symlink { target: found, owner: found_owner, .. }) => {
                 if target != found {
                     return Some(Deviation::Target);
                 }
                 (owner != found_owner).then_some(Deviation::Owner)
             }
-            (Self::Directory { attributes }, Node::Directory { attributes: found }) => {
-                attributes.deviation(found)
+            (Self::Directory { attributes }, Node::Directory { attributes: found, extended }) => {
+                attributes.deviation(found, extended)
             }
             (Self::HardLink { target }, Node::File { inode, .. }) => match observed.get(target) {
                 Some(Node::File { inode: other, .. }) if inode == other => None,
@@ -261,13 +283,55 @@ impl Entry {
 }
 
 impl Attributes {
-    fn deviation(&self, found: &Self) -> Option<Deviation> {
+    fn deviation(&self, found: &Self, extended: &Extended) -> Option<Deviation> {
         if self.mode != found.mode {
             Some(Deviation::Mode)
         } else if (self.uid, self.gid) != (found.uid, found.gid) {
             Some(Deviation::Owner)
         } else {
-            None
+            extended.foreign.then_some(Deviation::Xattrs)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ATTRIBUTES: Attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+
+    fn file(mode: u32, contents: &[u8], foreign: bool) -> Node {
+        let extended = Extended { label: None, foreign };
+        let (attributes, digest) = (Attributes { mode, ..ATTRIBUTES }, ContentDigest::of(contents));
+        Node::File { attributes, digest, inode: (1, 1), extended }
+    }
+
+    #[test]
+    fn foreign_attributes_deviate_where_nothing_else_does() {
+        let wanted = Entry::File { contents: b"x".to_vec(), attributes: ATTRIBUTES };
+        for (node, deviation) in [
+            (file(0o644, b"x", false), None),
+            (file(0o644, b"x", true), Some(Deviation::Xattrs)),
+            (file(0o600, b"x", true), Some(Deviation::Mode)),
+            (file(0o644, b"y", true), Some(Deviation::Content)),
+        ] {
+            assert_eq!(wanted.deviation(&node, &Observed::new()), deviation, "{node:?}");
+        }
+        let directory = Entry::Directory { attributes: ATTRIBUTES };
+        let extended = Extended { label: None, foreign: true };
+        let node = Node::Directory { attributes: ATTRIBUTES, extended };
+        assert_eq!(directory.deviation(&node, &Observed::new()), Some(Deviation::Xattrs));
+    }
+
+    #[test]
+    fn a_label_is_wrong_only_where_something_stands() {
+        let labelled = |label: Option<&str>| {
+            let extended = Extended { label: label.map(str::to_owned), foreign: false };
+            Node::Directory { attributes: ATTRIBUTES, extended }
+        };
+        assert!(!labelled(Some("etc_t")).is_mislabelled("etc_t"));
+        assert!(labelled(Some("tmp_t")).is_mislabelled("etc_t"));
+        assert!(labelled(None).is_mislabelled("etc_t"));
+        assert!(!Node::Absent.is_mislabelled("etc_t") && !Node::Other.is_mislabelled("etc_t"));
     }
 }

@@ -1,5 +1,7 @@
 //! Facts about a tree and two configurations into steps, drift and what is left out.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::diff::ConfigDiff;
 use super::facts::{Facts, SHADOW};
 use super::host_config::{CORE_USER, HostConfig};
@@ -57,7 +59,7 @@ pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),
     }
-    let drift = current.map(|current| drift(facts, current)).unwrap_or_default();
+    let drift = current.map(|current| drift(facts, current, &remembered.labels)).unwrap_or_default();
     let outside = facts.outside.clone();
     (TreePlan { steps, outside, drift, preflight: Vec::new() }, left_out)
 }
@@ -82,9 +84,9 @@ fn kept_by_wish(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfi
         .collect()
 }
 
-/// Every managed path that is not as `current` says, in order.
+/// Every managed path that is not as `current` says, or not labelled as it was, in order.
 #[must_use]
-pub fn drift(facts: &Facts, current: &HostConfig) -> Vec<Drift> {
+pub fn drift(facts: &Facts, current: &HostConfig, labels: &BTreeMap<ManagedPath, String>) -> Vec<Drift> {
     let mut drift: Vec<Drift> = facts
         .current
         .entries
@@ -101,6 +103,20 @@ pub fn drift(facts: &Facts, current: &HostConfig) -> Vec<Drift> {
         let path = ManagedPath::constant(SHADOW);
         drift.push(Drift { path, kind: Deviation::Password });
     }
+    drift.extend(mislabelled(facts, labels, &drift));
     drift.sort();
     drift
+}
+
+/// Paths whose label is the only thing wrong with them.
+fn mislabelled(facts: &Facts, labels: &BTreeMap<ManagedPath, String>, found: &[Drift]) -> Vec<Drift> {
+    let found: BTreeSet<&ManagedPath> = found.iter().map(|drift| &drift.path).collect();
+    labels
+        .iter()
+        .filter(|(path, label)| {
+            let node = facts.observed.get(*path);
+            node.is_some_and(|node| node.is_mislabelled(label)) && !found.contains(path)
+        })
+        .map(|(path, _)| Drift { path: path.clone(), kind: Deviation::Label })
+        .collect()
 }

@@ -91,6 +91,12 @@ pub enum HostError {
         /// The directory.
         directory: String,
     },
+    /// What should be a file is something else, or a link that leads to none.
+    #[error("{path} is no file, and no link to one beneath the root; make it a file or remove it")]
+    NoFile {
+        /// The path.
+        path: String,
+    },
     /// A file is too large to be what it should be.
     #[error("{path} is larger than {limit} bytes")]
     TooLarge {

@@ -141,7 +141,7 @@ fn load_vendor(root: &Root, facts: &Facts) -> Result<BTreeMap<ManagedPath, Vendo
         let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
         let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
         let entry = match root.node(&shipped)? {
-            Node::Symlink { target, owner } => Entry::Symlink { target, owner },
+            Node::Symlink { target, owner, .. } => Entry::Symlink { target, owner },
             Node::File { attributes, .. } => {
                 let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
                 Entry::File { contents, attributes }

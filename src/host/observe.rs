@@ -11,6 +11,7 @@ use sha2::Digest as _;
 
 use super::disk::Status;
 use super::error::{HostError, Op};
+use super::extended::Held;
 use super::root::Root;
 use crate::core::names::ManagedPath;
 use crate::core::tree::{Attributes, ContentDigest, Kind, Node};
@@ -31,17 +32,20 @@ impl Root {
             Err(errno) => return absent_or(failed(errno)),
         };
         let attributes = attributes_of(&stat);
+        // Opening a directory would need leave to list it.
+        let unopened = || Held::Path(through_descriptor(&parent, name)).extended().map_err(failed);
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let file = open_file(&parent, name).map_err(failed)?;
+                let extended = Held::File(&file).extended().map_err(failed)?;
                 let digest = digest(file).map_err(failed)?;
-                Node::File { attributes, digest, inode: (stat.st_dev, stat.st_ino) }
+                Node::File { attributes, digest, inode: (stat.st_dev, stat.st_ino), extended }
             }
-            FileType::Directory => Node::Directory { attributes },
+            FileType::Directory => Node::Directory { attributes, extended: unopened()? },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(failed)?;
                 let target = target.to_string_lossy().into_owned();
-                Node::Symlink { target, owner: (stat.st_uid, stat.st_gid) }
+                Node::Symlink { target, owner: (stat.st_uid, stat.st_gid), extended: unopened()? }
             }
             _ => Node::Other,
         })
@@ -112,14 +116,10 @@ impl Root {
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
             Err(errno) => return Err(HostError::new(Op::Read, path.as_str(), errno)),
         };
-        let mut bytes = Vec::new();
-        let bound = limit as u64 + 1;
-        let read = std::fs::File::from(file).take(bound).read_to_end(&mut bytes);
-        match read {
-            Ok(_) if bytes.len() > limit => Err(HostError::TooLarge { path: path.to_string(), limit }),
-            Ok(_) => Ok(Some(bytes)),
-            Err(error) if error.raw_os_error() == Some(Errno::ISDIR.raw_os_error()) => Ok(None),
-            Err(error) => Err(HostError::new(Op::Read, path.as_str(), errno_of(&error))),
+        match read_bounded(file, path, limit) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.errno() == Some(Errno::ISDIR) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 
@@ -233,6 +233,17 @@ fn absent_or(error: HostError) -> Result<Node, HostError> {
 fn open_file(parent: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// All of `file`, which was opened at `path`, at most `limit` bytes.
+pub(super) fn read_bounded(file: OwnedFd, path: &ManagedPath, limit: usize) -> Result<Vec<u8>, HostError> {
+    let mut bytes = Vec::new();
+    let bound = limit as u64 + 1;
+    match std::fs::File::from(file).take(bound).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() > limit => Err(HostError::TooLarge { path: path.to_string(), limit }),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(HostError::new(Op::Read, path.as_str(), errno_of(&error))),
+    }
 }
 
 fn digest(file: OwnedFd) -> Result<ContentDigest, Errno> {

@@ -60,6 +60,7 @@ fn paths<'a>(
 ) -> BTreeSet<ManagedPath> {
     let mut paths: BTreeSet<ManagedPath> = remembered.originals.iter().map(Record::original_of).collect();
     paths.extend(remembered.originals.iter().cloned());
+    paths.extend(remembered.labels.keys().cloned());
     for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
         let directory = ManagedPath::constant(constant);
         paths.extend(directory.ancestors());

@@ -100,7 +100,7 @@ pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
     let mut files = OwnFiles::after(root, steps.preserve);
     files.extend(steps.steps);
     store::activate(&mut files, current.active.as_ref(), &active)?;
-    let labels = labels::inherited(root, &files.steps)?;
+    let labels = labels::of_steps(root, &files.steps, &current.remembered().labels)?;
     Ok(Activation { generation: record.generation.clone(), steps: files.steps, labels })
 }
 

@@ -108,6 +108,7 @@ impl Current {
     #[must_use]
     pub fn remembered(&self) -> Remembered {
         let (record, active) = (self.record.iter(), self.active.iter());
+        let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
         let originals = record.clone().flat_map(|record| &record.originals);
         let created = record.flat_map(|record| &record.created_directories);
         Remembered {
@@ -119,6 +120,7 @@ impl Current {
                 .chain(active.flat_map(|active| &active.created_directories))
                 .cloned()
                 .collect(),
+            labels,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Why a transaction did not happen.
 
 use crate::core::refusal::Refusals;
+use crate::core::settings::SettingsError;
 use crate::host::HostError;
 use crate::host::facts::FactsError;
 use crate::os::OsError;
@@ -43,6 +44,9 @@ pub enum TransactionError {
     /// The operating system's side failed.
     #[error(transparent)]
     Os(#[from] OsError),
+    /// The agent's own settings cannot be understood.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
     /// Nothing was applied here yet.
     #[error("nothing was applied at {0}: it has no generation record; run `hostwright apply` first")]
     NoGeneration(String),

@@ -1,6 +1,7 @@
 //! A configuration as a generation: one new deployment of a sysroot that is not running, with its
 //! `/etc` complete before any boot entry names it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::core::generation::{BoundDeployment, GENERATION_ARGUMENT, Record};
@@ -8,15 +9,17 @@ use crate::core::image::ImageRef;
 use crate::core::names::ManagedPath;
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
-use crate::core::steps::Step;
+use crate::core::steps::{Remembered, Step};
+use crate::core::tree::Kind;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
+use crate::host::{Disk, Root};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, Progress, Sysroot};
 
 use super::TransactionError;
 use super::current::Configuration;
 use super::draft::{Draft, draft};
-use super::labels::Labels;
+use super::labels::{self, Labels, terminated};
 use super::live;
 use super::own_files::OwnFiles;
 use super::sysroot::{self, names, open};
@@ -201,20 +204,45 @@ fn configure(
         return Err(TransactionError::Hindered(hindrances));
     }
     plan.left_out.clone_from(&draft.plan.left_out);
+    // The store is in the `/var` that other commands work on too.
+    let _lock = Lock::take(&root)?;
+    let tree = plan.tree.take().unwrap_or_default();
+    let given = relabelled(os, &root, &current.remembered())?;
+    let labels = labels::recorded(&given, &tree.steps.steps, &policy_labels(os, &tree.steps.steps)?);
+    plan.tree = Some(tree.clone());
     let record = Record {
         generation: generation.to_owned(),
         boot_id: crate::host::boot::boot_id(),
-        ..record::compose(current, target.desired, &plan, Some(bound))
+        ..record::compose(current, target.desired, &plan, labels, Some(bound))
     };
-    // The store is in the `/var` that other commands work on too.
-    let _lock = Lock::take(&root)?;
-    let tree = plan.tree.unwrap_or_default();
     let mut files = OwnFiles::after(&root, Vec::new());
     record::frame(&mut files, tree.steps, target.desired, &record, |files| {
         store::keep(files, &tree.outside, record.profile)
     })?;
     let steps = files.steps;
     Ok(live::write(&root, &steps, &policy_labels(os, &steps)?)?)
+}
+
+/// The labels that earlier changes gave, as the new deployment's policy has them: libostree gives
+/// them to what it merges.
+fn relabelled(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    remembered: &Remembered,
+) -> Result<BTreeMap<ManagedPath, String>, TransactionError> {
+    let mut asked = Vec::new();
+    for path in remembered.labels.keys() {
+        let Some(status) = root.status(path)? else { continue };
+        let kind = match status.kind {
+            Kind::Symlink => SYMBOLIC_LINK,
+            Kind::Directory => DIRECTORY,
+            _ => REGULAR_FILE,
+        };
+        asked.push((path.to_string(), kind | status.attributes.mode));
+    }
+    let labels = os.labels(&asked)?;
+    let labelled = asked.into_iter().zip(labels);
+    Ok(labelled.filter_map(|((path, _), label)| Some((ManagedPath::parse(&path).ok()?, label?))).collect())
 }
 
 fn policy_labels(os: &mut dyn Sysroot, steps: &[Step]) -> Result<Labels, TransactionError> {
@@ -230,12 +258,5 @@ fn policy_labels(os: &mut dyn Sysroot, steps: &[Step]) -> Result<Labels, Transac
     let asked: Vec<(String, u32)> = paths.iter().map(|(path, mode)| (path.to_string(), *mode)).collect();
     let labels = os.labels(&asked)?;
     let labelled = paths.into_iter().zip(labels);
-    Ok(labelled.filter_map(|((path, _), label)| Some((path, terminated(label?)))).collect())
-}
-
-/// SELinux stores its labels as C strings.
-fn terminated(label: String) -> Vec<u8> {
-    let mut bytes = label.into_bytes();
-    bytes.push(0);
-    bytes
+    Ok(labelled.filter_map(|((path, _), label)| Some((path, terminated(&label?)))).collect())
 }

@@ -9,9 +9,13 @@ use crate::host::{Disk, HostError};
 /// Labels by path, as SELinux stores them: with a NUL at the end.
 pub type Labels = BTreeMap<ManagedPath, Vec<u8>>;
 
-/// The labels that what `steps` make inherits: from what it replaces, or else from the nearest
-/// directory, as the kernel would give them.
-pub(super) fn inherited(disk: &dyn Disk, steps: &[Step]) -> Result<Labels, HostError> {
+/// The labels of what `steps` make: the one that its path was given before, or else the one that it
+/// inherits, from what it replaces or from the nearest directory, as the kernel would give it.
+pub(super) fn of_steps(
+    disk: &dyn Disk,
+    steps: &[Step],
+    given: &BTreeMap<ManagedPath, String>,
+) -> Result<Labels, HostError> {
     let mut known: BTreeMap<ManagedPath, Option<Vec<u8>>> = BTreeMap::new();
     let mut labels = Labels::new();
     for step in steps {
@@ -19,8 +23,11 @@ pub(super) fn inherited(disk: &dyn Disk, steps: &[Step]) -> Result<Labels, HostE
         else {
             continue;
         };
-        let label =
-            if stands(disk, path) { disk.label(path)? } else { of_directory(disk, path, &mut known)? };
+        let label = match given.get(path) {
+            Some(label) => Some(terminated(label)),
+            None if stands(disk, path) => disk.label(path)?,
+            None => of_directory(disk, path, &mut known)?,
+        };
         labels.extend(label.map(|label| (path.clone(), label)));
     }
     Ok(labels)
@@ -47,4 +54,35 @@ fn of_directory(
     };
     known.insert(directory, label.clone());
     Ok(label)
+}
+
+/// As SELinux stores it.
+pub(super) fn terminated(label: &str) -> Vec<u8> {
+    [label.as_bytes(), b"\0"].concat()
+}
+
+/// What a record remembers of labels: those that were given before, but for what `steps` take away,
+/// and those that they give.
+pub(super) fn recorded(
+    given: &BTreeMap<ManagedPath, String>,
+    steps: &[Step],
+    labels: &Labels,
+) -> BTreeMap<ManagedPath, String> {
+    let mut recorded = given.clone();
+    for step in steps {
+        let path = step.path();
+        match (step, labels.get(path)) {
+            (Step::Remove { .. } | Step::RemoveDirectory { .. } | Step::Restore { .. }, _) => {
+                recorded.remove(path);
+            }
+            (Step::Write { .. } | Step::Symlink { .. } | Step::MakeDirectory { .. }, Some(label)) => {
+                let label = label.strip_suffix(b"\0").unwrap_or(label);
+                // A label is ASCII; one that is not is nothing to compare with.
+                let label = std::str::from_utf8(label).ok().map(str::to_owned);
+                recorded.extend(label.map(|label| (path.clone(), label)));
+            }
+            _ => {}
+        }
+    }
+    recorded
 }

@@ -12,6 +12,7 @@ mod moves;
 mod own_files;
 mod prepare;
 mod record;
+pub mod repair;
 pub mod settle;
 pub mod store;
 mod survey;

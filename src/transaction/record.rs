@@ -1,5 +1,7 @@
 //! The record of a change, and the order in which record, tree and configuration are written.
 
+use std::collections::BTreeMap;
+
 use crate::core::activation::{Active, Manifest, SCHEMA as STORE_SCHEMA};
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
@@ -18,6 +20,7 @@ pub fn compose(
     current: &Current,
     desired: &Configuration,
     plan: &Plan,
+    labels: BTreeMap<ManagedPath, String>,
     deployment: Option<BoundDeployment>,
 ) -> Record {
     let tree = plan.tree.as_ref();
@@ -39,6 +42,7 @@ pub fn compose(
             .flat_map(|steps| steps.created_directories.iter().filter(in_etc).cloned())
             .collect(),
         originals: steps.flat_map(|steps| steps.originals.iter().filter(in_etc).cloned()).collect(),
+        labels,
     };
     let before = current.record.as_ref();
     let unchanged = before.filter(|before| {

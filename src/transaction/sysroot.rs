@@ -127,7 +127,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
         || !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty()
     {
         let path = ManagedPath::constant(RECORD);
-        verified.deviations.push(Drift { path, kind: Deviation::KernelArguments });
+        verified.add(Drift { path, kind: Deviation::KernelArguments });
     }
     Ok(verified)
 }

@@ -116,10 +116,13 @@ pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<
     if !hindrances.is_empty() {
         return Err(TransactionError::Hindered(hindrances));
     }
-    let record = record::compose(&current, desired, &plan, None);
     let tree = plan.tree.clone().unwrap_or_default();
+    let given = current.remembered().labels;
+    let of_tree = labels::of_steps(root, &tree.steps.steps, &given)?;
+    let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
+    let record = record::compose(&current, desired, &plan, recorded, None);
     let steps = record::frame_tree(root, &current, tree, desired, &record)?;
-    let labels = labels::inherited(root, &steps)?;
+    let labels = labels::of_steps(root, &steps, &given)?;
     let current = current.record.map(|record| record.generation);
     Ok(Decided { plan, current, generation: record.generation, steps, labels })
 }

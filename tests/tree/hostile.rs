@@ -196,8 +196,10 @@ fn unmasking_removes_our_unit_and_gives_a_mask_back() {
 
     let mask = host.0.at(UNITS).join("w.service");
     symlink("/dev/null", &mask).unwrap();
-    host.applies(&units(&json!([{"name": "w.service", "mask": false}])));
-    assert!(mask.symlink_metadata().is_err());
+    for _ in 0..2 {
+        host.applies(&units(&json!([{"name": "w.service", "mask": false}])));
+        assert!(mask.symlink_metadata().is_err());
+    }
     host.applies(&empty());
     assert_eq!(fs::read_link(&mask).unwrap(), Path::new("/dev/null"));
 }

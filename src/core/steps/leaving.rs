@@ -53,7 +53,15 @@ impl Computing<'_> {
         let desired = &self.situation.desired.entries;
         let is_leaf = |path: &ManagedPath| desired.get(path).is_some_and(Entry::is_leaf);
         let free = self.result.originals.iter().filter(|path| {
-            let unwanted = matches!(desired.get(*path), None | Some(Entry::Unmasked));
+            let unwanted = match desired.get(*path) {
+                None => true,
+                // The mask that stood there would be lifted again and again.
+                Some(entry @ Entry::Unmasked) => {
+                    let kept = self.node(&Record::original_of(path));
+                    entry.deviation(&kept, self.situation.observed).is_none()
+                }
+                Some(_) => false,
+            };
             let kept = self.situation.profile.keeps(path);
             unwanted && !kept && !self.is_taken(path) && !path.ancestors().any(|above| is_leaf(&above))
         });

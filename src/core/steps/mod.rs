@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::host_config::UNIT_DIRECTORY;
 use super::names::ManagedPath;
-use super::tree::{Attributes, Entry, Node};
+use super::tree::{Attributes, Deviation, Entry, Node};
 
 pub use situation::{LinkChange, Obstruction, Remembered, Situation, Steps, Vendor};
 pub use step::Step;
@@ -134,7 +134,7 @@ impl Computing<'_> {
         if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
             self.make_parents(path);
         }
-        if entry.deviation(&node, self.situation.observed).is_none() && !self.is_stale_link(entry) {
+        if !self.deviates(path, entry, &node) && !self.is_stale_link(entry) {
             return;
         }
         if let Node::Directory { .. } = node
@@ -180,7 +180,21 @@ impl Computing<'_> {
     fn is_stale_link(&self, entry: &Entry) -> bool {
         let Entry::HardLink { target } = entry else { return false };
         let wanted = self.situation.desired.entries.get(target);
-        wanted.is_some_and(|file| file.deviation(&self.node(target), self.situation.observed).is_some())
+        wanted.is_some_and(|file| self.deviates(target, file, &self.node(target)))
+    }
+
+    /// Whether a step makes the node at `path` what `entry` says. A leaf is made anew, without the
+    /// extended attributes that it had and with its own label; a directory keeps both.
+    fn deviates(&self, path: &ManagedPath, entry: &Entry, node: &Node) -> bool {
+        match entry.deviation(node, self.situation.observed) {
+            Some(Deviation::Xattrs) => entry.is_leaf(),
+            Some(_) => true,
+            None => {
+                let recorded = self.situation.remembered.labels.get(path);
+                let made_anew = matches!(entry, Entry::File { .. } | Entry::Symlink { .. });
+                made_anew && recorded.is_some_and(|label| node.is_mislabelled(label))
+            }
+        }
     }
 
     fn enable(&mut self) {

@@ -76,7 +76,7 @@ impl Computing<'_> {
     pub(super) fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
         let holder = link.parent().map(|holder| self.node(&holder));
         let is_roots = match holder {
-            Some(Node::Directory { attributes }) => attributes.uid == 0 && attributes.mode & 0o022 == 0,
+            Some(Node::Directory { attributes, .. }) => attributes.uid == 0 && attributes.mode & 0o022 == 0,
             _ => true,
         };
         let of_unit = link.is_within(UNIT_DIRECTORY);

@@ -57,16 +57,19 @@ pub struct Remembered {
     pub originals: BTreeSet<ManagedPath>,
     /// Directories that exist only for what is applied.
     pub created_directories: BTreeSet<ManagedPath>,
+    /// The SELinux labels that were given, by path and without the NUL that ends them on disk.
+    pub labels: BTreeMap<ManagedPath, String>,
 }
 
 impl Remembered {
     /// What of it is about paths outside `top`.
     #[must_use]
     pub fn outside(&self, top: &str) -> Self {
-        let outside = |paths: &BTreeSet<ManagedPath>| {
-            paths.iter().filter(|path| !path.is_within(top)).cloned().collect()
-        };
-        Self { originals: outside(&self.originals), created_directories: outside(&self.created_directories) }
+        let mut outside = self.clone();
+        outside.originals.retain(|path| !path.is_within(top));
+        outside.created_directories.retain(|path| !path.is_within(top));
+        outside.labels.retain(|path, _| !path.is_within(top));
+        outside
     }
 }
 
