@@ -1,7 +1,8 @@
-//! The project's own commands: `cargo xtask setup`, `demo` and `test`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test` and `bench`.
 //!
 //! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
 
+mod bench;
 mod boot_entry;
 mod checks;
 mod consent;
@@ -17,10 +18,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
+use crate::bench::{BaselineArgs, BenchArgs};
 use crate::consent::Consent;
 use crate::workspace::Workspace;
 
-/// Set-up, demo and tests of Hostwright.
+/// Set-up, demo, tests and benchmarks of Hostwright.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Xtask {
@@ -50,6 +52,11 @@ enum Verb {
         #[arg(long)]
         quick: bool,
     },
+    /// Measure the release executable, each figure beside a baseline of the same minute.
+    Bench(BenchArgs),
+    /// What `bench` compares with, as a process of its own.
+    #[command(hide = true)]
+    Baseline(BaselineArgs),
 }
 
 fn main() -> ExitCode {
@@ -64,7 +71,10 @@ fn main() -> ExitCode {
 
 fn run(xtask: Xtask) -> Result<ExitCode> {
     let consent = Consent::from_environment(xtask.yes);
-    setup::ensure_installed(consent)?;
+    // A baseline is being timed: it does nothing but its work.
+    if !matches!(xtask.verb, Verb::Baseline(_)) {
+        setup::ensure_installed(consent)?;
+    }
     match xtask.verb {
         Verb::Setup => Ok(ExitCode::SUCCESS),
         Verb::Demo { keep, config } => {
@@ -74,5 +84,7 @@ fn run(xtask: Xtask) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Verb::Test { quick } => Ok(checks::run(&Workspace::locate()?, consent, quick)),
+        Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
+        Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
     }
 }

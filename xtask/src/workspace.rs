@@ -7,11 +7,11 @@ use anyhow::{Context, Result};
 
 use crate::invocation;
 
-/// The project's root directory and its release executables.
+/// The project's root directory and where its executables are built.
 #[derive(Debug)]
 pub struct Workspace {
     root: PathBuf,
-    release: PathBuf,
+    target: PathBuf,
 }
 
 impl Workspace {
@@ -26,7 +26,7 @@ impl Workspace {
         let executable = std::env::current_exe().context("finding this executable")?;
         let target =
             executable.ancestors().nth(2).context("this executable is outside a target directory")?;
-        Ok(Self { root: root.to_owned(), release: target.join("release") })
+        Ok(Self { root: root.to_owned(), target: target.to_owned() })
     }
 
     /// The directory of the workspace's `Cargo.toml`.
@@ -34,9 +34,14 @@ impl Workspace {
         &self.root
     }
 
+    /// Where cargo puts what it builds.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
     /// The release build of the executable `name`.
     pub fn executable(&self, name: &str) -> PathBuf {
-        self.release.join(name)
+        self.target.join("release").join(name)
     }
 
     /// A cargo command in the root directory.

@@ -1,0 +1,151 @@
+//! Two trees of one shape on one file system: hostwright changes one, the baseline the other.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use tempfile::TempDir;
+
+use super::Bench;
+use super::baseline::Work;
+use super::contents::{self, Edition};
+use super::document::Shape;
+use super::stopwatch;
+use super::turns::{Samples, Side, in_turn};
+
+/// Accounts, and directories that every host has: without them hostwright would have to make them.
+const DIRECTORIES: [&str; 6] =
+    ["etc/machine-config-daemon", "run", "usr/etc", "usr/lib", "var/home", "var/lib"];
+const FILES: [(&str, &str); 3] = [
+    ("etc/passwd", "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:core:/var/home/core:/bin/bash\n"),
+    ("etc/group", "root:x:0:\ncore:x:1000:\n"),
+    ("usr/lib/os-release", "ID=rhcos\nVARIANT_ID=coreos\nVERSION_ID=\"4.20\"\n"),
+];
+
+/// Both trees, and the configs for them, in a directory that goes with them.
+#[derive(Debug)]
+pub struct Pair<'b> {
+    bench: &'b Bench<'b>,
+    directory: TempDir,
+    shape: Shape,
+    /// What both trees hold.
+    at: Edition,
+}
+
+impl<'b> Pair<'b> {
+    /// Makes the trees, both holding edition A.
+    ///
+    /// # Errors
+    /// They cannot be written, or hostwright refuses.
+    pub fn prepare(bench: &'b Bench<'b>, shape: Shape) -> Result<Self> {
+        let pair = Self { bench, directory: bench.directory()?, shape, at: Edition::A };
+        for edition in [Edition::A, Edition::B] {
+            std::fs::write(pair.config(edition), shape.document(edition)?).context("writing a config")?;
+        }
+        for side in [Side::Ours, Side::Baseline] {
+            populate(&pair.root(side)).context("making a tree")?;
+        }
+        stopwatch::time(&mut pair.change(Side::Ours, Edition::A))?;
+        // All files, whatever an edition changes.
+        stopwatch::time(&mut pair.baseline(Work::Rewrite, Side::Baseline, shape.files, Edition::A))?;
+        Ok(pair)
+    }
+
+    /// Where both trees are.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The edition that both trees hold.
+    pub fn at(&self) -> Edition {
+        self.at
+    }
+
+    /// Takes both trees from edition to edition, one per round, by `run`, and looks at the result.
+    ///
+    /// # Errors
+    /// `run` fails, or a tree does not hold what it is to hold.
+    pub fn alternate<T>(&mut self, run: impl Fn(&Self, Side, Edition) -> Result<T>) -> Result<Samples<T>> {
+        let (mut next, rounds) = (self.at, self.bench.rounds());
+        let mut begun = 0;
+        let samples = in_turn(rounds, |round, side| {
+            if round > begun {
+                eprintln!("  round {round} of {rounds}");
+                (begun, next) = (round, next.other());
+            }
+            self.settle()?;
+            run(self, side, next)
+        })?;
+        self.at = next;
+        self.ensure_written()?;
+        Ok(samples)
+    }
+
+    /// What takes one of the trees to `edition`.
+    pub fn change(&self, side: Side, edition: Edition) -> Command {
+        match side {
+            Side::Ours => self.hostwright("apply", Some(edition)),
+            Side::Baseline => self.baseline(Work::Rewrite, side, self.shape.changed_files(), edition),
+        }
+    }
+
+    /// One of hostwright's verbs on our tree.
+    pub fn hostwright(&self, verb: &str, desired: Option<Edition>) -> Command {
+        let mut command = self.bench.executable("hostwright");
+        command.arg(verb).arg("--root").arg(self.root(Side::Ours));
+        if let Some(edition) = desired {
+            command.arg("--desired").arg(self.config(edition));
+        }
+        command
+    }
+
+    /// Reading and hashing all files of our tree.
+    pub fn hash(&self) -> Command {
+        self.baseline(Work::Hash, Side::Ours, self.shape.files, self.at)
+    }
+
+    fn baseline(&self, work: Work, side: Side, files: u32, edition: Edition) -> Command {
+        let mut command = self.bench.executable("xtask");
+        command.args(["baseline", work.word(), "--edition", edition.word()]);
+        command.args(["--files", &files.to_string(), "--root"]).arg(self.root(side));
+        command
+    }
+
+    fn root(&self, side: Side) -> PathBuf {
+        self.directory().join(match side {
+            Side::Ours => "ours",
+            Side::Baseline => "baseline",
+        })
+    }
+
+    fn config(&self, edition: Edition) -> PathBuf {
+        self.directory().join(format!("{}.json", edition.word()))
+    }
+
+    /// Writes what one side has left unwritten, so that the other does not pay for it.
+    fn settle(&self) -> Result<()> {
+        let directory = File::open(self.directory()).context("opening the trees' directory")?;
+        rustix::fs::syncfs(directory).context("writing what is unwritten")
+    }
+
+    fn ensure_written(&self) -> Result<()> {
+        for index in 0..self.shape.files {
+            let expected = contents::contents(index, self.shape.edition_of(index, self.at));
+            for side in [Side::Ours, Side::Baseline] {
+                let path = self.root(side).join(contents::path(index));
+                let found = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+                ensure!(found == expected, "{} does not hold what was written last", path.display());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn populate(root: &Path) -> std::io::Result<()> {
+    let parts = (0..contents::DIRECTORIES).map(contents::directory);
+    for directory in DIRECTORIES.into_iter().map(str::to_owned).chain(parts) {
+        std::fs::create_dir_all(root.join(directory))?;
+    }
+    FILES.iter().try_for_each(|(path, text)| std::fs::write(root.join(path), text))
+}

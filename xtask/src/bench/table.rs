@@ -1,0 +1,230 @@
+//! The table of figures: Markdown that is aligned, so that a terminal shows it as well as a page does.
+
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Result;
+
+use super::stopwatch::median;
+use super::turns::Samples;
+
+/// A measured value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Quantity {
+    Time(Duration),
+    Count(u32),
+    Kibibytes(u32),
+}
+
+impl Quantity {
+    /// In the base unit of its kind.
+    fn magnitude(self) -> f64 {
+        match self {
+            Self::Time(time) => time.as_secs_f64(),
+            Self::Count(number) | Self::Kibibytes(number) => f64::from(number),
+        }
+    }
+}
+
+impl fmt::Display for Quantity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Time(time) if time < Duration::from_secs(1) => {
+                write!(f, "{:.1} ms", time.as_secs_f64() * 1000.0)
+            }
+            Self::Time(time) => write!(f, "{:.2} s", time.as_secs_f64()),
+            Self::Count(number) => write!(f, "{number}"),
+            Self::Kibibytes(number) => write!(f, "{:.1} MiB", f64::from(number) / 1024.0),
+        }
+    }
+}
+
+/// What the design asks of a figure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Budget {
+    /// The baseline takes at least so many times as long.
+    TimesFaster(f64),
+    AtMost(Quantity),
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TimesFaster(factor) => write!(f, "≥ {factor}×"),
+            Self::AtMost(quantity) => write!(f, "≤ {quantity}"),
+        }
+    }
+}
+
+/// One figure. A baseline is a value and the program that it is of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    name: String,
+    ours: Quantity,
+    baseline: Option<(Quantity, &'static str)>,
+    /// The lowest and the highest ratio of a round.
+    range: Option<(f64, f64)>,
+    budget: Option<Budget>,
+}
+
+impl Row {
+    pub fn new(name: impl Into<String>, ours: Quantity) -> Self {
+        Self { name: name.into(), ours, baseline: None, range: None, budget: None }
+    }
+
+    #[must_use]
+    pub fn against(self, baseline: Quantity, program: &'static str) -> Self {
+        Self { baseline: Some((baseline, program)), ..self }
+    }
+
+    /// Both sides' medians, and how far the ratio ranges over the rounds.
+    ///
+    /// # Errors
+    /// There were no rounds.
+    pub fn of(name: impl Into<String>, samples: &Samples<Duration>, program: &'static str) -> Result<Self> {
+        let [ours, baseline] = [median(&samples.ours)?, median(&samples.baseline)?].map(Quantity::Time);
+        Ok(Self { range: range(samples), ..Self::new(name, ours).against(baseline, program) })
+    }
+
+    #[must_use]
+    pub fn within(self, budget: Option<Budget>) -> Self {
+        Self { budget, ..self }
+    }
+
+    /// How many times the baseline is what ours is: above 1 we are better.
+    fn ratio(&self) -> Option<f64> {
+        let (baseline, _) = self.baseline?;
+        let ours = self.ours.magnitude();
+        (ours > 0.0).then(|| baseline.magnitude() / ours)
+    }
+
+    fn is_met(&self) -> Option<bool> {
+        match self.budget? {
+            Budget::TimesFaster(factor) => self.ratio().map(|ratio| ratio >= factor),
+            Budget::AtMost(most) => Some(self.ours.magnitude() <= most.magnitude()),
+        }
+    }
+
+    fn cells(&self) -> [String; 7] {
+        let nothing = || "–".to_owned();
+        let (baseline, program) = self.baseline.map_or_else(
+            || (nothing(), nothing()),
+            |(value, program)| (value.to_string(), program.to_owned()),
+        );
+        let range = self.range.map(|(low, high)| format!(" ({low:.2}–{high:.2})")).unwrap_or_default();
+        let verdict = match self.is_met() {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "–",
+        };
+        [
+            self.name.clone(),
+            self.ours.to_string(),
+            baseline,
+            program,
+            self.ratio().map_or_else(nothing, |ratio| format!("{ratio:.2}{range}")),
+            self.budget.map_or_else(nothing, |budget| budget.to_string()),
+            verdict.to_owned(),
+        ]
+    }
+}
+
+fn range(samples: &Samples<Duration>) -> Option<(f64, f64)> {
+    let rounds = samples.ours.iter().zip(&samples.baseline);
+    let ratios: Vec<_> = rounds.map(|(ours, baseline)| baseline.as_secs_f64() / ours.as_secs_f64()).collect();
+    Some((ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?))
+}
+
+const HEADINGS: [&str; 7] =
+    ["figure", "hostwright", "baseline", "baseline's program", "baseline ÷ ours", "budget", "verdict"];
+/// Whether a column is read as numbers.
+const NUMBERS: [bool; 7] = [false, true, true, false, true, true, false];
+
+/// The table as Markdown.
+pub fn render(rows: &[Row]) -> String {
+    let lines: Vec<_> =
+        std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+    let mut widths = [0; 7];
+    for line in &lines {
+        for (width, cell) in widths.iter_mut().zip(line) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let mut text = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        let cells = line.iter().zip(widths).zip(NUMBERS);
+        text.push_str(&joined(cells.map(|((cell, width), number)| {
+            if number { format!(" {cell:>width$} ") } else { format!(" {cell:<width$} ") }
+        })));
+        if number == 0 {
+            text.push_str(&joined(widths.into_iter().zip(NUMBERS).map(|(width, number)| {
+                let rule = "-".repeat(width + 1);
+                if number { format!("{rule}:") } else { format!(":{rule}") }
+            })));
+        }
+    }
+    text
+}
+
+fn joined(cells: impl Iterator<Item = String>) -> String {
+    format!("|{}|\n", cells.collect::<Vec<_>>().join("|"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn milliseconds(number: u64) -> Quantity {
+        Quantity::Time(Duration::from_millis(number))
+    }
+
+    #[test]
+    fn quantities_have_units() {
+        let shown = [milliseconds(12), milliseconds(2_340), Quantity::Count(7), Quantity::Kibibytes(1536)];
+        assert_eq!(shown.map(|quantity| quantity.to_string()), ["12.0 ms", "2.34 s", "7", "1.5 MiB"]);
+    }
+
+    #[test]
+    fn a_budget_is_met_at_its_bound() {
+        let row = |ours, baseline| Row::new("apply", milliseconds(ours)).against(milliseconds(baseline), "x");
+        let faster = Some(Budget::TimesFaster(3.0));
+        assert_eq!(row(125, 375).within(faster).is_met(), Some(true));
+        assert_eq!(row(125, 374).within(faster).is_met(), Some(false));
+        assert_eq!(Row::new("apply", milliseconds(1)).within(faster).is_met(), None);
+        let below = Some(Budget::AtMost(milliseconds(60)));
+        assert_eq!(row(60, 1).within(below).is_met(), Some(true));
+        assert_eq!(row(61, 1).within(below).is_met(), Some(false));
+        assert_eq!(row(61, 1).is_met(), None);
+    }
+
+    #[test]
+    fn the_ratio_of_medians_comes_with_its_range() {
+        let times = |numbers: [u64; 3]| numbers.map(Duration::from_millis).to_vec();
+        let samples = Samples { ours: times([100, 200, 400]), baseline: times([400, 300, 200]) };
+        let cells = Row::of("apply", &samples, "x").unwrap().cells();
+        assert_eq!(cells[1..5], ["200.0 ms", "300.0 ms", "x", "1.50 (0.50–4.00)"]);
+    }
+
+    #[test]
+    fn nothing_is_divided_by_zero() {
+        let row = Row::new("flushes", Quantity::Count(0)).against(Quantity::Count(1), "x");
+        assert_eq!(row.ratio(), None);
+    }
+
+    #[test]
+    fn columns_are_aligned() {
+        let rows = [
+            Row::new("apply", milliseconds(100))
+                .against(milliseconds(50), "one by one")
+                .within(Some(Budget::TimesFaster(3.0))),
+            Row::new("size", Quantity::Kibibytes(2048)),
+        ];
+        let expected = "\
+| figure | hostwright | baseline | baseline's program | baseline ÷ ours | budget | verdict |
+|:-------|-----------:|---------:|:-------------------|----------------:|-------:|:--------|
+| apply  |   100.0 ms |  50.0 ms | one by one         |            0.50 |   ≥ 3× | MISSED  |
+| size   |    2.0 MiB |        – | –                  |               – |      – | –       |
+";
+        assert_eq!(render(&rows), expected);
+    }
+}
