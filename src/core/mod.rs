@@ -29,6 +29,7 @@ pub mod refusal;
 pub mod registries;
 pub mod render;
 pub mod secrets;
+pub mod service_action;
 pub mod steps;
 pub mod tree;
 pub mod tree_plan;
