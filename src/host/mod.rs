@@ -1,4 +1,4 @@
-//! The host's file system, behind one handle: nothing below here leaves the root it was given.
+//! The host itself: its file system, behind one handle that nothing below here leaves, and its services.
 
 pub mod accounts;
 pub mod boot;
@@ -13,12 +13,16 @@ mod lookup;
 mod mounts;
 pub mod observe;
 pub mod root;
-pub mod service_actions;
+pub mod service_port;
 pub mod sight;
 pub mod staging;
 mod sync;
+mod system_bus;
+pub mod systemd;
 pub mod unit_texts;
 
 pub use disk::{Disk, Status};
 pub use error::{HostError, Op};
 pub use root::Root;
+pub use service_port::{ServiceError, Services};
+pub use systemd::Systemd;

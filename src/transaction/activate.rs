@@ -10,7 +10,7 @@ use crate::core::managed::Managed;
 use crate::core::profile::Profile;
 use crate::core::steps::{self, LinkChange, Situation, Step};
 use crate::host::lock::Lock;
-use crate::host::service_actions::NoServices;
+use crate::host::service_port::NoServices;
 use crate::host::{Root, boot, sight};
 use crate::os::Sysroot;
 

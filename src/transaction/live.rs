@@ -6,7 +6,7 @@ use crate::core::journal::{Intent, JOURNAL, Reached, Scope, VERSION};
 use crate::core::names::ManagedPath;
 use crate::core::service_action::ServiceAction;
 use crate::core::steps::Step;
-use crate::host::service_actions::{ServiceError, Services};
+use crate::host::service_port::{ServiceError, Services};
 use crate::host::staging::{self, Staging};
 use crate::host::{Disk, HostError};
 
@@ -42,7 +42,7 @@ pub enum Failure {
     Host(#[from] HostError),
     /// An act on a service.
     #[error(transparent)]
-    Service(#[from] ServiceError),
+    Service(#[from] Box<ServiceError>),
 }
 
 /// Why a change does not hold, or is not over.
@@ -129,7 +129,7 @@ fn carry_out(
     for action in &intent.actions {
         journal::reach(disk, Reached::Acting { begun: *begun + 1 })?;
         *begun += 1;
-        services.perform(action)?;
+        services.perform(action).map_err(Box::new)?;
     }
     Ok(journal::reach(disk, Reached::Committed)?)
 }

@@ -12,7 +12,7 @@ use crate::core::steps::Steps;
 use crate::core::tree::Deviation;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
-use crate::host::service_actions::NoServices;
+use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 
 use super::TransactionError;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::journal::{Intent, JOURNAL, Move, Reached};
 use crate::core::names::ManagedPath;
 use crate::core::recovery::{self, Settlement};
-use crate::host::service_actions::{ServiceError, Services};
+use crate::host::service_port::{ServiceError, Services};
 use crate::host::{Disk, HostError, staging};
 
 use super::journal::{self, LoadError};
@@ -41,7 +41,7 @@ pub enum SettleError {
     Unstaged(ManagedPath),
     /// The files are as they were; a service could not take them up again.
     #[error("an interrupted change is taken back, but a service could not be brought back to it")]
-    Services(#[source] ServiceError),
+    Services(#[source] Box<ServiceError>),
     /// The journal speaks of another `/etc`.
     #[error(
         "an interrupted change from generation {} to {} belongs to another deployment than this one; boot that one and run `hostwright recover` there",
@@ -123,7 +123,7 @@ pub(super) fn undo(
         journal::reach(disk, Reached::Undone)?;
     }
     clear(disk, &intent.staging, &[])?;
-    failed.map_or(Ok(()), |error| Err(SettleError::Services(error)))
+    failed.map_or(Ok(()), |error| Err(SettleError::Services(Box::new(error))))
 }
 
 /// Removes what a settled transaction leaves, its journal last: durably, so that nothing is left

@@ -7,7 +7,7 @@ use crate::core::profile::Profile;
 use crate::core::steps::Step;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
-use crate::host::service_actions::NoServices;
+use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 
 use super::TransactionError;

@@ -28,6 +28,11 @@ const REQUIREMENTS: &[Requirement] = &[
     require(Probe::Program("ostree"), ["ostree", "ostree"], "looks at sysroots in tests"),
     require(Probe::Program("systemctl"), ["systemd", "systemd"], "the reference for unit enablement"),
     require(
+        Probe::Program("dbus-daemon"),
+        ["dbus-daemon", "dbus-daemon"],
+        "a private bus for tests of services",
+    ),
+    require(
         Probe::Program("chattr"),
         ["e2fsprogs", "e2fsprogs"],
         "removes immutable deployments after tests",

@@ -3,6 +3,8 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// Longest name that systemd takes, in bytes.
 const LENGTH_MAX: usize = 255;
 
@@ -22,7 +24,8 @@ const UNIT_TYPES: [&str; 11] = [
 
 /// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`,
 /// `getty@tty1.service`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct UnitName(String);
 
 /// What a name says of templates and instances.
@@ -126,6 +129,19 @@ pub(super) fn is_instance(instance: &str) -> bool {
 impl fmt::Display for UnitName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl TryFrom<String> for UnitName {
+    type Error = InvalidUnitName;
+    fn try_from(name: String) -> Result<Self, InvalidUnitName> {
+        Self::parse(&name)
+    }
+}
+
+impl From<UnitName> for String {
+    fn from(name: UnitName) -> Self {
+        name.0
     }
 }
 

@@ -1,0 +1,198 @@
+//! systemd's side of D-Bus: calls to its manager, and the end of the jobs that they queue.
+
+use std::pin::pin;
+
+use futures_lite::StreamExt as _;
+use serde::Serialize;
+use zbus::message::{Message, Type};
+use zbus::names::OwnedUniqueName;
+use zbus::zvariant::{DynamicType, OwnedObjectPath, OwnedValue};
+use zbus::{Connection, MatchRule, MessageStream};
+
+const NAME: &str = "org.freedesktop.systemd1";
+const PATH: &str = "/org/freedesktop/systemd1";
+const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+const BUS: &str = "org.freedesktop.DBus";
+const BUS_PATH: &str = "/org/freedesktop/DBus";
+
+/// Why systemd could not be asked, or did not say what became of a job.
+#[derive(Debug)]
+pub enum BusError {
+    /// An error of the bus or of systemd.
+    DBus(zbus::Error),
+    /// The connection to the bus ended.
+    Ended,
+    /// systemd left the bus.
+    Left,
+}
+
+impl From<zbus::Error> for BusError {
+    fn from(error: zbus::Error) -> Self {
+        Self::DBus(error)
+    }
+}
+
+impl From<zbus::zvariant::Error> for BusError {
+    fn from(error: zbus::zvariant::Error) -> Self {
+        Self::DBus(error.into())
+    }
+}
+
+/// How a unit is, in systemd's words.
+#[derive(Debug)]
+pub struct UnitState {
+    /// `active`, `inactive`, `failed` and so on.
+    pub active: String,
+    /// The unit type's own word, such as `auto-restart`.
+    pub sub: String,
+}
+
+/// A job that is gone.
+struct Removed {
+    job: OwnedObjectPath,
+    result: String,
+}
+
+/// A connection on which systemd answers.
+#[derive(Debug)]
+pub struct SystemBus {
+    connection: Connection,
+    /// systemd's own name on the bus: any peer may send a signal that looks like systemd's.
+    systemd: OwnedUniqueName,
+}
+
+impl SystemBus {
+    /// Connects and finds systemd.
+    pub async fn connect(address: Option<&str>) -> Result<Self, BusError> {
+        let builder = match address {
+            Some(address) => zbus::connection::Builder::address(address)?,
+            None => zbus::connection::Builder::system()?,
+        };
+        let connection = builder.build().await?;
+        let ask = connection.call_method(Some(BUS), BUS_PATH, Some(BUS), "GetNameOwner", &NAME);
+        let systemd: OwnedUniqueName = ask.await?.body().deserialize()?;
+        Ok(Self { connection, systemd })
+    }
+
+    /// Calls a method of systemd's manager that returns nothing.
+    pub async fn ask(&self, method: &str) -> Result<(), BusError> {
+        self.call(PATH, MANAGER, method, &()).await.map(|_| ())
+    }
+
+    /// Queues a job for `unit` by `method` and waits for its end; returns systemd's word for it.
+    pub async fn job(&self, method: &str, unit: &str) -> Result<String, BusError> {
+        // In this order nothing is missed: the bus forwards, we listen, systemd signals, and only
+        // then is the job queued. It may be removed before its number is known.
+        self.forward_signals().await?;
+        let mut messages = MessageStream::from(&self.connection);
+        self.ask_while_listening(&mut messages, "Subscribe", &()).await?;
+        let (reply, mut removed) =
+            self.ask_while_listening(&mut messages, method, &(unit, "replace")).await?;
+        let job: OwnedObjectPath = reply.body().deserialize()?;
+        loop {
+            if let Some(ended) = removed.into_iter().find(|removed| removed.job == job) {
+                return Ok(ended.result);
+            }
+            removed = self.removed(messages.next().await)?.into_iter().collect();
+        }
+    }
+
+    /// How `unit` is.
+    pub async fn state(&self, unit: &str) -> Result<UnitState, BusError> {
+        let interface = format!("{NAME}.Unit");
+        let (active, sub) =
+            (self.property(unit, &interface, "ActiveState"), self.property(unit, &interface, "SubState"));
+        Ok(UnitState { active: active.await?, sub: sub.await? })
+    }
+
+    /// A property of `unit` that its type has, such as `Result` of a service.
+    pub async fn of_type(&self, unit: &str, property: &str) -> Result<String, BusError> {
+        let suffix = unit.rsplit_once('.').map_or("service", |(_, suffix)| suffix);
+        let (initial, rest) = suffix.split_at_checked(1).unwrap_or_default();
+        let interface = format!("{NAME}.{}{rest}", initial.to_ascii_uppercase());
+        self.property(unit, &interface, property).await
+    }
+
+    async fn property(&self, unit: &str, interface: &str, property: &str) -> Result<String, BusError> {
+        // A unit that does not run may be unloaded at any moment; to load it changes nothing.
+        let path = self.call(PATH, MANAGER, "LoadUnit", &unit).await?;
+        let path: OwnedObjectPath = path.body().deserialize()?;
+        let value = self.call(path.as_str(), PROPERTIES, "Get", &(interface, property)).await?;
+        let value: OwnedValue = value.body().deserialize()?;
+        Ok(String::try_from(value)?)
+    }
+
+    async fn call<B: Serialize + DynamicType>(
+        &self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<Message, BusError> {
+        let call = self.connection.call_method(Some(&self.systemd), path, Some(interface), method, body);
+        Ok(call.await?)
+    }
+
+    /// Asks the bus for the signals that [`SystemBus::removed`] reads.
+    async fn forward_signals(&self) -> Result<(), BusError> {
+        let of_jobs = MatchRule::builder()
+            .msg_type(Type::Signal)
+            .sender(&self.systemd)?
+            .path(PATH)?
+            .interface(MANAGER)?
+            .member("JobRemoved")?
+            .build();
+        let of_systemd = MatchRule::builder()
+            .msg_type(Type::Signal)
+            .sender(BUS)?
+            .interface(BUS)?
+            .member("NameOwnerChanged")?
+            .add_arg(NAME)?
+            .build();
+        for rule in [of_jobs, of_systemd] {
+            let rule = rule.to_string();
+            self.connection.call_method(Some(BUS), BUS_PATH, Some(BUS), "AddMatch", &rule).await?;
+        }
+        Ok(())
+    }
+
+    /// Calls the manager, and meanwhile takes what comes: a full queue would hold up the reply.
+    async fn ask_while_listening<B: Serialize + DynamicType>(
+        &self,
+        messages: &mut MessageStream,
+        method: &str,
+        body: &B,
+    ) -> Result<(Message, Vec<Removed>), BusError> {
+        let mut call = pin!(self.call(PATH, MANAGER, method, body));
+        let mut removed = Vec::new();
+        loop {
+            tokio::select! {
+                reply = &mut call => return Ok((reply?, removed)),
+                message = messages.next() => removed.extend(self.removed(message)?),
+            }
+        }
+    }
+
+    /// The job whose end a message reports; none where it is about something else.
+    fn removed(&self, message: Option<zbus::Result<Message>>) -> Result<Option<Removed>, BusError> {
+        let message = message.ok_or(BusError::Ended)??;
+        let header = message.header();
+        if header.message_type() != Type::Signal {
+            return Ok(None);
+        }
+        let (sender, member) = (header.sender(), header.member());
+        match member.map_or("", |member| member.as_str()) {
+            "JobRemoved" if sender.is_some_and(|sender| *sender == self.systemd) => {
+                let (_, job, _, result): (u32, OwnedObjectPath, String, String) =
+                    message.body().deserialize()?;
+                Ok(Some(Removed { job, result }))
+            }
+            "NameOwnerChanged" if sender.is_some_and(|sender| sender.as_str() == BUS) => {
+                let (name, _, _): (String, String, String) = message.body().deserialize()?;
+                if name == NAME { Err(BusError::Left) } else { Ok(None) }
+            }
+            _ => Ok(None),
+        }
+    }
+}
