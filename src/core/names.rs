@@ -123,6 +123,23 @@ impl ManagedPath {
         Self(format!("{}/{name}", self.0))
     }
 
+    /// Where a symbolic link at this path leads by its name alone, if `target` is relative and stays
+    /// below the root.
+    #[must_use]
+    pub fn leads_to(&self, target: &str) -> Option<Self> {
+        let mut names: Vec<&str> = self.0.split('/').filter(|name| !name.is_empty()).collect();
+        names.pop();
+        for name in target.split('/') {
+            match name {
+                "" | "." => {}
+                ".." => drop(names.pop()?),
+                name => names.push(name),
+            }
+        }
+        let is_relative = !target.starts_with('/');
+        is_relative.then(|| Self::parse(&format!("/{}", names.join("/"))).ok())?
+    }
+
     /// Whether it is `directory` or lies below it, by components.
     #[must_use]
     pub fn is_within(&self, directory: &str) -> bool {
@@ -202,6 +219,20 @@ mod tests {
                 expected.as_ref().copied(),
                 "{spelled:?}"
             );
+        }
+    }
+
+    #[test]
+    fn links_lead_below_the_root_or_nowhere() {
+        let link = ManagedPath::parse("/usr/local").unwrap();
+        for (target, expected) in [
+            ("../var/usrlocal", Some("/var/usrlocal")),
+            ("./elsewhere/", Some("/usr/elsewhere")),
+            ("../../var", None),
+            ("/var/usrlocal", None),
+            ("..", None),
+        ] {
+            assert_eq!(link.leads_to(target).as_ref().map(ManagedPath::as_str), expected, "{target:?}");
         }
     }
 

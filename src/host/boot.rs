@@ -17,6 +17,13 @@ pub fn is_booted_ostree(root: &Path) -> bool {
     is_top && Path::new("/run/ostree-booted").exists()
 }
 
+/// Whether `root` is the root directory of a system that runs systemd.
+#[must_use]
+pub fn is_running(root: &Path) -> bool {
+    let is_top = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
+    is_top && Path::new("/run/systemd/system").is_dir()
+}
+
 /// Days since 1970, as `shadow(5)` counts. A clock before that counts as day 0.
 #[must_use]
 pub fn today() -> u64 {

@@ -1,17 +1,20 @@
 //! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
 //! forward and back. Needs no network, no D-Bus and no libostree.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::activation::{Active, SCHEMA};
+use crate::core::generation::Record;
 use crate::core::journal::Scope;
 use crate::core::managed::Managed;
+use crate::core::names::ManagedPath;
 use crate::core::profile::Profile;
 use crate::core::steps::{self, LinkChange, Situation, Step};
+use crate::core::tree::Attributes;
 use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
-use crate::host::{Root, boot, sight};
+use crate::host::{Disk, Root, boot, sight};
 use crate::os::Sysroot;
 
 use super::TransactionError;
@@ -62,6 +65,7 @@ pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
     tree::settle_open(root, &boot_id)?;
+    ensure_link_targets(root, &desired(root)?.1)?;
     let activation = decide(root)?;
     live::apply(root, &NoServices, activation.change(&boot_id))?;
     Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
@@ -80,16 +84,40 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, Tr
     activate(&root)
 }
 
-/// Decides what has to happen on `root`, in which no change is open.
-pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
-    let current = Current::load(root)?;
-    let Some(record) = &current.record else {
+/// Makes the directories that links of the image lead to, such as `/var/usrlocal`: on a first boot
+/// nobody has yet, and nothing else is needed to reach what is below them.
+fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), TransactionError> {
+    let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
+    for link in above {
+        let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
+            continue;
+        };
+        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target]) {
+            if root.status(&directory)?.is_none() {
+                root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+                root.sync(&[Some(directory.clone()), directory.parent()])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the generation in `/etc` wants outside of it, and by whose verdicts.
+fn desired(root: &Root) -> Result<(Record, Managed, Profile), TransactionError> {
+    let Some(record) = Current::load_record(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
     let (desired, profile) = match record.manifest {
         Some(digest) => store::load_managed(root, digest)?,
         None => (Managed::default(), record.profile),
     };
+    Ok((record, desired, profile))
+}
+
+/// Decides what has to happen on `root`, in which no change is open.
+pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
+    let current = Current::load(root)?;
+    let (record, desired, profile) = desired(root)?;
     let steps = steps(root, &current, &desired, profile)?;
     let active = Active {
         schema: SCHEMA,
@@ -101,7 +129,7 @@ pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
     files.extend(steps.steps);
     store::activate(&mut files, current.active.as_ref(), &active)?;
     let labels = labels::of_steps(root, &files.steps, &current.remembered().labels)?;
-    Ok(Activation { generation: record.generation.clone(), steps: files.steps, labels })
+    Ok(Activation { generation: record.generation, steps: files.steps, labels })
 }
 
 fn steps(

@@ -33,11 +33,12 @@ pub fn plan(
         reach,
     };
     let facts = facts::gather(root, subject)?;
+    let in_reach = if reach == Reach::Etc { remembered.within("/etc") } else { remembered.clone() };
     let request = Request {
         current: before,
         desired,
         diff: &plan.diff,
-        remembered: &remembered,
+        remembered: &in_reach,
         profile,
         today: boot::today(),
     };

@@ -8,7 +8,8 @@ use crate::core::steps::Step;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
-use crate::host::{Root, boot};
+use crate::host::systemd::Systemd;
+use crate::host::{Root, Services, boot};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
@@ -146,5 +147,7 @@ pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
 
 pub(super) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
     let found = Current::load_record(root)?.map(|record| record.generation);
-    Ok(settle::settle(root, &NoServices, found.as_deref(), boot_id)?)
+    let services: &dyn Services =
+        if boot::is_running(root.path()) { &Systemd::system() } else { &NoServices };
+    Ok(settle::settle(root, services, found.as_deref(), boot_id)?)
 }

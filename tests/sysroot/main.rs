@@ -14,6 +14,7 @@
 #[expect(dead_code, reason = "plain trees have a use for the rest of the model")]
 mod model;
 
+mod activation;
 mod boot;
 mod etc;
 mod generations;

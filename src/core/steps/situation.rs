@@ -62,14 +62,24 @@ pub struct Remembered {
 }
 
 impl Remembered {
+    /// What of it is about paths within `top`.
+    #[must_use]
+    pub fn within(&self, top: &str) -> Self {
+        self.only(|path| path.is_within(top))
+    }
+
     /// What of it is about paths outside `top`.
     #[must_use]
     pub fn outside(&self, top: &str) -> Self {
-        let mut outside = self.clone();
-        outside.originals.retain(|path| !path.is_within(top));
-        outside.created_directories.retain(|path| !path.is_within(top));
-        outside.labels.retain(|path, _| !path.is_within(top));
-        outside
+        self.only(|path| !path.is_within(top))
+    }
+
+    fn only(&self, is_meant: impl Fn(&ManagedPath) -> bool) -> Self {
+        let mut only = self.clone();
+        only.originals.retain(|path| is_meant(path));
+        only.created_directories.retain(|path| is_meant(path));
+        only.labels.retain(|path, _| is_meant(path));
+        only
     }
 }
 

@@ -1,0 +1,170 @@
+//! What generations have outside `/etc`: stored beside the deployments, put in place by `activate`.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::PathBuf,
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    host::{Host, run, small},
+    model::{run::Outcome, snapshot},
+};
+
+const TOOL: &str = "/usr/local/bin/tool";
+
+/// A config whose tool says `text`, with a secret, keys, and a file of its own.
+fn config(name: &str, text: &str) -> Value {
+    let own = format!("/usr/local/bin/only-{name}");
+    let files = [(TOOL, text), (own.as_str(), text), ("/var/lib/kubelet/config.json", "secret")];
+    let mut config = small(name, &files, &[]);
+    config["spec"]["config"]["storage"]["files"][0]["mode"] = json!(0o755);
+    config["spec"]["config"]["storage"]["files"][2]["mode"] = json!(0o600);
+    config["spec"]["config"]["passwd"] =
+        json!({"users": [{"name": "core", "sshAuthorizedKeys": [format!("ssh-rsa AAAA{name}")]}]});
+    config
+}
+
+impl Host {
+    fn activate(&self) -> Outcome {
+        let outcome = run(self.command("activate"));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        outcome
+    }
+
+    fn at_var(&self, path: &str) -> PathBuf {
+        self.var().join(path)
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        fs::read_to_string(self.at_var(path)).ok()
+    }
+
+    fn objects(&self) -> BTreeSet<String> {
+        let objects = fs::read_dir(self.at_var("lib/hostwright/objects")).into_iter().flatten();
+        objects.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    /// Without the agent's own directory, in which the lock and the store are.
+    fn var_of_others(&self) -> snapshot::Snapshot {
+        let mut seen = snapshot::take(&self.var());
+        seen.retain(|path, _| !path.starts_with("lib/hostwright"));
+        seen.get_mut("lib").into_iter().for_each(|(_, stamp)| *stamp = snapshot::Stamp::default());
+        seen
+    }
+
+    fn assert_active(&self, name: &str, text: &str) {
+        assert_eq!(self.text("usrlocal/bin/tool").as_deref(), Some(text));
+        let mode = self.at_var("usrlocal/bin/tool").metadata().unwrap().mode();
+        assert_eq!(mode & 0o7777, 0o755);
+        let names = fs::read_dir(self.at_var("usrlocal/bin")).unwrap();
+        let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, BTreeSet::from(["tool".into(), format!("only-{name}").into()]));
+        let keys = self.at_var("home/core/.ssh/authorized_keys.d/ignition");
+        assert_eq!(fs::read_to_string(&keys).unwrap(), format!("ssh-rsa AAAA{name}\n"));
+        assert_eq!((keys.metadata().unwrap().uid(), keys.metadata().unwrap().mode() & 0o7777), (1000, 0o600));
+        assert_eq!(self.text("lib/kubelet/config.json").as_deref(), Some("secret"));
+    }
+}
+
+#[test]
+fn var_follows_the_deployment_that_boots_forward_and_back() {
+    let Some(host) = Host::new() else { return };
+    fs::create_dir_all(host.at_var("usrlocal/bin")).unwrap();
+    fs::write(host.at_var("usrlocal/bin/tool"), "by hand\n").unwrap();
+    fs::set_permissions(host.at_var("usrlocal/bin/tool"), fs::Permissions::from_mode(0o711)).unwrap();
+    let before = host.var_of_others();
+
+    host.update(&host.config(&config("a", "a\n")), None);
+    assert_eq!(snapshot::disturbed(&before, &host.var_of_others()), [""; 0], "an apply leaves /var alone");
+    host.activate();
+    host.assert_active("a", "a\n");
+
+    let settled = snapshot::take(&host.var());
+    let again = host.activate();
+    assert!(again.stdout.contains("nothing to do"), "{again:?}");
+    let touched = snapshot::disturbed(&settled, &snapshot::take(&host.var()));
+    assert!(touched.iter().all(|line| line.starts_with("lib/hostwright/lock")), "{touched:?}");
+
+    host.update(&host.config(&config("b", "b\n")), None);
+    host.assert_active("a", "a\n");
+    host.activate();
+    host.assert_active("b", "b\n");
+
+    assert_eq!(host.rollback().code, Some(0));
+    host.activate();
+    host.assert_active("a", "a\n");
+
+    host.update(&host.config(&small("nothing", &[("/etc/managed.conf", "1\n")], &[])), None);
+    host.activate();
+    assert_eq!(host.text("usrlocal/bin/tool").as_deref(), Some("by hand\n"));
+    let names = |seen: &snapshot::Snapshot| seen.keys().cloned().collect::<Vec<_>>();
+    let nodes = |seen: snapshot::Snapshot| seen.into_values().map(|(node, _)| node).collect::<Vec<_>>();
+    let after = host.var_of_others();
+    assert_eq!(names(&before), names(&after));
+    assert_eq!(nodes(before), nodes(after), "everything is as it was before the first generation");
+}
+
+#[test]
+fn equal_contents_are_stored_once_and_go_with_their_deployments() {
+    let Some(host) = Host::new() else { return };
+    let twins = [("/usr/local/one", "same\n"), ("/usr/local/two", "same\n")];
+    host.update(&host.config(&small("twins", &twins, &[])), None);
+    assert_eq!(host.objects().len(), 2, "one manifest, and one content for two files");
+    for object in host.objects() {
+        let meta = host.at_var("lib/hostwright/objects").join(object).metadata().unwrap();
+        assert_eq!((meta.mode() & 0o7777, meta.uid(), meta.gid()), (0o600, 0, 0));
+    }
+    assert_eq!(host.at_var("lib/hostwright").metadata().unwrap().mode() & 0o7777, 0o700);
+    for round in 0..3 {
+        for (name, text) in [("a", "a\n"), ("b", "b\n")] {
+            host.update(&host.config(&small(name, &[("/usr/local/one", text)], &[])), None);
+            host.activate();
+            assert!(host.objects().len() <= 6, "round {round}: {:?}", host.objects());
+        }
+    }
+    // Two deployments, each with a manifest and a content.
+    assert_eq!(host.objects().len(), 4);
+}
+
+#[test]
+fn a_first_activation_makes_the_directories_that_links_lead_to() {
+    let Some(host) = Host::new() else { return };
+    assert!(!host.at_var("usrlocal").exists() && !host.at_var("home").exists());
+    host.update(&host.config(&config("a", "a\n")), None);
+    host.activate();
+    host.assert_active("a", "a\n");
+}
+
+#[test]
+fn a_store_that_is_damaged_is_named_and_mended() {
+    let Some(host) = Host::new() else { return };
+    let desired = host.config(&small("a", &[("/usr/local/one", "one\n")], &[]));
+    host.update(&desired, None);
+    for spoil in
+        [|path: &PathBuf| fs::write(path, "spoilt").unwrap(), |path: &PathBuf| fs::remove_file(path).unwrap()]
+    {
+        for object in host.objects() {
+            spoil(&host.at_var("lib/hostwright/objects").join(&object));
+            let outcome = run(host.command("activate"));
+            assert_eq!(outcome.code, Some(1), "{outcome:?}");
+            assert!(outcome.stderr.contains(&object), "{outcome:?}");
+            assert!(!host.at_var("usrlocal/one").exists());
+            host.apply(&host.config(&small("b", &[("/etc/other", "1\n")], &[])), None);
+            host.update(&desired, None);
+        }
+    }
+    host.activate();
+    assert_eq!(host.text("usrlocal/one").as_deref(), Some("one\n"));
+}
+
+#[test]
+fn what_is_not_ours_is_not_activated() {
+    let Some(host) = Host::new() else { return };
+    let outcome = run(host.command("activate"));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("was not made by hostwright"), "{outcome:?}");
+}
