@@ -6,6 +6,7 @@
     reason = "a test reports by panicking"
 )]
 
+mod activation;
 mod bad_document;
 mod bad_host;
 mod bad_input;
