@@ -56,7 +56,9 @@ impl Disk for Root {
             let directory = through_descriptor(&parent, name);
             rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))
         });
-        labelled.and_then(|()| give(&parent, name, attributes).map_err(failed(Op::SetAttributes)))
+        labelled?;
+        disinherit(&parent, name).map_err(failed(Op::SetAttributes))?;
+        give(&parent, name, attributes).map_err(failed(Op::SetAttributes))
     }
 
     fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
@@ -153,6 +155,19 @@ impl Root {
         rustix::fs::unlinkat(&parent, path.file_name(), flags)
             .map_err(|errno| HostError::new(Op::Remove, path.as_str(), errno))
     }
+}
+
+/// Access lists that a directory inherits would be in force before its mode is, and pass on to all
+/// that is made in it.
+fn disinherit(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
+    let directory = through_descriptor(parent, name);
+    for list in ["system.posix_acl_default", "system.posix_acl_access"] {
+        match rustix::fs::lremovexattr(&directory, list) {
+            Ok(()) | Err(Errno::NODATA | Errno::OPNOTSUPP) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// Owner first: changing it takes set-id bits away, which a mode may give.

@@ -34,7 +34,8 @@ impl Lock {
             if root.node(&directory)? == Node::Absent {
                 match root.make_directory(&directory, attributes, None) {
                     Err(error) if error.errno() == Some(Errno::EXIST) => {}
-                    result => result?,
+                    // The journal in it would be lost with it.
+                    made => made.and_then(|()| root.sync(&[Some(directory.clone()), directory.parent()]))?,
                 }
             }
         }

@@ -42,9 +42,17 @@ pub(super) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
             (None, Some(status)) if is_empty_directory(disk, path, status)? => disk.rename(path, slot),
             _ => Ok(()),
         },
-        Move::Remove { path, slot } | Move::RemoveDirectory { path, slot } => match disk.status(slot)? {
+        Move::Remove { path, slot } => match disk.status(slot)? {
             Some(_) => put_back(disk, slot, path),
             None => Ok(()),
+        },
+        Move::RemoveDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
+            // Somebody made it again, and may have put something into it.
+            (Some(before), Some(found)) if found.kind == Kind::Directory => {
+                disk.set_attributes(path, before.attributes)
+            }
+            (Some(_), _) => put_back(disk, slot, path),
+            (None, _) => Ok(()),
         },
         Move::SetAttributes { path, before, .. } => match disk.status(path)? {
             Some(status) if status.kind == Kind::Directory && status.attributes != *before => {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::host::{CONFIG, Host, KEYS, RECORD, UNITS, WANTS};
+use crate::host::{CONFIG, Host, KEYS, RECORD, UNITS, WANTS, many_sided};
 
 type Damage = fn(&Host);
 
@@ -170,4 +170,25 @@ fn applying_again_takes_attributes_away_and_is_then_done() {
     host.apply(&crate::host::many_sided());
     assert_eq!(crate::snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
     assert_eq!(host.kinds(), [("/etc/dir".to_owned(), "xattrs".to_owned())]);
+}
+
+#[test]
+fn a_default_access_list_is_not_handed_on() {
+    let host = Host::new();
+    for directory in ["/etc", "/var", "/etc/systemd/system", "/var/home/core"] {
+        host.xattr(directory, "system.posix_acl_default", &access_list());
+    }
+    let mut config = many_sided();
+    config["spec"]["config"]["storage"]["files"] = serde_json::json!([
+        crate::document::file("/etc/a", "anew\n"),
+        crate::document::file("/etc/made/anew", "anew\n"),
+        crate::document::file("/var/made/anew", "anew\n")
+    ]);
+    host.apply(&config);
+    assert_eq!(host.found(), []);
+    for path in ["/etc/a", "/etc/made", "/etc/made/anew", "/var/made", "/var/made/anew"] {
+        for list in ["system.posix_acl_default", "system.posix_acl_access"] {
+            assert!(!host.has_xattr(path, list), "{path} has {list}");
+        }
+    }
 }
