@@ -19,6 +19,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::bench::{BaselineArgs, BenchArgs};
+use crate::checks::Extent;
 use crate::consent::Consent;
 use crate::workspace::Workspace;
 
@@ -51,6 +52,9 @@ enum Verb {
         /// Stop after formatting, lints and the library's own tests.
         #[arg(long)]
         quick: bool,
+        /// Try more crashes than every change needs; takes hours.
+        #[arg(long, conflicts_with = "quick")]
+        exhaustive: bool,
     },
     /// Measure the release executable, each figure beside a baseline of the same minute.
     Bench(BenchArgs),
@@ -83,7 +87,14 @@ fn run(xtask: Xtask) -> Result<ExitCode> {
             demo::show(&workspace, keep, config.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Test { quick } => Ok(checks::run(&Workspace::locate()?, consent, quick)),
+        Verb::Test { quick, exhaustive } => {
+            let extent = match (quick, exhaustive) {
+                (true, _) => Extent::Quick,
+                (_, true) => Extent::Exhaustive,
+                _ => Extent::Full,
+            };
+            Ok(checks::run(&Workspace::locate()?, consent, extent))
+        }
         Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
         Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
     }

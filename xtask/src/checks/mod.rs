@@ -22,6 +22,18 @@ struct Bench<'w> {
     workspace: &'w Workspace,
     consent: Consent,
     runner: Runner,
+    extent: Extent,
+}
+
+/// How much is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// Formatting, lints and the library's own tests.
+    Quick,
+    /// Everything that a change must pass.
+    Full,
+    /// The same with more crashes tried.
+    Exhaustive,
 }
 
 /// When a check runs.
@@ -64,9 +76,9 @@ enum Verdict {
 }
 
 /// Runs the checks; the exit code is failure when one of them failed.
-pub fn run(workspace: &Workspace, consent: Consent, quick: bool) -> ExitCode {
-    let bench = Bench { workspace, consent, runner: Runner::installed(workspace) };
-    let left_out = if quick { When::Full } else { When::Quick };
+pub fn run(workspace: &Workspace, consent: Consent, extent: Extent) -> ExitCode {
+    let bench = Bench { workspace, consent, runner: Runner::installed(workspace), extent };
+    let left_out = if extent == Extent::Quick { When::Full } else { When::Quick };
     let mut total = Tally::default();
     let mut rows = Vec::new();
     for check in CHECKS.iter().filter(|check| check.when != left_out) {
@@ -152,7 +164,11 @@ fn counted_tests(bench: &Bench<'_>, scope: &[&str]) -> Result<Tally> {
         Runner::Cargo => &["test", "--no-fail-fast"],
         Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
     };
-    bench.runner.count(bench.workspace.cargo(words).args(scope))
+    let mut command = bench.workspace.cargo(words);
+    if bench.extent == Extent::Exhaustive {
+        command.env("HOSTWRIGHT_EXHAUSTIVE", "1");
+    }
+    bench.runner.count(command.args(scope))
 }
 
 /// Apart from the others because nextest does not run them.
