@@ -20,6 +20,7 @@ mod pair;
 mod recover;
 mod sanity;
 #[path = "../strace/mod.rs"]
+#[expect(dead_code, reason = "nothing is held here")]
 mod strace;
 
 use std::thread;

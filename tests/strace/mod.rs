@@ -4,6 +4,8 @@
 //! these runs get no threads: the kernel's refusal to make one is injected too, and the executable then does
 //! alone, in one order, what it does with others at its best. Every run from one state makes the same calls.
 
+pub mod held;
+
 use std::{collections::BTreeMap, fs, process::Command};
 
 use crate::model::run::{Outcome, launch, program};
