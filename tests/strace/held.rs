@@ -1,6 +1,6 @@
 //! A run that stands still in the middle, for as long as a test looks around.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 use rustix::event::{PollFd, PollFlags, poll};
@@ -8,7 +8,7 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use super::place;
-use crate::model::run::program;
+use crate::model::run::{Outcome, program};
 
 /// The run, under strace, stopped by a signal. It ends with this, whatever becomes of the test.
 pub struct Held {
@@ -42,8 +42,8 @@ impl Held {
         Self { strace, said, pid, is_over: false }
     }
 
-    /// Lets it go on, and says how it ended.
-    pub fn go_on(mut self) -> Option<i32> {
+    /// Lets it go on to its end. Standard error holds what strace says, too.
+    pub fn go_on(mut self) -> Outcome {
         self.signal(Signal::CONT);
         self.end()
     }
@@ -65,10 +65,11 @@ impl Held {
         kill_process(self.process(), signal).unwrap();
     }
 
-    fn end(&mut self) -> Option<i32> {
-        std::io::copy(&mut self.said, &mut std::io::sink()).unwrap();
+    fn end(&mut self) -> Outcome {
+        let mut stderr = String::new();
+        self.said.read_to_string(&mut stderr).unwrap();
         self.is_over = true;
-        self.strace.wait().unwrap().code()
+        Outcome { code: self.strace.wait().unwrap().code(), stdout: String::new(), stderr }
     }
 }
 
