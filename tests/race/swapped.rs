@@ -106,3 +106,40 @@ fn names(arena: &Arena, directory: &str) -> Vec<std::ffi::OsString> {
     names.sort();
     names
 }
+
+/// What nobody asked to remove is never removed, also where it comes in the last moment.
+#[test]
+fn a_directory_that_takes_a_files_place_is_kept_whole() {
+    const FILE: &str = "/etc/foo/file";
+    const DIRECTORY: &str = "/etc/foo/theirs";
+    let Some(arena) = Arena::new(CASES[0]).filter(|_| strace::is_permitted()) else { return };
+    let line = arena.applying(1);
+    let line: Vec<&str> = line.iter().map(String::as_str).collect();
+    let calls = strace::calls(&line);
+    assert_eq!(arena.applies(0).code, Some(0));
+    let looks = |call: &&Call| {
+        let says = |what: &str| call.text.contains(what);
+        call.name == "newfstatat" && says("\"file\"") || call.name == "openat2" && says("\"etc/foo\"")
+    };
+    let mut met = 0;
+    for moment in calls.iter().filter(looks) {
+        let what = format!("{} {}", moment.name, moment.number);
+        arena.tree.file(&format!("{DIRECTORY}/precious"), 0o600, (0, 0), b"theirs");
+        let held = Held::at((&moment.name, moment.number), &line);
+        arena.exchange(FILE, DIRECTORY).unwrap();
+        let outcome = held.go_on();
+        arena.assert_sound(&outcome, &what);
+        let place = [FILE, DIRECTORY].into_iter().find(|path| arena.tree.at(path).is_dir());
+        let kept = place.map(|path| fs::read_to_string(arena.tree.at(path).join("precious")).unwrap());
+        assert_eq!(kept.as_deref(), Some("theirs"), "{what}: {outcome:?}");
+        if place == Some(FILE) {
+            met += 1;
+            arena.exchange(FILE, DIRECTORY).unwrap();
+        }
+        fs::remove_dir_all(arena.tree.at(DIRECTORY)).unwrap();
+        assert_eq!(arena.runs("recover").code, Some(0), "{what}");
+        assert_eq!(arena.applies(0).code, Some(0), "{what}");
+        arena.assert_settles_on(0, &what);
+    }
+    assert!(met > 10, "the directory is hardly met");
+}
