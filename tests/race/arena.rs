@@ -145,4 +145,24 @@ impl Arena {
         let verified = self.runs("verify");
         assert_eq!(verified.code, Some(0), "{what}: {verified:?}");
     }
+
+    /// All that a config asks for is there, and nothing more but below the raced directory: what an apply could
+    /// not reach at the moment of its plan it does not remove, and later takes it for somebody's own.
+    pub fn assert_holds(&self, side: usize) {
+        let (is, wanted) = (judge::sight(self.tree.root()), &self.sides[side]);
+        let raced = self.case.directory.trim_start_matches('/');
+        let excused = |path: &str| {
+            path.starts_with(raced)
+                || path.contains("hostwright/originals")
+                || path == "etc/hostwright/generation"
+        };
+        let lost = wanted
+            .iter()
+            .filter(|(path, node)| is.get(*path) != Some(*node) && !path.starts_with("etc/hostwright"));
+        let more = is.keys().filter(|path| !wanted.contains_key(*path) && !excused(path));
+        let unlike: Vec<_> = lost.map(|(path, _)| path).chain(more).collect();
+        assert!(unlike.is_empty(), "{:?}, side {side}: {unlike:?}", self.case);
+        let verified = self.runs("verify");
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
 }

@@ -66,7 +66,7 @@ fn a_directory_becomes_a_link_at_any_moment() {
         for side in [1, 0] {
             let outcome = arena.applies(side);
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
-            arena.assert_settles_on(side, "after the race");
+            arena.assert_holds(side);
         }
     }
 }
