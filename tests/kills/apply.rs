@@ -1,6 +1,9 @@
 //! Kills of `apply`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Mutex;
 
 use crate::bench::{Bench, Pair};
@@ -132,4 +135,26 @@ fn apply_is_killed_among_parallel_flushes() {
     }
     eprintln!("{kills} kills");
     assert!(kills > 10, "{kills} kills");
+}
+
+/// The way to the lock is made before there is a lock, and no journal tells of it.
+#[test]
+fn the_way_to_the_lock_is_whole_wherever_its_maker_is_killed() {
+    if !is_possible() {
+        return;
+    }
+    let pair = Pair::new();
+    for (call, numbers) in [("mkdirat", 1..=2), ("fchown", 1..=2), ("fchmod", 1..=2), ("flock", 1..=1)] {
+        for number in numbers {
+            let mut bench = Bench::fresh(&pair);
+            let place = strace::place(call, number, "KILL");
+            let directory = bench.root().join("var/lib");
+            fs::remove_dir(&directory).unwrap();
+            assert_eq!(strace::alone(&place, &bench.applying()).code, None, "{place} is not reached");
+            bench.go_on();
+            let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+            assert_eq!(mode(&directory), 0o755, "{place}");
+            assert_eq!(mode(&directory.join("hostwright")), 0o700, "{place}");
+        }
+    }
 }
