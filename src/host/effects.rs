@@ -51,7 +51,10 @@ impl Disk for Root {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
         let parent = self.parent(path, Op::MakeDirectory)?;
         let name = path.file_name();
-        rustix::fs::mkdirat(&parent, name, Mode::RWXU).map_err(failed(Op::MakeDirectory))?;
+        // One of root's has its mode at once: whoever is killed here leaves no narrower `/var/lib`.
+        let is_roots = (attributes.uid, attributes.gid) == (0, 0);
+        let mode = if is_roots { Mode::from_raw_mode(attributes.mode & 0o777) } else { Mode::RWXU };
+        rustix::fs::mkdirat(&parent, name, mode).map_err(failed(Op::MakeDirectory))?;
         let labelled = label.map_or(Ok(()), |label| {
             let directory = through_descriptor(&parent, name);
             rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))

@@ -12,14 +12,19 @@ use crate::host::{Disk, HostError, Op, Status};
 pub(super) fn perform(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
     match act {
         Move::Replace { path, slot, .. } => {
-            // What takes a slot is deleted in the end, and a directory may hold anything.
             ensure_leaf(disk, path)?;
-            disk.exchange(slot, path)
+            exchange(disk, slot, path)
         }
         Move::Create { path, slot } | Move::MakeDirectory { path, slot } => disk.rename(slot, path),
         Move::Remove { path, slot } => {
             ensure_leaf(disk, path)?;
-            disk.rename(path, slot)
+            disk.rename(path, slot)?;
+            if !is_directory(disk, slot)? {
+                return Ok(());
+            }
+            // It came just before the leaf went.
+            disk.rename(slot, path)?;
+            Err(in_the_way(path))
         }
         Move::RemoveDirectory { path, slot } => remove_directory(disk, path, slot),
         Move::SetAttributes { path, after, .. } => disk.set_attributes(path, *after),
@@ -34,13 +39,17 @@ pub(super) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
             _ => Ok(()),
         },
         Move::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
-            (None, Some(status)) if status.kind != Kind::Directory => disk.rename(path, slot),
+            (None, Some(status)) if status.kind != Kind::Directory => {
+                disk.rename(path, slot)?;
+                // Somebody else's directory came just before the leaf went.
+                if is_directory(disk, slot)? { disk.rename(slot, path) } else { Ok(()) }
+            }
             _ => Ok(()),
         },
-        Move::MakeDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
-            // What somebody else put into it meanwhile is theirs.
-            (None, Some(status)) if is_empty_directory(disk, path, status)? => disk.rename(path, slot),
-            _ => Ok(()),
+        // What somebody else put into it meanwhile is theirs.
+        Move::MakeDirectory { path, slot } => match disk.status(slot)? {
+            None => remove_directory(disk, path, slot),
+            Some(_) => Ok(()),
         },
         Move::Remove { path, slot } => match disk.status(slot)? {
             Some(_) => put_back(disk, slot, path),
@@ -63,22 +72,36 @@ pub(super) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
     }
 }
 
-/// Somebody else's directory is never moved into a slot; a leaf that came meanwhile goes.
+/// Somebody else's directory is never left in a slot; a leaf that came meanwhile goes.
 fn put_back(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
     if disk.status(path)?.is_none() {
         return disk.rename(slot, path);
     }
     ensure_leaf(disk, path)?;
-    disk.exchange(slot, path)
+    exchange(disk, slot, path)
+}
+
+/// Swaps what waits in a slot with a leaf. What takes a slot is deleted in the end, and a directory
+/// may hold anything: one that came just before the swap is put back.
+fn exchange(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+    disk.exchange(slot, path)?;
+    if !is_directory(disk, slot)? {
+        return Ok(());
+    }
+    disk.exchange(slot, path)?;
+    Err(in_the_way(path))
 }
 
 fn ensure_leaf(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
-    match disk.status(path)? {
-        Some(Status { kind: Kind::Directory, .. }) => {
-            Err(HostError::new(Op::Rename, path.as_str(), Errno::ISDIR))
-        }
-        _ => Ok(()),
-    }
+    if is_directory(disk, path)? { Err(in_the_way(path)) } else { Ok(()) }
+}
+
+fn is_directory(disk: &dyn Disk, path: &ManagedPath) -> Result<bool, HostError> {
+    Ok(disk.status(path)?.is_some_and(|status| status.kind == Kind::Directory))
+}
+
+fn in_the_way(path: &ManagedPath) -> HostError {
+    HostError::new(Op::Rename, path.as_str(), Errno::ISDIR)
 }
 
 fn is_empty_directory(disk: &dyn Disk, path: &ManagedPath, status: Status) -> Result<bool, HostError> {

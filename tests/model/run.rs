@@ -16,9 +16,14 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+/// The executable under test: the one that was built with the tests, or the one that `HOSTWRIGHT_BINARY` names.
+pub fn program() -> String {
+    std::env::var("HOSTWRIGHT_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hostwright").to_owned())
+}
+
 /// Runs `hostwright` with these arguments to its end.
 pub fn hostwright<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
-    launch(env!("CARGO_BIN_EXE_hostwright"), arguments)
+    launch(&program(), arguments)
 }
 
 /// Runs any program to its end.
