@@ -295,7 +295,9 @@ fn good(name: &str) -> Value {
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
-            "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}]}),
+            "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
+            "transaction": {"current": null, "target": "1".repeat(32), "reached": "prepared",
+                "underWay": false}}),
         other => panic!("{other} has no schema"),
     }
 }

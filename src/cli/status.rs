@@ -8,13 +8,15 @@ use super::input::print_json;
 use super::paint::{Paint, Role};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
+use crate::core::journal::{Journal, Reached};
 use crate::host::Root;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::report::status::{DeploymentItem, GenerationItem, StatusDocument};
+use crate::report::status::{DeploymentItem, GenerationItem, StatusDocument, TransactionItem};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
-use crate::transaction::sysroot::{Standing, standings};
+use crate::transaction::sysroot::{Standing, open_change, standings};
+use crate::transaction::tree;
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -41,14 +43,23 @@ pub(super) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
 }
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
-    let current = Current::load(&Root::open(path)?).map_err(TransactionError::from)?;
-    Ok(StatusDocument::of_tree(current.record.as_ref()))
+    let root = Root::open(path)?;
+    let transaction = tree::open_change(&root)?.map(transaction_item);
+    let record = Current::load_record(&root).map_err(TransactionError::from)?;
+    Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
 }
 
 fn of_sysroot(sysroot: &Path) -> Result<StatusDocument, CliError> {
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
     let standings = standings(&mut session, sysroot)?;
-    Ok(StatusDocument::of_sysroot(standings.into_iter().enumerate().map(item).collect()))
+    let transaction = open_change(sysroot, &standings)?.map(transaction_item);
+    let deployments = standings.into_iter().enumerate().map(item).collect();
+    Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(deployments) })
+}
+
+fn transaction_item((open, under_way): (Journal, bool)) -> TransactionItem {
+    let Journal { intent, reached, .. } = open;
+    TransactionItem { current: intent.current, target: intent.target, reached, under_way }
 }
 
 /// The first in boot order boots next.
@@ -81,7 +92,19 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
     if text.is_empty() {
         text.push_str("nothing was applied here yet\n");
     }
+    text.extend(document.transaction.as_ref().map(transaction_line));
     text
+}
+
+fn transaction_line(item: &TransactionItem) -> String {
+    let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
+    let state = match (item.under_way, item.reached) {
+        (true, _) => "is under way",
+        (false, Reached::Committed) => "is done; `hostwright recover` clears up after it",
+        (false, Reached::Undone) => "is taken back; `hostwright recover` clears up after it",
+        (false, _) => "was interrupted; `hostwright recover` takes it back",
+    };
+    format!("a change{to} {state}\n")
 }
 
 fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {

@@ -74,6 +74,10 @@ pub trait Disk {
     fn exchange(&self, a: &ManagedPath, b: &ManagedPath) -> Result<(), HostError>;
     /// Removes a file or link.
     fn remove_file(&self, path: &ManagedPath) -> Result<(), HostError>;
+    /// Removes files and links, in whatever order.
+    fn remove_files(&self, paths: &[ManagedPath]) -> Result<(), HostError> {
+        paths.iter().try_for_each(|path| self.remove_file(path))
+    }
     /// Removes an empty directory.
     fn remove_directory(&self, path: &ManagedPath) -> Result<(), HostError>;
     /// Makes files and directories durable: of a file its content and attributes, of a directory

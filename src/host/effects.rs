@@ -10,6 +10,7 @@ use super::disk::{Disk, Status};
 use super::error::{HostError, Op};
 use super::observe::{LABEL, errno_of, through_descriptor};
 use super::root::Root;
+use super::sync::at_once;
 use crate::core::names::ManagedPath;
 use crate::core::tree::Attributes;
 
@@ -137,12 +138,16 @@ impl Disk for Root {
         self.unlink(path, AtFlags::empty())
     }
 
+    fn remove_files(&self, paths: &[ManagedPath]) -> Result<(), HostError> {
+        at_once(paths, |path| self.remove_file(path))
+    }
+
     fn remove_directory(&self, path: &ManagedPath) -> Result<(), HostError> {
         self.unlink(path, AtFlags::REMOVEDIR)
     }
 
     fn sync(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError> {
-        self.sync_each(paths)
+        at_once(paths, |path| self.sync_one(path.as_ref()))
     }
 }
 

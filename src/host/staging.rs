@@ -19,6 +19,8 @@ pub struct Staging<'a> {
     disk: &'a dyn Disk,
     /// Staging directory by mount.
     directories: RefCell<BTreeMap<u64, ManagedPath>>,
+    /// The same by the directory of a target.
+    known: RefCell<BTreeMap<ManagedPath, ManagedPath>>,
     next: Cell<u32>,
 }
 
@@ -32,13 +34,16 @@ impl<'a> Staging<'a> {
     /// Staging on `disk`, which holds none yet.
     #[must_use]
     pub fn new(disk: &'a dyn Disk) -> Self {
-        Self { disk, directories: RefCell::default(), next: Cell::new(0) }
+        Self { disk, directories: RefCell::default(), known: RefCell::default(), next: Cell::new(0) }
     }
 
     /// An unused path from which a rename to `target` needs no copy. The directory of `target`,
     /// or the nearest one above it that exists, tells the mount.
     pub fn slot(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
-        let directory = self.directory(target)?;
+        let directory = match target.parent() {
+            Some(parent) => self.beside(target, parent)?,
+            None => self.directory(target)?,
+        };
         let number = self.next.replace(self.next.get() + 1);
         // Of equal length, so that their order is that in which they were made.
         Ok(directory.join(&format!("{number:06}")))
@@ -48,6 +53,16 @@ impl<'a> Staging<'a> {
     #[must_use]
     pub fn directories(&self) -> Vec<ManagedPath> {
         self.directories.borrow().values().cloned().collect()
+    }
+
+    /// Most targets share their directories.
+    fn beside(&self, target: &ManagedPath, parent: ManagedPath) -> Result<ManagedPath, HostError> {
+        if let Some(known) = self.known.borrow().get(&parent) {
+            return Ok(known.clone());
+        }
+        let directory = self.directory(target)?;
+        self.known.borrow_mut().insert(parent, directory.clone());
+        Ok(directory)
     }
 
     fn directory(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
@@ -105,12 +120,15 @@ pub fn clear(disk: &dyn Disk, directory: &ManagedPath) -> Result<(), HostError> 
     if !disk.status(directory)?.is_some_and(|status| status.kind == Kind::Directory) {
         return Ok(());
     }
-    for path in disk.below(directory)?.into_iter().rev() {
+    let (mut files, mut directories) = (Vec::new(), vec![directory.clone()]);
+    for path in disk.below(directory)? {
         match disk.status(&path)? {
             None => {}
-            Some(status) if status.kind == Kind::Directory => disk.remove_directory(&path)?,
-            Some(_) => disk.remove_file(&path)?,
+            Some(status) if status.kind == Kind::Directory => directories.push(path),
+            Some(_) => files.push(path),
         }
     }
-    disk.remove_directory(directory)
+    files.reverse();
+    disk.remove_files(&files)?;
+    directories.iter().rev().try_for_each(|directory| disk.remove_directory(directory))
 }

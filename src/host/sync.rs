@@ -1,5 +1,5 @@
-//! Makes many files durable at once: a flush mostly waits, and the kernel joins those that wait
-//! together into one. The whole file system is never flushed: it holds the dirty pages of others,
+//! Many acts at once, on as many files: a flush mostly waits, and the kernel joins those that wait
+//! together into one; a removal waits where its blocks are discarded. The whole file system is never flushed: it holds the dirty pages of others,
 //! who would wait for it as well.
 
 use std::os::fd::OwnedFd;
@@ -13,44 +13,49 @@ use super::error::{HostError, Op};
 use super::root::Root;
 use crate::core::names::ManagedPath;
 
-/// Flushes under way at the same time. More gain nothing on a disk with one queue, and each costs a
+/// Acts under way at the same time. More gain nothing on a disk with one queue, and each costs a
 /// thread.
 const AT_ONCE: usize = 32;
 
-/// Stack of a thread that only opens and flushes, in bytes.
+/// Stack of a thread that does no more than a few system calls, in bytes.
 const STACK: usize = 128 << 10;
 
-impl Root {
-    /// Makes each of `paths` durable.
-    pub(super) fn sync_each(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError> {
-        if let [path] = paths {
-            return self.sync_one(path.as_ref());
-        }
-        let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
-        let work = || {
-            while let Some(path) = paths.get(next.fetch_add(1, Ordering::Relaxed)) {
-                if let Err(error) = self.sync_one(path.as_ref()) {
-                    let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
-                    failed.get_or_insert(error);
-                    return;
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 1..paths.len().min(AT_ONCE) {
-                let thread = std::thread::Builder::new().stack_size(STACK);
-                // Where there are no more threads, those that there are do the work.
-                if thread.spawn_scoped(scope, work).is_err() {
-                    break;
-                }
-            }
-            work();
-        });
-        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failed.map_or(Ok(()), Err)
+/// Does `act` to each of `items`, many at a time, and ends at the first error.
+pub(super) fn at_once<T: Sync>(
+    items: &[T],
+    act: impl Fn(&T) -> Result<(), HostError> + Sync,
+) -> Result<(), HostError> {
+    if let [item] = items {
+        return act(item);
     }
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let work = || {
+        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if let Err(error) = act(item) {
+                // The others find nothing left to do.
+                next.store(items.len(), Ordering::Relaxed);
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                return;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..items.len().min(AT_ONCE) {
+            let thread = std::thread::Builder::new().stack_size(STACK);
+            // Where there are no more threads, those that there are do the work.
+            if thread.spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
+    });
+    let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failed.map_or(Ok(()), Err)
+}
 
-    fn sync_one(&self, path: Option<&ManagedPath>) -> Result<(), HostError> {
+impl Root {
+    /// Makes what stands at `path` durable; the root itself where there is none.
+    pub(super) fn sync_one(&self, path: Option<&ManagedPath>) -> Result<(), HostError> {
         let shown = path.map_or("/", ManagedPath::as_str);
         match self.open_to_flush(path) {
             Ok(file) => rustix::fs::fsync(file).map_err(|errno| HostError::new(Op::Sync, shown, errno)),

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::core::generation::Record;
+use crate::core::journal::Reached;
 
 /// Version of this document.
 const SCHEMA: u32 = 1;
@@ -11,11 +12,28 @@ const SCHEMA: u32 = 1;
 #[derive(Debug, Serialize)]
 pub struct StatusDocument {
     /// [`SCHEMA`].
-    schema: u32,
+    pub schema: u32,
     /// The generation of a plain tree.
     pub generation: Option<GenerationItem>,
     /// The deployments of a sysroot, in boot order.
     pub deployments: Vec<DeploymentItem>,
+    /// A change that is not settled.
+    pub transaction: Option<TransactionItem>,
+}
+
+/// A change that is not settled: under way where somebody holds the lock, else interrupted.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TransactionItem {
+    /// The generation before it.
+    pub current: Option<String>,
+    /// The generation that it makes.
+    pub target: Option<String>,
+    /// How far it came.
+    #[serde(flatten)]
+    pub reached: Reached,
+    /// Whether somebody is at work on it.
+    pub under_way: bool,
 }
 
 /// One generation.
@@ -69,13 +87,13 @@ impl StatusDocument {
     #[must_use]
     pub fn of_tree(record: Option<&Record>) -> Self {
         let generation = record.map(|record| GenerationItem::of(record, true));
-        Self { schema: SCHEMA, generation, deployments: Vec::new() }
+        Self { schema: SCHEMA, generation, deployments: Vec::new(), transaction: None }
     }
 
     /// Of a sysroot.
     #[must_use]
     pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
-        Self { schema: SCHEMA, generation: None, deployments }
+        Self { schema: SCHEMA, generation: None, deployments, transaction: None }
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::generation::{GENERATION_ARGUMENT, RECORD, Record};
+use crate::core::journal::Journal;
 use crate::core::kargs::{self, KernelArgument};
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
@@ -35,6 +36,16 @@ pub struct Standing {
 /// A deployment as it is when it runs: with the `/var` of its stateroot.
 pub(super) fn open(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
     Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
+}
+
+/// The change in the `/var` of what boots next that is not settled, and whether somebody is at work
+/// on it.
+pub fn open_change(
+    sysroot: &Path,
+    standings: &[Standing],
+) -> Result<Option<(Journal, bool)>, TransactionError> {
+    let next = standings.first().map(|standing| open(sysroot, &standing.deployment.id)).transpose()?;
+    next.map_or(Ok(None), |root| tree::open_change(&root))
 }
 
 /// Settles what an interrupted run left in the `/var` of each stateroot, and the live change that

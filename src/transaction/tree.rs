@@ -1,7 +1,7 @@
 //! A configuration on a plain tree: files, units, keys; no operating system.
 
 use crate::core::host_config::{HostConfig, KernelType};
-use crate::core::journal::{Reached, Scope};
+use crate::core::journal::{Journal, Reached, Scope};
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
 use crate::core::steps::Step;
@@ -9,7 +9,7 @@ use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
 use crate::host::systemd::Systemd;
-use crate::host::{Root, Services, boot};
+use crate::host::{HostError, Root, Services, boot};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
@@ -126,6 +126,17 @@ pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<
     let labels = labels::of_steps(root, &steps, &given)?;
     let current = current.record.map(|record| record.generation);
     Ok(Decided { plan, current, generation: record.generation, steps, labels })
+}
+
+/// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
+pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    open.map(|open| match Lock::ensure_free(root) {
+        Ok(()) => Ok((open, false)),
+        Err(HostError::Locked { .. }) => Ok((open, true)),
+        Err(error) => Err(error.into()),
+    })
+    .transpose()
 }
 
 /// What looks at a tree does not settle it, and must not take half a change for a whole one.

@@ -66,12 +66,16 @@ fn a_lock_dies_with_its_holder() {
     for settling in ["recover", "apply"] {
         let held = Held::at(("renameat2", 4), &host.line("apply", Some(&host.right)));
         assert_eq!(host.runs("verify", None).code, BUSY);
+        assert!(host.runs("status", None).stdout.contains("is under way"));
         held.kill();
         for (verb, desired) in [("plan", Some(&*host.right)), ("verify", None)] {
             let outcome = host.runs(verb, desired);
             assert_eq!(outcome.code, Some(1), "{verb}: {outcome:?}");
             assert!(outcome.stderr.contains("`hostwright recover`"), "{verb}: {outcome:?}");
         }
+        assert!(
+            host.runs("status", None).stdout.contains("was interrupted; `hostwright recover` takes it back")
+        );
         let desired = (settling == "apply").then_some(&*host.left);
         let outcome = host.runs(settling, desired);
         assert_eq!(outcome.code, Some(0), "{settling}: {outcome:?}");

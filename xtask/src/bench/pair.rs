@@ -31,6 +31,8 @@ pub struct Pair<'b> {
     shape: Shape,
     /// What both trees hold.
     at: Edition,
+    /// Which trees these are: each round has its own.
+    trees: u32,
 }
 
 impl<'b> Pair<'b> {
@@ -39,17 +41,27 @@ impl<'b> Pair<'b> {
     /// # Errors
     /// They cannot be written, or hostwright refuses.
     pub fn prepare(bench: &'b Bench<'b>, shape: Shape) -> Result<Self> {
-        let pair = Self { bench, directory: bench.directory()?, shape, at: Edition::A };
+        let mut pair = Self { bench, directory: bench.directory()?, shape, at: Edition::A, trees: 0 };
+        spread(pair.directory())?;
         for edition in [Edition::A, Edition::B] {
             std::fs::write(pair.config(edition), shape.document(edition)?).context("writing a config")?;
         }
-        for side in [Side::Ours, Side::Baseline] {
-            populate(&pair.root(side)).context("making a tree")?;
-        }
-        stopwatch::time(&mut pair.change(Side::Ours, Edition::A))?;
-        // All files, whatever an edition changes.
-        stopwatch::time(&mut pair.baseline(Work::Rewrite, Side::Baseline, shape.files, Edition::A))?;
+        pair.renew()?;
         Ok(pair)
+    }
+
+    /// Makes other trees, which hold what these do. A file system that was just changed is slower than a host's is
+    /// when an update comes: ext4 passes over each inode that was deleted within the last minutes when it looks for a
+    /// free one.
+    fn renew(&mut self) -> Result<()> {
+        self.trees += 1;
+        for side in [Side::Ours, Side::Baseline] {
+            populate(&self.root(side)).context("making a tree")?;
+        }
+        stopwatch::time(&mut self.change(Side::Ours, self.at))?;
+        // All files, whatever an edition changes.
+        stopwatch::time(&mut self.baseline(Work::Rewrite, Side::Baseline, self.shape.files, self.at))?;
+        Ok(())
     }
 
     /// Where both trees are.
@@ -62,17 +74,18 @@ impl<'b> Pair<'b> {
         self.at
     }
 
-    /// Takes both trees from edition to edition, one per round, by `run`, and looks at the result.
+    /// Takes both trees from one edition to the other, new trees in each round, by `run`, and looks at the result.
     ///
     /// # Errors
     /// `run` fails, or a tree does not hold what it is to hold.
     pub fn alternate<T>(&mut self, run: impl Fn(&Self, Side, Edition) -> Result<T>) -> Result<Samples<T>> {
-        let (mut next, rounds) = (self.at, self.bench.rounds());
+        let (next, rounds) = (self.at.other(), self.bench.rounds());
         let mut begun = 0;
         let samples = in_turn(rounds, |round, side| {
             if round > begun {
                 eprintln!("  round {round} of {rounds}");
-                (begun, next) = (round, next.other());
+                begun = round;
+                self.renew()?;
             }
             self.settle()?;
             run(self, side, next)
@@ -113,10 +126,11 @@ impl<'b> Pair<'b> {
     }
 
     fn root(&self, side: Side) -> PathBuf {
-        self.directory().join(match side {
+        let name = match side {
             Side::Ours => "ours",
             Side::Baseline => "baseline",
-        })
+        };
+        self.directory().join(format!("{name}-{}", self.trees))
     }
 
     fn config(&self, edition: Edition) -> PathBuf {
@@ -140,6 +154,18 @@ impl<'b> Pair<'b> {
         }
         Ok(())
     }
+}
+
+/// Asks the file system to keep the trees in `directory` apart, each with inodes of its own. One that cannot is as
+/// good as it is.
+fn spread(directory: &Path) -> Result<()> {
+    let directory = File::open(directory).context("opening the trees' directory")?;
+    if let Ok(flags) = rustix::fs::ioctl_getflags(&directory)
+        && rustix::fs::ioctl_setflags(&directory, flags | rustix::fs::IFlags::TOPDIR).is_err()
+    {
+        eprintln!("  the trees may lie close together: this file system keeps no directories apart");
+    }
+    Ok(())
 }
 
 fn populate(root: &Path) -> std::io::Result<()> {
