@@ -121,6 +121,8 @@ impl From<Verdict> for ExitCode {
 #[must_use]
 pub fn run() -> ExitCode {
     stderr_log::install();
+    // Whoever calls may have a narrower one: a directory would have it until its mode is set.
+    rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
