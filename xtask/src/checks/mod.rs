@@ -61,6 +61,7 @@ const CHECKS: &[Check] = &[
     check("documentation tests", When::Full, documentation_tests),
     check("release build", When::Full, release_build),
     check("the executable", When::Full, release_executable),
+    check("the executable, killed", When::Full, release_killed),
     check("demo", When::Full, demonstration),
     check("dependencies", When::Full, dependency_rules),
 ];
@@ -156,10 +157,25 @@ fn library_tests(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn tests(bench: &Bench<'_>) -> Result<Tally> {
-    counted_tests(bench, &["--workspace", "--tests"])
+    let everything = ["--workspace", "--tests"];
+    match bench.runner {
+        Runner::Cargo => counted_tests(bench, &everything),
+        // The release executable is what is killed, once it is built.
+        Runner::Nextest => counted_tests(bench, &[&everything[..], &["-E", "not binary(kills)"]].concat()),
+    }
+}
+
+fn release_killed(bench: &Bench<'_>) -> Result<Tally> {
+    let mut command = test_command(bench, &["--package", "hostwright", "--test", "kills"]);
+    command.env("HOSTWRIGHT_BINARY", bench.workspace.executable("hostwright"));
+    bench.runner.count(&mut command)
 }
 
 fn counted_tests(bench: &Bench<'_>, scope: &[&str]) -> Result<Tally> {
+    bench.runner.count(&mut test_command(bench, scope))
+}
+
+fn test_command(bench: &Bench<'_>, scope: &[&str]) -> Command {
     let words: &[&str] = match bench.runner {
         Runner::Cargo => &["test", "--no-fail-fast"],
         Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
@@ -168,7 +184,8 @@ fn counted_tests(bench: &Bench<'_>, scope: &[&str]) -> Result<Tally> {
     if bench.extent == Extent::Exhaustive {
         command.env("HOSTWRIGHT_EXHAUSTIVE", "1");
     }
-    bench.runner.count(command.args(scope))
+    command.args(scope);
+    command
 }
 
 /// Apart from the others because nextest does not run them.
