@@ -2,6 +2,7 @@
 
 pub mod config;
 pub mod document;
+pub mod likeness;
 pub mod pairs;
 pub mod plan;
 pub mod reference;

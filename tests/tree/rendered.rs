@@ -5,11 +5,12 @@ use std::{fs, path::Path, process::Command};
 use crate::model::{
     config::Config,
     document::{file, with_files},
+    likeness::unlike,
     pairs::{fixtures, for_every_pair, load, rendered},
     plan,
     reference::Reference,
     run::{Outcome, hostwright},
-    snapshot::{self, Body, Node, Snapshot},
+    snapshot::{self, Body, Snapshot},
     tree::Tree,
 };
 use serde_json::Value;
@@ -104,51 +105,6 @@ fn apply(tree: &Tree, desired: &Path) -> Outcome {
 fn failure(what: &str, outcome: &Outcome) -> Option<String> {
     (outcome.code != Some(0))
         .then(|| format!("{what} exits with {:?}: {}{}", outcome.code, outcome.stdout, outcome.stderr))
-}
-
-/// Complains where the two trees differ, apart from the product's own records and its empty staging directories.
-fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
-    let staging = |path: &str| is[path].0.body == Body::Directory && path.ends_with(".hostwright.d");
-    let seen = is.keys().filter(|path| !is_record(path) && !staging(path));
-    let mut paths: Vec<&String> = seen.chain(wanted.keys()).collect();
-    paths.sort();
-    paths.dedup();
-    let node = |tree: &Snapshot, path: &str| tree.get(path).map(|(node, _)| undated(path, node.clone()));
-    paths
-        .into_iter()
-        .filter(|path| node(is, path) != node(wanted, path))
-        .map(|path| format!("{path} is {:?}, not {:?}", node(is, path), node(wanted, path)))
-        .collect()
-}
-
-/// Takes the date of the last change from `core`'s line of the shadow file: that of the day is right as well.
-fn undated(path: &str, mut node: Node) -> Node {
-    if let ("etc/shadow", Body::File(bytes)) = (path, &mut node.body) {
-        let shadow = String::from_utf8_lossy(bytes).into_owned();
-        let lines = shadow.lines().map(|line| {
-            let mut fields: Vec<&str> = line.split(':').collect();
-            if let ["core", _, date, ..] = fields.as_mut_slice() {
-                *date = "";
-            }
-            fields.join(":") + "\n"
-        });
-        *bytes = lines.collect::<String>().into_bytes();
-    }
-    node
-}
-
-/// What the product keeps for itself or for others to read about it.
-fn is_record(path: &str) -> bool {
-    const DAEMON: &str = "etc/machine-config-daemon";
-    let below = |directory: &str| {
-        path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    below("etc/hostwright")
-        || below("var/lib/hostwright")
-        || path == DAEMON
-        || ["currentconfig", "currentimage", "orig", "noorig"]
-            .iter()
-            .any(|name| below(&format!("{DAEMON}/{name}")))
 }
 
 /// Complains about files that no config names and that are yet not the very ones of before.
