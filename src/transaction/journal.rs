@@ -38,8 +38,10 @@ pub(super) fn open(disk: &dyn Disk, intent: &Intent, staged: &[ManagedPath]) -> 
     disk.create_file(&new, &intent.render(), ATTRIBUTES, None)?;
     let contents = staged.iter().chain([&new]).cloned().map(Some);
     disk.sync(&contents.collect::<Vec<_>>())?;
-    let names: BTreeSet<Option<ManagedPath>> =
+    let mut names: BTreeSet<Option<ManagedPath>> =
         intent.staging.iter().flat_map(|directory| [Some(directory.clone()), directory.parent()]).collect();
+    // Whoever took the lock may just have made the directory that the journal is to be found in.
+    names.extend(new.ancestors().map(|above| above.parent()));
     disk.sync(&names.into_iter().collect::<Vec<_>>())?;
     disk.rename(&new, &ManagedPath::constant(JOURNAL))?;
     disk.sync(&[new.parent()])
