@@ -1,127 +1,154 @@
-//! An engine that errs on purpose: the product's, on a disk that does not do all that it is asked.
+//! An engine that errs on purpose: the product's, on a disk that does not do quite what it is asked.
+
+use std::cell::{Cell, RefCell};
 
 use hostwright::{
-    core::{names::ManagedPath, tree::Attributes},
-    host::{Disk, HostError, Status},
+    core::{
+        journal::{JOURNAL, NEW_JOURNAL, Reached},
+        names::ManagedPath,
+    },
+    host::{Disk, HostError},
 };
+
+use crate::effect::{Effect, Screen};
 
 /// How the engine errs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bend {
     /// It does not.
     Straight,
+    /// It says that the change holds before anything is visible.
+    CommitsFirst,
+    /// Its journal gets its name after the first visible act.
+    MovesFirst,
+    /// It replaces a file by removing it first.
+    ReplacesInTwo,
+    /// It does the visible act of this number after the one that follows it.
+    TradesTwo(usize),
+    /// It stages files that everybody may write.
+    GivesAway,
+    /// It leaves one slot, and the directory of it.
+    ForgetsSlot,
+    /// It leaves its journal.
+    ForgetsJournal,
+    /// Its recovery leaves the visible act of this number as it is.
+    ForgetsUndo(usize),
+    /// Its recovery says that all is taken back before it is.
+    UndoneFirst,
+    /// It drops the flush of this number.
+    ForgetsFlush(usize),
+    /// Its recovery drops the flush of this number.
+    RecoversWithoutFlush(usize),
 }
 
-impl Bend {
-    /// What of it concerns recovery.
-    pub fn of_recovery(self) -> Self {
-        self
-    }
-}
-
-/// The disk that such an engine works on.
-pub struct Bent<'a> {
-    disk: &'a dyn Disk,
+/// How far a bent engine came.
+pub struct Bent {
     bend: Bend,
+    recovers: bool,
+    count: Cell<usize>,
+    held: RefCell<Option<Effect>>,
 }
 
-impl<'a> Bent<'a> {
-    pub fn new(disk: &'a dyn Disk, bend: Bend) -> Self {
-        Self { disk, bend }
+impl Bent {
+    pub fn new(bend: Bend, recovers: bool) -> Self {
+        Self { bend, recovers, count: Cell::new(0), held: RefCell::default() }
+    }
+
+    /// Counts, and says whether it is the turn of number `wanted`.
+    fn is_turn(&self, wanted: usize) -> bool {
+        self.count.replace(self.count.get() + 1) == wanted
+    }
+
+    fn run(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+        match self.bend {
+            Bend::CommitsFirst if is_opening(effect) => {
+                effect.perform(disk)?;
+                say(disk, Reached::Committed)
+            }
+            Bend::MovesFirst if is_opening(effect) => {
+                self.hold(effect);
+                Ok(())
+            }
+            Bend::TradesTwo(number) if is_visible(effect) && self.is_turn(number) => {
+                self.hold(effect);
+                Ok(())
+            }
+            Bend::ReplacesInTwo if is_visible(effect) => in_two(disk, effect),
+            Bend::GivesAway => match effect.clone() {
+                Effect::CreateFile { path, contents, mut attributes, label } => {
+                    attributes.mode |= 0o022;
+                    Effect::CreateFile { path, contents, attributes, label }.perform(disk)
+                }
+                effect => effect.perform(disk),
+            },
+            Bend::ForgetsFlush(number) if is_flush(effect) && self.is_turn(number) => Ok(()),
+            _ => {
+                effect.perform(disk)?;
+                let then = self.held.take().filter(|_| !is_flush(effect));
+                then.map_or(Ok(()), |held| held.perform(disk))
+            }
+        }
+    }
+
+    fn hold(&self, effect: &Effect) {
+        *self.held.borrow_mut() = Some(effect.clone());
+    }
+
+    fn recover(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+        match self.bend {
+            Bend::ForgetsUndo(number) if is_visible(effect) && self.is_turn(number) => Ok(()),
+            Bend::UndoneFirst if is_visible(effect) && self.is_turn(0) => {
+                say(disk, Reached::Undone)?;
+                effect.perform(disk)
+            }
+            Bend::RecoversWithoutFlush(number) if is_flush(effect) && self.is_turn(number) => Ok(()),
+            _ => effect.perform(disk),
+        }
     }
 }
 
-impl Disk for Bent<'_> {
-    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
-        self.disk.status(path)
+impl Screen for Bent {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        let is_staged =
+            |effect: &Effect| effect.path().is_some_and(|path| path.as_str().contains("/.hostwright.d"));
+        match (self.bend, &effect) {
+            (Bend::ForgetsSlot, Effect::RemoveFile { .. }) if is_staged(&effect) && self.is_turn(0) => Ok(()),
+            (Bend::ForgetsSlot, Effect::RemoveDirectory { path }) if is_staged(&effect) => {
+                if disk.below(path)?.is_empty() { effect.perform(disk) } else { Ok(()) }
+            }
+            (Bend::ForgetsJournal, Effect::RemoveFile { path }) if path.as_str() == JOURNAL => Ok(()),
+            _ if self.recovers => self.recover(disk, &effect),
+            _ => self.run(disk, &effect),
+        }
     }
+}
 
-    fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
-        self.disk.read(path, limit)
-    }
+fn say(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> {
+    disk.append(&ManagedPath::constant(JOURNAL), &reached.render())
+}
 
-    fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
-        self.disk.link_target(path)
-    }
+fn is_opening(effect: &Effect) -> bool {
+    matches!(effect, Effect::Rename { from, .. } if from.as_str() == NEW_JOURNAL)
+}
 
-    fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
-        self.disk.label(path)
+/// Whether it is an act that a reader of the tree sees, or its way back.
+fn is_visible(effect: &Effect) -> bool {
+    match effect {
+        Effect::Rename { from, .. } => from.as_str() != NEW_JOURNAL,
+        Effect::Exchange { a, .. } => a.as_str() != NEW_JOURNAL,
+        Effect::SetAttributes { .. } => true,
+        _ => false,
     }
+}
 
-    fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
-        self.disk.directory_label(path)
-    }
+fn is_flush(effect: &Effect) -> bool {
+    matches!(effect, Effect::Sync { .. })
+}
 
-    fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
-        self.disk.below(path)
-    }
-
-    fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
-        self.disk.mount(directory)
-    }
-
-    fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
-        self.disk.mount_points()
-    }
-
-    fn make_directory(
-        &self,
-        path: &ManagedPath,
-        attributes: Attributes,
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError> {
-        self.disk.make_directory(path, attributes, label)
-    }
-
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
-        self.disk.set_attributes(path, attributes)
-    }
-
-    fn create_file(
-        &self,
-        path: &ManagedPath,
-        contents: &[u8],
-        attributes: Attributes,
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError> {
-        self.disk.create_file(path, contents, attributes, label)
-    }
-
-    fn create_symlink(
-        &self,
-        path: &ManagedPath,
-        target: &str,
-        owner: (u32, u32),
-        label: Option<&[u8]>,
-    ) -> Result<(), HostError> {
-        self.disk.create_symlink(path, target, owner, label)
-    }
-
-    fn hard_link(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        self.disk.hard_link(from, to)
-    }
-
-    fn append(&self, path: &ManagedPath, bytes: &[u8]) -> Result<(), HostError> {
-        self.disk.append(path, bytes)
-    }
-
-    fn rename(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        self.disk.rename(from, to)
-    }
-
-    fn exchange(&self, a: &ManagedPath, b: &ManagedPath) -> Result<(), HostError> {
-        self.disk.exchange(a, b)
-    }
-
-    fn remove_file(&self, path: &ManagedPath) -> Result<(), HostError> {
-        self.disk.remove_file(path)
-    }
-
-    fn remove_directory(&self, path: &ManagedPath) -> Result<(), HostError> {
-        self.disk.remove_directory(path)
-    }
-
-    fn sync(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError> {
-        self.disk.sync(paths)
-    }
+fn in_two(disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+    let Effect::Exchange { a, b } = effect else { return effect.perform(disk) };
+    let aside = a.parent().expect("a slot has a directory").join("aside");
+    disk.rename(b, &aside)?;
+    disk.rename(a, b)?;
+    disk.rename(&aside, a)
 }

@@ -21,6 +21,7 @@ use crate::{
     bent::{Bend, Bent},
     case::{self, Case},
     disk::Watch,
+    effect::Screened,
     image::{Edit, Image, Number},
     reader::Reader,
     sight,
@@ -68,10 +69,12 @@ pub struct Explorer<'a> {
     pub case: &'a Case,
     reader: Reader,
     /// How the engine is to err.
-    bend: Bend,
+    pub bend: Bend,
     seen: RefCell<HashSet<(u128, Promise)>>,
     pending: RefCell<Vec<(Image, Promise)>>,
     judged: RefCell<HashMap<u128, Option<Promise>>>,
+    /// States that recovery ended with.
+    ends: RefCell<HashSet<u128>>,
     complaints: RefCell<BTreeSet<(Wrong, String)>>,
     tally: Cell<Tally>,
 }
@@ -85,6 +88,7 @@ impl<'a> Explorer<'a> {
             seen: RefCell::default(),
             pending: RefCell::default(),
             judged: RefCell::default(),
+            ends: RefCell::default(),
             complaints: RefCell::default(),
             tally: Cell::default(),
         }
@@ -105,13 +109,13 @@ impl<'a> Explorer<'a> {
 
     /// Carries the change out with the engine at hand.
     pub fn apply(&self, disk: &dyn Disk, services: &dyn Services) -> Result<(), LiveError> {
-        self.case.apply(&Bent::new(disk, self.bend), services)
+        let screen = Bent::new(self.bend, false);
+        self.case.apply(&Screened { disk, screen: &screen }, services)
     }
 
     /// Recovers from every state that was noted, and from those that recovery passes through.
     pub fn settle(&self) {
-        loop {
-            let Some((image, promise)) = self.pending.borrow_mut().pop() else { break };
+        while let Some((image, promise)) = self.next() {
             let promise = match promise {
                 // What it leads to once it leads to however often it is interrupted.
                 Promise::Either => {
@@ -130,10 +134,17 @@ impl<'a> Explorer<'a> {
                 Ok(_) => self.expect(&last, promise, "recovery"),
                 Err(error) => self.complain(Wrong::Refused, &error),
             }
-            let (again, after) = self.recovered(&last, &crate::disk::Nobody);
-            if after.hash() != last.hash() || !matches!(again, Ok(Settled::Nothing)) {
-                self.complain(Wrong::Restless, &format!("settled again: {again:?}"));
+            if self.ends.borrow_mut().insert(last.hash()) {
+                self.ensure_at_rest(&last);
             }
+        }
+    }
+
+    /// Complains where there is still something to settle.
+    fn ensure_at_rest(&self, image: &Image) {
+        let (again, after) = self.recovered(image, &crate::disk::Nobody);
+        if after.hash() != image.hash() || !matches!(again, Ok(Settled::Nothing)) {
+            self.complain(Wrong::Restless, &format!("settled again: {again:?}"));
         }
     }
 
@@ -151,8 +162,19 @@ impl<'a> Explorer<'a> {
         self.tally.set(tally);
     }
 
+    /// A state that was noted and not yet recovered from.
+    pub fn next(&self) -> Option<(Image, Promise)> {
+        self.pending.borrow_mut().pop()
+    }
+
+    /// Whether such a state was noted.
+    pub fn knows(&self, image: &Image, promise: Promise) -> bool {
+        self.seen.borrow().contains(&(image.hash(), promise))
+    }
+
     fn recovered(&self, image: &Image, watch: &dyn Watch) -> (Result<Settled, String>, Image) {
-        case::on(image, watch, |disk| case::recover(&Bent::new(disk, self.bend.of_recovery()), &NoServices))
+        let screen = Bent::new(self.bend, true);
+        case::on(image, watch, |disk| case::recover(&Screened { disk, screen: &screen }, &NoServices))
     }
 
     /// Which of the two trees it is.

@@ -90,6 +90,16 @@ impl Edit {
         }
     }
 
+    /// The names that it starts from or leads to.
+    pub fn places(&self) -> Vec<&Place> {
+        match self {
+            Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place],
+            Self::Move { from, to, .. } => vec![from, to],
+            Self::Swap { one, other, .. } => vec![one, other],
+            _ => Vec::new(),
+        }
+    }
+
     /// The inode whose content or attributes it changes.
     pub fn inode(&self) -> Option<Number> {
         match self {
@@ -114,8 +124,8 @@ pub struct Image {
     inodes: Vec<Option<Held>>,
     /// The sum of the inodes' hashes, so that an edit costs no more than what it touches.
     hash: u128,
-    /// Numbers below it are not given out.
-    spared: Number,
+    /// Numbers that are free and yet not given out.
+    spared: Option<BTreeSet<Number>>,
     /// Where other file systems are mounted.
     pub mounts: Arc<[ManagedPath]>,
 }
@@ -123,7 +133,7 @@ pub struct Image {
 impl Image {
     /// Nothing but a root directory.
     pub fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
-        let mut image = Self { inodes: Vec::new(), hash: 0, spared: 0, mounts: mounts.into() };
+        let mut image = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: mounts.into() };
         let body = Body::Directory(BTreeMap::new());
         image.set(TOP, Some(Inode { body, attributes, label: None, volume: 0, names: 1 }));
         image
@@ -159,18 +169,22 @@ impl Image {
 
     /// The lowest number that is free, and not spared.
     pub fn unused(&self) -> Number {
-        let is_free = |number: &Number| self.get(*number).is_none();
-        (self.spared..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len().max(self.spared))
+        let is_spared = |number: &Number| self.spared.as_ref().is_some_and(|spared| spared.contains(number));
+        let is_free = |number: &Number| self.get(*number).is_none() && !is_spared(number);
+        (0..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len())
     }
 
-    /// Gives no number out again that is or was in use so far: what had it may yet come back.
+    /// Gives no number out again that gets free from now on: what had it may yet come back.
     pub fn spare(&mut self) {
-        self.spared = self.spared.max(self.inodes.len());
+        self.spared.get_or_insert_default();
     }
 
     fn set(&mut self, number: Number, inode: Option<Inode>) {
         if self.inodes.len() <= number {
             self.inodes.resize(number + 1, None);
+        }
+        if let (None, Some(spared)) = (&inode, &mut self.spared) {
+            spared.insert(number);
         }
         let held = inode.map(|inode| Held { hash: hash_of(number, &inode), inode: Arc::new(inode) });
         let new = held.as_ref().map_or(0, |held| held.hash);
@@ -261,23 +275,24 @@ impl Image {
 
     /// Frees what no name leads to, as the check after a crash does, and spares no number.
     pub fn reap(&mut self) {
-        let (mut reached, mut pending) = (BTreeSet::from([TOP]), vec![TOP]);
+        let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);
+        is_reached[TOP] = true;
         while let Some(directory) = pending.pop() {
             for number in self.names(directory).into_iter().flat_map(BTreeMap::values) {
-                if reached.insert(*number) {
+                if !std::mem::replace(&mut is_reached[*number], true) {
                     pending.push(*number);
                 }
             }
         }
-        for number in 0..self.inodes.len() {
-            if !reached.contains(&number) {
+        self.spared = None;
+        for (number, is_reached) in is_reached.into_iter().enumerate() {
+            if !is_reached && self.get(number).is_some() {
                 self.set(number, None);
             }
         }
         while self.inodes.last().is_some_and(Option::is_none) {
             self.inodes.pop();
         }
-        self.spared = 0;
     }
 }
 

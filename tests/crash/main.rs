@@ -1,7 +1,13 @@
 //! Every way in which a change can be interrupted, and what comes of each.
 //!
 //! The engine runs on a disk in memory ([`disk`], which [`differential`] holds against a real one),
-//! from real trees to which the product applied one config and is to apply another.
+//! from real trees to which the product applied one config and is to apply another ([`case`],
+//! [`kinds`]). It is killed at every edit ([`crashes`]), loses power on disks that keep only what
+//! was flushed ([`lying`]), and gets every error that a disk or a service has ([`errors`]). Engines
+//! that err on purpose show that all this can fail ([`planted`], [`flush_by_flush`]).
+//!
+//! `HOSTWRIGHT_EXHAUSTIVE` tries more, `HOSTWRIGHT_SCENARIO` only the scenario of that name, and
+//! `--no-capture` shows how much was tried of each.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -9,20 +15,24 @@
     reason = "a test reports by panicking"
 )]
 
-#[expect(dead_code, reason = "no engine errs on purpose yet")]
 mod bent;
 mod case;
 mod crashes;
 mod differential;
 mod disk;
+mod effect;
+mod errors;
 mod explorer;
-#[expect(dead_code, reason = "no disk loses anything yet")]
+mod flush_by_flush;
+mod flushes;
 mod image;
 mod kinds;
 mod lookup;
+mod lying;
 #[path = "../model/mod.rs"]
 #[expect(dead_code, reason = "other tests have a use for the rest of the model")]
 mod model;
+mod planted;
 mod reader;
 mod sight;
 
