@@ -101,7 +101,6 @@ fn transaction_line(item: &TransactionItem) -> String {
     let state = match (item.under_way, item.reached) {
         (true, _) => "is under way",
         (false, Reached::Committed) => "is done; `hostwright recover` clears up after it",
-        (false, Reached::Undone) => "is taken back; `hostwright recover` clears up after it",
         (false, _) => "was interrupted; `hostwright recover` takes it back",
     };
     format!("a change{to} {state}\n")

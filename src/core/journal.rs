@@ -153,8 +153,6 @@ pub enum Reached {
     },
     /// The change holds. What is left of it is only to be cleared away.
     Committed,
-    /// The change is taken back. What is left of it is only to be cleared away.
-    Undone,
 }
 
 /// A journal as it was found.
@@ -164,8 +162,6 @@ pub struct Journal {
     pub intent: Intent,
     /// How far it came for certain.
     pub reached: Reached,
-    /// Whether a line follows that was cut off, so that none can be added.
-    pub cut_off: bool,
 }
 
 /// Why a journal is not acted on.
@@ -216,7 +212,7 @@ impl Journal {
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalError> {
         // What follows the last line's end is a line that was cut off.
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let (whole, cut_off) = bytes.split_at(whole);
+        let (whole, _cut_off) = bytes.split_at(whole);
         let mut lines = whole.split_inclusive(|byte| *byte == b'\n').enumerate();
         let damaged = |index: usize| JournalError::Damaged { line: index + 1 };
         let unknown = |index: usize| move |source| JournalError::Unknown { line: index + 1, source };
@@ -229,7 +225,7 @@ impl Journal {
             let line = checked(line).ok_or(damaged(index))?;
             reached = serde_json::from_slice(line).map_err(unknown(index))?;
         }
-        Ok(Self { intent, reached, cut_off: !cut_off.is_empty() })
+        Ok(Self { intent, reached })
     }
 }
 

@@ -14,11 +14,8 @@ pub enum Settlement {
         /// services have the generation before it again.
         actions: usize,
     },
-    /// It was settled; what is left of it is cleared away.
-    Clear {
-        /// Whether the generation after it is the one that holds.
-        committed: bool,
-    },
+    /// It holds; what is left of it is cleared away.
+    Clear,
     /// It was at work on another deployment's `/etc`, and only there can it be settled.
     Elsewhere,
 }
@@ -31,7 +28,7 @@ pub enum Settlement {
 /// speaks of, and its files are none of the journal's business.
 #[must_use]
 pub fn settle(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> Settlement {
-    let Some(Journal { intent, reached, .. }) = journal else {
+    let Some(Journal { intent, reached }) = journal else {
         return Settlement::Nothing;
     };
     let is_named = found == intent.current.as_deref() || found == intent.target.as_deref();
@@ -44,8 +41,7 @@ pub fn settle(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> 
         Reached::Prepared => Settlement::Undo { actions: 0 },
         Reached::Acting { .. } if rebooted => Settlement::Undo { actions: 0 },
         Reached::Acting { begun } => Settlement::Undo { actions: begun.min(intent.actions.len()) },
-        Reached::Committed => Settlement::Clear { committed: true },
-        Reached::Undone => Settlement::Clear { committed: false },
+        Reached::Committed => Settlement::Clear,
     }
 }
 
@@ -70,7 +66,7 @@ mod tests {
             discards: Vec::new(),
             actions: vec![ServiceAction::DaemonReload; 2],
         };
-        Journal { intent, reached, cut_off: false }
+        Journal { intent, reached }
     }
 
     #[test]
@@ -90,10 +86,8 @@ mod tests {
             (BOOT, acting(2), Settlement::Undo { actions: 2 }),
             (BOOT, acting(9), Settlement::Undo { actions: 2 }),
             (EARLIER, acting(2), Settlement::Undo { actions: 0 }),
-            (BOOT, Reached::Committed, Settlement::Clear { committed: true }),
-            (EARLIER, Reached::Committed, Settlement::Clear { committed: true }),
-            (BOOT, Reached::Undone, Settlement::Clear { committed: false }),
-            (EARLIER, Reached::Undone, Settlement::Clear { committed: false }),
+            (BOOT, Reached::Committed, Settlement::Clear),
+            (EARLIER, Reached::Committed, Settlement::Clear),
         ] {
             let deployment = journal(Scope::Deployment, boot, reached);
             for found in [Some("current"), Some("target")] {

@@ -29,6 +29,9 @@ pub trait Disk {
     fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError>;
     /// The SELinux label of what stands at `path`; `None` where it has none.
     fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError>;
+    /// The SELinux label of the directory that `path` leads to, through links if need be; `None`
+    /// where it leads to none, or that has no label.
+    fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError>;
     /// Everything below the directory at `path`, parents before children; nothing where no
     /// directory stands. A name that no path can spell is an error: it must not be overlooked.
     fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError>;

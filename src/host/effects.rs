@@ -31,6 +31,10 @@ impl Disk for Root {
         Self::label(self, path)
     }
 
+    fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        Self::directory_label(self, path)
+    }
+
     fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
         Self::below(self, path)
     }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
+use rustix::buffer::SpareCapacity;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
@@ -189,13 +190,30 @@ impl Root {
         let Ok(parent) = self.parent(path, Op::Read) else {
             return Ok(None);
         };
-        let mut label = Vec::with_capacity(256);
-        let spare = rustix::buffer::spare_capacity(&mut label);
-        match rustix::fs::lgetxattr(through_descriptor(&parent, path.file_name()), LABEL, spare) {
-            Ok(_) => Ok(Some(label)),
-            Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(None),
-            Err(errno) => Err(HostError::new(Op::Read, path.as_str(), errno)),
-        }
+        label_of(path, |label| {
+            rustix::fs::lgetxattr(through_descriptor(&parent, path.file_name()), LABEL, label)
+        })
+    }
+
+    /// The SELinux label of the directory that `path` leads to; `None` where it has none.
+    pub fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        let Ok(directory) = self.directory(path) else {
+            return Ok(None);
+        };
+        label_of(path, |label| rustix::fs::getxattr(through_descriptor(&directory, ""), LABEL, label))
+    }
+}
+
+/// The label that `read` reads.
+fn label_of(
+    path: &ManagedPath,
+    read: impl FnOnce(SpareCapacity<'_, u8>) -> Result<usize, Errno>,
+) -> Result<Option<Vec<u8>>, HostError> {
+    let mut label = Vec::with_capacity(256);
+    match read(rustix::buffer::spare_capacity(&mut label)) {
+        Ok(_) => Ok(Some(label)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(None),
+        Err(errno) => Err(HostError::new(Op::Read, path.as_str(), errno)),
     }
 }
 

@@ -58,27 +58,32 @@ fn paths<'a>(
     entries: impl Iterator<Item = (&'a ManagedPath, &'a Entry)>,
     remembered: &Remembered,
 ) -> BTreeSet<ManagedPath> {
-    let mut paths: BTreeSet<ManagedPath> = remembered.originals.iter().map(Record::original_of).collect();
-    paths.extend(remembered.originals.iter().cloned());
-    paths.extend(remembered.labels.keys().cloned());
+    let mut paths = BTreeSet::new();
     for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
-        let directory = ManagedPath::constant(constant);
-        paths.extend(directory.ancestors());
-        paths.insert(directory);
+        insert(&mut paths, ManagedPath::constant(constant));
+    }
+    for path in remembered.originals.iter().chain(remembered.labels.keys()) {
+        insert(&mut paths, path.clone());
+    }
+    for path in &remembered.originals {
+        insert(&mut paths, Record::original_of(path));
     }
     for (path, entry) in entries {
-        paths.insert(path.clone());
-        // Most files share their directories.
-        for above in path.ancestors() {
-            if !paths.insert(above) {
-                break;
-            }
-        }
+        insert(&mut paths, path.clone());
         if let Entry::HardLink { target } = entry {
-            paths.insert(target.clone());
+            insert(&mut paths, target.clone());
         }
     }
     paths
+}
+
+/// Adds a path, and the directories above it unless they are there: most files share theirs.
+fn insert(paths: &mut BTreeSet<ManagedPath>, path: ManagedPath) {
+    for path in std::iter::successors(Some(path), ManagedPath::parent) {
+        if !paths.insert(path) {
+            break;
+        }
+    }
 }
 
 /// A link that leads to no directory has nothing below it.

@@ -38,8 +38,13 @@ pub(super) fn open(disk: &dyn Disk, intent: &Intent, staged: &[ManagedPath]) -> 
     disk.create_file(&new, &intent.render(), ATTRIBUTES, None)?;
     let contents = staged.iter().chain([&new]).cloned().map(Some);
     disk.sync(&contents.collect::<Vec<_>>())?;
-    let names: BTreeSet<Option<ManagedPath>> =
+    let mut names: BTreeSet<Option<ManagedPath>> =
         intent.staging.iter().flat_map(|directory| [Some(directory.clone()), directory.parent()]).collect();
+    if intent.current.is_none() {
+        // Nothing was ever settled here: a run that was killed may just have made the directory that
+        // the journal is to be found in.
+        names.extend(new.ancestors().map(|above| above.parent()));
+    }
     disk.sync(&names.into_iter().collect::<Vec<_>>())?;
     disk.rename(&new, &ManagedPath::constant(JOURNAL))?;
     disk.sync(&[new.parent()])
@@ -62,6 +67,13 @@ pub(super) fn rewind(disk: &dyn Disk, intent: &Intent, reached: Reached) -> Resu
     disk.exchange(&new, &journal)?;
     disk.sync(&[new.parent()])?;
     disk.remove_file(&new)
+}
+
+/// Removes the journal of a transaction that is taken back, durably: what is staged is what nobody
+/// needs any more from then on.
+pub(super) fn withdraw(disk: &dyn Disk) -> Result<(), HostError> {
+    close(disk)?;
+    disk.sync(&[ManagedPath::constant(JOURNAL).parent()])
 }
 
 /// Removes the journal: nothing of the transaction is left.

@@ -48,7 +48,8 @@ fn of_directory(
         return Ok(label.clone());
     }
     let label = if stands(disk, &directory) {
-        disk.label(&directory)?
+        // A link's own label says nothing about what is made behind it.
+        disk.directory_label(&directory)?
     } else {
         of_directory(disk, &directory, known)?
     };

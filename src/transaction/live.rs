@@ -2,8 +2,7 @@
 //! says how each act is undone, and then acts make it visible one by one. It holds from the moment
 //! at which the journal says so; until then any end, a power cut included, leads back.
 
-use crate::core::journal::{Intent, JOURNAL, Reached, Scope, VERSION};
-use crate::core::names::ManagedPath;
+use crate::core::journal::{Intent, Journal, Reached, Scope, VERSION};
 use crate::core::service_action::ServiceAction;
 use crate::core::steps::Step;
 use crate::host::service_port::{ServiceError, Services};
@@ -110,9 +109,8 @@ fn begin(disk: &dyn Disk, staging: &Staging<'_>, change: Change<'_>) -> Result<I
 
 /// Removes what was staged; first the journal, which needs it.
 fn abandon(disk: &dyn Disk, staging: &Staging<'_>) -> Result<(), HostError> {
-    journal::close(disk)?;
-    disk.sync(&[ManagedPath::constant(JOURNAL).parent()])?;
-    settle::clear(disk, &staging.directories(), &[])
+    journal::withdraw(disk)?;
+    settle::clear_staged(disk, &staging.directories(), &[])
 }
 
 /// Makes everything visible and has services take it up. `begun` counts the actions on services.
@@ -141,7 +139,11 @@ fn take_back(
     intent: &Intent,
     begun: usize,
 ) -> Result<(), SettleError> {
-    journal::rewind(disk, intent, Reached::Acting { begun })?;
+    // A line that is there, though it could not be made durable, would be believed after a crash.
+    let is_committed = |open: &Journal| open.reached == Reached::Committed;
+    if !matches!(journal::load(disk), Ok(Some(open)) if !is_committed(&open)) {
+        journal::rewind(disk, intent, Reached::Acting { begun })?;
+    }
     settle::undo(disk, services, intent, begun)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::journal::{Intent, JOURNAL, Move, Reached};
+use crate::core::journal::{Intent, JOURNAL, Move};
 use crate::core::names::ManagedPath;
 use crate::core::recovery::{self, Settlement};
 use crate::host::service_port::{ServiceError, Services};
@@ -21,7 +21,7 @@ pub enum Settled {
         /// Its name.
         target: Option<String>,
     },
-    /// It had been carried out, or taken back, and what was left of it is cleared away.
+    /// It had been carried out, and what was left of it is cleared away.
     Cleared,
 }
 
@@ -85,14 +85,11 @@ pub fn settle(
             Err(SettleError::Elsewhere { current: intent.current.clone(), target: intent.target.clone() })
         }
         Settlement::Undo { actions } => {
-            if open.cut_off {
-                journal::rewind(disk, intent, open.reached)?;
-            }
             undo(disk, services, intent, actions)?;
             Ok(Settled::TakenBack { target: intent.target.clone() })
         }
-        Settlement::Clear { committed } => {
-            clear(disk, &intent.staging, if committed { &intent.discards } else { &[] })?;
+        Settlement::Clear => {
+            clear(disk, &intent.staging, &intent.discards)?;
             Ok(Settled::Cleared)
         }
         Settlement::Nothing => Ok(Settled::Nothing),
@@ -118,11 +115,9 @@ pub(super) fn undo(
     disk.sync(&touched(&intent.moves))?;
     // The files come first: a service that fails with them would fail at every further attempt.
     let failed = intent.actions.iter().take(actions).find_map(|action| services.perform(action).err());
-    if journal::reach(disk, Reached::Undone).is_err() {
-        journal::rewind(disk, intent, Reached::Acting { begun: actions })?;
-        journal::reach(disk, Reached::Undone)?;
-    }
-    clear(disk, &intent.staging, &[])?;
+    // The journal goes first: it is nothing without what is staged. Neither needs space.
+    journal::withdraw(disk)?;
+    clear_staged(disk, &intent.staging, &[])?;
     failed.map_or(Ok(()), |error| Err(SettleError::Services(Box::new(error))))
 }
 

@@ -13,6 +13,8 @@ pub struct Config {
     pub directories: BTreeMap<String, Directory>,
     /// Targets of symbolic links, by path.
     pub links: BTreeMap<String, String>,
+    /// Files that get a second name, by that name.
+    pub hard_links: BTreeMap<String, String>,
     /// In listing order.
     pub units: Vec<Unit>,
     /// The lines of `core`'s key file; `None` where the config does not list `core`.
@@ -104,7 +106,8 @@ impl Config {
             config.directories.insert(text(&entry["path"]), directory);
         }
         for entry in list(&ignition["storage"]["links"]) {
-            config.links.insert(text(&entry["path"]), text(&entry["target"]));
+            let links = if entry["hard"] == true { &mut config.hard_links } else { &mut config.links };
+            links.insert(text(&entry["path"]), text(&entry["target"]));
         }
         for entry in list(&ignition["systemd"]["units"]) {
             config.list_unit(read_unit(entry));

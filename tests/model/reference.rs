@@ -24,6 +24,7 @@ enum Want {
     File { bytes: Vec<u8>, mode: u32, owner: (u32, u32) },
     Directory { mode: u32, owner: (u32, u32) },
     Link(String),
+    SecondName(String),
     Nothing,
 }
 
@@ -52,8 +53,10 @@ impl Reference {
         for path in stale.keys().rev().filter(|path| !wanted.contains_key(*path)) {
             self.restore(path);
         }
-        for (path, want) in &wanted {
-            self.write(path, want);
+        // A second name comes after the file that it is one of.
+        for are_names in [false, true] {
+            let turn = |want: &Want| matches!(want, Want::SecondName(_)) == are_names;
+            wanted.iter().filter(|(_, want)| turn(want)).for_each(|(path, want)| self.write(path, want));
         }
         self.set_password(&was);
         self.set_enablement(&was);
@@ -81,6 +84,9 @@ impl Reference {
         }
         for (path, target) in &config.links {
             wants.insert(path.clone(), Want::Link(target.clone()));
+        }
+        for (path, target) in &config.hard_links {
+            wants.insert(path.clone(), Want::SecondName(target.clone()));
         }
         for unit in &config.units {
             let path = format!("{UNITS}/{}", unit.name);
@@ -119,6 +125,11 @@ impl Reference {
         match want {
             Want::Nothing => self.restore_nothing(path),
             Want::Link(target) => self.tree.link(path, target),
+            Want::SecondName(target) => {
+                self.tree.file(path, 0o600, (0, 0), b"");
+                fs::remove_file(self.tree.at(path)).expect("to make room for a second name");
+                fs::hard_link(self.tree.at(target), self.tree.at(path)).expect("a second name");
+            }
             Want::Directory { mode, owner } => self.directory(path, *mode, *owner),
             Want::File { bytes, mode, owner } => {
                 if path == KEYS {

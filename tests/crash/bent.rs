@@ -1,0 +1,154 @@
+//! An engine that errs on purpose: the product's, on a disk that does not do quite what it is asked.
+
+use std::cell::{Cell, RefCell};
+
+use hostwright::{
+    core::{
+        journal::{JOURNAL, NEW_JOURNAL, Reached},
+        names::ManagedPath,
+    },
+    host::{Disk, HostError},
+};
+
+use crate::effect::{Effect, Screen};
+
+/// How the engine errs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bend {
+    /// It does not.
+    Straight,
+    /// It says that the change holds before anything is visible.
+    CommitsFirst,
+    /// Its journal gets its name after the first visible act.
+    MovesFirst,
+    /// It replaces a file by removing it first.
+    ReplacesInTwo,
+    /// It does the visible act of this number after the one that follows it.
+    TradesTwo(usize),
+    /// It stages files that everybody may write.
+    GivesAway,
+    /// It leaves one slot, and the directory of it.
+    ForgetsSlot,
+    /// It leaves its journal.
+    ForgetsJournal,
+    /// Its recovery leaves the visible act of this number as it is.
+    ForgetsUndo(usize),
+    /// Its recovery removes the journal before all is taken back.
+    WithdrawsFirst,
+    /// It drops the flush of this number.
+    ForgetsFlush(usize),
+    /// Its recovery drops the flush of this number.
+    RecoversWithoutFlush(usize),
+}
+
+/// How far a bent engine came.
+pub struct Bent {
+    bend: Bend,
+    recovers: bool,
+    count: Cell<usize>,
+    held: RefCell<Option<Effect>>,
+}
+
+impl Bent {
+    pub fn new(bend: Bend, recovers: bool) -> Self {
+        Self { bend, recovers, count: Cell::new(0), held: RefCell::default() }
+    }
+
+    /// Counts, and says whether it is the turn of number `wanted`.
+    fn is_turn(&self, wanted: usize) -> bool {
+        self.count.replace(self.count.get() + 1) == wanted
+    }
+
+    fn run(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+        match self.bend {
+            Bend::CommitsFirst if is_opening(effect) => {
+                effect.perform(disk)?;
+                say(disk, Reached::Committed)
+            }
+            Bend::MovesFirst if is_opening(effect) => {
+                self.hold(effect);
+                Ok(())
+            }
+            Bend::TradesTwo(number) if is_visible(effect) && self.is_turn(number) => {
+                self.hold(effect);
+                Ok(())
+            }
+            Bend::ReplacesInTwo if is_visible(effect) => in_two(disk, effect),
+            Bend::GivesAway => match effect.clone() {
+                Effect::CreateFile { path, contents, mut attributes, label } => {
+                    attributes.mode |= 0o022;
+                    Effect::CreateFile { path, contents, attributes, label }.perform(disk)
+                }
+                effect => effect.perform(disk),
+            },
+            Bend::ForgetsFlush(number) if is_flush(effect) && self.is_turn(number) => Ok(()),
+            _ => {
+                effect.perform(disk)?;
+                let then = self.held.take().filter(|_| !is_flush(effect));
+                then.map_or(Ok(()), |held| held.perform(disk))
+            }
+        }
+    }
+
+    fn hold(&self, effect: &Effect) {
+        *self.held.borrow_mut() = Some(effect.clone());
+    }
+
+    fn recover(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+        match self.bend {
+            Bend::ForgetsUndo(number) if is_visible(effect) && self.is_turn(number) => Ok(()),
+            Bend::WithdrawsFirst if is_visible(effect) && self.is_turn(0) => {
+                disk.remove_file(&ManagedPath::constant(JOURNAL))?;
+                effect.perform(disk)
+            }
+            Bend::RecoversWithoutFlush(number) if is_flush(effect) && self.is_turn(number) => Ok(()),
+            _ => effect.perform(disk),
+        }
+    }
+}
+
+impl Screen for Bent {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        let is_staged =
+            |effect: &Effect| effect.path().is_some_and(|path| path.as_str().contains("/.hostwright.d"));
+        match (self.bend, &effect) {
+            (Bend::ForgetsSlot, Effect::RemoveFile { .. }) if is_staged(&effect) && self.is_turn(0) => Ok(()),
+            (Bend::ForgetsSlot, Effect::RemoveDirectory { path }) if is_staged(&effect) => {
+                if disk.below(path)?.is_empty() { effect.perform(disk) } else { Ok(()) }
+            }
+            (Bend::ForgetsJournal, Effect::RemoveFile { path }) if path.as_str() == JOURNAL => Ok(()),
+            _ if self.recovers => self.recover(disk, &effect),
+            _ => self.run(disk, &effect),
+        }
+    }
+}
+
+fn say(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> {
+    disk.append(&ManagedPath::constant(JOURNAL), &reached.render())
+}
+
+fn is_opening(effect: &Effect) -> bool {
+    matches!(effect, Effect::Rename { from, .. } if from.as_str() == NEW_JOURNAL)
+}
+
+/// Whether it is an act that a reader of the tree sees, or its way back.
+fn is_visible(effect: &Effect) -> bool {
+    match effect {
+        Effect::Rename { from, .. } => from.as_str() != NEW_JOURNAL,
+        Effect::Exchange { a, .. } => a.as_str() != NEW_JOURNAL,
+        Effect::SetAttributes { .. } => true,
+        _ => false,
+    }
+}
+
+fn is_flush(effect: &Effect) -> bool {
+    matches!(effect, Effect::Sync { .. })
+}
+
+fn in_two(disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+    let Effect::Exchange { a, b } = effect else { return effect.perform(disk) };
+    let aside = a.parent().expect("a slot has a directory").join("aside");
+    disk.rename(b, &aside)?;
+    disk.rename(a, b)?;
+    disk.rename(&aside, a)
+}

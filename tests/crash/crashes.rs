@@ -1,0 +1,98 @@
+//! A crash after every edit, of the change and of its recovery.
+
+use std::{collections::BTreeSet, process::Command, sync::Mutex, thread};
+
+use crate::{
+    bent::Bend,
+    case::{Case, Scenario},
+    explorer::{Explorer, Tally, Wrong},
+    kinds::{self, VAR},
+    model::pairs::{fixtures, rendered},
+};
+
+/// Whether the model's tree can be built here.
+pub fn is_possible() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let systemctl = Command::new("systemctl").arg("--version").output().is_ok();
+    if !root || !systemctl {
+        eprintln!("SKIPPED: the trees need root and systemctl");
+    }
+    root && systemctl
+}
+
+/// Explores every scenario, or the one that `HOSTWRIGHT_SCENARIO` names, several at a time, and fails with all complaints at once.
+pub fn for_each(
+    mut scenarios: Vec<Scenario>,
+    explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
+) {
+    if !is_possible() {
+        return;
+    }
+    let wanted = std::env::var("HOSTWRIGHT_SCENARIO").ok();
+    scenarios.retain(|scenario| wanted.as_ref().is_none_or(|wanted| scenario.name == *wanted));
+    let (queue, complaints) = (Mutex::new(scenarios), Mutex::new(BTreeSet::new()));
+    let work = || {
+        loop {
+            let next = queue.lock().expect("no poison").pop();
+            let Some(scenario) = next else { break };
+            let case = Case::of(&scenario);
+            let (tally, wrong) = explore(&case);
+            let Tally { edits, points, states } = tally;
+            println!("{:55} {edits:5} edits {points:8} crashes {states:7} states", case.name);
+            assert!(edits > 0 && states > edits / 2, "{} was not explored: {tally:?}", case.name);
+            complaints.lock().expect("no poison").extend(wrong);
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let complaints = complaints.into_inner().expect("no poison");
+    let shown: Vec<String> = complaints.iter().map(|(wrong, what)| format!("{wrong:?}: {what}")).collect();
+    assert!(shown.is_empty(), "{} complaints:\n{}", shown.len(), shown.join("\n"));
+}
+
+/// Everything that a crash can lead to.
+fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    explorer.run();
+    explorer.settle();
+    (explorer.tally(), explorer.complaints())
+}
+
+#[test]
+fn each_kind_of_change_with_var_apart() {
+    for_each(kinds::scenarios(VAR), explore);
+}
+
+#[test]
+fn each_kind_of_change_on_one_file_system() {
+    for_each(kinds::scenarios(&[]), explore);
+}
+
+#[test]
+fn each_kind_of_change_on_many_file_systems() {
+    for_each(kinds::scenarios(&["/etc", "/var", "/var/home", "/var/usrlocal"]), explore);
+}
+
+#[test]
+fn the_first_config_of_each_kind() {
+    for_each(kinds::first(VAR), explore);
+}
+
+#[test]
+fn fixtures_after_each_other() {
+    for_each([kinds::pairs(&fixtures()), kinds::firsts(&fixtures())].concat(), explore);
+}
+
+#[test]
+fn real_configs_after_each_other() {
+    for_each(kinds::pairs(&rendered()), explore);
+}
+
+#[test]
+fn real_configs_on_a_tree_without_any() {
+    let every = if crate::is_exhaustive() { 1 } else { 8 };
+    for_each(kinds::firsts(&rendered()).into_iter().step_by(every).collect(), explore);
+}

@@ -1,0 +1,310 @@
+//! Disks and services that fail: every act with every error that a host has, once, twice, and from
+//! some moment on.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeSet,
+};
+
+use hostwright::{
+    core::{enablement::UnitName, service_action::ServiceAction},
+    host::{
+        Disk, HostError, Op,
+        service_port::{NoServices, ServiceError, Services},
+    },
+    transaction::live::{Failure, LiveError},
+};
+use rustix::io::Errno;
+
+use crate::{
+    bent::Bend,
+    case::{self, Case, Scenario},
+    crashes::for_each,
+    disk::Nobody,
+    effect::{Effect, Screen, Screened},
+    explorer::{Explorer, Passing, Promise, Tally, Wrong},
+    image::Image,
+    kinds::{self, VAR},
+};
+
+const ERRORS: [Errno; 6] = [Errno::IO, Errno::NOSPC, Errno::ROFS, Errno::DQUOT, Errno::ACCESS, Errno::MFILE];
+
+/// Fails at some acts.
+struct Failing<'a> {
+    /// Which, counted from 0.
+    fails: &'a dyn Fn(usize) -> bool,
+    errno: Errno,
+    /// Whether an act that writes gets halfway.
+    halfway: bool,
+    count: Cell<usize>,
+    /// How often it failed.
+    failed: Cell<usize>,
+}
+
+impl<'a> Failing<'a> {
+    fn new(errno: Errno, halfway: bool, fails: &'a dyn Fn(usize) -> bool) -> Self {
+        Self { fails, errno, halfway, count: Cell::new(0), failed: Cell::new(0) }
+    }
+}
+
+impl Screen for Failing<'_> {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        let number = self.count.replace(self.count.get() + 1);
+        if !(self.fails)(number) {
+            return effect.perform(disk);
+        }
+        if let Some(half) = effect.half().filter(|_| self.halfway) {
+            half.perform(disk)?;
+        }
+        self.failed.set(self.failed.get() + 1);
+        let path = effect.path().map_or("/", |path| path.as_str());
+        Err(HostError::new(Op::Stage, path, self.errno))
+    }
+}
+
+/// What came of a run on a failing disk.
+struct Outcome {
+    result: Result<(), LiveError>,
+    image: Image,
+    failed: usize,
+}
+
+fn attempt(case: &Case, screen: &Failing<'_>, explorer: Option<&Explorer<'_>>) -> Outcome {
+    let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen }, &NoServices);
+    let (result, image) = match explorer {
+        // Whoever sees an error was promised nothing before.
+        Some(explorer) => {
+            let promise = Cell::new(Promise::Either);
+            case::on(&case.image, &Passing { explorer, promise, commits: false, judges: true }, run)
+        }
+        None => case::on(&case.image, &Nobody, run),
+    };
+    Outcome { result, image, failed: screen.failed.get() }
+}
+
+fn settled(image: &Image) -> (Result<(), String>, Image) {
+    case::on(image, &Nobody, |disk| case::recover(disk, &NoServices).map(drop))
+}
+
+/// Every act fails once, and then everything is as it was, or as it shall be where that was said.
+fn each_once(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    for errno in ERRORS {
+        for halfway in [false, true] {
+            for at in 0.. {
+                let fails = |number| number == at;
+                let screen = Failing::new(errno, halfway, &fails);
+                // Crashes after an error are the same after every error.
+                let outcome = attempt(case, &screen, (errno == Errno::IO).then_some(&explorer));
+                if outcome.failed == 0 {
+                    assert!(outcome.result.is_ok() && at > 10, "{}: {at} acts", case.name);
+                    break;
+                }
+                judge_one(&explorer, &outcome, &format!("act {at} fails with {errno}"));
+            }
+        }
+    }
+    explorer.settle();
+    (edits(&explorer), explorer.complaints())
+}
+
+fn judge_one(explorer: &Explorer<'_>, Outcome { result, image, .. }: &Outcome, what: &str) {
+    match result {
+        Err(LiveError::Undone(_)) => explorer.expect(image, Promise::Old, what),
+        Err(LiveError::Leftover(_)) => {
+            let (done, image) = settled(image);
+            done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
+            explorer.expect(&image, Promise::New, what);
+        }
+        other => explorer.complain(Wrong::Ended, &format!("{what}: {other:?}")),
+    }
+}
+
+/// The disk fails twice, or fails for good and is then mended: whatever was said holds.
+fn again_and_for_good(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    for first in 0.. {
+        let for_good = |number: usize| number >= first;
+        if !judge_several(&explorer, &for_good, &format!("acts from {first} on fail")) {
+            break;
+        }
+        for second in first + 1.. {
+            let twice = |number: usize| number == first || number == second;
+            if !judge_several(&explorer, &twice, &format!("acts {first} and {second} fail")) {
+                break;
+            }
+        }
+    }
+    (edits(&explorer), explorer.complaints())
+}
+
+/// Judges a run that may fail several times; false where it did so less than twice.
+fn judge_several(explorer: &Explorer<'_>, fails: &dyn Fn(usize) -> bool, what: &str) -> bool {
+    let mut all = true;
+    for halfway in [false, true] {
+        let screen = Failing::new(Errno::IO, halfway, fails);
+        let outcome = attempt(explorer.case, &screen, None);
+        explorer.reach(&outcome.image, Promise::Either, true);
+        let (done, image) = settled(&outcome.image);
+        done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
+        let promise = match outcome.result {
+            Err(LiveError::Undone(_)) => Promise::Old,
+            Err(LiveError::Leftover(_)) | Ok(()) => Promise::New,
+            // Nothing was promised: the line that the change holds may be there.
+            Err(LiveError::Stuck { .. }) => Promise::Either,
+        };
+        explorer.expect(&image, promise, what);
+        all &= outcome.failed >= 2;
+    }
+    all
+}
+
+fn edits(explorer: &Explorer<'_>) -> Tally {
+    let tally = explorer.tally();
+    Tally { edits: tally.states, ..tally }
+}
+
+/// Services that are asked, and of which some fail.
+struct Recording<'a> {
+    asked: RefCell<Vec<ServiceAction>>,
+    fails: &'a dyn Fn(usize) -> bool,
+}
+
+impl std::fmt::Debug for Recording<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recording").field("asked", &self.asked).finish_non_exhaustive()
+    }
+}
+
+impl Services for Recording<'_> {
+    fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError> {
+        let number = self.asked.borrow().len();
+        self.asked.borrow_mut().push(action.clone());
+        if !(self.fails)(number) {
+            return Ok(());
+        }
+        Err(ServiceError::Failed { action: action.clone(), result: Some("exit-code".to_owned()) })
+    }
+}
+
+fn actions() -> Vec<ServiceAction> {
+    let unit = |name: &str| UnitName::parse(&format!("{name}.service")).unwrap();
+    vec![
+        ServiceAction::DaemonReload,
+        ServiceAction::Restart { unit: unit("a") },
+        ServiceAction::Reload { unit: unit("b") },
+    ]
+}
+
+fn with_actions() -> Vec<Scenario> {
+    let scenarios = kinds::scenarios(VAR).into_iter();
+    let some =
+        scenarios.filter(|scenario| ["several files", "unit made and enabled"].contains(&&*scenario.name));
+    some.map(|scenario| Scenario { actions: actions(), ..scenario }).collect()
+}
+
+/// A service that fails takes the change with it, and those before it take the old files up again.
+fn each_service(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    for at in 0..case.actions.len() {
+        for again in [None, Some(at + 1), Some(2 * at + 1)] {
+            let fails = |number| number == at || Some(number) == again;
+            let services = Recording { asked: RefCell::default(), fails: &fails };
+            let promise = Cell::new(Promise::Either);
+            let watch = Passing { explorer: &explorer, promise, commits: false, judges: true };
+            let (result, image) = case::on(&case.image, &watch, |disk| case.apply(disk, &services));
+            let what = format!("service {at} fails, then {again:?}");
+            let is_right = match again {
+                None => matches!(result, Err(LiveError::Undone(Failure::Service(_)))),
+                Some(_) => matches!(result, Err(LiveError::Stuck { failed: Failure::Service(_), .. })),
+            };
+            if !is_right {
+                explorer.complain(Wrong::Ended, &format!("{what}: {result:?}"));
+            }
+            let begun = &case.actions[..=at];
+            let taken_up = again.map_or(begun.len(), |again| again - at);
+            let wanted = [begun, &begun[..taken_up]].concat();
+            if *services.asked.borrow() != wanted {
+                explorer.complain(Wrong::Ended, &format!("{what}: {:?} were asked", services.asked.borrow()));
+            }
+            explorer.expect(&image, Promise::Old, &what);
+        }
+    }
+    explorer.settle();
+    (edits(&explorer), explorer.complaints())
+}
+
+/// A process that is killed: after so many acts nothing is done or seen any more.
+struct Stopped {
+    left: Cell<usize>,
+}
+
+impl Screen for Stopped {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        self.look("")?;
+        self.left.set(self.left.get() - 1);
+        effect.perform(disk)
+    }
+
+    fn look(&self, path: &str) -> Result<(), HostError> {
+        if self.left.get() > 0 { Ok(()) } else { Err(HostError::new(Op::Read, path, Errno::IO)) }
+    }
+}
+
+/// Services that had begun to take the change up when the process was killed are asked again, in
+/// order, unless the change holds. A killed process also leaves no disk that was not explored.
+fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    explorer.run();
+    let known = explorer.tally().states;
+    for acts in 1.. {
+        let screen = Stopped { left: Cell::new(acts) };
+        let services = Recording { asked: RefCell::default(), fails: &|_| false };
+        let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen: &screen }, &services);
+        let (_, image) = case::on(&case.image, &Nobody, run);
+        let is_over = screen.left.get() > 0;
+        let known_as = [Promise::Old, Promise::New].map(|promise| explorer.knows(&image, promise));
+        assert!(known_as.contains(&true), "{}: the disk after {acts} acts was not explored", case.name);
+        let asked = services.asked.take();
+        let (_, settled) = case::on(&image, &Nobody, |disk| case::recover(disk, &services));
+        let again = services.asked.take();
+        let is_new = explorer.outcome(&settled) == Some(Promise::New);
+        let is_right = if is_new {
+            again.is_empty()
+        } else {
+            again.starts_with(&asked) && case.actions.starts_with(&again)
+        };
+        if !is_right {
+            explorer.complain(Wrong::Ended, &format!("after {acts} acts, {asked:?}, then {again:?}"));
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert_eq!(explorer.tally().states, known, "looking adds nothing");
+    explorer.settle();
+    (explorer.tally(), explorer.complaints())
+}
+
+#[test]
+fn every_act_fails_once() {
+    let every = if crate::is_exhaustive() { 1 } else { 3 };
+    for_each(kinds::scenarios(VAR).into_iter().step_by(every).collect(), each_once);
+}
+
+#[test]
+fn every_two_acts_fail_or_all_from_one_on() {
+    let scenarios = kinds::scenarios(VAR).into_iter();
+    let few = scenarios.step_by(if crate::is_exhaustive() { 1 } else { 8 });
+    for_each(few.collect(), again_and_for_good);
+}
+
+#[test]
+fn every_service_fails() {
+    for_each(with_actions(), each_service);
+}
+
+#[test]
+fn services_are_asked_again_after_a_kill() {
+    for_each(with_actions(), each_kill);
+}

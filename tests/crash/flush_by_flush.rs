@@ -1,0 +1,119 @@
+//! Every flush of the engine, dropped one at a time: the power cuts must miss each that is needed.
+
+use std::cell::RefCell;
+
+use hostwright::host::{Disk, HostError, service_port::NoServices};
+
+use crate::{
+    bent::Bend,
+    case::Case,
+    crashes::is_possible,
+    disk::{MemoryDisk, Nobody},
+    effect::{Effect, Screen, Screened},
+    kinds::{self, VAR},
+    lying::{Start, cut_everywhere},
+};
+
+/// Notes the paths that are flushed, in order.
+struct Listing(RefCell<Vec<String>>);
+
+impl Screen for Listing {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        if let Effect::Sync { path } = &effect {
+            self.0.borrow_mut().push(path.as_ref().map_or("/".to_owned(), ToString::to_string));
+        }
+        effect.perform(disk)
+    }
+}
+
+fn case(kind: &str) -> Case {
+    let scenarios = [kinds::scenarios(VAR), kinds::first(VAR)].concat();
+    let scenario = scenarios.into_iter().find(|scenario| scenario.name == kind);
+    Case::of(&scenario.expect("a kind of this name"))
+}
+
+/// The paths that a change flushes.
+fn flushed(case: &Case) -> Vec<String> {
+    let listing = Listing(RefCell::default());
+    let disk = MemoryDisk::new(case.image.clone(), &Nobody);
+    case.apply(&Screened { disk: &disk, screen: &listing }, &NoServices).expect("a change");
+    listing.0.take()
+}
+
+/// The same, each with whether it is missed where it is dropped.
+fn flushes(case: &Case) -> Vec<(String, bool)> {
+    let paths = flushed(case).into_iter().enumerate();
+    paths.map(|(number, path)| (path, is_missed(case, Start::Clean, Bend::ForgetsFlush(number)))).collect()
+}
+
+fn is_missed(case: &Case, start: Start, bend: Bend) -> bool {
+    let (tally, wrong) = cut_everywhere(case, start, bend);
+    println!(
+        "{:20} {bend:?}: {:?} after {} crashes",
+        case.name,
+        wrong.first().map(|(kind, _)| kind),
+        tally.points
+    );
+    !wrong.is_empty()
+}
+
+#[test]
+fn each_flush_of_a_change_is_missed() {
+    if !is_possible() {
+        return;
+    }
+    let needed = |path: &str| (path.to_owned(), true);
+    let spare = |path: &str| (path.to_owned(), false);
+    let expected = [
+        needed("/etc/.hostwright.d/000000"),
+        needed("/etc/.hostwright.d/000001"),
+        needed("/etc/.hostwright.d/000002"),
+        needed("/var/lib/hostwright/journal.new"),
+        // The way to the journal, which was made long before this change.
+        spare("/"),
+        needed("/etc"),
+        // A slot's name that is lost takes the act with it that would have used it, so that the way
+        // back has nothing to do. It is flushed all the same, together with the others: that what a
+        // journal names is there is worth more than one flush among many.
+        spare("/etc/.hostwright.d"),
+        spare("/var"),
+        spare("/var/lib"),
+        needed("/var/lib/hostwright"),
+        needed("/etc"),
+        needed("/etc/hostwright"),
+        needed("/etc/machine-config-daemon"),
+        needed("/var/lib/hostwright/journal"),
+        // A staging directory that comes back without its journal is removed by the next command.
+        spare("/etc"),
+    ];
+    assert_eq!(flushes(&case("changed file")), expected);
+}
+
+#[test]
+fn the_way_to_a_new_journal_is_missed() {
+    if !is_possible() {
+        return;
+    }
+    let case = case("first: new file");
+    let number = flushed(&case).iter().position(|path| path == "/var/lib").expect("it is flushed");
+    assert!(is_missed(&case, Start::Fresh, Bend::ForgetsFlush(number)));
+}
+
+#[test]
+fn a_pre_image_that_is_given_back_and_stays_is_noticed() {
+    if is_possible() {
+        let case = case("pre-image given back");
+        let last = flushes(&case).pop();
+        assert_eq!(last, Some(("/etc/hostwright/originals".to_owned(), true)));
+    }
+}
+
+#[test]
+fn each_flush_of_recovery_is_missed() {
+    if is_possible() {
+        let case = case("changed file");
+        // Those of the directories that it renames in, and those of the journal's last words.
+        let missed = (0..5).map(|number| is_missed(&case, Start::Clean, Bend::RecoversWithoutFlush(number)));
+        assert_eq!(missed.collect::<Vec<_>>(), [true; 5]);
+    }
+}

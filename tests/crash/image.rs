@@ -1,0 +1,306 @@
+//! A file system as plain values: inodes by number, and the single edits that change them. Every
+//! act of the port is one or more edits, and between any two of them the power can go.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+};
+
+use hostwright::core::{names::ManagedPath, tree::Attributes};
+
+/// What an inode is known by.
+pub type Number = usize;
+
+/// The number of the root directory.
+pub const TOP: Number = 0;
+
+/// A directory and a name in it.
+pub type Place = (Number, Arc<str>);
+
+/// What an inode holds.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Body {
+    File(Arc<[u8]>),
+    Symlink(Arc<str>),
+    Directory(BTreeMap<Arc<str>, Number>),
+}
+
+/// A file, link or directory without its names.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Inode {
+    pub body: Body,
+    pub attributes: Rights,
+    pub label: Option<Arc<[u8]>>,
+    /// The file system that it is on.
+    pub volume: usize,
+    /// How many names it has.
+    pub names: u32,
+}
+
+/// Mode, user and group, in a form that can be hashed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Rights {
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl From<Attributes> for Rights {
+    fn from(Attributes { mode, uid, gid }: Attributes) -> Self {
+        Self { mode, uid, gid }
+    }
+}
+
+impl From<Rights> for Attributes {
+    fn from(Rights { mode, uid, gid }: Rights) -> Self {
+        Self { mode, uid, gid }
+    }
+}
+
+/// One indivisible change of a file system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Edit {
+    /// A name for an inode, which is new where `fresh` says what it is.
+    Link { place: Place, number: Number, fresh: Option<Inode> },
+    /// A name goes, and its inode with the last one.
+    Unlink { place: Place, number: Number },
+    /// An inode goes from one name to another that is free.
+    Move { from: Place, to: Place, number: Number },
+    /// Two inodes trade names.
+    Swap { one: Place, other: Place, numbers: (Number, Number) },
+    /// Bytes are added to a file.
+    Extend { number: Number, bytes: Arc<[u8]> },
+    /// An inode gets another owner.
+    Own { number: Number, owner: (u32, u32) },
+    /// An inode gets another mode.
+    Mode { number: Number, mode: u32 },
+    /// An inode gets a label.
+    Label { number: Number, label: Arc<[u8]> },
+}
+
+impl Edit {
+    /// The directories whose names it changes.
+    pub fn directories(&self) -> Vec<Number> {
+        match self {
+            Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place.0],
+            Self::Move { from, to, .. } => vec![from.0, to.0],
+            Self::Swap { one, other, .. } => vec![one.0, other.0],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The names that it starts from or leads to.
+    pub fn places(&self) -> Vec<&Place> {
+        match self {
+            Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place],
+            Self::Move { from, to, .. } => vec![from, to],
+            Self::Swap { one, other, .. } => vec![one, other],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The inode whose content or attributes it changes.
+    pub fn inode(&self) -> Option<Number> {
+        match self {
+            Self::Extend { number, .. }
+            | Self::Own { number, .. }
+            | Self::Mode { number, .. }
+            | Self::Label { number, .. } => Some(*number),
+            _ => None,
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Held {
+    inode: Arc<Inode>,
+    hash: u128,
+}
+
+/// All that is on a disk. A clone shares every inode.
+#[derive(Debug, Clone)]
+pub struct Image {
+    inodes: Vec<Option<Held>>,
+    /// The sum of the inodes' hashes, so that an edit costs no more than what it touches.
+    hash: u128,
+    /// Numbers that are free and yet not given out.
+    spared: Option<BTreeSet<Number>>,
+    /// Where other file systems are mounted.
+    pub mounts: Arc<[ManagedPath]>,
+}
+
+impl Image {
+    /// Nothing but a root directory.
+    pub fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
+        let mut image = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: mounts.into() };
+        let body = Body::Directory(BTreeMap::new());
+        image.set(TOP, Some(Inode { body, attributes, label: None, volume: 0, names: 1 }));
+        image
+    }
+
+    /// Two images with one hash are the same: names, contents, modes, owners, labels. Numbers count
+    /// too, because a journal tells what is new by them; the lowest free one is given out, so that
+    /// runs that do the same come to the same.
+    pub fn hash(&self) -> u128 {
+        self.hash
+    }
+
+    pub fn get(&self, number: Number) -> Option<&Inode> {
+        self.inodes.get(number)?.as_ref().map(|held| &*held.inode)
+    }
+
+    /// The inode of this number, which is in use.
+    pub fn inode(&self, number: Number) -> &Inode {
+        self.get(number).unwrap_or_else(|| panic!("inode {number} is not in use"))
+    }
+
+    /// The names in a directory.
+    pub fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
+        match &self.get(number)?.body {
+            Body::Directory(names) => Some(names),
+            _ => None,
+        }
+    }
+
+    pub fn entry(&self, directory: Number, name: &str) -> Option<Number> {
+        self.names(directory)?.get(name).copied()
+    }
+
+    /// The lowest number that is free, and not spared.
+    pub fn unused(&self) -> Number {
+        let is_spared = |number: &Number| self.spared.as_ref().is_some_and(|spared| spared.contains(number));
+        let is_free = |number: &Number| self.get(*number).is_none() && !is_spared(number);
+        (0..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len())
+    }
+
+    /// Gives no number out again that gets free from now on: what had it may yet come back.
+    pub fn spare(&mut self) {
+        self.spared.get_or_insert_default();
+    }
+
+    fn set(&mut self, number: Number, inode: Option<Inode>) {
+        if self.inodes.len() <= number {
+            self.inodes.resize(number + 1, None);
+        }
+        if let (None, Some(spared)) = (&inode, &mut self.spared) {
+            spared.insert(number);
+        }
+        let held = inode.map(|inode| Held { hash: hash_of(number, &inode), inode: Arc::new(inode) });
+        let new = held.as_ref().map_or(0, |held| held.hash);
+        let old = std::mem::replace(&mut self.inodes[number], held).map_or(0, |held| held.hash);
+        self.hash = self.hash.wrapping_sub(old).wrapping_add(new);
+    }
+
+    fn alter(&mut self, number: Number, change: impl FnOnce(&mut Inode)) {
+        let mut inode = self.inode(number).clone();
+        change(&mut inode);
+        self.set(number, Some(inode));
+    }
+
+    fn rename_in(&mut self, directory: Number, name: &Arc<str>, to: Option<Number>) {
+        self.alter(directory, |inode| {
+            let Body::Directory(names) = &mut inode.body else { panic!("{directory} is no directory") };
+            match to {
+                Some(number) => names.insert(name.clone(), number),
+                None => names.remove(name),
+            };
+        });
+    }
+
+    /// Whether what the edit starts from is there; one that was overtaken does not happen.
+    pub fn allows(&self, edit: &Edit) -> bool {
+        let stands = |(directory, name): &Place| self.entry(*directory, name);
+        let is_free = |place: &Place| self.names(place.0).is_some() && stands(place).is_none();
+        match edit {
+            Edit::Link { place, number, fresh } => {
+                is_free(place) && (fresh.is_some() || self.get(*number).is_some())
+            }
+            Edit::Unlink { place, number } => {
+                stands(place) == Some(*number) && self.names(*number).is_none_or(BTreeMap::is_empty)
+            }
+            Edit::Move { from, to, number } => stands(from) == Some(*number) && is_free(to),
+            Edit::Swap { one, other, numbers } => {
+                (stands(one), stands(other)) == (Some(numbers.0), Some(numbers.1))
+            }
+            Edit::Extend { number, .. }
+            | Edit::Own { number, .. }
+            | Edit::Mode { number, .. }
+            | Edit::Label { number, .. } => self.get(*number).is_some(),
+        }
+    }
+
+    /// Carries an edit out that [`Image::allows`].
+    pub fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::Link { place, number, fresh } => {
+                match (self.get(*number), fresh) {
+                    (None, Some(fresh)) => self.set(*number, Some(Inode { names: 1, ..fresh.clone() })),
+                    _ => self.alter(*number, |inode| inode.names += 1),
+                }
+                self.rename_in(place.0, &place.1, Some(*number));
+            }
+            Edit::Unlink { place, number } => {
+                self.rename_in(place.0, &place.1, None);
+                if self.inode(*number).names == 1 {
+                    self.set(*number, None);
+                } else {
+                    self.alter(*number, |inode| inode.names -= 1);
+                }
+            }
+            Edit::Move { from, to, number } => {
+                self.rename_in(from.0, &from.1, None);
+                self.rename_in(to.0, &to.1, Some(*number));
+            }
+            Edit::Swap { one, other, numbers } => {
+                self.rename_in(one.0, &one.1, Some(numbers.1));
+                self.rename_in(other.0, &other.1, Some(numbers.0));
+            }
+            Edit::Extend { number, bytes } => self.alter(*number, |inode| {
+                let Body::File(contents) = &mut inode.body else { panic!("{number} is no file") };
+                *contents = [&**contents, &**bytes].concat().into();
+            }),
+            Edit::Own { number, owner: (uid, gid) } => {
+                self.alter(*number, |inode| (inode.attributes.uid, inode.attributes.gid) = (*uid, *gid));
+            }
+            Edit::Mode { number, mode } => self.alter(*number, |inode| inode.attributes.mode = *mode),
+            Edit::Label { number, label } => self.alter(*number, |inode| inode.label = Some(label.clone())),
+        }
+    }
+
+    /// An inode that has a content and no name yet.
+    pub fn adopt(&mut self, number: Number, inode: Inode) {
+        self.set(number, Some(Inode { names: 0, ..inode }));
+    }
+
+    /// Frees what no name leads to, as the check after a crash does, and spares no number.
+    pub fn reap(&mut self) {
+        let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);
+        is_reached[TOP] = true;
+        while let Some(directory) = pending.pop() {
+            for number in self.names(directory).into_iter().flat_map(BTreeMap::values) {
+                if !std::mem::replace(&mut is_reached[*number], true) {
+                    pending.push(*number);
+                }
+            }
+        }
+        self.spared = None;
+        for (number, is_reached) in is_reached.into_iter().enumerate() {
+            if !is_reached && self.get(number).is_some() {
+                self.set(number, None);
+            }
+        }
+        while self.inodes.last().is_some_and(Option::is_none) {
+            self.inodes.pop();
+        }
+    }
+}
+
+fn hash_of(number: Number, inode: &Inode) -> u128 {
+    let half = |seed: u64| {
+        let mut hasher = DefaultHasher::new();
+        (seed, number, inode).hash(&mut hasher);
+        u128::from(hasher.finish())
+    };
+    half(1) << 64 | half(2)
+}

@@ -1,0 +1,253 @@
+//! Power cuts on disks that keep what was flushed and nothing else for certain. What such a disk may
+//! have kept is said in [`crate::flushes`].
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeSet, HashSet},
+};
+
+use hostwright::{
+    core::{
+        journal::{Intent, JOURNAL, Reached, Scope, VERSION},
+        names::ManagedPath,
+        steps::Step,
+        tree::Attributes,
+    },
+    host::{Disk, service_port::NoServices},
+};
+
+use crate::{
+    bent::{Bend, Bent},
+    case::{self, BOOT, Case, Scenario},
+    crashes::for_each,
+    disk::{MemoryDisk, Nobody, Watch},
+    effect::Screened,
+    explorer::{Explorer, Promise, Tally, Wrong, is_commit},
+    flushes::Unflushed,
+    image::{Edit, Image, Number},
+    kinds::{self, VAR},
+    model::snapshot::LOCK,
+};
+
+/// Where the lock and the journal are.
+const HOME: &str = "/var/lib/hostwright";
+
+/// What the disk has not kept yet when the change begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// Nothing is open.
+    Clean,
+    /// The directory of the journal, which the lock has just made.
+    Fresh,
+    /// The end of the last change's journal.
+    Stale,
+}
+
+/// Cuts the power at every edit and flush.
+struct Cutting<'a> {
+    explorer: &'a Explorer<'a>,
+    promise: Cell<Promise>,
+    unflushed: RefCell<Unflushed>,
+    known: RefCell<HashSet<(u128, String)>>,
+    /// The journal's inode, once its last word was said: flushed, the word is given.
+    committed: Cell<Option<Number>>,
+}
+
+impl<'a> Cutting<'a> {
+    fn new(explorer: &'a Explorer<'a>, durable: &Image, promise: Promise) -> Self {
+        Self {
+            explorer,
+            promise: Cell::new(promise),
+            unflushed: RefCell::new(Unflushed::new(durable.clone())),
+            known: RefCell::default(),
+            committed: Cell::new(None),
+        }
+    }
+
+    fn cut(&self) {
+        let unflushed = self.unflushed.borrow();
+        if self.known.borrow_mut().insert(unflushed.key()) {
+            for disk in unflushed.disks() {
+                self.explorer.reach(&disk, self.promise.get(), false);
+            }
+        }
+    }
+}
+
+impl Watch for Cutting<'_> {
+    fn edit(&self, before: &Image, edit: &Edit) {
+        self.cut();
+        self.unflushed.borrow_mut().edit(before, edit);
+        if self.promise.get() == Promise::Old && is_commit(edit) {
+            self.promise.set(Promise::Either);
+            self.committed.set(edit.inode());
+        }
+    }
+
+    fn flush(&self, _: &Image, number: Number) {
+        self.cut();
+        self.unflushed.borrow_mut().flush(number);
+        if self.committed.get() == Some(number) {
+            self.promise.set(Promise::New);
+        }
+    }
+}
+
+/// What the product does first: it takes the lock, and makes it where there is none.
+fn lock(disk: &dyn Disk) {
+    let (home, lock) = (ManagedPath::constant(HOME), ManagedPath::constant(&format!("/{LOCK}")));
+    let given = |mode| Attributes { mode, uid: 0, gid: 0 };
+    if disk.status(&home).expect("a look").is_none() {
+        disk.make_directory(&home, given(0o700), None).expect("a directory");
+    }
+    if disk.status(&lock).expect("a look").is_none() {
+        disk.create_file(&lock, b"", given(0o600), None).expect("a lock");
+    }
+}
+
+/// The disk with the lock's content of before: who held it last is nobody's loss.
+fn with_lock(image: Image, case: &Case) -> Image {
+    let lock = ManagedPath::constant(&format!("/{LOCK}"));
+    let read = |image: &Image| MemoryDisk::new(image.clone(), &Nobody).read(&lock, 64).expect("a look");
+    match (read(&case.image), read(&image)) {
+        (Some(wanted), Some(found)) if found.is_empty() => {
+            case::on(&image, &Nobody, |disk| disk.append(&lock, &wanted).expect("a lock")).1
+        }
+        _ => image,
+    }
+}
+
+/// What is on the disk for certain when the change begins.
+fn durable(case: &Case, start: Start) -> Image {
+    let remove = |disk: &dyn Disk| {
+        disk.remove_file(&ManagedPath::constant(&format!("/{LOCK}"))).expect("a lock");
+        disk.remove_directory(&ManagedPath::constant(HOME)).expect("a directory");
+    };
+    match start {
+        Start::Clean => case.image.clone(),
+        Start::Fresh => case::on(&case.image, &Nobody, remove).1,
+        Start::Stale => {
+            let journal = [stale(case).render(), Reached::Committed.render()].concat();
+            let path = ManagedPath::constant(JOURNAL);
+            let given = Attributes { mode: 0o600, uid: 0, gid: 0 };
+            case::on(&case.image, &Nobody, |disk| disk.create_file(&path, &journal, given, None)).1
+        }
+    }
+}
+
+/// The journal of a change that gave back what this one keeps again.
+fn stale(case: &Case) -> Intent {
+    let kept = case.steps.iter().filter_map(|step| match step {
+        Step::Preserve { original, .. } => Some(original.clone()),
+        _ => None,
+    });
+    Intent {
+        version: VERSION,
+        boot_id: BOOT.to_owned(),
+        scope: Scope::Deployment,
+        current: Some("the one before".to_owned()),
+        target: case.current.clone(),
+        staging: ["/etc/.hostwright.d", "/var/.hostwright.d"].map(ManagedPath::constant).to_vec(),
+        moves: Vec::new(),
+        discards: kept.collect(),
+        actions: Vec::new(),
+    }
+}
+
+/// Carries the change out on such a disk, and recovers from all that it may leave.
+pub fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, bend);
+    let mut image = durable(case, start);
+    let watch = Cutting::new(&explorer, &image, Promise::Old);
+    image.spare();
+    let (result, last) = case::on(&image, &watch, |disk| {
+        lock(disk);
+        if start == Start::Stale {
+            disk.remove_file(&ManagedPath::constant(JOURNAL)).expect("a journal");
+        }
+        explorer.apply(disk, &NoServices)
+    });
+    if let Err(error) = result {
+        explorer.complain(Wrong::Ended, &case::said(&error));
+    }
+    watch.promise.set(Promise::New);
+    watch.cut();
+    explorer.expect(&with_lock(last, case), Promise::New, "the end of the run");
+    let edits = watch.known.borrow().len();
+    while let Some((image, promise)) = explorer.next() {
+        // One complaint is enough of an engine that errs on purpose, and a few of any.
+        if explorer.complaints().len() > if bend == Bend::Straight { 20 } else { 0 } {
+            break;
+        }
+        recover(&explorer, &image, promise);
+    }
+    (Tally { edits, ..explorer.tally() }, explorer.complaints())
+}
+
+fn recover(explorer: &Explorer<'_>, image: &Image, promise: Promise) {
+    let run = |watch: &dyn Watch| {
+        let screen = Bent::new(explorer.bend, true);
+        let mut image = image.clone();
+        image.spare();
+        case::on(&image, watch, |disk| {
+            lock(disk);
+            case::recover(&Screened { disk, screen: &screen }, &NoServices)
+        })
+    };
+    let (result, last) = run(&Nobody);
+    if let Err(error) = result {
+        return explorer.complain(Wrong::Refused, &error);
+    }
+    let last = with_lock(last, explorer.case);
+    explorer.expect(&last, promise, "recovery");
+    // Where nothing was promised, what it leads to is what it must always lead to.
+    let Some(promise) = explorer.outcome(&last) else { return };
+    let watch = Cutting::new(explorer, image, promise);
+    // The same again, now with the power cut at every moment.
+    drop(run(&watch));
+    watch.cut();
+}
+
+/// One small scenario of every kind, which can be tried exhaustively at every change; all of them
+/// where there is time.
+fn some(scenarios: Vec<Scenario>) -> Vec<Scenario> {
+    const SMALL: [&str; 9] = [
+        "new file",
+        "changed file",
+        "vendor file restored",
+        "pre-image preserved",
+        "pre-image given back",
+        "file to directory",
+        "directories get attributes",
+        "unit enabled",
+        "file in /var changed",
+    ];
+    let is_small = |scenario: &Scenario| SMALL.iter().any(|small| scenario.name.contains(small));
+    scenarios.into_iter().filter(|scenario| crate::is_exhaustive() || is_small(scenario)).collect()
+}
+
+#[test]
+fn power_cuts_at_each_kind_of_change() {
+    for_each(some(kinds::scenarios(VAR)), |case| cut_everywhere(case, Start::Clean, Bend::Straight));
+}
+
+#[test]
+fn power_cuts_on_one_file_system() {
+    let scenarios = some(kinds::scenarios(&[])).into_iter().step_by(4).collect();
+    for_each(scenarios, |case| cut_everywhere(case, Start::Clean, Bend::Straight));
+}
+
+#[test]
+fn power_cuts_at_the_first_change() {
+    // The small ones are alike, apart from their names: the directories of the record take most.
+    let first = kinds::first(VAR)
+        .into_iter()
+        .filter(|scenario| crate::is_exhaustive() || scenario.name == "first: new file");
+    for_each(first.collect(), |case| cut_everywhere(case, Start::Fresh, Bend::Straight));
+}
+
+#[test]
+fn power_cuts_before_the_last_change_is_wholly_over() {
+    let scenarios = some(kinds::scenarios(VAR)).into_iter().step_by(3).collect();
+    for_each(scenarios, |case| cut_everywhere(case, Start::Stale, Bend::Straight));
+}
