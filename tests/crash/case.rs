@@ -1,6 +1,8 @@
 //! A change to try: a disk, what is to be done to it, and what it must be before and after. Built
 //! from a real tree, a real apply and the product's own decision, and held against the model.
 
+use std::{path::Path, process::Command};
+
 use hostwright::{
     core::{
         activation::{ACTIVE, Active, Manifest, OBJECTS, object},
@@ -17,6 +19,7 @@ use hostwright::{
         service_port::{NoServices, Services},
     },
     transaction::{
+        activate,
         current::Configuration,
         labels::Labels,
         live::{self, Change, LiveError},
@@ -52,6 +55,8 @@ pub struct Scenario {
     /// Where other file systems are mounted.
     pub mounts: &'static [&'static str],
     pub actions: Vec<ServiceAction>,
+    /// What happens to the tree in between.
+    pub damage: Option<fn(&Path)>,
 }
 
 /// A change that is ready to be carried out.
@@ -63,6 +68,7 @@ pub struct Case {
     pub labels: Labels,
     pub current: Option<String>,
     pub target: Option<String>,
+    pub scope: Scope,
     pub actions: Vec<ServiceAction>,
     /// What must be seen of the disk where the change does not hold, and where it does.
     pub old: Sight,
@@ -74,40 +80,69 @@ pub struct Case {
 impl Case {
     /// Builds the case, or panics where what comes of it uninterrupted is not as the model has it.
     pub fn of(scenario: &Scenario) -> Self {
-        let name = scenario.name.clone();
         let (before, after) = sights_of_the_model(scenario);
         let tree = Tree::new();
         sight::label(tree.root());
         let root = Root::open(tree.root()).expect("a root");
         match &scenario.before {
-            Some(config) => {
-                let applied = tree::apply(&root, &configuration(config), Profile::Native);
-                applied.unwrap_or_else(|error| panic!("{name}: {error}"));
-            }
+            Some(config) => apply(&root, config),
             None => drop(Lock::take(&root).expect("the lock")),
         }
-        let image = sight::load(tree.root(), scenario.mounts);
-        let old = sight::see(&image);
-        assert_like(&name, &old, &before);
+        if let Some(damage) = scenario.damage {
+            damage(tree.root());
+        } else {
+            let sight = sight::see(&sight::load(tree.root(), scenario.mounts));
+            assert_like(&scenario.name, &sight, &before);
+        }
         let decided = tree::decide(&root, &configuration(&scenario.after), Profile::Native);
-        let decided = decided.unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert!(!decided.steps.is_empty(), "{name} is no change");
+        let decided = decided.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        Self::checked(&root, scenario, decided.change(BOOT), &after)
+    }
+
+    /// The case of bringing `/var` to what the generation in `/etc` has, where another one is active:
+    /// `/etc` is as after `scenario.after`, and `/var` as after `scenario.before`.
+    pub fn of_activation(scenario: &Scenario) -> Self {
+        let booted = Scenario { before: None, ..scenario.clone() };
+        let (_, after) = sights_of_the_model(&booted);
+        let tree = Tree::new();
+        sight::label(tree.root());
+        let root = Root::open(tree.root()).expect("a root");
+        apply(&root, &scenario.after);
+        let kept = tempfile::tempdir().expect("a directory");
+        copy(&tree.at("etc"), &kept.path().join("etc"));
+        apply(&root, scenario.before.as_ref().expect("what is active"));
+        std::fs::remove_dir_all(tree.at("etc")).expect("to remove it");
+        copy(&kept.path().join("etc"), &tree.at("etc"));
+        let activation = activate::decide(&root).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        Self::checked(&root, scenario, activation.change(BOOT), &after)
+    }
+
+    /// The case of `change`, of which `after` must come.
+    fn checked(root: &Root, scenario: &Scenario, change: Change<'_>, after: &Snapshot) -> Self {
+        let name = scenario.name.clone();
+        assert!(!change.steps.is_empty(), "{name} is no change");
+        let image = sight::load(root.path(), scenario.mounts);
         let mut case = Self {
             name,
+            old: sight::see(&image),
             image,
-            steps: decided.steps.clone(),
-            labels: decided.labels.clone(),
-            current: decided.current.clone(),
-            target: Some(decided.generation.clone()),
+            steps: change.steps.to_vec(),
+            labels: change.labels.clone(),
+            current: change.current.map(str::to_owned),
+            target: change.target.map(str::to_owned),
+            scope: change.scope,
             actions: scenario.actions.clone(),
             new: Sight::new(),
             done: Image::new(crate::image::Rights { mode: 0, uid: 0, gid: 0 }, &[]),
-            old,
         };
-        case.finish(&after, &scenario.after);
+        case.finish(after, &scenario.after);
+        // What is repaired gets the label that it was given, whatever stands there now.
+        if scenario.damage.is_none() {
+            assert_none(&case.name, &wrong_labels(&case.old, &case.new));
+        }
         // The real disk must come to the very same.
-        live::apply(&root, &NoServices, decided.change(BOOT)).expect("a real disk");
-        let real = sight::see(&sight::load(tree.root(), scenario.mounts));
+        live::apply(root, &NoServices, change).expect("a real disk");
+        let real = sight::see(&sight::load(root.path(), scenario.mounts));
         assert_none(&case.name, &sight::differences(&case.new, &real));
         case
     }
@@ -119,9 +154,7 @@ impl Case {
         self.done = disk.image();
         self.new = sight::see(&self.done);
         assert_like(&self.name, &self.new, after);
-        let mut wrong = self.wrong_records(config);
-        wrong.extend(wrong_labels(&self.old, &self.new));
-        assert_none(&self.name, &wrong);
+        assert_none(&self.name, &self.wrong_records(config));
     }
 
     /// What there may be of the product's own is named one by one.
@@ -156,12 +189,14 @@ impl Case {
     /// What the store may hold: what this generation and the one before it have outside `/etc`, and
     /// what is remembered of before them.
     fn stored(&self, record: &Record, bytes: &dyn Fn(&str) -> Vec<u8>) -> Vec<String> {
-        let before = match self.old.get(&bare(RECORD)).map(|seen| &seen.node.body) {
-            Some(Body::File(bytes)) => Record::parse(bytes).expect("a record").manifest,
+        let was = |path: &str| match self.old.get(&bare(path)).map(|seen| &seen.node.body) {
+            Some(Body::File(bytes)) => Some(bytes.clone()),
             _ => None,
         };
+        let recorded = was(RECORD).and_then(|bytes| Record::parse(&bytes).expect("a record").manifest);
+        let active = was(ACTIVE).and_then(|bytes| Active::parse(&bytes).expect("what was active").manifest);
         let mut paths = Vec::new();
-        for digest in record.manifest.into_iter().chain(before) {
+        for digest in record.manifest.into_iter().chain(recorded).chain(active) {
             let manifest = Manifest::parse(digest, &bytes(object(digest).as_str())).expect("a manifest");
             paths.extend(manifest.objects().chain([digest]).map(object));
         }
@@ -181,7 +216,7 @@ impl Case {
             current: self.current.as_deref(),
             target: self.target.as_deref(),
             boot_id: BOOT,
-            scope: Scope::Deployment,
+            scope: self.scope,
             steps: &self.steps,
             labels: &self.labels,
             actions: &self.actions,
@@ -212,6 +247,15 @@ pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn Disk) -> T)
     let disk = MemoryDisk::new(image.clone(), watch);
     let result = act(&disk);
     (result, disk.image())
+}
+
+fn apply(root: &Root, config: &Value) {
+    tree::apply(root, &configuration(config), Profile::Native).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.expect("cp").success(), "copying {}", from.display());
 }
 
 fn configuration(config: &Value) -> Configuration {

@@ -22,7 +22,16 @@ pub fn is_possible() -> bool {
 
 /// Explores every scenario, or the one that `HOSTWRIGHT_SCENARIO` names, several at a time, and fails with all complaints at once.
 pub fn for_each(
+    scenarios: Vec<Scenario>,
+    explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
+) {
+    for_each_case(scenarios, Case::of, explore);
+}
+
+/// The same with cases that are built otherwise.
+pub fn for_each_case(
     mut scenarios: Vec<Scenario>,
+    build: impl Fn(&Scenario) -> Case + Sync,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
 ) {
     if !is_possible() {
@@ -35,7 +44,7 @@ pub fn for_each(
         loop {
             let next = queue.lock().expect("no poison").pop();
             let Some(scenario) = next else { break };
-            let case = Case::of(&scenario);
+            let case = build(&scenario);
             let (tally, wrong) = explore(&case);
             let Tally { edits, points, states } = tally;
             println!("{:55} {edits:5} edits {points:8} crashes {states:7} states", case.name);
@@ -54,7 +63,7 @@ pub fn for_each(
 }
 
 /// Everything that a crash can lead to.
-fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+pub fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     explorer.run();
     explorer.settle();

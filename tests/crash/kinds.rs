@@ -36,7 +36,7 @@ pub fn scenario(
     mounts: &'static [&'static str],
 ) -> Scenario {
     let name = if mounts.is_empty() { format!("{name}, one file system") } else { name.to_owned() };
-    Scenario { name, before, after, mounts, actions: Vec::new() }
+    Scenario { name, before, after, mounts, actions: Vec::new(), damage: None }
 }
 
 /// Every config after every other, those that differ in their tree.

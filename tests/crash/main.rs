@@ -25,6 +25,7 @@ mod errors;
 mod explorer;
 mod flush_by_flush;
 mod flushes;
+mod full;
 mod image;
 mod kinds;
 mod lookup;
@@ -32,6 +33,7 @@ mod lying;
 #[path = "../model/mod.rs"]
 #[expect(dead_code, reason = "other tests have a use for the rest of the model")]
 mod model;
+mod others;
 mod planted;
 mod reader;
 mod sight;

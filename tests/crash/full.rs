@@ -1,0 +1,77 @@
+//! A disk that is full from one act on, for good: what was done by then is taken back without space.
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use hostwright::{
+    host::{Disk, HostError, Op, service_port::NoServices},
+    transaction::live::LiveError,
+};
+use rustix::io::Errno;
+
+use crate::{
+    bent::Bend,
+    case::{self, Case},
+    crashes::for_each,
+    disk::Nobody,
+    effect::{Effect, Screen, Screened},
+    explorer::{Explorer, Promise, Tally, Wrong},
+    kinds::{self, VAR},
+};
+
+/// Refuses everything that takes space, from an act on.
+struct Full {
+    from: usize,
+    halfway: bool,
+    acts: Cell<usize>,
+    refused: Cell<usize>,
+}
+
+impl Screen for Full {
+    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+        let number = self.acts.replace(self.acts.get() + 1);
+        let takes_space = matches!(
+            effect,
+            Effect::MakeDirectory { .. }
+                | Effect::CreateFile { .. }
+                | Effect::CreateSymlink { .. }
+                | Effect::HardLink { .. }
+                | Effect::Append { .. }
+        );
+        if number < self.from || !takes_space {
+            return effect.perform(disk);
+        }
+        self.refused.set(self.refused.get() + 1);
+        if let Some(half) = effect.half().filter(|_| self.halfway) {
+            half.perform(disk)?;
+        }
+        Err(HostError::new(Op::Stage, effect.path().map_or("/", |path| path.as_str()), Errno::NOSPC))
+    }
+}
+
+fn each_filling(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    let mut fillings = 0;
+    for halfway in [false, true] {
+        for from in 0.. {
+            let screen = Full { from, halfway, acts: Cell::new(0), refused: Cell::new(0) };
+            let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen: &screen }, &NoServices);
+            let (result, image) = case::on(&case.image, &Nobody, run);
+            if screen.refused.get() == 0 {
+                assert!(result.is_ok() && from > 10, "{}: {from} acts", case.name);
+                break;
+            }
+            fillings += 1;
+            let what = format!("the disk is full from act {from} on");
+            match result {
+                Err(LiveError::Undone(_)) => explorer.expect(&image, Promise::Old, &what),
+                other => explorer.complain(Wrong::Ended, &format!("{what}: {other:?}")),
+            }
+        }
+    }
+    (Tally { edits: 1, points: fillings, states: 1 }, explorer.complaints())
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_halfway() {
+    for_each(kinds::scenarios(VAR), each_filling);
+}
