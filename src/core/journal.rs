@@ -168,7 +168,9 @@ pub struct Journal {
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
     /// A line is damaged, or is none of ours.
-    #[error("line {line} of the journal {JOURNAL} is damaged")]
+    #[error(
+        "line {line} of the journal {JOURNAL} is damaged, and nothing is done by guesswork; to keep the tree as it is, save its .hostwright.d directories, which hold what was there before, move the journal away, and see `hostwright verify`"
+    )]
     Damaged {
         /// Counted from 1.
         line: usize,

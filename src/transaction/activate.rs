@@ -64,7 +64,7 @@ impl Activation {
 pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
-    tree::settle_open(root, &boot_id)?;
+    tree::settle_first(root, &boot_id)?;
     ensure_link_targets(root, &desired(root)?.1)?;
     let activation = decide(root)?;
     live::apply(root, &NoServices, activation.change(&boot_id))?;

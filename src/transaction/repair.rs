@@ -30,7 +30,7 @@ type Hindered = BTreeMap<ManagedPath, String>;
 pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
     let policies = settings(root)?.drift;
     let _lock = Lock::take(root)?;
-    tree::settle_open(root, &boot::boot_id())?;
+    tree::settle_first(root, &boot::boot_id())?;
     let current = Current::load(root)?;
     let before = compare(root, &current, Reach::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before

@@ -71,7 +71,7 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
-    settle_open(root, &boot_id)?;
+    settle_first(root, &boot_id)?;
     let decided = decide(root, desired, profile)?;
     live::apply(root, &NoServices, decided.change(&boot_id))?;
     let Decided { plan, generation, steps, .. } = decided;
@@ -154,6 +154,15 @@ pub(super) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
 pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
     let _lock = Lock::take(root)?;
     settle_open(root, &boot::boot_id())
+}
+
+/// The same on the way to something else, which says so.
+pub(super) fn settle_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
+    if let Settled::TakenBack { target } = settle_open(root, boot_id)? {
+        let target = target.unwrap_or_default();
+        log::warn!("a change to generation {target} had been interrupted, and is taken back first");
+    }
+    Ok(())
 }
 
 pub(super) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
