@@ -11,7 +11,7 @@ const SCHEMA: u32 = 1;
 /// The whole document.
 #[derive(Debug, Serialize)]
 pub struct StatusDocument {
-    /// [`SCHEMA`].
+    /// Version of the document.
     pub schema: u32,
     /// The generation of a plain tree.
     pub generation: Option<GenerationItem>,
