@@ -156,9 +156,9 @@ impl Arena {
                 || path.contains("hostwright/originals")
                 || path == "etc/hostwright/generation"
         };
-        let lost = wanted
-            .iter()
-            .filter(|(path, node)| is.get(*path) != Some(*node) && !path.starts_with("etc/hostwright"));
+        let remembers =
+            |path: &str| path.starts_with("etc/hostwright") || path == "var/lib/hostwright/active";
+        let lost = wanted.iter().filter(|(path, node)| is.get(*path) != Some(*node) && !remembers(path));
         let more = is.keys().filter(|path| !wanted.contains_key(*path) && !excused(path));
         let unlike: Vec<_> = lost.map(|(path, _)| path).chain(more).collect();
         assert!(unlike.is_empty(), "{:?}, side {side}: {unlike:?}", self.case);
