@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::core::activation::{Active, SCHEMA};
 use crate::core::generation::Record;
 use crate::core::journal::Scope;
 use crate::core::managed::Managed;
@@ -22,7 +21,7 @@ use super::current::Current;
 use super::labels::{self, Labels};
 use super::live::{self, Change};
 use super::own_files::OwnFiles;
-use super::{store, sysroot, tree};
+use super::{record, store, sysroot, tree};
 
 /// What came of an activation.
 #[derive(Debug)]
@@ -65,8 +64,9 @@ pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(root, &boot_id)?;
-    ensure_link_targets(root, &desired(root)?.1)?;
-    let activation = decide(root)?;
+    let wanted = wanted(root)?;
+    ensure_link_targets(root, &wanted.managed)?;
+    let activation = decide_on(root, wanted)?;
     live::apply(root, &NoServices, activation.change(&boot_id))?;
     Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
 }
@@ -102,29 +102,37 @@ fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), Transaction
     Ok(())
 }
 
-/// What the generation in `/etc` wants outside of it, and by whose verdicts.
-fn desired(root: &Root) -> Result<(Record, Managed, Profile), TransactionError> {
+/// What a generation wants outside `/etc`, and by whose verdicts.
+struct Wanted {
+    record: Record,
+    managed: Managed,
+    profile: Profile,
+}
+
+/// What the generation in `/etc` wants.
+fn wanted(root: &Root) -> Result<Wanted, TransactionError> {
     let Some(record) = Current::load_record(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
-    let (desired, profile) = match record.manifest {
+    let (managed, profile) = match record.manifest {
         Some(digest) => store::load_managed(root, digest)?,
         None => (Managed::default(), record.profile),
     };
-    Ok((record, desired, profile))
+    Ok(Wanted { record, managed, profile })
 }
 
 /// Decides what has to happen on `root`, in which no change is open.
 pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
+    decide_on(root, wanted(root)?)
+}
+
+fn decide_on(
+    root: &Root,
+    Wanted { record, managed, profile }: Wanted,
+) -> Result<Activation, TransactionError> {
     let current = Current::load(root)?;
-    let (record, desired, profile) = desired(root)?;
-    let steps = steps(root, &current, &desired, profile)?;
-    let active = Active {
-        schema: SCHEMA,
-        manifest: record.manifest,
-        originals: steps.originals.iter().cloned().collect(),
-        created_directories: steps.created_directories.iter().cloned().collect(),
-    };
+    let steps = steps(root, &current, &managed, profile)?;
+    let active = record::active(&record, &steps);
     let mut files = OwnFiles::after(root, steps.preserve);
     files.extend(steps.steps);
     store::activate(&mut files, current.active.as_ref(), &active)?;

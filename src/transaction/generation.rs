@@ -206,10 +206,9 @@ fn configure(
     plan.left_out.clone_from(&draft.plan.left_out);
     // The store is in the `/var` that other commands work on too.
     let _lock = Lock::take(&root)?;
-    let tree = plan.tree.take().unwrap_or_default();
+    let tree = plan.tree.clone().unwrap_or_default();
     let given = relabelled(os, &root, &current.remembered())?;
     let labels = labels::recorded(&given, &tree.steps.steps, &policy_labels(os, &tree.steps.steps)?);
-    plan.tree = Some(tree.clone());
     let record = Record {
         generation: generation.to_owned(),
         boot_id: crate::host::boot::boot_id(),
