@@ -1,4 +1,4 @@
-//! The documents of `plan`, `status` and `verify` against their schemas in `docs/schema`.
+//! The documents of `plan`, `status`, `verify` and `etc-diff` against their schemas in `docs/schema`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -26,7 +26,7 @@ use run::{Outcome, hostwright};
 use serde_json::{Value, json};
 use tree::Tree;
 
-const SCHEMAS: [&str; 3] = ["plan", "status", "verify"];
+const SCHEMAS: [&str; 4] = ["etc-diff", "plan", "status", "verify"];
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -252,11 +252,17 @@ fn a_sysroot_before_and_after_and_damaged() {
     let plan = documented("plan", &[&target[..], &["--os-image".as_ref(), image.as_ref()]].concat(), 0);
     assert_eq!(plan["changes"]["osImage"]["to"], image.as_str());
     assert_eq!(plan["preflight"][0]["check"], "skopeo");
+    assert_eq!((&plan["etc"]["with"], &plan["etc"]["due"]), (&json!("present"), &json!(true)));
     let outcome = hostwright(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let status = documented("status", &place, 0);
     assert_eq!(status["deployments"][0]["generation"]["belongs"], true);
     assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
+
+    let merge = documented("etc-diff", &place, 0);
+    assert_eq!(merge["from"], merge["to"]);
+    let kept = merge["kept"].as_array().unwrap();
+    assert!(kept.contains(&json!({"path": "/etc/a", "change": "add"})), "{merge}");
 
     let deployed = &status["deployments"][0];
     let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
@@ -287,8 +293,20 @@ fn good(name: &str) -> Value {
             "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
             "drain": false, "rebootRequired": false,
             "irreconcilable": [{"field": "spec.fips", "reason": "it cannot change"}],
-            "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": null, "held": null, "leftOut": [],
+            "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
+                "fromImage": 1, "conflicts": 2, "heldBack": 3,
+                "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
+                "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
+            "held": null, "leftOut": [],
             "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
+        "etc-diff" => json!({"schema": 1,
+            "from": {"stateroot": "fedora-coreos", "commit": "0".repeat(64), "serial": 0},
+            "to": {"stateroot": "fedora-coreos", "commit": "1".repeat(64), "serial": 0},
+            "kept": [{"path": "/etc/k", "change": "add"}], "fromImage": [{"path": "/etc/i", "change": "remove"}],
+            "conflicts": [{"path": "/etc/c", "local": "modify", "image": "remove"}],
+            "losses": [{"path": "/etc", "change": "modify", "lost": "xattrs"}],
+            "heldBack": [{"path": "/etc/h", "change": "modify"}],
+            "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "hindrance": "it is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label"}]}),
@@ -297,7 +315,11 @@ fn good(name: &str) -> Value {
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
             "transaction": {"current": null, "target": "1".repeat(32), "reached": "prepared",
-                "underWay": false}}),
+                "underWay": false},
+            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false,
+                "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
+            "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
+                "generation": "3".repeat(32), "reason": "a reason", "attempts": 1}}),
         other => panic!("{other} has no schema"),
     }
 }
@@ -362,6 +384,15 @@ fn damaged_documents_are_recognized() {
         ("plan", "/rebootRequired", json!(true)),
         ("plan", "/drift/0/kind", json!("color")),
         ("plan", "/etc", json!([])),
+        ("plan", "/etc/with", json!("last")),
+        ("plan", "/etc/kept", json!(["/etc/a"])),
+        ("plan", "/etc/refusals/0/reason", json!("other")),
+        ("etc-diff", "/from/commit", json!("abc")),
+        ("etc-diff", "/kept/0/path", json!("/usr/etc/k")),
+        ("etc-diff", "/kept/0/change", json!("keep")),
+        ("etc-diff", "/losses/0/lost", json!("nothing")),
+        ("etc-diff", "/heldBack", Value::Null),
+        ("etc-diff", "/refusals/0/detail", json!("")),
         ("plan", "/leftOut/-", json!("")),
         ("plan", "/preflight/0/ok", json!("yes")),
         ("verify", "/generation", json!("1")),

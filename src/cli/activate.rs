@@ -5,11 +5,18 @@ use std::path::Path;
 use clap::Args;
 
 use super::terminal::print_text;
+use super::terminal::say;
 use super::{CliError, Place, Verdict};
+use crate::core::standing::Standing;
 use crate::host::Root;
+use crate::host::booted::Booted;
+use crate::host::mount_namespace::MountNamespace;
+use crate::host::pid1::Pid1;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
 use crate::transaction::activate::{self, Activated};
+use crate::transaction::arrive::{self, Arrival};
 
 #[derive(Debug, Args)]
 pub(super) struct ActivateArgs {
@@ -23,10 +30,60 @@ pub(super) fn run(args: &ActivateArgs) -> Result<Verdict, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
-        None => activate::activate(&Root::open(args.place.root.as_deref().unwrap_or(Path::new("/")))?)?,
+        None => match (&args.place.root, Booted::look()?) {
+            (None, Some(booted)) => return on_boot(&booted),
+            (root, _) => activate::activate(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+        },
     };
     print_text(&summary(&activated))?;
     Ok(Verdict::Fine)
+}
+
+/// Early in the boot of an OSTree host.
+fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
+    // Found first: in another namespace the kernel may not know the way to this executable.
+    let worker = WorkerProgram::locate();
+    let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
+    match arrive::arrive(booted, &namespace)? {
+        Arrival::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
+        Arrival::Active { standing, activated, carried } => {
+            print_text(&(standing_line(standing, carried) + &summary(&activated)))?;
+        }
+        Arrival::Rebound { generation } => {
+            say(&format!("generation {generation} had booted without its configuration; it has it now"));
+            return restart(&format!("generation {generation} is complete only now"));
+        }
+        Arrival::Leave { pending, to } => {
+            let generation = pending.generation();
+            say(&format!("generation {generation} booted without its configuration again; going back"));
+            let mut session = WorkerSession::open(&worker?, Path::new("/"), Access::Stage)?;
+            arrive::leave(&mut session, &pending, &to)?;
+            return restart(&format!("generation {generation} cannot be bound"));
+        }
+    }
+    Ok(Verdict::Fine)
+}
+
+fn standing_line(standing: Standing, carried: usize) -> String {
+    let foreign = match standing {
+        Standing::Whole => "",
+        _ => "this deployment was not made by hostwright; its /etc was merged from a generation\n",
+    };
+    let carried = match carried {
+        0 => String::new(),
+        number => format!("{number} paths are carried over from the deployment that ran before\n"),
+    };
+    format!("{foreign}{carried}")
+}
+
+/// Reboots before anything else starts. This does not return where it works: whoever waits for this
+/// command would go on with the boot.
+fn restart(why: &str) -> Result<Verdict, CliError> {
+    say(&format!("rebooting: {why}"));
+    Pid1::of(Path::new("/")).reboot().map_err(TransactionError::from)?;
+    loop {
+        std::thread::park();
+    }
 }
 
 fn summary(activated: &Activated) -> String {

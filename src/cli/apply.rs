@@ -7,11 +7,11 @@ use clap::{Args, ValueEnum};
 use super::input::{load_configuration, open_to_change};
 use super::progress::Progress;
 use super::terminal::print_text;
-use super::{CliError, Place, ProfileName, Verdict};
+use super::{CliError, Place, ProfileName, Verdict, running};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::current::Configuration;
-use crate::transaction::generation::{self, Generated, Target};
+use crate::transaction::generation::{self, Generated, Site, Target};
 use crate::transaction::tree::{self, Applied};
 
 /// How many left-out parts a summary names.
@@ -25,22 +25,24 @@ pub(super) struct ApplyArgs {
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
     /// An OS image that stands in for the configuration's own
-    #[arg(long, value_name = "REF", requires = "sysroot")]
+    #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
-    /// Whether to reboot into the result; neither a tree nor a sysroot at rest ever reboots
+    /// Whether the running host is rebooted into the result; neither a tree nor a sysroot at rest ever is
     #[arg(long, value_enum, default_value_t)]
     reboot: Reboot,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Reboot {
-    /// Where the plan needs it
+pub(super) enum Reboot {
+    /// Where the plan needs it, once nobody blocks it; given up after ten minutes
     #[default]
     Auto,
-    /// Not now
+    /// The same, and after ten minutes whoever still blocks it is overruled
+    Insist,
+    /// Not now: it is staged, and boots once this is called again
     Never,
 }
 
@@ -49,7 +51,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => on_tree(root, &desired, args),
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args),
-        (None, None) => Err(CliError::Usage("name what to change: --root DIR or --sysroot DIR".to_owned())),
+        (None, None) => running::apply(&desired, args.os_image.as_deref(), args.profile.into(), args.reboot),
     }
 }
 
@@ -74,9 +76,15 @@ fn summary_of_tree(applied: &Applied, desired: &Configuration) -> String {
 fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
-    let target = Target { sysroot, desired, image: image.as_ref(), profile: args.profile.into() };
+    let target = Target {
+        site: Site::AtRest(sysroot),
+        desired,
+        image: image.as_ref(),
+        again: None,
+        profile: args.profile.into(),
+    };
     let mut progress = Progress::start();
-    let generated = generation::apply(&mut session, target, &mut |stage| progress.show(&stage));
+    let generated = generation::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
     progress.finish();
     print_text(&summary_of_sysroot(&generated?, desired))?;
     Ok(Verdict::Fine)
@@ -96,7 +104,7 @@ fn summary_of_sysroot(generated: &Generated, desired: &Configuration) -> String 
 }
 
 /// What was left out, the first few by name.
-fn left_out(items: &[String]) -> String {
+pub(super) fn left_out(items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }

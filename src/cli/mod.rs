@@ -2,7 +2,9 @@
 
 mod activate;
 mod apply;
+mod bind;
 mod error;
+mod etc_diff;
 mod input;
 mod paint;
 mod plan;
@@ -10,7 +12,9 @@ mod plan_text;
 mod progress;
 mod recover;
 mod render;
+mod retry;
 mod rollback;
+mod running;
 mod status;
 mod stderr_log;
 mod terminal;
@@ -38,18 +42,24 @@ struct Cli {
 enum Verb {
     /// Show what would change, why, and what it would disturb; changes nothing
     Plan(plan::PlanArgs),
-    /// Make a tree or a sysroot what a configuration says
+    /// Make the host, a tree or a sysroot what a configuration says
     Apply(apply::ApplyArgs),
     /// Compare the disk with the record of what was applied
     Verify(verify::VerifyArgs),
     /// Show deployments and generations
     Status(status::StatusArgs),
+    /// Show what an update will make of /etc: what it keeps, takes over, loses and refuses
+    EtcDiff(etc_diff::EtcDiffArgs),
     /// Make what lies outside /etc match the generation that is in it
     Activate(activate::ActivateArgs),
-    /// Settle a change that was interrupted; safe at any time
+    /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
+    Bind,
+    /// Settle what was interrupted or is pending; safe at any time
     Recover(recover::RecoverArgs),
-    /// Make the previous generation the one that boots next
+    /// Go back to the previous generation
     Rollback(rollback::RollbackArgs),
+    /// Let a held target be applied again
+    Retry,
     /// Merge MachineConfigs into a rendered one, as the cluster's controller does
     ///
     /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
@@ -132,7 +142,10 @@ pub fn run() -> ExitCode {
         Verb::Apply(args) => apply::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::Status(args) => status::run(&args),
+        Verb::EtcDiff(args) => etc_diff::run(&args),
         Verb::Activate(args) => activate::run(&args),
+        Verb::Bind => bind::run(),
+        Verb::Retry => retry::run(),
         Verb::Recover(args) => recover::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
         Verb::Render(args) => render::run(&args),

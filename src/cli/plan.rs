@@ -7,18 +7,19 @@ use clap::Args;
 use super::input::{load_configuration, load_document, print_json};
 use super::paint::Paint;
 use super::terminal::print_text;
-use super::{CliError, Format, Place, ProfileName, Verdict, plan_text};
+use super::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
 use crate::core::disruption::Disruption;
 use crate::core::host_config::HostConfig;
 use crate::core::machine_configuration;
 use crate::core::plan::Plan;
 use crate::core::policy::Policy;
 use crate::host::Root;
+use crate::host::booted::Booted;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
 use crate::transaction::current::{Configuration, Current};
-use crate::transaction::generation::{self, Target};
+use crate::transaction::generation::{self, Site, Target};
 use crate::transaction::{TransactionError, tree};
 
 #[derive(Debug, Args)]
@@ -32,7 +33,7 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
     /// An OS image that stands in for the configuration's own
-    #[arg(long, value_name = "REF", requires = "sysroot")]
+    #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t)]
@@ -65,6 +66,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
             return Err(CliError::Usage(reason.to_owned()));
         }
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
+        (None, None) if asked.is_none() && Booted::look()?.is_some() => on_running(&desired, args)?,
         (None, None) => {
             let before = asked.as_ref().map(|configuration| &configuration.host);
             (Plan::between(before, &desired.host, args.profile.into()), asked)
@@ -116,6 +118,21 @@ fn on_tree(
     Ok((plan, before))
 }
 
+fn on_running(desired: &Configuration, args: &PlanArgs) -> Result<(Plan, Option<Configuration>), CliError> {
+    let booted = running::booted()?;
+    let image = args.os_image.as_deref().map(str::parse).transpose()?;
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Read)?;
+    let target = Target {
+        site: Site::Running(&booted),
+        desired,
+        image: image.as_ref(),
+        again: None,
+        profile: args.profile.into(),
+    };
+    let planned = generation::plan(&mut session, target)?;
+    Ok((planned.plan, planned.before))
+}
+
 fn on_sysroot(
     sysroot: &Path,
     desired: &Configuration,
@@ -123,7 +140,13 @@ fn on_sysroot(
 ) -> Result<(Plan, Option<Configuration>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    let target = Target { sysroot, desired, image: image.as_ref(), profile: args.profile.into() };
+    let target = Target {
+        site: Site::AtRest(sysroot),
+        desired,
+        image: image.as_ref(),
+        again: None,
+        profile: args.profile.into(),
+    };
     let planned = generation::plan(&mut session, target)?;
     Ok((planned.plan, planned.before))
 }

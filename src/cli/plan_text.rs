@@ -3,9 +3,10 @@
 use super::paint::{Paint, Role};
 use super::text_diff;
 use crate::core::diff::{Change, Changed};
+use crate::core::etc_merge::{Loss, shown};
 use crate::core::host_config::HostConfig;
 use crate::core::image::redact_credentials;
-use crate::core::plan::{Plan, Preflight};
+use crate::core::plan::{EtcOf, Plan, Preflight};
 use crate::core::policy::Action;
 
 /// Reasons per action that are listed before the rest is only counted.
@@ -30,6 +31,7 @@ pub(super) fn render(
     page.disruption(plan);
     page.in_the_way(plan);
     page.tree(plan);
+    page.etc(plan);
     page.list("Left out", &plan.left_out);
     page.text
 }
@@ -170,6 +172,18 @@ impl Page {
         self.text.push_str(&format!("\n{heading}\n"));
         for hindrance in &hindrances {
             self.line(hindrance);
+        }
+    }
+
+    /// Refusals of a merge that is due are among the hindrances.
+    fn etc(&mut self, plan: &Plan) {
+        let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
+        let line = |loss: &Loss| format!("{}  {}", shown(&loss.path), super::etc_diff::in_words(loss.lost));
+        let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
+        self.list("Lost: local changes that libostree leaves behind", &lines);
+        if etc.with == EtcOf::Present {
+            let lines: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
+            self.list("In the way, unless the new image differs from the present one", &lines);
         }
     }
 

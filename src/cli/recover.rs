@@ -7,8 +7,12 @@ use clap::Args;
 use super::terminal::print_text;
 use super::{CliError, Place, Verdict};
 use crate::host::Root;
+use crate::host::booted::Booted;
+use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
+use crate::transaction::departure::{self, Settlement};
 use crate::transaction::settle::Settled;
 use crate::transaction::{sysroot, tree};
 
@@ -24,9 +28,45 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, Access::Write)?;
             sysroot::settle(&mut session, path)?
         }
-        None => tree::recover(&Root::open(args.place.root.as_deref().unwrap_or(Path::new("/")))?)?,
+        None => match (&args.place.root, Booted::look()?) {
+            (None, Some(booted)) => return on_running(&booted),
+            (root, _) => tree::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+        },
     };
     print_text(&summary(&settled))?;
+    Ok(Verdict::Fine)
+}
+
+fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
+    let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
+        let session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?;
+        Ok(Box::new(session))
+    };
+    let text = match departure::settle(booted, &mut open)? {
+        Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
+        Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
+        Settlement::Settled(record) => format!("generation {} runs, and is whole\n", record.generation),
+        Settlement::Deviates(verified) => {
+            let generation = &verified.record.generation;
+            print_text(&format!(
+                "generation {generation} runs, and deviates from its configuration; see `hostwright verify`\n"
+            ))?;
+            return Ok(Verdict::Differences);
+        }
+        Settlement::StagedAgain(pending, failure) => format!(
+            "generation {} did not boot: {}\nit is staged again; apply its configuration to go there\n",
+            pending.generation(),
+            failure.reason
+        ),
+        Settlement::Superseded(pending) => format!(
+            "generation {} is forgotten: another deployment runs than the one that it was made for\n",
+            pending.generation()
+        ),
+        Settlement::Discarded(pending) => {
+            format!("generation {} is forgotten: somebody discarded what was staged\n", pending.generation())
+        }
+    };
+    print_text(&text)?;
     Ok(Verdict::Fine)
 }
 

@@ -4,22 +4,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::apply::Reboot;
 use super::terminal::print_text;
-use super::{CliError, Verdict};
+use super::{CliError, Verdict, running};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::sysroot;
 
 #[derive(Debug, Args)]
 pub(super) struct RollbackArgs {
-    /// An OSTree sysroot that is not running
+    /// An OSTree sysroot that is not running; the running host where it is not given
     #[arg(long, value_name = "DIR")]
-    sysroot: PathBuf,
+    sysroot: Option<PathBuf>,
+    /// Whether the running host is rebooted into the result
+    #[arg(long, value_enum, default_value_t, conflicts_with = "sysroot")]
+    reboot: Reboot,
 }
 
 pub(super) fn run(args: &RollbackArgs) -> Result<Verdict, CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, &args.sysroot, Access::Write)?;
-    let (from, to) = sysroot::roll_back(&mut session, &args.sysroot)?;
+    let Some(place) = &args.sysroot else { return running::roll_back(args.reboot) };
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, place, Access::Write)?;
+    let (from, to) = sysroot::roll_back(&mut session, place)?;
     print_text(&format!("deployment {} boots next\n{} stays as the fallback\n", to.id, from.id))?;
     Ok(Verdict::Fine)
 }

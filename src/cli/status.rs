@@ -8,15 +8,17 @@ use super::input::print_json;
 use super::paint::{Paint, Role};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
+use crate::core::held::Held;
 use crate::core::journal::{Journal, Reached};
-use crate::host::Root;
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::report::status::{DeploymentItem, GenerationItem, StatusDocument, TransactionItem};
+use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusDocument, TransactionItem};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
 use crate::transaction::sysroot::{Standing, open_change, standings};
-use crate::transaction::tree;
+use crate::transaction::{held, pending, tree};
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -32,7 +34,8 @@ pub(super) struct StatusArgs {
 
 pub(super) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
     let document = match (&args.place.root, &args.place.sysroot) {
-        (_, Some(sysroot)) => of_sysroot(sysroot)?,
+        (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
+        (None, None) if Booted::look()?.is_some() => of_running()?,
         (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
     };
     match args.output {
@@ -49,8 +52,18 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
 }
 
-fn of_sysroot(sysroot: &Path) -> Result<StatusDocument, CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+/// Its deployments are found below the physical root, and libostree calls that `/`.
+fn of_running() -> Result<StatusDocument, CliError> {
+    let root = Root::open(Path::new("/"))?;
+    let pending = pending::load(&root).map_err(TransactionError::from)?;
+    let held = held::load(&root).map_err(TransactionError::from)?;
+    let boot_id = boot::boot_id();
+    let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
+    Ok(StatusDocument { pending, held, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
+}
+
+fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, Access::Read)?;
     let standings = standings(&mut session, sysroot)?;
     let transaction = open_change(sysroot, &standings)?.map(transaction_item);
     let deployments = standings.into_iter().enumerate().map(item).collect();
@@ -93,7 +106,19 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
         text.push_str("nothing was applied here yet\n");
     }
     text.extend(document.transaction.as_ref().map(transaction_line));
+    text.extend(document.pending.as_ref().map(pending_line));
+    if let Some(held) = &document.held {
+        let Held { config, reason, .. } = held;
+        text.push_str(&format!("{config} is held: {reason}; `hostwright retry` releases it\n"));
+    }
     text
+}
+
+fn pending_line(item: &PendingItem) -> String {
+    let PendingItem { generation, config, armed, failure, .. } = item;
+    let state = if *armed { "boots with the next reboot" } else { "is staged, and not armed" };
+    let failed = failure.as_ref().map(|failure| format!("  it did not boot before: {}\n", failure.reason));
+    format!("generation {generation} of {config} {state}\n{}", failed.unwrap_or_default())
 }
 
 fn transaction_line(item: &TransactionItem) -> String {

@@ -13,6 +13,7 @@ use crate::core::plan::Drift;
 use crate::core::settings::DriftPolicy;
 use crate::core::tree::Deviation;
 use crate::host::Root;
+use crate::host::booted::Booted;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -80,6 +81,10 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
+        (None, None) if Booted::look()?.is_some() => {
+            let mut session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Read)?;
+            sysroot::verify_running(&mut session)?
+        }
         (root, None) => {
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
             verify(&Root::open(&path)?, Reach::Everything)?

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::DeploymentId;
 use super::managed::Managed;
 use super::names::ManagedPath;
 use super::profile::Profile;
@@ -80,6 +81,21 @@ pub struct Active {
     pub originals: Vec<ManagedPath>,
     /// Directories that exist only because something below them was applied.
     pub created_directories: Vec<ManagedPath>,
+    /// The deployment that ran last; absent on a tree without OSTree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Ran>,
+}
+
+/// Which deployment ran last.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ran {
+    /// Its name.
+    pub deployment: DeploymentId,
+    /// Its generation.
+    pub generation: String,
+    /// The greatest sequence number of all generations that ran.
+    pub latest: u64,
 }
 
 /// Why something in the store cannot be used.

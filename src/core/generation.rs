@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::deployment::DeploymentId;
 use super::names::ManagedPath;
 use super::profile::Profile;
 use super::tree::ContentDigest;
@@ -34,6 +35,9 @@ pub struct Record {
     pub schema: u32,
     /// The generation's own name: 128 random bits in hex. Commits and serials repeat, this does not.
     pub generation: String,
+    /// Later generations of a host have greater numbers. 0 where an earlier release wrote the record.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sequence: u64,
     /// Name of the `MachineConfig`.
     pub config: String,
     /// Digest of the recorded configuration document.
@@ -85,7 +89,27 @@ pub struct BoundDeployment {
     pub taken_over: Vec<String>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl BoundDeployment {
+    /// The deployment's name.
+    #[must_use]
+    pub fn id(&self) -> DeploymentId {
+        DeploymentId { stateroot: self.stateroot.clone(), commit: self.commit.clone(), serial: self.serial }
+    }
+}
+
 impl Record {
+    /// Whether it is about that deployment. libostree's merge carries records into deployments that
+    /// others make.
+    #[must_use]
+    pub fn names(&self, deployment: &DeploymentId) -> bool {
+        self.deployment.as_ref().is_some_and(|bound| bound.id() == *deployment)
+    }
+
     /// Parses a record. One of a later release is refused rather than guessed at.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! The journal of one transaction: how each of its acts is undone, and how far it came.
 //!
-//! It is a log of lines, `CHECKSUM JSON`. The first line is the intent and is durable before
+//! It is a log of lines that can be checked. The first line is the intent and is durable before
 //! anything visible happens; each later one says that a point was reached, and is durable before
 //! what comes after that point. A last line that is cut off was never reached. Anything else that
 //! does not check out is refused: a wrong guess would tear what the journal is there to protect.
@@ -10,9 +10,10 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use super::log_line;
 use super::names::ManagedPath;
 use super::service_action::ServiceAction;
-use super::tree::{Attributes, ContentDigest};
+use super::tree::Attributes;
 
 /// Where the journal of an open transaction lies.
 pub const JOURNAL: &str = "/var/lib/hostwright/journal";
@@ -23,10 +24,6 @@ pub const NEW_JOURNAL: &str = "/var/lib/hostwright/journal.new";
 /// may be added within a version, since readers pass over those that they do not know; whatever
 /// changes how a transaction is settled gets a new one.
 pub const VERSION: u32 = 1;
-
-/// Characters of a line's checksum: the first 64 bits of SHA-256, in hex. It tells damage apart,
-/// not malice: who can write here can write anywhere.
-const CHECKSUM_LENGTH: usize = 16;
 
 /// What a transaction is about to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,7 +194,7 @@ impl Intent {
     /// The journal's first line.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        line(self)
+        log_line::render(self)
     }
 }
 
@@ -205,26 +202,22 @@ impl Reached {
     /// The line that says so.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        line(self)
+        log_line::render(self)
     }
 }
 
 impl Journal {
     /// Reads a journal.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalError> {
-        // What follows the last line's end is a line that was cut off.
-        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let (whole, _cut_off) = bytes.split_at(whole);
-        let mut lines = whole.split_inclusive(|byte| *byte == b'\n').enumerate();
+        let mut lines = log_line::whole(bytes).enumerate();
         let damaged = |index: usize| JournalError::Damaged { line: index + 1 };
         let unknown = |index: usize| move |source| JournalError::Unknown { line: index + 1, source };
-        let Some((_, first)) = lines.next() else { return Err(damaged(0)) };
-        let first = checked(first).ok_or(damaged(0))?;
+        let first = lines.next().and_then(|(_, first)| first).ok_or(damaged(0))?;
         ensure_version(first)?;
         let intent = serde_json::from_slice(first).map_err(unknown(0))?;
         let mut reached = Reached::Prepared;
         for (index, line) in lines {
-            let line = checked(line).ok_or(damaged(index))?;
+            let line = line.ok_or(damaged(index))?;
             reached = serde_json::from_slice(line).map_err(unknown(index))?;
         }
         Ok(Self { intent, reached })
@@ -241,21 +234,4 @@ fn ensure_version(first: &[u8]) -> Result<(), JournalError> {
         Ok(Version { version }) => Err(JournalError::Version(version)),
         Err(source) => Err(JournalError::Unknown { line: 1, source }),
     }
-}
-
-fn line(value: &impl Serialize) -> Vec<u8> {
-    let json = serde_json::to_string(value).expect("a journal has only string keys");
-    format!("{} {json}\n", checksum(json.as_bytes())).into_bytes()
-}
-
-/// What a line says, if its checksum agrees.
-fn checked(line: &[u8]) -> Option<&[u8]> {
-    let (sum, json) = line.split_at_checked(CHECKSUM_LENGTH)?;
-    let json = json.strip_prefix(b" ")?.strip_suffix(b"\n")?;
-    (checksum(json).as_bytes() == sum).then_some(json)
-}
-
-fn checksum(json: &[u8]) -> String {
-    let digest = ContentDigest::of(json).to_string();
-    digest.trim_start_matches("sha256:").chars().take(CHECKSUM_LENGTH).collect()
 }

@@ -1,8 +1,11 @@
 //! What would change, why, and what it would disturb: decided from two configurations alone, and
 //! completed by what a tree looks like where there is one.
 
+use serde::Serialize;
+
 use super::diff::ConfigDiff;
 use super::disruption::Disruption;
+use super::etc_merge::Findings;
 use super::host_config::{HostConfig, OsSpec};
 use super::managed::Managed;
 use super::names::ManagedPath;
@@ -36,6 +39,29 @@ pub struct Plan {
     pub left_out: Vec<String>,
     /// What the tree adds, where the plan was made for one.
     pub tree: Option<TreePlan>,
+    /// What becomes of `/etc`, where the plan was made for a deployment.
+    pub etc: Option<EtcPlan>,
+}
+
+/// What libostree's merge does to the `/etc` of the next deployment, before the configuration is written into it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EtcPlan {
+    /// With which image's `/usr/etc`.
+    pub with: EtcOf,
+    /// Whether the plan leads to this merge.
+    pub is_due: bool,
+    /// What becomes of changes.
+    pub findings: Findings,
+}
+
+/// The image that an `/etc` is merged with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EtcOf {
+    /// The one that the next deployment has.
+    Next,
+    /// The present one, since the next one is not here yet: that shows what was changed locally.
+    Present,
 }
 
 /// The part of a plan that depends on a tree.
@@ -89,6 +115,7 @@ impl Plan {
             diff,
             left_out: Vec::new(),
             tree: None,
+            etc: None,
         }
     }
 
@@ -98,16 +125,25 @@ impl Plan {
         self.current.is_none() || !self.diff.is_empty()
     }
 
+    /// Whether something stands in the way of its acts on paths, whatever else keeps it from being applied.
+    #[must_use]
+    pub fn is_obstructed(&self) -> bool {
+        self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())
+    }
+
     /// Everything that keeps the plan from being applied, one sentence each. A failed preflight
     /// check is a warning only: an image that is there already needs no program to pull it.
     #[must_use]
     pub fn hindrances(&self) -> Vec<String> {
         let tree = self.tree.iter();
         let obstructions = tree.flat_map(|tree| &tree.steps.obstructions);
+        let merges = self.etc.iter().filter(|etc| etc.is_due && etc.with == EtcOf::Next);
+        let refused = merges.flat_map(|etc| &etc.findings.refusals);
         self.irreconcilable
             .iter()
             .map(ToString::to_string)
             .chain(obstructions.map(|obstruction| obstruction.reason.clone()))
+            .chain(refused.map(ToString::to_string))
             .collect()
     }
 }

@@ -1,11 +1,14 @@
 //! Reads extended attributes: one listing per node, and the label where the listing names one.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
 use rustix::io::Errno;
 
 use super::observe::LABEL;
 use crate::core::extended::{Extended, is_foreign};
+use crate::core::tree::ContentDigest;
 
 /// Bytes that nearly every listing and label fits into.
 const USUAL: usize = 512;
@@ -53,6 +56,24 @@ impl Held<'_> {
             Err(errno) => Err(errno),
         }
     }
+}
+
+/// The digests of all attributes that somebody gave to what stands at `path`; none where the file system has no
+/// such thing, or the node has just gone.
+pub(super) fn given(path: &Path) -> Result<BTreeMap<Vec<u8>, ContentDigest>, Errno> {
+    let mut found = BTreeMap::new();
+    let names = match grown(|buffer| rustix::fs::llistxattr(path, buffer)) {
+        Err(Errno::OPNOTSUPP | Errno::NOENT) => return Ok(found),
+        names => names?,
+    };
+    for name in names.split(|byte| *byte == 0).filter(|name| is_foreign(name)) {
+        match grown(|buffer| rustix::fs::lgetxattr(path, name, buffer)) {
+            Ok(value) => drop(found.insert(name.to_owned(), ContentDigest::of(&value))),
+            Err(Errno::NODATA | Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(found)
 }
 
 /// Asks with a small buffer first.

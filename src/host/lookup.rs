@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::Found;
+use super::root::{Found, Graft, Grafts};
 
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;
@@ -18,14 +18,14 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// A directory on the way.
 struct Place {
     directory: OwnedFd,
-    in_var: bool,
+    graft: Option<Graft>,
 }
 
-/// Walks from `root` to the directory at `relative`; `var` stands in for the root's own `var`.
+/// Walks from `root` to the directory at `relative`; `grafts` stand in for directories of the root.
 ///
 /// Fails with `EXDEV` where a link leaves the root, with `ELOOP` where there are too many, and with
 /// `ENOLINK` where one is not to be trusted, as systemd does.
-pub(super) fn walk(root: &OwnedFd, var: Option<&OwnedFd>, relative: &str) -> Result<Found, Errno> {
+pub(super) fn walk(root: &OwnedFd, grafts: &Grafts, relative: &str) -> Result<Found, Errno> {
     let mut names: VecDeque<String> = components(relative).collect();
     // The directories entered so far, for `..`; empty at the root itself.
     let mut entered: Vec<Place> = Vec::new();
@@ -36,15 +36,16 @@ pub(super) fn walk(root: &OwnedFd, var: Option<&OwnedFd>, relative: &str) -> Res
             continue;
         }
         let here = entered.last().map_or(root, |place| &place.directory);
-        let in_var = entered.last().is_some_and(|place| place.in_var);
-        if let (true, "var", Some(var)) = (entered.is_empty(), name.as_str(), var) {
-            entered.push(Place { directory: rustix::io::fcntl_dupfd_cloexec(var, 0)?, in_var: true });
+        let graft = entered.last().and_then(|place| place.graft);
+        if let (true, Some((elsewhere, graft))) = (entered.is_empty(), grafts.at(&name)) {
+            let directory = rustix::io::fcntl_dupfd_cloexec(elsewhere, 0)?;
+            entered.push(Place { directory, graft: Some(graft) });
             continue;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let next = rustix::fs::openat(here, &name, flags, Mode::empty())?;
         match FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) {
-            FileType::Directory => entered.push(Place { directory: next, in_var }),
+            FileType::Directory => entered.push(Place { directory: next, graft }),
             FileType::Symlink => {
                 links += 1;
                 if links > LINKS {
@@ -64,8 +65,8 @@ pub(super) fn walk(root: &OwnedFd, var: Option<&OwnedFd>, relative: &str) -> Res
         }
     }
     match entered.pop() {
-        Some(Place { directory, in_var }) => Ok(Found { directory, in_var }),
-        None => Ok(Found { directory: rustix::io::fcntl_dupfd_cloexec(root, 0)?, in_var: false }),
+        Some(Place { directory, graft }) => Ok(Found { directory, graft }),
+        None => Ok(Found { directory: rustix::io::fcntl_dupfd_cloexec(root, 0)?, graft: None }),
     }
 }
 

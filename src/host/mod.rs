@@ -2,16 +2,26 @@
 
 pub mod accounts;
 pub mod boot;
+pub mod booted;
 pub mod disk;
 mod effects;
 pub mod error;
+pub mod etc_copy;
+pub mod etc_tree;
 mod extended;
 pub mod facts;
 pub mod fragments;
 pub mod lock;
+mod login_bus;
+pub mod logind;
 mod lookup;
+pub mod mount_namespace;
 mod mounts;
 pub mod observe;
+pub mod pid1;
+mod private_socket;
+mod reboot_error;
+pub mod reboot_port;
 pub mod root;
 pub mod service_port;
 pub mod sight;

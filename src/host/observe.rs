@@ -13,7 +13,7 @@ use sha2::Digest as _;
 use super::disk::Status;
 use super::error::{HostError, Op};
 use super::extended::Held;
-use super::root::Root;
+use super::root::{Graft, Root};
 use crate::core::names::ManagedPath;
 use crate::core::tree::{Attributes, ContentDigest, Kind, Node};
 
@@ -181,8 +181,13 @@ impl Root {
         let failed = |errno| HostError::new(Op::Read, shown, errno);
         let found = self.find(directory.map_or(".", ManagedPath::relative)).map_err(failed)?;
         let stat = rustix::fs::statx(&found.directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-        // A `/var` that lies elsewhere is a mount of its own, also where both are on one disk.
-        Ok(stat.map_err(failed)?.stx_mnt_id | if found.in_var { VAR } else { 0 })
+        // What lies elsewhere is a mount of its own, also where both are on one disk.
+        let elsewhere = match found.graft {
+            None => 0,
+            Some(Graft::Etc) => ETC,
+            Some(Graft::Var) => VAR,
+        };
+        Ok(stat.map_err(failed)?.stx_mnt_id | elsewhere)
     }
 
     /// The SELinux label of what stands at `path`; `None` where it has none.
@@ -219,6 +224,7 @@ fn label_of(
 
 /// The kernel counts mounts from the other end.
 const VAR: u64 = 1 << 63;
+const ETC: u64 = 1 << 62;
 
 fn attributes_of(stat: &rustix::fs::Stat) -> Attributes {
     Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }

@@ -19,29 +19,51 @@ const LOOKUPS: usize = 16;
 #[derive(Debug)]
 pub struct Root {
     handle: OwnedFd,
-    /// What stands for `/var`, where that lies elsewhere.
-    var: Option<OwnedFd>,
+    grafts: Grafts,
     path: PathBuf,
+}
+
+/// Directories that stand for top directories of a root, and lie elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Grafts {
+    etc: Option<OwnedFd>,
+    var: Option<OwnedFd>,
+}
+
+/// Which of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Graft {
+    /// `/etc`.
+    Etc,
+    /// `/var`.
+    Var,
 }
 
 /// A directory that was found.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) directory: OwnedFd,
-    /// Whether it is reached through a `/var` that lies elsewhere.
-    pub(super) in_var: bool,
+    /// What it is reached through that lies elsewhere.
+    pub(super) graft: Option<Graft>,
 }
 
 impl Root {
     /// Opens the directory at `path`.
     pub fn open(path: &Path) -> Result<Self, HostError> {
-        Ok(Self { handle: open(path)?, var: None, path: path.to_owned() })
+        Ok(Self { handle: open(path)?, grafts: Grafts::default(), path: path.to_owned() })
     }
 
     /// Opens the directory at `path`, with the one at `var` as its `/var`: a deployment at rest, as
     /// it is when it runs.
     pub fn with_var(path: &Path, var: &Path) -> Result<Self, HostError> {
-        Ok(Self { handle: open(path)?, var: Some(open(var)?), path: path.to_owned() })
+        let grafts = Grafts { etc: None, var: Some(open(var)?) };
+        Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
+    }
+
+    /// The same, with the directory at `etc` as its `/etc`: a deployment that has none of its own yet.
+    pub fn with_etc_and_var(path: &Path, etc: &Path, var: &Path) -> Result<Self, HostError> {
+        let grafts = Grafts { etc: Some(open(etc)?), var: Some(open(var)?) };
+        Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
     }
 
     /// Where the root lies on the running system, for messages only.
@@ -71,9 +93,10 @@ impl Root {
 
     /// Finds a directory. Most paths have no link in them, and one call finds them.
     pub(super) fn find(&self, relative: &str) -> Result<Found, Errno> {
-        let (start, rest, in_var) = match (&self.var, within_var(relative)) {
-            (Some(var), Some(rest)) => (var, rest, true),
-            _ => (&self.handle, relative, false),
+        let (top, below) = relative.split_once('/').unwrap_or((relative, "."));
+        let (start, rest, graft) = match self.grafts.at(top) {
+            Some((elsewhere, graft)) => (elsewhere, below, Some(graft)),
+            None => (&self.handle, relative, None),
         };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_SYMLINKS;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -81,17 +104,21 @@ impl Root {
             match rustix::fs::openat2(start, rest, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
                 Err(Errno::LOOP) => break,
-                result => return result.map(|directory| Found { directory, in_var }),
+                result => return result.map(|directory| Found { directory, graft }),
             }
         }
-        lookup::walk(&self.handle, self.var.as_ref(), relative)
+        lookup::walk(&self.handle, &self.grafts, relative)
     }
 }
 
-fn within_var(relative: &str) -> Option<&str> {
-    match relative.strip_prefix("var")? {
-        "" => Some("."),
-        rest => rest.strip_prefix('/'),
+impl Grafts {
+    /// What stands for the top directory `name`.
+    pub(super) fn at(&self, name: &str) -> Option<(&OwnedFd, Graft)> {
+        match name {
+            "etc" => self.etc.as_ref().map(|etc| (etc, Graft::Etc)),
+            "var" => self.var.as_ref().map(|var| (var, Graft::Var)),
+            _ => None,
+        }
     }
 }
 

@@ -42,6 +42,20 @@ pub enum OsError {
         /// The sysroot.
         path: PathBuf,
     },
+    /// The sysroot is at rest, and only a running system has something staged.
+    #[error("{} is not running, so nothing can be staged in it", path.display())]
+    AtRest {
+        /// The sysroot.
+        path: PathBuf,
+    },
+    /// Another deployment is staged already, and would be lost.
+    #[error(
+        "deployment {deployment} is staged already; reboot into it, or discard it with `ostree admin undeploy 0` or `rpm-ostree cleanup -p`"
+    )]
+    AlreadyStaged {
+        /// What is staged.
+        deployment: String,
+    },
     /// The sysroot has no such stateroot.
     #[error("no stateroot {stateroot:?}; there are: {}", found.join(", "))]
     NoSuchStateroot {

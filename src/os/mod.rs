@@ -1,10 +1,11 @@
 //! The operating system's side: deployments of an OSTree sysroot, behind one port.
 //!
-//! [`Sysroot`] is the port: a session on a sysroot that is *not running* (`--sysroot DIR`: image building,
-//! installers, tests). [`worker::WorkerSession`] implements it through `hostwright-ostree`, a short-lived process that
-//! alone links libostree; see [`protocol`] for what the two say to each other.
+//! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it through
+//! `hostwright-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
+//! each other.
 //!
-//! A new deployment is made in this order, and boots only after the last step:
+//! In a sysroot that is *not running* (`--sysroot DIR`: image building, installers, tests) a new deployment is made in
+//! this order, and boots only after the last step:
 //!
 //! 1. [`import`](Sysroot::import) brings the image into the sysroot's repository;
 //! 2. [`deploy`](Sysroot::deploy) checks a commit out beside the others and merges `/etc` into it at once;
@@ -13,21 +14,27 @@
 //!
 //! A session that ends earlier leaves the boot entries as they were. The abandoned tree is taken over or
 //! removed by the next writer.
+//!
+//! On the *running* system a deployment is [staged](Sysroot::stage) instead: checked out now, and finalized, its `/etc`
+//! merged and its boot entry written, while the system shuts down; unless it is still locked then.
 
 mod error;
+pub mod finalizer;
 pub mod protocol;
 pub mod worker;
 
-use std::fmt;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::core::deployment::DeploymentId;
+use crate::core::etc_merge::SpecialFiles;
 use crate::core::image::ImageRef;
 pub use error::{Cause, OsError, PullFailure};
 
-/// A session on an OSTree sysroot that is not running.
+/// A session on an OSTree sysroot.
 ///
-/// A session for [`Access::Write`](protocol::Access::Write) holds libostree's lock on the sysroot until it is dropped.
+/// One that changes it holds libostree's lock on the sysroot until it is dropped.
 pub trait Sysroot {
     /// All deployments, in boot order: the first is what boots next.
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError>;
@@ -43,6 +50,13 @@ pub trait Sysroot {
     /// `None` where the deployment has no policy or the policy no label.
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError>;
 
+    /// What this libostree's merge does with devices, sockets and pipes.
+    fn special_files(&self) -> SpecialFiles;
+
+    /// Checks `/usr/etc` of a commit out to be looked at, where no deployment has it. It lies at `usr/etc` below the
+    /// directory that is returned, until another one is asked for or the session ends.
+    fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError>;
+
     /// Makes the deployment of [`deploy`](Self::deploy) the one that boots next.
     ///
     /// Of its stateroot the previous default and the pinned deployments stay, others are removed;
@@ -52,32 +66,19 @@ pub trait Sysroot {
 
     /// Makes an existing deployment boot next. Nothing else changes.
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError>;
-}
 
-/// What names a deployment. Serials are reused after a cleanup: it is unique only among those that exist.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct DeploymentId {
-    /// The stateroot ("osname") that the deployment shares `/var` with.
-    pub stateroot: String,
-    /// The checksum of the OSTree commit, 64 hexadecimal digits.
-    pub commit: String,
-    /// Tells deployments of one commit apart.
-    pub serial: u32,
-}
+    /// Checks a commit out on the running system, to be finalized at shutdown; *locked*, so that it is not. Nothing may
+    /// be staged already. A reboot while it is locked loses it.
+    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
 
-impl DeploymentId {
-    /// The deployment's root directory, relative to the sysroot.
-    #[must_use]
-    pub fn path(&self) -> String {
-        let Self { stateroot, commit, serial } = self;
-        format!("ostree/deploy/{stateroot}/deploy/{commit}.{serial}")
-    }
-}
+    /// Lets the staged deployment be finalized at shutdown.
+    fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError>;
 
-impl fmt::Display for DeploymentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}.{}", self.stateroot, self.commit, self.serial)
-    }
+    /// Discards the staged deployment.
+    fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError>;
+
+    /// Removes what no deployment needs any more: trees, kernels, images.
+    fn clean_up(&mut self) -> Result<(), OsError>;
 }
 
 /// One bootable tree of a sysroot.
@@ -97,6 +98,8 @@ pub struct Deployment {
     pub pinned: bool,
     /// Waits to be finalized at shutdown.
     pub staged: bool,
+    /// Staged, and would not be finalized at shutdown.
+    pub locked: bool,
     /// Runs now.
     pub booted: bool,
 }
@@ -125,6 +128,8 @@ pub enum Origin {
     Image(ImageRef),
     /// The same as the merge deployment: its commit is deployed again with other files.
     Kept,
+    /// The same as another deployment, which is deployed again.
+    Of(DeploymentId),
 }
 
 /// An image in the sysroot's repository.

@@ -3,7 +3,7 @@
 //! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`Greeting`]; then each
 //! [`Request`] gets any number of [`Reply::Progress`] and one other [`Reply`]. Requests are not pipelined. The first is
 //! [`Request::Open`]. The end of the worker's input ends the session, whatever is going on: it writes no boot entry
-//! that [`Request::Finish`] or [`Request::SetDefault`] had not asked for.
+//! that [`Request::Finish`] or [`Request::SetDefault`] had not asked for, and unlocks nothing that is staged.
 //!
 //! Both sides are installed together; [`VERSION`] is there to say so plainly when they were not.
 
@@ -15,13 +15,16 @@ use super::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress
 use crate::core::image::ImageRef;
 
 /// The version of this protocol. Any change of a type here is a new one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The worker's first line. This type must stay readable by every version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// The worker's [`VERSION`].
     pub protocol: u32,
+    /// Whether libostree merges directories that hold devices, sockets or pipes.
+    #[serde(default)]
+    pub ignores_special_files: bool,
 }
 
 /// What a session may do.
@@ -30,8 +33,10 @@ pub struct Greeting {
 pub enum Access {
     /// Look only: needs no lock, works on a read-only file system.
     Read,
-    /// Change: holds the sysroot's lock until the session ends.
+    /// Change a sysroot that is not running: holds its lock until the session ends.
     Write,
+    /// Change the running one, by staging: holds its lock until the session ends.
+    Stage,
 }
 
 /// What the worker is asked to do.
@@ -51,8 +56,18 @@ pub enum Request {
     Import(ImageRef),
     /// Answered by [`Reply::Deployed`].
     Deploy(DeployRequest),
+    /// Answered by [`Reply::Deployed`].
+    Stage(DeployRequest),
+    /// Answered by [`Reply::Done`].
+    Unlock(DeploymentId),
+    /// Answered by [`Reply::Done`].
+    Unstage(DeploymentId),
+    /// Answered by [`Reply::Done`].
+    CleanUp,
     /// Paths and their `st_mode`; answered by [`Reply::Labels`] in the same order.
     Labels(Vec<(String, u32)>),
+    /// `/usr/etc` of a commit; answered by [`Reply::EtcCheckedOut`].
+    CheckOutEtc(String),
     /// Answered by [`Reply::Done`].
     Finish,
     /// Answered by [`Reply::Done`].
@@ -81,6 +96,8 @@ pub enum Reply {
     Deployed(Deployment),
     /// One for each path.
     Labels(Vec<Option<String>>),
+    /// It lies at `usr/etc` below this directory, until another one is asked for or the session ends.
+    EtcCheckedOut(PathBuf),
     /// It is done.
     Done,
     /// The request failed; the session goes on.
@@ -97,6 +114,7 @@ impl Reply {
             Self::Imported(_) => "imported",
             Self::Deployed(_) => "deployed",
             Self::Labels(_) => "labels",
+            Self::EtcCheckedOut(_) => "etc-checked-out",
             Self::Done => "done",
             Self::Failed(_) => "failed",
         }

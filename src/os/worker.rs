@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::protocol::{Access, Greeting, Reply, Request, VERSION};
 use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot};
+use crate::core::etc_merge::SpecialFiles;
 use crate::core::image::ImageRef;
 
 /// The worker's file name.
@@ -113,6 +114,7 @@ pub struct WorkerSession {
     requests: Option<ChildStdin>,
     replies: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
+    special_files: SpecialFiles,
 }
 
 impl WorkerSession {
@@ -129,8 +131,9 @@ impl WorkerSession {
             requests: Some(requests),
             replies: BufReader::new(replies),
             stderr: Some(std::thread::spawn(move || last_lines(stderr))),
+            special_files: SpecialFiles::Refused,
         };
-        session.ensure_version()?;
+        session.be_greeted()?;
         session.request_done(&Request::Open { path: path.to_owned(), access })?;
         Ok(session)
     }
@@ -141,8 +144,11 @@ impl WorkerSession {
         self.child.id()
     }
 
-    fn ensure_version(&mut self) -> Result<(), OsError> {
-        let Greeting { protocol } = self.receive()?;
+    fn be_greeted(&mut self) -> Result<(), OsError> {
+        let Greeting { protocol, ignores_special_files } = self.receive()?;
+        if ignores_special_files {
+            self.special_files = SpecialFiles::Ignored;
+        }
         if protocol == VERSION {
             return Ok(());
         }
@@ -259,12 +265,42 @@ impl Sysroot for WorkerSession {
         }
     }
 
+    fn special_files(&self) -> SpecialFiles {
+        self.special_files
+    }
+
+    fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError> {
+        match self.request(&Request::CheckOutEtc(commit.to_owned()))? {
+            Reply::EtcCheckedOut(root) => Ok(root),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn finish(&mut self) -> Result<(), OsError> {
         self.request_done(&Request::Finish)
     }
 
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError> {
         self.request_done(&Request::SetDefault(deployment.clone()))
+    }
+
+    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
+        match self.request(&Request::Stage(request.clone()))? {
+            Reply::Deployed(deployment) => Ok(deployment),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
+        self.request_done(&Request::Unlock(staged.clone()))
+    }
+
+    fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
+        self.request_done(&Request::Unstage(staged.clone()))
+    }
+
+    fn clean_up(&mut self) -> Result<(), OsError> {
+        self.request_done(&Request::CleanUp)
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::etc_diff::EtcSummary;
 use crate::core::diff::{Change, Changed};
 use crate::core::host_config::OsSpec;
 use crate::core::names::ManagedPath;
@@ -30,8 +31,8 @@ pub struct PlanDocument<'a> {
     reboot_required: bool,
     irreconcilable: &'a [Refusal],
     drift: Vec<DriftItem<'a>>,
-    /// The three-way merge of `/etc`, known only where a booted host is looked at.
-    etc: Option<()>,
+    /// The three-way merge of `/etc`, known only where there is a deployment to merge from.
+    etc: Option<EtcSummary>,
     /// A held target, known only where a booted host is looked at.
     held: Option<()>,
     left_out: &'a [String],
@@ -119,7 +120,7 @@ impl<'a> PlanDocument<'a> {
             reboot_required: plan.disruption.reboots(),
             irreconcilable: &plan.irreconcilable,
             drift: drift.map(|drift| DriftItem { path: &drift.path, kind: drift.kind }).collect(),
-            etc: None,
+            etc: plan.etc.as_ref().map(EtcSummary::of),
             held: None,
             left_out: &plan.left_out,
             preflight: preflight

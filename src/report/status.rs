@@ -3,7 +3,9 @@
 use serde::Serialize;
 
 use crate::core::generation::Record;
+use crate::core::held::Held;
 use crate::core::journal::Reached;
+use crate::core::pending::{Failure, Pending};
 
 /// Version of this document.
 const SCHEMA: u32 = 1;
@@ -19,6 +21,40 @@ pub struct StatusDocument {
     pub deployments: Vec<DeploymentItem>,
     /// A change that is not settled.
     pub transaction: Option<TransactionItem>,
+    /// The generation that is to boot.
+    pub pending: Option<PendingItem>,
+    /// The target that is not gone to again by itself.
+    pub held: Option<Held>,
+}
+
+/// The generation that is to boot: staged, and armed once the next reboot switches to it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingItem {
+    /// Its name.
+    pub generation: String,
+    /// Name of its configuration.
+    pub config: String,
+    /// The commit of its deployment.
+    pub commit: String,
+    /// Whether the next reboot of this boot switches to it.
+    pub armed: bool,
+    /// What went wrong with the last attempt.
+    pub failure: Option<Failure>,
+}
+
+impl PendingItem {
+    /// Of what is pending, in the boot `boot_id`.
+    #[must_use]
+    pub fn of(pending: &Pending, boot_id: &str) -> Self {
+        Self {
+            generation: pending.generation().to_owned(),
+            config: pending.intent.record.config.clone(),
+            commit: pending.intent.deployment.commit.clone(),
+            armed: pending.armed_in.as_deref() == Some(boot_id),
+            failure: pending.failure.clone(),
+        }
+    }
 }
 
 /// A change that is not settled: under way where somebody holds the lock, else interrupted.
@@ -87,13 +123,20 @@ impl StatusDocument {
     #[must_use]
     pub fn of_tree(record: Option<&Record>) -> Self {
         let generation = record.map(|record| GenerationItem::of(record, true));
-        Self { schema: SCHEMA, generation, deployments: Vec::new(), transaction: None }
+        Self {
+            schema: SCHEMA,
+            generation,
+            deployments: Vec::new(),
+            transaction: None,
+            pending: None,
+            held: None,
+        }
     }
 
     /// Of a sysroot.
     #[must_use]
     pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
-        Self { schema: SCHEMA, generation: None, deployments, transaction: None }
+        Self { schema: SCHEMA, generation: None, deployments, transaction: None, pending: None, held: None }
     }
 }
 

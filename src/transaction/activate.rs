@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::core::activation::{Active, Ran};
+use crate::core::carried;
 use crate::core::generation::Record;
 use crate::core::journal::Scope;
 use crate::core::managed::Managed;
@@ -64,10 +66,15 @@ pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(root, &boot_id)?;
+    activate_locked(root, &boot_id)
+}
+
+/// The same where the caller holds the lock, and no change is open.
+pub(super) fn activate_locked(root: &Root, boot_id: &str) -> Result<Activated, TransactionError> {
     let wanted = wanted(root)?;
     ensure_link_targets(root, &wanted.managed)?;
     let activation = decide_on(root, wanted)?;
-    live::apply(root, &NoServices, activation.change(&boot_id))?;
+    live::apply(root, &NoServices, activation.change(boot_id))?;
     Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
 }
 
@@ -78,7 +85,7 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, Tr
     };
     let root = sysroot::open(place, &next.id)?;
     let record = Current::load_record(&root)?;
-    if !record.is_some_and(|record| sysroot::names(&record, &next)) {
+    if !record.is_some_and(|record| record.names(&next.id)) {
         return Err(TransactionError::Foreign(next.id.to_string()));
     }
     activate(&root)
@@ -131,8 +138,13 @@ fn decide_on(
     Wanted { record, managed, profile }: Wanted,
 ) -> Result<Activation, TransactionError> {
     let current = Current::load(root)?;
-    let steps = steps(root, &current, &managed, profile)?;
-    let active = record::active(&record, &steps);
+    let keeps_trust = is_older(&record, &current);
+    let managed = if keeps_trust { without_trust(managed) } else { managed };
+    let steps = steps(root, &current, &managed, profile, keeps_trust)?;
+    let mut active = record::active(&record, &steps, ran(&record, current.active.as_ref()));
+    if let (true, Some(before)) = (keeps_trust, &current.active) {
+        remember_trust(root, &mut active, before)?;
+    }
     let mut files = OwnFiles::after(root, steps.preserve);
     files.extend(steps.steps);
     store::activate(&mut files, current.active.as_ref(), &active)?;
@@ -140,17 +152,59 @@ fn decide_on(
     Ok(Activation { generation: record.generation, steps: files.steps, labels })
 }
 
+/// Whether a later generation ran on this host already.
+fn is_older(record: &Record, current: &Current) -> bool {
+    let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
+    ran.is_some_and(|ran| record.sequence < ran.latest)
+}
+
+/// Whom the host trusts does not go back in time.
+fn without_trust(mut managed: Managed) -> Managed {
+    managed.entries.retain(|path, _| !carried::is_trust(path));
+    managed
+}
+
+/// What stays in place is taken back one day as what was put there: its pre-images and directories are
+/// remembered on.
+fn remember_trust(root: &Root, active: &mut Active, before: &Active) -> Result<(), TransactionError> {
+    let Some(manifest) = before.manifest else { return Ok(()) };
+    let manifest = store::load_manifest(root, manifest)?;
+    let kept: Vec<&ManagedPath> = manifest.entries.keys().filter(|path| carried::is_trust(path)).collect();
+    let originals = before.originals.iter().filter(|path| carried::is_trust(path));
+    let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
+    let directories = before.created_directories.iter().filter(above);
+    for (remembered, more) in [
+        (&mut active.originals, originals.cloned().collect::<Vec<_>>()),
+        (&mut active.created_directories, directories.cloned().collect()),
+    ] {
+        remembered.extend(more);
+        remembered.sort();
+        remembered.dedup();
+    }
+    Ok(())
+}
+
+/// What is to be remembered of the deployment that `record` belongs to, once it runs.
+fn ran(record: &Record, before: Option<&Active>) -> Option<Ran> {
+    let before = before.and_then(|active| active.ran.clone());
+    let Some(bound) = &record.deployment else { return before };
+    let latest = before.map_or(0, |before| before.latest).max(record.sequence);
+    Some(Ran { deployment: bound.id(), generation: record.generation.clone(), latest })
+}
+
 fn steps(
     root: &Root,
     current: &Current,
     desired: &Managed,
     profile: Profile,
+    keeps_trust: bool,
 ) -> Result<steps::Steps, TransactionError> {
     let managed = match current.active.as_ref().and_then(|active| active.manifest) {
         // Whose contents they were does not matter any more, only where they are.
         Some(active) => store::load_manifest(root, active)?.managed(&BTreeMap::new()),
         None => Managed::default(),
     };
+    let managed = if keeps_trust { without_trust(managed) } else { managed };
     let remembered = current.remembered().outside("/etc");
     let seen = sight::look(root, [&managed, &managed], desired, &remembered)?;
     let steps = steps::compute(Situation {

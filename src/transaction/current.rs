@@ -124,6 +124,14 @@ impl Current {
         }
     }
 
+    /// The greatest sequence number of all generations that are known.
+    #[must_use]
+    pub fn latest(&self) -> u64 {
+        let ran = self.active.as_ref().and_then(|active| active.ran.as_ref());
+        let recorded = self.record.as_ref().map_or(0, |record| record.sequence);
+        recorded.max(ran.map_or(0, |ran| ran.latest))
+    }
+
     /// What is managed outside `/etc`, where that is not what the configuration says: another
     /// generation is active there than the one in `/etc`.
     pub fn active_elsewhere(&self, root: &Root, reach: Reach) -> Result<Option<Managed>, StoreFailure> {

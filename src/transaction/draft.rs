@@ -10,13 +10,12 @@ use crate::core::plan::{Drift, Plan, Preflight};
 use crate::core::refusal::{Refusal, Refusals};
 use crate::core::tree::Deviation;
 use crate::host::Root;
-use crate::host::facts::Reach;
-use crate::os::{Deployment, Sysroot};
+use crate::os::{Deployment, Imported, Sysroot};
 
 use super::TransactionError;
 use super::current::Current;
-use super::generation::Target;
-use super::{survey, sysroot, tree};
+use super::generation::{Stage, Target};
+use super::{survey, tree};
 
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
@@ -37,13 +36,42 @@ pub(super) struct Draft {
     pub(super) unresolved: Option<Refusals>,
 }
 
+impl Draft {
+    /// Brings the image in where one is wanted that is not deployed yet. From here on `image` says
+    /// whether another one than the base's is deployed.
+    pub(super) fn import(
+        &mut self,
+        os: &mut dyn Sysroot,
+        progress: &mut dyn FnMut(Stage),
+    ) -> Result<Option<Imported>, TransactionError> {
+        let hindrances = self.plan.hindrances();
+        if !hindrances.is_empty() {
+            return Err(TransactionError::Hindered(hindrances));
+        }
+        let imported = match &self.image {
+            Some(image) => Some(os.import(image, &mut |step| progress(Stage::Importing(step)))?),
+            None => None,
+        };
+        // The same image by the same name: what is deployed stays what it is.
+        let is_deployed = imported.as_ref().is_some_and(|imported| {
+            Some(&imported.manifest_digest) == self.base.manifest_digest.as_ref()
+                && self.image == self.base.image
+        });
+        self.image = self.image.take().filter(|_| !is_deployed);
+        match (&self.image, self.unresolved.take()) {
+            (None, Some(refusals)) => Err(refusals.into()),
+            _ => Ok(imported.filter(|_| !is_deployed)),
+        }
+    }
+}
+
 /// Looks at the sysroot and decides, without changing anything.
 pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionError> {
-    let place = || target.sysroot.display().to_string();
-    let Some(base) = os.deployments()?.into_iter().next() else {
-        return Err(TransactionError::NoDeployment(place()));
+    let site = target.site;
+    let Some(base) = site.base(os.deployments()?) else {
+        return Err(TransactionError::NoDeployment(site.place()));
     };
-    let root = sysroot::open(target.sysroot, &base.id)?;
+    let root = site.open(&base.id)?;
     tree::ensure_whole(&root)?;
     let current = Current::load(&root)?;
     let image = wanted_image(&base, &current, target)?;
@@ -56,7 +84,8 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         before.os.image.clone_from(&deployed);
     }
     let (before, profile) = (before.as_ref(), target.profile);
-    let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, Reach::Etc) {
+    let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, site.reach())
+    {
         Err(TransactionError::Refused(refusals)) if image.is_some() => {
             (Plan::between(before, &desired, profile), Some(refusals))
         }
@@ -104,6 +133,9 @@ fn wanted_image(
     current: &Current,
     target: Target<'_>,
 ) -> Result<Option<ImageRef>, TransactionError> {
+    if target.again.is_some() {
+        return Ok(None);
+    }
     let configured = target.desired.host.os.image.as_ref();
     let image = match (target.image, configured) {
         (Some(image), _) => image.clone(),

@@ -1,15 +1,23 @@
 //! Why a transaction did not happen.
 
+use std::path::PathBuf;
+
+use crate::core::held::Held;
 use crate::core::refusal::Refusals;
+use crate::core::service_action::NotLive;
 use crate::core::settings::SettingsError;
 use crate::host::HostError;
 use crate::host::facts::FactsError;
+use crate::host::mount_namespace::NamespaceError;
+use crate::host::reboot_port::RebootError;
 use crate::os::OsError;
 
 use super::current::CurrentError;
 use super::live::LiveError;
 use super::settle::SettleError;
+use super::space::NoRoom;
 use super::store::StoreFailure;
+use super::{held, pending};
 
 /// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
 /// host is as it was before.
@@ -21,6 +29,9 @@ pub enum TransactionError {
     /// The target cannot become what is desired.
     #[error("the configuration cannot be applied here:{}", listed(.0))]
     Hindered(Vec<String>),
+    /// libostree would not merge `/etc` into the new deployment, which is not made then.
+    #[error("/etc cannot be merged into the new deployment:{}", listed(.0))]
+    EtcRefused(Vec<String>),
     /// The host failed.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -55,12 +66,65 @@ pub enum TransactionError {
         "deployment {0} was not made by hostwright: the record in it names another one; run `hostwright apply` to make a generation of it"
     )]
     Foreign(String),
+    /// What is pending cannot be used.
+    #[error(transparent)]
+    Pending(#[from] pending::LoadError),
+    /// The held target cannot be used.
+    #[error(transparent)]
+    HeldUnreadable(#[from] held::LoadError),
+    /// The target was left before, and is not gone to again by itself.
+    #[error(
+        "{} is held: {} (generation {}); apply another configuration, or release it with `hostwright retry`",
+        .0.config, .0.reason, .0.generation
+    )]
+    Held(Box<Held>),
+    /// A mount namespace is needed and cannot be had.
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// libostree ended without an error, and the generation does not boot next.
+    #[error(
+        "libostree did not finalize generation {generation}: {} does not name it; see the journal of ostree-finalize-staged.service",
+        path.display()
+    )]
+    NotFinalized {
+        /// The generation.
+        generation: String,
+        /// Where its record should be.
+        path: PathBuf,
+    },
+    /// Nobody knows any more what our staged deployment was to become.
+    #[error(
+        "the staged deployment {0} is not finalized: it was staged by hostwright, and its configuration is not pending any more; the system that runs boots again, apply the configuration there"
+    )]
+    Forgotten(String),
+    /// Somebody discarded or replaced what was staged.
+    #[error("generation {0} is not staged any more; apply its configuration again")]
+    NotStaged(String),
+    /// A deployment of ours runs without its configuration.
+    #[error(
+        "generation {0} runs without its configuration, which hostwright-activate.service should have bound; see its journal"
+    )]
+    Unbound(String),
+    /// The host does not reboot.
+    #[error(transparent)]
+    Reboot(#[from] RebootError),
+    /// There is no room for the deployment.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+    /// The change needs something that cannot be had while the host runs.
+    #[error(transparent)]
+    NotLive(#[from] NotLive),
     /// There is no deployment to build on.
     #[error("the sysroot {0} has no deployment; install an operating system into it first")]
     NoDeployment(String),
     /// There is no deployment to go back to.
     #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
     NoRollback(String),
+    /// No other deployment is a generation.
+    #[error(
+        "no other deployment of the stateroot {0} is a generation to go back to; to boot one that is none, choose it at the boot menu"
+    )]
+    NoGenerationBefore(String),
 }
 
 impl From<FactsError> for TransactionError {

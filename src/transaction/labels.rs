@@ -3,8 +3,17 @@
 use std::collections::BTreeMap;
 
 use crate::core::names::ManagedPath;
-use crate::core::steps::Step;
-use crate::host::{Disk, HostError};
+use crate::core::steps::{Remembered, Step};
+use crate::core::tree::Kind;
+use crate::host::{Disk, HostError, Root};
+use crate::os::Sysroot;
+
+use super::TransactionError;
+
+/// File types as `st_mode` has them, which a label can depend on.
+const REGULAR_FILE: u32 = 0o100_000;
+const SYMBOLIC_LINK: u32 = 0o120_000;
+const DIRECTORY: u32 = 0o040_000;
 
 /// Labels by path, as SELinux stores them: with a NUL at the end.
 pub type Labels = BTreeMap<ManagedPath, Vec<u8>>;
@@ -86,4 +95,43 @@ pub(super) fn recorded(
         }
     }
     recorded
+}
+
+/// The labels that earlier changes gave, as the new deployment's policy has them: libostree gives
+/// them to what it merges.
+pub(super) fn again_of_policy(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    remembered: &Remembered,
+) -> Result<BTreeMap<ManagedPath, String>, TransactionError> {
+    let mut asked = Vec::new();
+    for path in remembered.labels.keys() {
+        let Some(status) = root.status(path)? else { continue };
+        let kind = match status.kind {
+            Kind::Symlink => SYMBOLIC_LINK,
+            Kind::Directory => DIRECTORY,
+            _ => REGULAR_FILE,
+        };
+        asked.push((path.to_string(), kind | status.attributes.mode));
+    }
+    let labels = os.labels(&asked)?;
+    let labelled = asked.into_iter().zip(labels);
+    Ok(labelled.filter_map(|((path, _), label)| Some((ManagedPath::parse(&path).ok()?, label?))).collect())
+}
+
+/// The labels that the new deployment's policy gives to what `steps` make.
+pub(super) fn of_policy(os: &mut dyn Sysroot, steps: &[Step]) -> Result<Labels, TransactionError> {
+    let paths: Vec<(ManagedPath, u32)> = steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Write { path, attributes, .. } => Some((path.clone(), REGULAR_FILE | attributes.mode)),
+            Step::Symlink { path, .. } => Some((path.clone(), SYMBOLIC_LINK | 0o777)),
+            Step::MakeDirectory { path, attributes } => Some((path.clone(), DIRECTORY | attributes.mode)),
+            _ => None,
+        })
+        .collect();
+    let asked: Vec<(String, u32)> = paths.iter().map(|(path, mode)| (path.to_string(), *mode)).collect();
+    let labels = os.labels(&asked)?;
+    let labelled = paths.into_iter().zip(labels);
+    Ok(labelled.filter_map(|((path, _), label)| Some((path, terminated(&label?)))).collect())
 }

@@ -1,19 +1,31 @@
 //! Carrying a plan out, or leaving everything as it was.
 
 pub mod activate;
+pub mod arrive;
+pub mod bind;
+mod carry;
 pub mod current;
+pub mod departure;
 mod draft;
 mod error;
+pub mod etc;
 pub mod generation;
+pub mod held;
 pub mod journal;
 pub mod labels;
 pub mod live;
 mod moves;
 mod own_files;
+pub mod pending;
 mod prepare;
 mod record;
 pub mod repair;
+pub mod rollback;
+pub mod running;
 pub mod settle;
+mod shipped_links;
+mod space;
+mod stage;
 pub mod store;
 mod survey;
 pub mod sysroot;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::activation::{Active, Manifest, SCHEMA as STORE_SCHEMA};
+use crate::core::activation::{Active, Manifest, Ran, SCHEMA as STORE_SCHEMA};
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
 use crate::core::names::ManagedPath;
@@ -14,7 +14,8 @@ use super::current::{Configuration, Current};
 use super::own_files::OwnFiles;
 use super::store::{self, StoreFailure};
 
-/// The record of carrying `plan` out. The same configuration applied again keeps its generation.
+/// The record of carrying `plan` out. The same configuration applied again to a tree keeps its generation, and so does a
+/// deployment whose files change while it runs: its boot entry names it.
 #[must_use]
 pub fn compose(
     current: &Current,
@@ -29,6 +30,7 @@ pub fn compose(
     let mut record = Record {
         schema: SCHEMA,
         generation: String::new(),
+        sequence: 0,
         config: desired.object.name.clone(),
         config_hash: desired.hash(),
         profile: plan.profile,
@@ -45,12 +47,20 @@ pub fn compose(
         labels,
     };
     let before = current.record.as_ref();
+    let kept = before.filter(|before| match (&before.deployment, &record.deployment) {
+        (None, None) => before.config_hash == record.config_hash,
+        (Some(before), Some(bound)) => before.id() == bound.id(),
+        _ => false,
+    });
+    record.sequence = match (kept, &record.deployment) {
+        (Some(kept), _) => kept.sequence,
+        (None, Some(_)) => current.latest() + 1,
+        (None, None) => 0,
+    };
     let unchanged = before.filter(|before| {
         let (generation, boot_id) = (before.generation.clone(), before.boot_id.clone());
         Record { generation, boot_id, ..record.clone() } == **before
     });
-    let kept =
-        before.filter(|before| before.config_hash == record.config_hash && record.deployment.is_none());
     record.generation = kept.map_or_else(boot::new_generation_id, |before| before.generation.clone());
     record.boot_id = unchanged.map_or_else(boot::boot_id, |before| before.boot_id.clone());
     record
@@ -68,13 +78,14 @@ fn applied(config: &HostConfig) -> Vec<String> {
 }
 
 /// What is active outside `/etc` once `steps` are carried out.
-pub(super) fn active(record: &Record, steps: &Steps) -> Active {
+pub(super) fn active(record: &Record, steps: &Steps, ran: Option<Ran>) -> Active {
     let outside = |path: &&ManagedPath| !path.is_within("/etc");
     Active {
         schema: STORE_SCHEMA,
         manifest: record.manifest,
         originals: steps.originals.iter().filter(outside).cloned().collect(),
         created_directories: steps.created_directories.iter().filter(outside).cloned().collect(),
+        ran,
     }
 }
 
@@ -113,12 +124,14 @@ pub(super) fn frame_tree(
     record: &Record,
 ) -> Result<Vec<Step>, StoreFailure> {
     let mut files = OwnFiles::after(root, Vec::new());
-    let active = active(record, &tree.steps);
+    let ran = current.active.as_ref().and_then(|active| active.ran.clone());
+    let active = active(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);
     frame(&mut files, tree.steps, desired, record, |files| {
         store::keep(files, &tree.outside, record.profile)?;
         store::activate(files, current.active.as_ref(), &active)?;
-        if before != record.manifest {
+        // Other deployments need theirs as well; those are pruned with them.
+        if before != record.manifest && record.deployment.is_none() {
             // The one before it stays, for whoever brings its `/etc` back.
             let mut live = store::load_live(root, before)?;
             let (manifest, _) = Manifest::of(&tree.outside, record.profile);

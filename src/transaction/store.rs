@@ -86,8 +86,10 @@ pub(super) fn activate(
     active: &Active,
 ) -> Result<(), HostError> {
     // Where nothing outside `/etc` was ever managed, nothing has to be remembered.
-    let is_nothing =
-        active.manifest.is_none() && active.originals.is_empty() && active.created_directories.is_empty();
+    let is_nothing = active.manifest.is_none()
+        && active.originals.is_empty()
+        && active.created_directories.is_empty()
+        && active.ran.is_none();
     if before.is_none() && is_nothing {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use super::current::Current;
 use super::labels::Labels;
 use super::settle::{self, SettleError, Settled};
 use super::verify::Verified;
-use super::{live, store, tree};
+use super::{live, pending, store, tree};
 
 /// A deployment and the record found in it.
 #[derive(Debug)]
@@ -83,20 +83,28 @@ fn settle_one(deployments: &[Root]) -> Result<Settled, TransactionError> {
     elsewhere
 }
 
-/// Removes from the store what no deployment of the stateroot needs any more.
-pub(super) fn prune(os: &mut dyn Sysroot, sysroot: &Path, stateroot: &str) -> Result<(), TransactionError> {
+/// Removes from the store what neither a deployment of the stateroot nor a pending generation needs any more.
+/// `running` is the root of the system that runs, where that is the sysroot's.
+pub(super) fn prune(
+    os: &mut dyn Sysroot,
+    sysroot: &Path,
+    stateroot: &str,
+    running: Option<&Root>,
+) -> Result<(), TransactionError> {
     let mut live = BTreeSet::new();
     let mut last = None;
     for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == stateroot) {
+        // A staged one has no record yet: it is pending.
         let root = open(sysroot, &deployment.id)?;
         live.extend(Current::load_record(&root)?.and_then(|record| record.manifest));
         last = Some(root);
     }
-    let Some(root) = last else { return Ok(()) };
-    live.extend(store::load_active(&root)?.and_then(|active| active.manifest));
-    let live = store::load_live(&root, live)?;
-    let garbage = store::prune(&root, &live)?;
-    Ok(live::write(&root, &garbage, &Labels::new())?)
+    let Some(root) = running.or(last.as_ref()) else { return Ok(()) };
+    live.extend(store::load_active(root)?.and_then(|active| active.manifest));
+    live.extend(pending::load(root)?.and_then(|pending| pending.intent.record.manifest));
+    let live = store::load_live(root, live)?;
+    let garbage = store::prune(root, &live)?;
+    Ok(live::write(root, &garbage, &Labels::new())?)
 }
 
 /// All deployments in boot order, each with its record.
@@ -104,17 +112,10 @@ pub fn standings(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Vec<Standing>, 
     let standing = |deployment: Deployment| {
         let root = open(sysroot, &deployment.id)?;
         let record = Current::load(&root)?.record;
-        let belongs = record.as_ref().is_some_and(|record| names(record, &deployment));
+        let belongs = record.as_ref().is_some_and(|record| record.names(&deployment.id));
         Ok(Standing { deployment, record, belongs })
     };
     os.deployments()?.into_iter().map(standing).collect()
-}
-
-pub(super) fn names(record: &Record, deployment: &Deployment) -> bool {
-    let (bound, id) = (record.deployment.as_ref(), &deployment.id);
-    bound.is_some_and(|bound| {
-        (&bound.stateroot, &bound.commit, bound.serial) == (&id.stateroot, &id.commit, id.serial)
-    })
 }
 
 /// Compares the deployment that boots next with its record: its `/etc` and its boot entry.
@@ -125,22 +126,42 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
     };
     let root = open(sysroot, &next.id)?;
     let mut verified = super::verify::verify(&root, Reach::Etc)?;
-    if !names(&verified.record, &next) {
+    if !verified.record.names(&next.id) {
         return Err(TransactionError::Foreign(next.id.to_string()));
     }
+    verify_boot_entry(&mut verified, &next);
+    Ok(verified)
+}
+
+/// Compares the deployment that runs with its record: all that it manages, and its boot entry.
+pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError> {
+    let mut verified = super::verify::verify(&Root::open(Path::new("/"))?, Reach::Everything)?;
+    let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
+        return Err(TransactionError::NoDeployment("/".to_owned()));
+    };
+    if !verified.record.names(&running.id) {
+        return Err(TransactionError::Foreign(running.id.to_string()));
+    }
+    verify_boot_entry(&mut verified, &running);
+    Ok(verified)
+}
+
+/// Compares a deployment's boot entry with its record.
+fn verify_boot_entry(verified: &mut Verified, next: &Deployment) {
     let arguments = |written: &[String]| -> Vec<KernelArgument> {
         written.iter().flat_map(|argument| kargs::parse(argument)).collect()
     };
     let wanted = verified.record.deployment.iter().flat_map(|bound| arguments(&bound.kernel_arguments));
     let name = format!("{GENERATION_ARGUMENT}{}", verified.record.generation);
-    let is_named = next.kernel_arguments.contains(&name);
+    // One that was configured while it ran has no generation's name in its boot entry.
+    let argument = |argument: &&String| argument.starts_with(GENERATION_ARGUMENT);
+    let is_named = next.kernel_arguments.iter().find(argument).is_none_or(|found| *found == name);
     if !is_named
         || !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty()
     {
         let path = ManagedPath::constant(RECORD);
         verified.add(Drift { path, kind: Deviation::KernelArguments });
     }
-    Ok(verified)
 }
 
 /// Makes the deployment before the default one of its stateroot the default, whole as it is: a

@@ -84,7 +84,7 @@ fn sources(folders: &[&str]) -> Vec<Source> {
 }
 
 fn everything() -> Vec<Source> {
-    sources(&["src", "xtask/src", "tests/osimage/src"])
+    sources(&["src", "xtask/src", "tests/osimage/src", "tests/vm"])
 }
 
 fn assert_none(violations: &[String]) {

@@ -6,7 +6,11 @@
 
 pub mod held;
 
-use std::{collections::BTreeMap, fs, process::Command};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    process::Command,
+};
 
 use crate::model::run::{Outcome, launch, program};
 
@@ -124,16 +128,30 @@ pub fn calls(arguments: &[&str]) -> Vec<Call> {
     let outcome = launch("strace", [&traced, arguments].concat());
     assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
     let log = String::from_utf8_lossy(&fs::read(log).expect("what strace wrote")).into_owned();
+    parse(&log)
+}
+
+/// The calls of a log. With `-f` its lines begin with the process; each process or thread has its own numbers, and
+/// a call that several of them make is there once.
+pub fn parse(log: &str) -> Vec<Call> {
     let mut counts = BTreeMap::new();
-    let names = log.lines().filter_map(|line| Some((line, line.split_once('(')?.0)));
-    let calls = names.filter(|(_, name)| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+    let mut seen = BTreeSet::new();
+    let mut calls = Vec::new();
+    for line in log.lines() {
+        let digits = line.len() - line.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (process, text) = line.split_at(digits);
+        let text = text.trim_start();
+        let Some((name, _)) = text.split_once('(') else { continue };
+        if !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+            continue;
+        }
+        let number = counts.entry((process.to_owned(), name.to_owned())).or_insert(0);
+        *number += 1;
+        if seen.insert((name.to_owned(), *number)) {
+            calls.push(Call { name: name.to_owned(), number: *number, text: text.to_owned() });
+        }
+    }
     calls
-        .map(|(text, name)| {
-            let number = counts.entry(name.to_owned()).or_insert(0);
-            *number += 1;
-            Call { name: name.to_owned(), number: *number, text: text.to_owned() }
-        })
-        .collect()
 }
 
 /// Runs until `place`, which is reached before the call there takes effect, or to its end.

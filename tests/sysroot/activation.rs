@@ -56,7 +56,8 @@ impl Host {
         seen
     }
 
-    fn assert_active(&self, name: &str, text: &str) {
+    /// `key` is the generation whose keys are in place: they are never older than what ran.
+    fn assert_active(&self, name: &str, text: &str, key: &str) {
         assert_eq!(self.text("usrlocal/bin/tool").as_deref(), Some(text));
         let mode = self.at_var("usrlocal/bin/tool").metadata().unwrap().mode();
         assert_eq!(mode & 0o7777, 0o755);
@@ -64,7 +65,7 @@ impl Host {
         let names: BTreeSet<_> = names.map(|entry| entry.unwrap().file_name()).collect();
         assert_eq!(names, BTreeSet::from(["tool".into(), format!("only-{name}").into()]));
         let keys = self.at_var("home/core/.ssh/authorized_keys.d/ignition");
-        assert_eq!(fs::read_to_string(&keys).unwrap(), format!("ssh-rsa AAAA{name}\n"));
+        assert_eq!(fs::read_to_string(&keys).unwrap(), format!("ssh-rsa AAAA{key}\n"));
         assert_eq!((keys.metadata().unwrap().uid(), keys.metadata().unwrap().mode() & 0o7777), (1000, 0o600));
         assert_eq!(self.text("lib/kubelet/config.json").as_deref(), Some("secret"));
     }
@@ -81,7 +82,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     host.update(&host.config(&config("a", "a\n")), None);
     assert_eq!(snapshot::disturbed(&before, &host.var_of_others()), [""; 0], "an apply leaves /var alone");
     host.activate();
-    host.assert_active("a", "a\n");
+    host.assert_active("a", "a\n", "a");
 
     let settled = snapshot::take(&host.var());
     let again = host.activate();
@@ -90,13 +91,13 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     assert!(touched.iter().all(|line| line.starts_with("lib/hostwright/lock")), "{touched:?}");
 
     host.update(&host.config(&config("b", "b\n")), None);
-    host.assert_active("a", "a\n");
+    host.assert_active("a", "a\n", "a");
     host.activate();
-    host.assert_active("b", "b\n");
+    host.assert_active("b", "b\n", "b");
 
     assert_eq!(host.rollback().code, Some(0));
     host.activate();
-    host.assert_active("a", "a\n");
+    host.assert_active("a", "a\n", "b");
 
     host.update(&host.config(&small("nothing", &[("/etc/managed.conf", "1\n")], &[])), None);
     host.activate();
@@ -136,7 +137,7 @@ fn a_first_activation_makes_the_directories_that_links_lead_to() {
     assert!(!host.at_var("usrlocal").exists() && !host.at_var("home").exists());
     host.update(&host.config(&config("a", "a\n")), None);
     host.activate();
-    host.assert_active("a", "a\n");
+    host.assert_active("a", "a\n", "a");
 }
 
 #[test]

@@ -14,6 +14,8 @@ pub(crate) struct Entry {
     version: u32,
     /// Kernel arguments in order, quotes included, without `ostree=`.
     pub(crate) arguments: Vec<String>,
+    /// What `ostree=` says.
+    pub(crate) link: String,
     /// Root of the deployment that boots, links resolved.
     pub(crate) root: PathBuf,
 }
@@ -66,9 +68,10 @@ fn read(sysroot: &Path, file: &Path) -> Entry {
     let (links, arguments): (Vec<_>, Vec<_>) =
         words(field("options")).into_iter().partition(|word| word.starts_with("ostree="));
     let [link] = links.as_slice() else { panic!("not one ostree= in {text}") };
-    let link = sysroot.join(link.trim_start_matches("ostree=").trim_start_matches('/'));
-    let root = link.canonicalize().expect("an entry that leads to a deployment");
-    Entry { version: field("version").parse().unwrap(), arguments, root }
+    let link = link.trim_start_matches("ostree=").to_owned();
+    let root = sysroot.join(link.trim_start_matches('/'));
+    let root = root.canonicalize().expect("an entry that leads to a deployment");
+    Entry { version: field("version").parse().unwrap(), arguments, link, root }
 }
 
 /// The words of a kernel command line. Double quotes keep white space together and belong to the word.

@@ -17,6 +17,7 @@ mod model;
 mod activation;
 mod boot;
 mod etc;
+mod etc_merges;
 mod generations;
 mod history;
 mod host;

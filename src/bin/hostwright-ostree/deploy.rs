@@ -1,5 +1,7 @@
 //! New deployments, their labels, and the boot entries.
 
+use hostwright::core::image::ImageRef;
+use hostwright::os::protocol::Access;
 use hostwright::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::gio::Cancellable;
@@ -14,19 +16,19 @@ use crate::session::{Opened, other, out_of_turn};
 
 /// A deployment that is checked out and has no boot entry yet.
 pub(crate) struct Pending {
-    deployment: ostree::Deployment,
-    id: DeploymentId,
-    kernel_arguments: Vec<String>,
+    pub(crate) deployment: ostree::Deployment,
+    pub(crate) id: DeploymentId,
+    pub(crate) kernel_arguments: Vec<String>,
 }
 
 /// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
 /// and an abandoned tree goes with the next cleanup.
 pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+    if opened.access == Access::Stage {
+        return Err(out_of_turn("the running system is changed by staging"));
+    }
     let sysroot = &opened.sysroot;
-    ensure_stateroot(sysroot, &request.stateroot)?;
-    ensure_kept(&request.kernel_arguments)?;
-    let merge = find(sysroot, &request.merge)?;
-    let origin = origin(&request.origin, &merge)?;
+    let (merge, origin) = prepare(sysroot, request)?;
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
     let options =
         ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
@@ -47,6 +49,22 @@ pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Dep
         kernel_arguments: request.kernel_arguments.clone(),
     });
     Ok(described)
+}
+
+/// Refuses what would not be deployed as asked, and finds what it is deployed with.
+pub(crate) fn prepare(
+    sysroot: &ostree::Sysroot,
+    request: &DeployRequest,
+) -> Result<(ostree::Deployment, glib::KeyFile), OsError> {
+    ensure_stateroot(sysroot, &request.stateroot)?;
+    ensure_kept(&request.kernel_arguments)?;
+    let merge = find(sysroot, &request.merge)?;
+    let origin = match &request.origin {
+        Origin::Image(image) => image_origin(image),
+        Origin::Kept => copied_origin(&merge)?,
+        Origin::Of(id) => copied_origin(&find(sysroot, id)?)?,
+    };
+    Ok((merge, origin))
 }
 
 fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), OsError> {
@@ -82,26 +100,23 @@ fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
 }
 
-fn origin(origin: &Origin, merge: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
-    match origin {
-        Origin::Image(image) => {
-            let origin = glib::KeyFile::new();
-            origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
-            Ok(origin)
-        }
-        Origin::Kept => {
-            let reading = || "keeping the origin of the merge deployment".to_owned();
-            let kept = merge.origin().ok_or_else(|| other(&reading(), "it has none"))?;
-            // A copy: libostree hands out its own, from which it reads whether the merge deployment is pinned.
-            let origin = glib::KeyFile::new();
-            origin
-                .load_from_data(&kept.to_data(), glib::KeyFileFlags::NONE)
-                .map_err(|error| failure(reading(), &error.into()))?;
-            // Pins and unlocked states belong to the deployment that they were set for.
-            ostree::Deployment::origin_remove_transient_state(&origin);
-            Ok(origin)
-        }
-    }
+fn image_origin(image: &ImageRef) -> glib::KeyFile {
+    let origin = glib::KeyFile::new();
+    origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
+    origin
+}
+
+fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
+    let reading = || "keeping the origin of a deployment".to_owned();
+    let kept = of.origin().ok_or_else(|| other(&reading(), "it has none"))?;
+    // A copy: libostree hands out its own, from which it reads whether the deployment is pinned.
+    let origin = glib::KeyFile::new();
+    origin
+        .load_from_data(&kept.to_data(), glib::KeyFileFlags::NONE)
+        .map_err(|error| failure(reading(), &error.into()))?;
+    // Pins and unlocked states belong to the deployment that they were set for.
+    ostree::Deployment::origin_remove_transient_state(&origin);
+    Ok(origin)
 }
 
 /// The labels that the pending deployment's policy gives. libostree sets the policy for the whole process, which
@@ -188,6 +203,14 @@ fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
     if kept != pending.kernel_arguments {
         return Err(other("reading the boot entries back", &format!("the kernel arguments are {kept:?}")));
     }
+    Ok(())
+}
+
+/// Removes trees and kernels that no boot entry needs, and images that no deployment comes from.
+pub(crate) fn clean_up(opened: &mut Opened) -> Result<(), OsError> {
+    let cleaned = opened.sysroot.cleanup(Cancellable::NONE);
+    cleaned.map_err(|error| failure("removing what no deployment needs".into(), &error.into()))?;
+    prune_images(&opened.sysroot);
     Ok(())
 }
 

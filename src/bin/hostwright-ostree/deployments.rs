@@ -6,7 +6,7 @@ use ostree_ext::container::store;
 use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
-use crate::options;
+use crate::{options, stage};
 
 /// All deployments of a loaded sysroot, in boot order.
 pub(crate) fn list(sysroot: &ostree::Sysroot) -> Result<Vec<Deployment>, OsError> {
@@ -54,6 +54,7 @@ pub(crate) fn describe(
         version: image_version.or_else(|| commit_version(&commit)),
         pinned: deployment.is_pinned(),
         staged: deployment.is_staged(),
+        locked: deployment.is_staged() && stage::is_locked(),
         booted: sysroot.booted_deployment().is_some_and(|booted| booted.equal(deployment)),
         id,
     })

@@ -7,9 +7,11 @@
 mod classify;
 mod deploy;
 mod deployments;
+mod etc;
 mod import;
 mod options;
 mod session;
+mod stage;
 mod wire;
 
 use std::process::ExitCode;
@@ -27,6 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<()> {
+    stage::enter_mount_namespace()?;
     let wire = wire::Wire::take_over_stdio().context("taking over standard output")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -9,8 +9,9 @@ use ostree_ext::{gio, ostree};
 
 use crate::classify::failure;
 use crate::deploy::Pending;
+use crate::etc::EtcCheckout;
 use crate::wire::{Replies, Wire};
-use crate::{deploy, deployments, import};
+use crate::{deploy, deployments, etc, import, stage};
 
 /// Answers requests until the client closes the pipe, be it in the middle of one.
 pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
@@ -51,17 +52,24 @@ async fn answer(
         }
         Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
         Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),
+        Request::CheckOutEtc(commit) => etc::check_out(opened, &commit).map(Reply::EtcCheckedOut),
         Request::Finish => deploy::finish(opened).map(|()| Reply::Done),
         Request::SetDefault(id) => deploy::set_default(opened, &id).map(|()| Reply::Done),
+        Request::Stage(request) => stage::stage(opened, &request).map(Reply::Deployed),
+        Request::Unlock(id) => stage::unlock(opened, &id).map(|()| Reply::Done),
+        Request::Unstage(id) => stage::unstage(opened, &id).map(|()| Reply::Done),
+        Request::CleanUp => deploy::clean_up(opened).map(|()| Reply::Done),
     }
 }
 
 /// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
 pub(crate) struct Opened {
     pub(crate) sysroot: ostree::Sysroot,
-    access: Access,
+    pub(crate) access: Access,
     /// The deployment that has no boot entry yet.
     pub(crate) pending: Option<Pending>,
+    /// What was checked out to be looked at.
+    pub(crate) etc: Option<EtcCheckout>,
 }
 
 impl Opened {
@@ -71,7 +79,11 @@ impl Opened {
         }
         let doing = || format!("opening the sysroot {}", path.display());
         let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
-        if access == Access::Write {
+        if access == Access::Stage {
+            // Whatever it has to mount writable it does where nobody else sees it.
+            sysroot.set_mount_namespace_in_use();
+        }
+        if access != Access::Read {
             let locked = sysroot.try_lock().map_err(|error| failure(doing(), &error.into()))?;
             if !locked {
                 return Err(OsError::Busy { sysroot: path.to_owned() });
@@ -79,10 +91,12 @@ impl Opened {
         }
         // Only now: what another program deployed before it gave the lock back is seen.
         sysroot.load(Cancellable::NONE).map_err(|error| failure(doing(), &error.into()))?;
-        if access == Access::Write && sysroot.booted_deployment().is_some() {
-            return Err(OsError::Running { path: path.to_owned() });
+        match (access, sysroot.booted_deployment()) {
+            (Access::Write, Some(_)) => return Err(OsError::Running { path: path.to_owned() }),
+            (Access::Stage, None) => return Err(OsError::AtRest { path: path.to_owned() }),
+            _ => {}
         }
-        Ok(Self { sysroot, access, pending: None })
+        Ok(Self { sysroot, access, pending: None, etc: None })
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsFd as _;
 use anyhow::{Context as _, bail};
 use hostwright::os::Progress;
 use hostwright::os::protocol::{Greeting, Reply, Request, VERSION};
+use ostree_ext::ostree;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 
@@ -29,7 +30,8 @@ impl Wire {
         let replies = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr())?;
         let mut replies = Replies(File::from(replies));
-        replies.write(&Greeting { protocol: VERSION })?;
+        let ignores_special_files = ostree::check_version(2024, 2);
+        replies.write(&Greeting { protocol: VERSION, ignores_special_files })?;
         Ok(Self { requests: Requests(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
 

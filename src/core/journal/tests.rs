@@ -74,7 +74,7 @@ fn another_release_is_named() {
     assert!(
         matches!(Journal::parse(&later.render()), Err(JournalError::Version(version)) if version == VERSION + 1)
     );
-    let unknown = line(&serde_json::json!({"reached": "armed"}));
+    let unknown = log_line::render(&serde_json::json!({"reached": "armed"}));
     let error = Journal::parse(&log(&[intent().render(), unknown])).unwrap_err();
     assert!(matches!(error, JournalError::Unknown { line: 2, .. }), "{error}");
 }
@@ -83,5 +83,5 @@ fn another_release_is_named() {
 fn fields_of_a_later_release_are_passed_over() {
     let mut document = serde_json::to_value(intent()).unwrap();
     document["added"] = true.into();
-    assert_eq!(Journal::parse(&line(&document)).unwrap().intent, intent());
+    assert_eq!(Journal::parse(&log_line::render(&document)).unwrap().intent, intent());
 }

@@ -23,9 +23,36 @@ use crate::tree::Os;
 const FIRST_BUILD: u64 = 1_767_225_600;
 const DAY: u64 = 86_400;
 
-/// What lies below the directory makes a layer of that name. The first that fits counts.
-const LAYERS: [(&str, &str); 3] =
-    [("/usr/lib/modules/", "kernel"), ("/usr/lib/systemd/", "systemd"), ("/", "base")];
+/// What lies below the path makes a layer of that name. The first that fits counts.
+type Layers = [(String, &'static str)];
+
+/// What an image says about the tree in it, and how it is cut into layers.
+#[derive(Debug)]
+pub struct Release {
+    /// The version as the image's label spells it.
+    pub version: String,
+    /// Images of a higher number are younger, by a day each.
+    pub number: u32,
+    /// The release of the kernel that makes the image bootable.
+    pub kernel: Option<String>,
+    /// Whether files are labelled by the tree's own SELinux policy.
+    pub selinux: bool,
+    /// Paths that begin alike and the name of their layer; the first that fits counts.
+    pub layers: Vec<(String, &'static str)>,
+}
+
+impl Release {
+    fn of(os: &Os) -> Self {
+        let layers = [("/usr/lib/modules/", "kernel"), ("/usr/lib/systemd/", "systemd"), ("/", "base")];
+        Self {
+            version: os.version(),
+            number: os.number(),
+            kernel: os.is_bootable().then(|| os.kernel()),
+            selinux: os.has_selinux(),
+            layers: layers.map(|(below, name)| (below.to_owned(), name)).into(),
+        }
+    }
+}
 
 /// Writes a bootable container image of the OS into an OCI layout, which is made where it is missing.
 ///
@@ -34,16 +61,30 @@ pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let tree = scratch.path().join("tree");
     os.write(&tree).context("writing the OS tree")?;
+    write_tree_image(&tree, &Release::of(os), layout, tag)
+}
+
+/// Writes a container image of the tree that is there, laid out as OSTree wants it: no `/etc`, an empty `/var`.
+///
+/// Returns the digest of the manifest, `sha256:…`.
+pub fn write_tree_image(
+    tree: &Path,
+    release: &Release,
+    layout: &Path,
+    tag: Option<&str>,
+) -> anyhow::Result<String> {
+    let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let directory = File::open(scratch.path())?;
     let repo = ostree::Repo::create_at_dir(directory.as_fd(), "repo", RepoMode::BareUser, None)?;
     repo.set_disable_fsync(true);
-    let commit = commit(os, &repo, &tree).context("committing the OS tree")?;
+    let commit = commit(release, &repo, tree).context("committing the OS tree")?;
     let layout = layout.to_str().with_context(|| format!("{} is not UTF-8", layout.display()))?;
     let destination = ImageReference {
         transport: Transport::OciDir,
         name: tag.map_or_else(|| layout.to_owned(), |tag| format!("{layout}:{tag}")),
     };
-    let contents = assign_layers(&repo, &commit).context("dividing the OS tree into layers")?;
+    let contents =
+        assign_layers(&repo, &commit, &release.layers).context("dividing the OS tree into layers")?;
     let mut options = ExportOpts::default();
     options.contentmeta = Some(&contents);
     options.skip_compression = true;
@@ -59,12 +100,12 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> 
     Ok(runtime.block_on(future))
 }
 
-fn commit(os: &Os, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
+fn commit(release: &Release, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
     let cancellable = Cancellable::NONE;
     let tree = gio::File::for_path(tree);
     let transaction = repo.auto_transaction(cancellable)?;
     let modifier = ostree::RepoCommitModifier::new(RepoCommitModifierFlags::SKIP_XATTRS, None);
-    if os.has_selinux() {
+    if release.selinux {
         modifier.set_sepolicy(Some(&ostree::SePolicy::new(&tree, cancellable)?));
     }
     let mutable = ostree::MutableTree::new();
@@ -73,27 +114,27 @@ fn commit(os: &Os, repo: &ostree::Repo, tree: &Path) -> anyhow::Result<String> {
     let root = root
         .downcast::<ostree::RepoFile>()
         .map_err(|_| anyhow!("a written tree is a file of the repository"))?;
-    let time = FIRST_BUILD + DAY * u64::from(os.number());
-    let metadata = metadata(os);
+    let time = FIRST_BUILD + DAY * u64::from(release.number);
+    let metadata = metadata(release);
     let commit = repo.write_commit_with_time(None, None, None, Some(&metadata), &root, time, cancellable)?;
     transaction.commit(cancellable)?;
     Ok(commit.to_string())
 }
 
 /// What makes the image's labels `version`, `ostree.bootable` and `containers.bootc`.
-fn metadata(os: &Os) -> Variant {
-    let mut metadata = BTreeMap::from([("version", os.version().to_variant())]);
-    if os.is_bootable() {
+fn metadata(release: &Release) -> Variant {
+    let mut metadata = BTreeMap::from([("version", release.version.to_variant())]);
+    if let Some(kernel) = &release.kernel {
         metadata.insert("ostree.bootable", true.to_variant());
-        metadata.insert("ostree.linux", os.kernel().to_variant());
+        metadata.insert("ostree.linux", kernel.to_variant());
     }
     metadata.to_variant()
 }
 
-fn assign_layers(repo: &ostree::Repo, commit: &str) -> anyhow::Result<ObjectMetaSized> {
+fn assign_layers(repo: &ostree::Repo, commit: &str, layers: &Layers) -> anyhow::Result<ObjectMetaSized> {
     let mut contents = ObjectMeta::default();
-    for (_, name) in LAYERS {
-        let name: Rc<str> = Rc::from(name);
+    for (_, name) in layers {
+        let name: Rc<str> = Rc::from(*name);
         contents.set.insert(ObjectSourceMeta {
             identifier: Rc::clone(&name),
             name: Rc::clone(&name),
@@ -103,11 +144,16 @@ fn assign_layers(repo: &ostree::Repo, commit: &str) -> anyhow::Result<ObjectMeta
         });
     }
     let (root, _commit) = repo.read_commit(commit, Cancellable::NONE)?;
-    assign_directory(&root, "/", &mut contents)?;
+    assign_directory(&root, "/", layers, &mut contents)?;
     ObjectMetaSized::compute_sizes(repo, contents)
 }
 
-fn assign_directory(directory: &gio::File, path: &str, contents: &mut ObjectMeta) -> anyhow::Result<()> {
+fn assign_directory(
+    directory: &gio::File,
+    path: &str,
+    layers: &Layers,
+    contents: &mut ObjectMeta,
+) -> anyhow::Result<()> {
     let attributes = "standard::name,standard::type";
     let flags = FileQueryInfoFlags::NOFOLLOW_SYMLINKS;
     for child in directory.enumerate_children(attributes, flags, Cancellable::NONE)? {
@@ -115,13 +161,13 @@ fn assign_directory(directory: &gio::File, path: &str, contents: &mut ObjectMeta
         let child_path = format!("{path}{}", child.name().display());
         let file = directory.child(child.name());
         if child.file_type() == FileType::Directory {
-            assign_directory(&file, &format!("{child_path}/"), contents)?;
+            assign_directory(&file, &format!("{child_path}/"), layers, contents)?;
             continue;
         }
         let file = file
             .downcast::<ostree::RepoFile>()
             .map_err(|_| anyhow!("a child of a commit is a file of the repository"))?;
-        if let Some((_, layer)) = LAYERS.iter().find(|(below, _)| child_path.starts_with(below)) {
+        if let Some((_, layer)) = layers.iter().find(|(below, _)| child_path.starts_with(below.as_str())) {
             // What two files have in common stays where it was seen first.
             contents.map.entry(file.checksum().to_string()).or_insert_with(|| Rc::from(*layer));
         }

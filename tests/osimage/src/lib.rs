@@ -2,7 +2,8 @@
 //!
 //! [`Os`] is a tree of a few hundred kilobytes that looks like Fedora CoreOS to libostree, skopeo and Hostwright: kernel,
 //! users, vendor units, presets, `/usr/etc`. [`write_image`] makes a bootable container image of it, [`SysrootBuilder`]
-//! a disk's root that has it deployed. Nothing here boots; the kernel is noise.
+//! a disk's root that has it deployed. Nothing of that boots; the kernel is noise. [`write_tree_image`] makes an image of
+//! a tree that somebody else built and that may well boot.
 //!
 //! Everything is written below the directory that the caller names. The same input gives the same bytes, digests included.
 //! Files belong to root, so all of this needs root.
@@ -14,7 +15,7 @@ mod sysroot;
 mod tree;
 mod units;
 
-pub use image::write_image;
+pub use image::{Release, write_image, write_tree_image};
 pub use remove::{Scratch, remove};
 pub use sysroot::SysrootBuilder;
 pub use tree::Os;

@@ -47,10 +47,15 @@ pub struct Scratch(PathBuf);
 impl Scratch {
     /// Makes the directory, in `/var/tmp`: extended attributes and hard links work there, which not every `/tmp` has.
     pub fn new() -> anyhow::Result<Self> {
+        Self::below(Path::new("/var/tmp"))
+    }
+
+    /// Makes the directory below one that has extended attributes and hard links.
+    pub fn below(parent: &Path) -> anyhow::Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("osimage-")
-            .tempdir_in("/var/tmp")
-            .context("making a scratch directory")?;
+            .tempdir_in(parent)
+            .with_context(|| format!("making a scratch directory in {}", parent.display()))?;
         Ok(Self(directory.keep()))
     }
 

@@ -26,6 +26,8 @@ pub struct SysrootBuilder {
     stateroot: String,
     kernel_arguments: Vec<String>,
     image: Option<String>,
+    origin: Option<String>,
+    bootloader: String,
 }
 
 impl SysrootBuilder {
@@ -38,6 +40,8 @@ impl SysrootBuilder {
             stateroot: "fedora-coreos".into(),
             kernel_arguments: ["root=LABEL=root", "rw", "console=ttyS0"].map(str::to_owned).into(),
             image: None,
+            origin: None,
+            bootloader: "none".into(),
         }
     }
 
@@ -62,10 +66,24 @@ impl SysrootBuilder {
         self
     }
 
+    /// Says in the deployment's origin that the image came from this reference, and not from where it was read.
+    #[must_use]
+    pub fn origin(mut self, reference: &str) -> Self {
+        self.origin = Some(reference.to_owned());
+        self
+    }
+
+    /// Has libostree write this bootloader's configuration too, by `sysroot.bootloader` of ostree.repo-config(5).
+    #[must_use]
+    pub fn bootloader(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.bootloader);
+        self
+    }
+
     /// Makes the sysroot, or adds a stateroot with its deployment, first in boot order, to one that is there.
     pub fn create(&self, directory: &Path) -> anyhow::Result<()> {
-        let sysroot =
-            initialize(directory).with_context(|| format!("initializing {}", directory.display()))?;
+        let sysroot = initialize(directory, &self.bootloader)
+            .with_context(|| format!("initializing {}", directory.display()))?;
         let (commit, reference) = self.import(&sysroot.repo()).context("importing the image")?;
         sysroot.init_osname(&self.stateroot, Cancellable::NONE)?;
         self.deploy(&sysroot, &commit, &reference).with_context(|| format!("deploying commit {commit}"))?;
@@ -77,7 +95,9 @@ impl SysrootBuilder {
     fn import(&self, repo: &ostree::Repo) -> anyhow::Result<(String, String)> {
         if let Some(reference) = &self.image {
             let image = OstreeImageReference::try_from(reference.as_str())?;
-            return Ok((block_on(import(repo, &image, &image))??, reference.clone()));
+            let origin = self.origin.as_ref().unwrap_or(reference);
+            let named = OstreeImageReference::try_from(origin.as_str())?;
+            return Ok((block_on(import(repo, &image, &named))??, origin.clone()));
         }
         let scratch = tempfile::tempdir()?;
         let layout = scratch.path().join("image");
@@ -110,7 +130,7 @@ impl SysrootBuilder {
     }
 }
 
-fn initialize(directory: &Path) -> anyhow::Result<ostree::Sysroot> {
+fn initialize(directory: &Path, bootloader: &str) -> anyhow::Result<ostree::Sysroot> {
     for name in TOPLEVEL {
         fs::create_dir_all(directory.join(name))?;
     }
@@ -120,8 +140,9 @@ fn initialize(directory: &Path) -> anyhow::Result<ostree::Sysroot> {
     sysroot.load(Cancellable::NONE)?;
     let repo = sysroot.repo();
     let config = repo.config();
-    // As CoreOS has it: boot entries are all that is written, whatever the host that runs this boots with.
-    config.set_string("sysroot", "bootloader", "none");
+    // Named, or libostree would look for the bootloader of the host that runs this. With `none`, as CoreOS has it, boot
+    // entries are all that is written.
+    config.set_string("sysroot", "bootloader", bootloader);
     config.set_boolean("sysroot", "readonly", true);
     repo.write_config(&config)?;
     repo.reload_config(Cancellable::NONE)?;

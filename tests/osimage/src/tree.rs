@@ -121,16 +121,32 @@ impl Os {
     }
 }
 
+/// Some of them stay empty: a test that runs something in the tree mounts programs and libraries there.
+const TOPLEVEL: [&str; 13] = [
+    "boot",
+    "dev",
+    "proc",
+    "run",
+    "sys",
+    "sysroot",
+    "tmp",
+    "usr/bin",
+    "usr/lib",
+    "usr/lib/x86_64-linux-gnu",
+    "usr/lib64",
+    "usr/sbin",
+    "var",
+];
+
 /// The directories and links that OSTree expects at the top of a CoreOS tree.
 fn write_toplevel(root: &Path) -> anyhow::Result<()> {
-    for directory in
-        ["boot", "dev", "proc", "run", "sys", "sysroot", "tmp", "usr/bin", "usr/lib", "usr/sbin", "var"]
-    {
+    for directory in TOPLEVEL {
         fs::create_dir_all(root.join(directory))?;
     }
     for (link, target) in [
         ("bin", "usr/bin"),
         ("lib", "usr/lib"),
+        ("lib64", "usr/lib64"),
         ("sbin", "usr/sbin"),
         ("home", "var/home"),
         ("root", "var/roothome"),

@@ -1,0 +1,120 @@
+//! The running system: deployments that are finalized when it shuts down.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use hostwright::os::{DeployRequest, Deployment, DeploymentId, OsError};
+use nix::mount::MsFlags;
+use nix::sched::CloneFlags;
+use ostree_ext::gio::Cancellable;
+use ostree_ext::ostree;
+
+use crate::classify::failure;
+use crate::deploy::{Pending, prepare};
+use crate::deployments::{describe, identify};
+use crate::session::{Opened, other};
+
+/// What libostree leaves on a system that it booted.
+const BOOTED: &str = "/run/ostree-booted";
+
+/// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
+/// stage; these bindings cannot, and the file is honoured by all.
+const LOCK: &str = "/run/ostree/staged-deployment-locked";
+
+/// On a booted host `/sysroot` is read-only, and libostree makes it writable for its own process: in a mount namespace
+/// that nobody else is in. Before there are threads, which would stay outside.
+pub(crate) fn enter_mount_namespace() -> anyhow::Result<()> {
+    if !rustix::process::geteuid().is_root() || !Path::new(BOOTED).exists() {
+        return Ok(());
+    }
+    nix::sched::unshare(CloneFlags::CLONE_NEWNS).context("entering a mount namespace of its own")?;
+    // What the host mounts is seen here; what is mounted here is not seen there.
+    let flags = MsFlags::MS_SLAVE | MsFlags::MS_REC;
+    nix::mount::mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
+        .context("keeping mounts to itself")
+}
+
+pub(crate) fn is_locked() -> bool {
+    Path::new(LOCK).exists()
+}
+
+/// Checks the commit out, locked. The lock comes first: there is no moment at which a shutdown would finalize it.
+pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+    let sysroot = &opened.sysroot;
+    if let Some(staged) = sysroot.staged_deployment() {
+        return Err(OsError::AlreadyStaged { deployment: identify(&staged)?.to_string() });
+    }
+    let (merge, origin) = prepare(sysroot, request)?;
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let options =
+        ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
+    lock()?;
+    let staged = sysroot.stage_tree_with_options(
+        Some(&request.stateroot),
+        &request.commit,
+        Some(&origin),
+        Some(&merge),
+        &options,
+        Cancellable::NONE,
+    );
+    if let Err(error) = staged {
+        remove_lock()?;
+        return Err(failure(format!("staging commit {}", request.commit), &error.into()));
+    }
+    let Some(deployment) = sysroot.staged_deployment() else {
+        return Err(other("staging a deployment", "libostree says that none is staged"));
+    };
+    let described = describe(sysroot, &deployment)?;
+    opened.pending = Some(Pending {
+        deployment,
+        id: described.id.clone(),
+        kernel_arguments: request.kernel_arguments.clone(),
+    });
+    Ok(described)
+}
+
+fn lock() -> Result<(), OsError> {
+    let failed = |error: std::io::Error| failure(format!("creating {LOCK}"), &error.into());
+    let directory = Path::new(LOCK).parent().unwrap_or(Path::new("/run"));
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(LOCK).map_err(failed)?;
+    Ok(())
+}
+
+fn remove_lock() -> Result<(), OsError> {
+    match std::fs::remove_file(LOCK) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(failure(format!("removing {LOCK}"), &error.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lets the deployment be finalized at shutdown.
+pub(crate) fn unlock(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    find_staged(opened, id)?;
+    remove_lock()
+}
+
+/// Discards the deployment. libostree removes the lock as well.
+pub(crate) fn unstage(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    let staged = find_staged(opened, id)?;
+    let mut kept = opened.sysroot.deployments();
+    kept.retain(|deployment| !deployment.equal(&staged));
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
+    opened
+        .sysroot
+        .write_deployments_with_options(&kept, &options, Cancellable::NONE)
+        .map_err(|error| failure(format!("discarding the staged deployment {id}"), &error.into()))?;
+    opened.pending = None;
+    remove_lock()
+}
+
+fn find_staged(opened: &Opened, id: &DeploymentId) -> Result<ostree::Deployment, OsError> {
+    let staged = opened.sysroot.staged_deployment();
+    let staged = staged.filter(|staged| identify(staged).is_ok_and(|found| found == *id));
+    staged.ok_or_else(|| OsError::NoSuchDeployment { deployment: format!("{id} (staged)") })
+}

@@ -1,0 +1,31 @@
+//! `hostwright bind`: what `ostree-finalize-staged.service` runs at shutdown in place of libostree's own
+//! command, which it runs itself.
+
+use std::path::Path;
+
+use super::terminal::print_text;
+use super::{CliError, Verdict, running};
+use crate::host::mount_namespace::MountNamespace;
+use crate::os::Sysroot;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
+use crate::transaction::bind::{self, Bound};
+
+pub(super) fn run() -> Result<Verdict, CliError> {
+    let booted = running::booted()?;
+    // Found first: in another namespace the kernel may not know the way to this executable.
+    let worker = WorkerProgram::locate();
+    let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
+    let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
+        let worker = worker.as_ref().map_err(Clone::clone)?;
+        let session = WorkerSession::open(worker, Path::new("/"), Access::Read)?;
+        Ok(Box::new(session))
+    };
+    let text = match bind::bind(&namespace, &booted, &mut open)? {
+        Bound::Generation(generation) => format!("generation {generation} is bound, and boots next\n"),
+        Bound::Passed => "nothing of hostwright's is to be bound\n".to_owned(),
+    };
+    print_text(&text)?;
+    Ok(Verdict::Fine)
+}

@@ -1,0 +1,132 @@
+//! `hostwright etc-diff`
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::input::print_json;
+use super::paint::{Paint, Role};
+use super::terminal::print_text;
+use super::{CliError, Format, Verdict};
+use crate::core::diff::Change;
+use crate::core::etc_merge::{Conflict, Findings, Item, Loss, Lost, Refusal, shown};
+use crate::os::DeploymentId;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::etc_diff::{DeploymentName, EtcDiffDocument};
+use crate::transaction::etc::{self, EtcDiff};
+
+/// Hex digits of a commit that tell it apart for people.
+const SHORT_COMMIT: usize = 12;
+
+#[derive(Debug, Args)]
+pub(super) struct EtcDiffArgs {
+    /// An OSTree sysroot that is not running, instead of the running one
+    #[arg(long, value_name = "DIR")]
+    sysroot: Option<PathBuf>,
+    /// The deployment to merge with, by the first digits of its commit; otherwise the staged or pending one, and
+    /// where there is none the same one, which shows local changes alone
+    #[arg(long, value_name = "COMMIT")]
+    to: Option<String>,
+    /// How the merge is written
+    #[arg(short, long = "output", value_enum, default_value_t)]
+    output: Format,
+}
+
+pub(super) fn run(args: &EtcDiffArgs) -> Result<Verdict, CliError> {
+    let sysroot = args.sysroot.clone().unwrap_or_else(|| PathBuf::from("/"));
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, &sysroot, Access::Read)?;
+    let diff = etc::diff(&mut session, &sysroot, args.to.as_deref())?;
+    match args.output {
+        Format::Json => {
+            let [from, to] = [&diff.from, &diff.to].map(name);
+            print_json(&EtcDiffDocument::of(from, to, &diff.merge.findings))?;
+        }
+        Format::Text => print_text(&render(&diff, Paint::for_stdout()))?,
+    }
+    Ok(Verdict::Fine)
+}
+
+fn name(id: &DeploymentId) -> DeploymentName {
+    DeploymentName { stateroot: id.stateroot.clone(), commit: id.commit.clone(), serial: id.serial }
+}
+
+fn render(diff: &EtcDiff, paint: Paint) -> String {
+    let mut text = paint.paint(Role::Heading, &format!("/etc of {}", short(&diff.from)));
+    if diff.from == diff.to {
+        text.push_str("\n  as it differs from its image's\n");
+    } else {
+        text.push_str(&format!("\n  merged with the image of {}\n", short(&diff.to)));
+    }
+    if diff.merge.findings.is_empty() {
+        text.push_str("  nothing was changed\n");
+    }
+    text.push_str(&sections(&diff.merge.findings, paint));
+    text
+}
+
+fn short(id: &DeploymentId) -> String {
+    let commit: String = id.commit.chars().take(SHORT_COMMIT).collect();
+    format!("{} {commit}.{}", id.stateroot, id.serial)
+}
+
+/// What is in the way comes first.
+fn sections(findings: &Findings, paint: Paint) -> String {
+    let Findings { kept, from_image, conflicts, losses, held_back, refusals } = findings;
+    let item = |item: &Item| format!("{} {}", sign(item.change, paint), shown(&item.path));
+    let conflict = |both: &Conflict| {
+        let words = format!("{} locally, {} by the image", past(both.local), past(both.image));
+        format!("{} {}  {}", sign(both.local, paint), shown(&both.path), paint.paint(Role::Faint, &words))
+    };
+    let loss = |loss: &Loss| {
+        let words = paint.paint(Role::Faint, in_words(loss.lost));
+        format!("{} {}  {words}", sign(loss.change, paint), shown(&loss.path))
+    };
+    [
+        section("Refused: libostree will not merge", refusals.iter().map(Refusal::to_string), paint),
+        section("Lost: local changes that libostree leaves behind", losses.iter().map(loss), paint),
+        section(
+            "Conflicts: changed on both sides, the local one wins",
+            conflicts.iter().map(conflict),
+            paint,
+        ),
+        section("Kept local", kept.iter().map(item), paint),
+        section("From the image", from_image.iter().map(item), paint),
+        section("Held back: changes of the image that do not arrive", held_back.iter().map(item), paint),
+    ]
+    .concat()
+}
+
+fn section(heading: &str, lines: impl Iterator<Item = String>, paint: Paint) -> String {
+    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
+    if lines.is_empty() {
+        return lines;
+    }
+    format!("\n{}\n{lines}", paint.paint(Role::Heading, heading))
+}
+
+fn sign(change: Change, paint: Paint) -> String {
+    match change {
+        Change::Add => paint.paint(Role::Added, "+"),
+        Change::Modify => paint.paint(Role::Changed, "~"),
+        Change::Remove => paint.paint(Role::Removed, "-"),
+    }
+}
+
+fn past(change: Change) -> &'static str {
+    match change {
+        Change::Add => "added",
+        Change::Modify => "changed",
+        Change::Remove => "removed",
+    }
+}
+
+/// What gets lost of a local change.
+pub(super) fn in_words(lost: Lost) -> &'static str {
+    match lost {
+        Lost::DirectoryAttributes => "mode or owner of a directory in which nothing else changes",
+        Lost::Xattrs => "extended attributes, at which libostree does not look",
+        Lost::SpecialFile => "a device, socket or pipe, of which libostree copies none",
+        Lost::Everything => "in what the image made a directory too",
+    }
+}

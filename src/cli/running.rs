@@ -1,0 +1,128 @@
+//! `apply` and `rollback` on the host that runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::apply::{Reboot, left_out};
+use super::progress::Progress;
+use super::terminal::{print_text, say};
+use super::{CliError, Verdict};
+use crate::core::pending::Pending;
+use crate::core::profile::Profile;
+use crate::host::Systemd;
+use crate::host::booted::Booted;
+use crate::host::logind::Logind;
+use crate::host::reboot_port::Outcome::{Asked, Joined};
+use crate::host::reboot_port::{Inhibitor, Insist, Reboots as _, Request};
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
+use crate::transaction::current::Configuration;
+use crate::transaction::generation::{Site, Target};
+use crate::transaction::running::{self, Outcome};
+use crate::transaction::{departure, rollback};
+
+/// How long those who block a reboot are waited for.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The deployment that runs; wrong usage where none does.
+pub(super) fn booted() -> Result<Booted, CliError> {
+    let none = "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
+    Booted::look()?.ok_or_else(|| CliError::Usage(none.to_owned()))
+}
+
+/// A session that may stage.
+pub(super) fn session() -> Result<WorkerSession, CliError> {
+    Ok(WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?)
+}
+
+pub(super) fn apply(
+    desired: &Configuration,
+    image: Option<&str>,
+    profile: Profile,
+    reboot: Reboot,
+) -> Result<Verdict, CliError> {
+    let image = image.map(str::parse).transpose()?;
+    let booted = booted()?;
+    let mut session = session()?;
+    let target =
+        Target { site: Site::Running(&booted), desired, image: image.as_ref(), again: None, profile };
+    let mut progress = Progress::start();
+    let outcome = running::apply(&mut session, &Systemd::system(), &booted, target, &mut |stage| {
+        progress.show(&stage);
+    });
+    progress.finish();
+    go_on(session, outcome?, &desired.object.name, reboot)
+}
+
+/// Stages the generation before the one that runs.
+pub(super) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
+    let booted = booted()?;
+    let mut session = session()?;
+    let previous = rollback::previous(&mut session, &booted)?;
+    let mut progress = Progress::start();
+    let outcome = rollback::stage(&mut session, &Systemd::system(), &booted, &previous, &mut |stage| {
+        progress.show(&stage);
+    });
+    progress.finish();
+    go_on(session, outcome?, &previous.record.config, reboot)
+}
+
+fn go_on(
+    mut session: WorkerSession,
+    outcome: Outcome,
+    name: &str,
+    reboot: Reboot,
+) -> Result<Verdict, CliError> {
+    match outcome {
+        Outcome::Nothing { generation } => {
+            print_text(&format!("nothing to do: {name} is applied already (generation {generation})\n"))?;
+        }
+        Outcome::Live { plan, generation } => {
+            let text =
+                format!("applied {name}; nothing has to be rebooted for it (generation {generation})\n");
+            print_text(&(text + &left_out(&plan.left_out)))?;
+        }
+        Outcome::Staged { plan, pending } => {
+            let left = plan.map(|plan| left_out(&plan.left_out)).unwrap_or_default();
+            print_text(&(staged(&pending, name) + &left))?;
+            if reboot == Reboot::Never {
+                say("it boots once this is called again without `--reboot never`");
+                return Ok(Verdict::Fine);
+            }
+            departure::arm(&mut session, &pending)?;
+            drop(session);
+            restart(&pending, name, reboot)?;
+        }
+    }
+    Ok(Verdict::Fine)
+}
+
+fn staged(pending: &Pending, name: &str) -> String {
+    let (generation, id) = (pending.generation(), pending.intent.deployment.id());
+    format!("staged {name} as generation {generation}\nits deployment is {id}\n")
+}
+
+/// Asks logind, once: whatever is armed holds for any reboot that comes.
+fn restart(pending: &Pending, name: &str, reboot: Reboot) -> Result<(), CliError> {
+    let request = Request {
+        reason: format!("hostwright: {name} becomes generation {}", pending.generation()),
+        patience: PATIENCE,
+        insist: if reboot == Reboot::Insist { Insist::AfterDeadline } else { Insist::Never },
+    };
+    let mut report = |blocking: &[Inhibitor]| {
+        let who: Vec<String> = blocking.iter().map(ToString::to_string).collect();
+        if !who.is_empty() {
+            say(&format!("the reboot waits for {}", who.join(", ")));
+        }
+    };
+    let text = match Logind::system().reboot(&request, &mut report).map_err(TransactionError::from)? {
+        Asked { over } if over.is_empty() => "the host reboots into it\n".to_owned(),
+        Asked { over } => {
+            let who: Vec<String> = over.iter().map(ToString::to_string).collect();
+            format!("the host reboots into it, though it was blocked by {}\n", who.join(", "))
+        }
+        Joined(shutdown) => format!("{shutdown}, and leads into it\n"),
+    };
+    print_text(&text)
+}

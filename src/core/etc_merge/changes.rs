@@ -1,0 +1,58 @@
+//! What libostree takes for local changes: its `ostree_diff_dirs`, as its merge calls it.
+//!
+//! Extended attributes do not count there, because labels in `/usr/etc` and `/etc` differ. A change of type is not
+//! looked into. libostree lists directories in the order of the file system; here they are sorted, so the first of
+//! several refusals need not be the one that libostree stops at.
+
+use std::path::{Path, PathBuf};
+
+use super::tree::{Entries, Node};
+
+/// Paths relative to the top, in the order in which libostree goes through them: directories before what they hold.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) removed: Vec<PathBuf>,
+    pub(super) modified: Vec<PathBuf>,
+    pub(super) added: Vec<PathBuf>,
+}
+
+impl Changes {
+    pub(super) fn between(base: &Node, local: &Node) -> Self {
+        let mut changes = Self::default();
+        if let (Some(base), Some(local)) = (base.entries(), local.entries()) {
+            changes.compare(base, local, Path::new(""));
+        }
+        changes
+    }
+
+    fn compare(&mut self, base: &Entries, local: &Entries, above: &Path) {
+        for (name, before) in base {
+            let path = above.join(name);
+            let Some(now) = local.get(name) else {
+                self.removed.push(path);
+                continue;
+            };
+            if before.kind() != now.kind() {
+                self.modified.push(path);
+                continue;
+            }
+            if !before.passes_for(now) {
+                self.modified.push(path.clone());
+            }
+            if let (Some(before), Some(now)) = (before.entries(), now.entries()) {
+                self.compare(before, now, &path);
+            }
+        }
+        for (name, now) in local.iter().filter(|(name, _)| !base.contains_key(*name)) {
+            self.add(now, &above.join(name));
+        }
+    }
+
+    /// A new directory is listed with everything in it.
+    fn add(&mut self, node: &Node, path: &Path) {
+        self.added.push(path.to_owned());
+        for (name, child) in node.entries().into_iter().flatten() {
+            self.add(child, &path.join(name));
+        }
+    }
+}

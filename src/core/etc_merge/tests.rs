@@ -1,0 +1,190 @@
+//! Small merges by hand; `tests/etc_merge` has the many.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::core::diff::Change;
+use crate::core::tree::{Attributes, ContentDigest};
+
+const FIFO: u32 = 0o010_000;
+
+fn node(mode: u32, body: Body) -> Node {
+    Node { attributes: Attributes { mode, uid: 0, gid: 0 }, xattrs: Xattrs::new(), body }
+}
+
+fn file(text: &str) -> Node {
+    let digest = Some(ContentDigest::of(text.as_bytes()));
+    node(0o644, Body::File(Content { size: text.len() as u64, digest }))
+}
+
+fn link(target: &str) -> Node {
+    node(0o777, Body::Symlink(target.into()))
+}
+
+fn directory(mode: u32) -> Node {
+    node(mode, Body::Directory(Entries::new()))
+}
+
+/// A tree of these paths, parents before children.
+fn tree(nodes: &[(&str, Node)]) -> Node {
+    let mut top = directory(0o755);
+    for (path, node) in nodes {
+        let path = Path::new(path);
+        let parent = top.at_mut(path.parent().unwrap()).unwrap();
+        parent.entries_mut().unwrap().insert(path.file_name().unwrap().into(), node.clone());
+    }
+    top
+}
+
+fn merge(base: &[(&str, Node)], local: &[(&str, Node)], new: &[(&str, Node)]) -> Merge {
+    Merge::of(&tree(base), &tree(local), &tree(new), SpecialFiles::Refused)
+}
+
+fn refusals(merge: &Merge) -> Vec<(&str, Reason)> {
+    let refusals = merge.findings.refusals.iter();
+    refusals.map(|refusal| (refusal.path.to_str().unwrap(), refusal.reason)).collect()
+}
+
+fn losses(merge: &Merge) -> Vec<(&str, Lost)> {
+    merge.findings.losses.iter().map(|loss| (loss.path.to_str().unwrap(), loss.lost)).collect()
+}
+
+#[test]
+fn local_changes_win_and_the_rest_is_the_images() {
+    let merged = merge(
+        &[("both", file("0")), ("gone", file("0")), ("image", file("0")), ("mine", file("0"))],
+        &[("both", file("1")), ("image", file("0")), ("mine", file("1")), ("new", file("1"))],
+        &[("both", file("2")), ("gone", file("2")), ("image", file("2")), ("mine", file("0"))],
+    );
+    let expected =
+        tree(&[("both", file("1")), ("image", file("2")), ("mine", file("1")), ("new", file("1"))]);
+    assert_eq!(merged.outcome(), Ok(&expected));
+    let item = |path: &str, change| Item { path: path.into(), change };
+    let conflict = |path: &str, local| Conflict { path: path.into(), local, image: Change::Modify };
+    let findings = Findings {
+        kept: vec![item("mine", Change::Modify), item("new", Change::Add)],
+        from_image: vec![item("image", Change::Modify)],
+        conflicts: vec![conflict("both", Change::Modify), conflict("gone", Change::Remove)],
+        ..Findings::default()
+    };
+    assert_eq!(merged.findings, findings);
+}
+
+#[test]
+fn a_file_where_the_image_has_a_directory_is_refused() {
+    let merged = merge(
+        &[("d", directory(0o755)), ("d/f", file("0"))],
+        &[("d", link("elsewhere")), ("e", file("1"))],
+        &[("d", directory(0o755)), ("d/f", file("0")), ("e", directory(0o755))],
+    );
+    assert_eq!(refusals(&merged), [("d", Reason::NewlyDirectory), ("e", Reason::NewlyDirectory)]);
+    let said = merged.outcome().unwrap_err().to_string();
+    assert!(said.starts_with("/etc/d is no directory") && said.contains("move it away"), "{said}");
+}
+
+#[test]
+fn changes_below_what_is_no_directory_any_more_are_refused() {
+    let base = [("d", directory(0o755)), ("d/f", file("0")), ("d/g", file("0"))];
+    let local = [("d", directory(0o755)), ("d/f", file("1"))];
+    for (new, reason) in [
+        (vec![("d", file("2"))], Reason::NotADirectory),
+        (vec![("d", link("/run/d"))], Reason::LeavingLink),
+        (vec![("d", link("../usr/d"))], Reason::LeavingLink),
+        (vec![("d", link("d"))], Reason::DanglingLink),
+    ] {
+        let merged = merge(&base, &local, &new);
+        assert_eq!(refusals(&merged), [("d/g", reason), ("d/f", reason)]);
+    }
+    let dangling = merge(&base, &local, &[("d", link("nowhere"))]);
+    assert_eq!(refusals(&dangling), [("d/f", Reason::DanglingLink)], "nothing is there to be removed");
+}
+
+#[test]
+fn a_link_in_the_image_is_followed() {
+    let merged = merge(
+        &[("d", directory(0o755)), ("d/f", file("0"))],
+        &[("d", directory(0o700)), ("d/f", file("0")), ("d/g", file("1"))],
+        &[("d", link("e")), ("e", directory(0o755))],
+    );
+    // The directory's own mode is a change: it is copied over the link before anything in it.
+    assert_eq!(
+        merged.outcome(),
+        Ok(&tree(&[
+            ("d", directory(0o700)),
+            ("d/f", file("0")),
+            ("d/g", file("1")),
+            ("e", directory(0o755))
+        ]))
+    );
+    let followed = merge(
+        &[("d", directory(0o700)), ("d/f", file("0"))],
+        &[("d", directory(0o700)), ("d/f", file("1"))],
+        &[("d", link("e")), ("e", directory(0o755))],
+    );
+    let expected = tree(&[("d", link("e")), ("e", directory(0o700)), ("e/f", file("1"))]);
+    assert_eq!(followed.outcome(), Ok(&expected));
+}
+
+#[test]
+fn modes_of_directories_are_kept_only_along_with_a_change_inside() {
+    let base = [("d", directory(0o755)), ("e", directory(0o755))];
+    let local = [("d", directory(0o700)), ("e", directory(0o700)), ("e/f", file("1"))];
+    let merged = merge(&base, &local, &base);
+    let expected = tree(&[("d", directory(0o755)), ("e", directory(0o700)), ("e/f", file("1"))]);
+    assert_eq!(merged.outcome(), Ok(&expected));
+    assert_eq!(losses(&merged), [("d", Lost::DirectoryAttributes)]);
+}
+
+#[test]
+fn the_mode_that_an_image_gives_to_a_changed_directory_is_held_back() {
+    let merged = merge(
+        &[("d", directory(0o755))],
+        &[("d", directory(0o755)), ("d/f", file("1"))],
+        &[("d", directory(0o700))],
+    );
+    assert_eq!(merged.result.at(Path::new("d")).unwrap().attributes.mode, 0o755);
+    assert_eq!(merged.findings.held_back, [Item { path: PathBuf::from("d"), change: Change::Modify }]);
+}
+
+#[test]
+fn what_is_in_a_new_directory_is_lost_where_the_image_brings_one_too() {
+    let merged = merge(
+        &[("d", file("0"))],
+        &[("d", directory(0o755)), ("d/f", file("1"))],
+        &[("d", directory(0o755)), ("d/g", file("2"))],
+    );
+    assert_eq!(merged.outcome(), Ok(&tree(&[("d", directory(0o755)), ("d/g", file("2"))])));
+    assert_eq!(losses(&merged), [("d/f", Lost::Everything)]);
+}
+
+#[test]
+fn special_files_are_left_out_or_refused() {
+    let pipe = || node(FIFO | 0o644, Body::Special(FIFO));
+    let base = [("f", file("0"))];
+    let alone = merge(&base, &[("f", pipe()), ("g", pipe())], &base);
+    assert_eq!(alone.outcome(), Ok(&tree(&[])));
+    assert_eq!(losses(&alone), [("f", Lost::SpecialFile), ("g", Lost::SpecialFile)]);
+
+    let local = [("d", directory(0o755)), ("d/f", file("1")), ("d/p", pipe())];
+    let older = merge(&[], &local, &[]);
+    assert_eq!(refusals(&older), [("d/p", Reason::SpecialFile)]);
+    let newer = Merge::of(&tree(&[]), &tree(&local), &tree(&[]), SpecialFiles::Ignored);
+    assert_eq!(newer.outcome(), Ok(&tree(&[("d", directory(0o755)), ("d/f", file("1"))])));
+    assert_eq!(losses(&newer), [("d/p", Lost::SpecialFile)]);
+}
+
+#[test]
+fn changes_of_extended_attributes_alone_are_lost() {
+    let marked = |mut node: Node, value: &str| {
+        node.xattrs = BTreeMap::from([(b"user.mark".to_vec(), ContentDigest::of(value.as_bytes()))]);
+        node
+    };
+    let base = [("d", directory(0o755)), ("f", file("0")), ("g", file("0"))];
+    let local =
+        [("d", marked(directory(0o755), "1")), ("f", marked(file("0"), "1")), ("g", marked(file("1"), "1"))];
+    let merged = merge(&base, &local, &base);
+    let expected = tree(&[("d", directory(0o755)), ("f", file("0")), ("g", marked(file("1"), "1"))]);
+    assert_eq!(merged.outcome(), Ok(&expected));
+    assert_eq!(losses(&merged), [("d", Lost::Xattrs), ("f", Lost::Xattrs)]);
+}

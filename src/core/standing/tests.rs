@@ -1,0 +1,91 @@
+//! Every combination of boot entry, record and pending generation has one meaning.
+#![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
+
+use super::*;
+use crate::core::pending::{Intent, Reached, tests::intent};
+
+const BOOT: &str = "this boot";
+const EARLIER: &str = "an earlier boot";
+
+fn deployment(commit: &str) -> DeploymentId {
+    DeploymentId { stateroot: "os".into(), commit: commit.into(), serial: 0 }
+}
+
+/// The record of `generation`, made for the deployment of `commit`.
+fn record(generation: &str, commit: &str) -> Record {
+    let mut record = Record { generation: generation.into(), ..intent(BOOT).record };
+    if let Some(bound) = &mut record.deployment {
+        commit.clone_into(&mut bound.commit);
+    }
+    record
+}
+
+fn pending(staged_in: &str, events: &[Reached]) -> Pending {
+    let intent = Intent { staged_in: staged_in.into(), ..intent(BOOT) };
+    let lines = std::iter::once(intent.render()).chain(events.iter().map(Reached::render));
+    Pending::parse(&lines.collect::<Vec<_>>().concat()).unwrap()
+}
+
+#[test]
+fn what_runs() {
+    let (old, new) = (record("old", "c1"), record("new", "c2"));
+    let waiting = pending(EARLIER, &[]);
+    for (commit, argument, record, pending, expected) in [
+        ("c1", Some("old"), Some(&old), None, Standing::Whole),
+        ("c1", Some("old"), Some(&old), Some(&waiting), Standing::Whole),
+        ("c1", None, Some(&old), None, Standing::Whole),
+        ("c2", Some("new"), Some(&new), Some(&waiting), Standing::Whole),
+        ("c2", Some("new"), Some(&old), Some(&waiting), Standing::Unbound),
+        ("c2", Some("new"), None, Some(&waiting), Standing::Unbound),
+        ("c2", Some("new"), Some(&old), None, Standing::Unknown),
+        ("c3", Some("old"), Some(&old), None, Standing::Foreign),
+        ("c3", None, Some(&old), None, Standing::Foreign),
+        ("c3", None, None, None, Standing::Foreign),
+    ] {
+        let deployment = deployment(commit);
+        let seen = Seen { deployment: &deployment, argument, record, pending };
+        assert_eq!(standing(seen), expected, "{commit}, {argument:?}");
+    }
+}
+
+fn fate_of(commit: &str, argument: &str, record: &Record, pending: &Pending) -> Fate {
+    let deployment = deployment(commit);
+    let seen = Seen {
+        deployment: &deployment,
+        argument: Some(argument),
+        record: Some(record),
+        pending: Some(pending),
+    };
+    fate(standing(seen), seen, BOOT)
+}
+
+#[test]
+fn what_becomes_of_what_was_to_boot() {
+    let (old, new) = (record("old", "c1"), record("new", "c2"));
+    let armed = Reached::Armed { boot_id: EARLIER.into() };
+    assert_eq!(fate_of("c1", "old", &old, &pending(BOOT, &[])), Fate::Waits);
+    assert_eq!(fate_of("c2", "new", &new, &pending(EARLIER, &[])), Fate::Arrived);
+    assert_eq!(fate_of("c3", "old", &old, &pending(EARLIER, &[])), Fate::Superseded);
+    let kind = |events: &[Reached]| match fate_of("c1", "old", &old, &pending(EARLIER, events)) {
+        Fate::StageAgain(failure) => failure.kind,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(kind(&[]), FailureKind::NotArmed);
+    assert_eq!(kind(std::slice::from_ref(&armed)), FailureKind::CutOff);
+    let failure = Failure { boot_id: EARLIER.into(), kind: FailureKind::NotBound, reason: "full".into() };
+    assert_eq!(kind(&[armed, Reached::Failed(failure)]), FailureKind::NotBound);
+}
+
+#[test]
+fn it_is_bound_where_it_runs_once() {
+    let old = record("old", "c1");
+    let unbound = |boot: &str| Reached::Unbound { boot_id: boot.into() };
+    for (events, expected) in [
+        (vec![], Fate::Bind),
+        (vec![unbound(BOOT)], Fate::Bind),
+        (vec![unbound(EARLIER)], Fate::Leave),
+        (vec![unbound(EARLIER), unbound(BOOT)], Fate::Leave),
+    ] {
+        assert_eq!(fate_of("c2", "new", &old, &pending(EARLIER, &events)), expected, "{events:?}");
+    }
+}

@@ -1,0 +1,114 @@
+//! Which deployment runs, told without libostree: activation comes before anything that it needs.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use super::error::{HostError, Op};
+use super::observe::errno_of;
+use crate::core::deployment::DeploymentId;
+use crate::core::generation::GENERATION_ARGUMENT;
+use crate::core::kargs;
+
+/// What the bootloader gave the kernel.
+const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// Where the physical root is on a system that OSTree booted.
+pub const SYSROOT: &str = "/sysroot";
+
+/// The running deployment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Booted {
+    /// Its name.
+    pub deployment: DeploymentId,
+    /// The generation that its boot entry names.
+    pub generation: Option<String>,
+}
+
+impl Booted {
+    /// Finds out; `None` where the system was not booted through OSTree.
+    pub fn look() -> Result<Option<Self>, HostError> {
+        if !Path::new("/run/ostree-booted").exists() {
+            return Ok(None);
+        }
+        let failed = |path: &Path, error: &std::io::Error| {
+            HostError::new(Op::Read, &path.display().to_string(), errno_of(error))
+        };
+        let line = Path::new(COMMAND_LINE);
+        let line = std::fs::read_to_string(line).map_err(|error| failed(line, &error))?;
+        let sysroot = Path::new(SYSROOT);
+        let deployment = running(sysroot).map_err(|error| failed(sysroot, &error))?;
+        let deployment = deployment.or_else(|| linked(sysroot, &line));
+        Ok(deployment.map(|deployment| Self { deployment, generation: generation(&line) }))
+    }
+
+    /// Where the deployment lies below the physical root.
+    #[must_use]
+    pub fn directory(&self) -> PathBuf {
+        Path::new(SYSROOT).join(self.deployment.path())
+    }
+}
+
+/// The deployment whose directory is the root directory. The links that the boot entry goes by are
+/// replaced while a new deployment is finalized; this is not.
+fn running(sysroot: &Path) -> std::io::Result<Option<DeploymentId>> {
+    let root = std::fs::metadata("/")?;
+    let is_root = |found: &Metadata| (found.dev(), found.ino()) == (root.dev(), root.ino());
+    for stateroot in sysroot.join("ostree/deploy").read_dir()?.flatten() {
+        let Ok(directories) = stateroot.path().join("deploy").read_dir() else { continue };
+        for directory in directories.flatten() {
+            if directory.path().symlink_metadata().is_ok_and(|found| is_root(&found)) {
+                let (stateroot, name) = (stateroot.file_name(), directory.file_name());
+                return Ok(DeploymentId::from_directory(
+                    &stateroot.to_string_lossy(),
+                    &name.to_string_lossy(),
+                ));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The deployment that the boot entry's `ostree=` leads to: where the root is a composed image, its
+/// directory is not the root directory.
+fn linked(sysroot: &Path, line: &str) -> Option<DeploymentId> {
+    let entry = argument(line, "ostree=")?;
+    let target = std::fs::read_link(sysroot.join(entry.trim_start_matches('/'))).ok()?;
+    let mut parts = target.iter().rev().map(|part| part.to_string_lossy());
+    let (directory, _deploy, stateroot) = (parts.next()?, parts.next()?, parts.next()?);
+    DeploymentId::from_directory(&stateroot, &directory)
+}
+
+fn generation(line: &str) -> Option<String> {
+    argument(line, GENERATION_ARGUMENT)
+}
+
+/// The kernel goes by the last one.
+fn argument(line: &str, name: &str) -> Option<String> {
+    let arguments = kargs::parse(line).into_iter().rev().map(|argument| argument.to_string());
+    arguments.into_iter().find_map(|argument| argument.strip_prefix(name).map(str::to_owned))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_boot_entry_names_the_generation() {
+        let line = "BOOT_IMAGE=/x root=LABEL=root hostwright.generation=0a rw\n";
+        assert_eq!(generation(line).as_deref(), Some("0a"));
+        assert_eq!(generation("rw xhostwright.generation=1"), None);
+    }
+
+    #[test]
+    fn the_boot_entry_leads_to_the_deployment() {
+        let sysroot = tempfile::tempdir().unwrap();
+        let (commit, boot) = ("a".repeat(64), sysroot.path().join("ostree/boot.1/os/b"));
+        std::fs::create_dir_all(&boot).unwrap();
+        let target = format!("../../../deploy/os/deploy/{commit}.2");
+        std::os::unix::fs::symlink(target, boot.join("0")).unwrap();
+        let found = linked(sysroot.path(), "ro ostree=/ostree/boot.1/os/b/0");
+        assert_eq!(found, Some(DeploymentId { stateroot: "os".into(), commit, serial: 2 }));
+        assert_eq!(linked(sysroot.path(), "ro ostree=/ostree/boot.0/os/b/0"), None);
+    }
+}

@@ -1,0 +1,56 @@
+//! A mount namespace of this process's own: what it mounts is seen by it and by what it starts, and
+//! goes with them.
+
+use std::path::Path;
+
+use nix::mount::MsFlags;
+use nix::sched::CloneFlags;
+
+/// Why the process cannot have one.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing}; run it as root, with CAP_SYS_ADMIN")]
+pub struct NamespaceError {
+    doing: String,
+    #[source]
+    source: nix::Error,
+}
+
+/// Proof that the process is in a mount namespace of its own.
+#[derive(Debug)]
+pub struct MountNamespace(());
+
+impl MountNamespace {
+    /// Enters one. It has to be called before the process has threads: only the caller's moves.
+    pub fn enter() -> Result<Self, NamespaceError> {
+        let failed = |source| NamespaceError { doing: "entering a mount namespace".to_owned(), source };
+        nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
+        // What the host mounts is seen here; what is mounted here is not seen there.
+        change(Path::new("/"), MsFlags::MS_SLAVE | MsFlags::MS_REC).map_err(failed)?;
+        Ok(Self(()))
+    }
+
+    /// Mounts an empty file system in memory.
+    pub fn mount_memory(&self, at: &Path) -> Result<(), NamespaceError> {
+        let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
+        nix::mount::mount(Some("hostwright"), at, Some("tmpfs"), flags, Some("mode=0700")).map_err(|source| {
+            NamespaceError { doing: format!("mounting a tmpfs at {}", at.display()), source }
+        })
+    }
+
+    /// Makes the directory `from` stand at `at` as well.
+    pub fn bind(&self, from: &Path, at: &Path) -> Result<(), NamespaceError> {
+        nix::mount::mount(Some(from), at, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(|source| {
+            NamespaceError { doing: format!("mounting {} over {}", from.display(), at.display()), source }
+        })
+    }
+
+    /// Makes the file system at `at` writable.
+    pub fn make_writable(&self, at: &Path) -> Result<(), NamespaceError> {
+        change(at, MsFlags::MS_REMOUNT | MsFlags::MS_BIND)
+            .map_err(|source| NamespaceError { doing: format!("making {} writable", at.display()), source })
+    }
+}
+
+fn change(at: &Path, flags: MsFlags) -> Result<(), nix::Error> {
+    nix::mount::mount(None::<&str>, at, None::<&str>, flags, None::<&str>)
+}

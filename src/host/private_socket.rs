@@ -1,0 +1,197 @@
+//! D-Bus between two peers, without a bus: what systemd speaks on its private socket.
+//!
+//! zbus makes the messages and reads their contents. Its connection cannot be used: systemd puts its
+//! well-known name where a unique one belongs, which zbus takes for a fault of its own and panics.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zbus::message::Message;
+use zbus::zvariant::serialized::{Context, Data};
+use zbus::zvariant::{DynamicType, Endian, OwnedValue, Type};
+
+const PATH: &str = "/org/freedesktop/systemd1";
+/// The fixed part of a header, and the length of what follows.
+const FIXED: usize = 16;
+/// By the specification of D-Bus.
+const LONGEST: usize = 128 << 20;
+const METHOD_RETURN: u8 = 2;
+const ERROR: u8 = 3;
+const ERROR_NAME: u8 = 4;
+const REPLY_SERIAL: u8 = 5;
+
+/// Why the peer gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum PeerError {
+    /// The socket.
+    #[error("{0}")]
+    Socket(#[source] std::io::Error),
+    /// Nothing came in time.
+    #[error("no answer in time")]
+    Silent,
+    /// It does not let us in.
+    #[error("it does not accept this user: {0}")]
+    Unwelcome(String),
+    /// What came is no D-Bus.
+    #[error("what it answers is no D-Bus message: {0}")]
+    Nonsense(String),
+    /// It answered with an error.
+    #[error("{name}: {text}")]
+    Answered {
+        /// The error's D-Bus name.
+        name: String,
+        /// The error's text.
+        text: String,
+    },
+}
+
+/// An answer.
+#[derive(Debug)]
+pub struct Reply {
+    body: Vec<u8>,
+    endian: Endian,
+}
+
+/// A connection that was let in.
+#[derive(Debug)]
+pub struct PrivateSocket {
+    stream: UnixStream,
+    answer: Duration,
+}
+
+impl PrivateSocket {
+    /// Connects as the user who this process runs as. `answer` is the deadline for this, and for
+    /// each call.
+    pub fn connect(socket: &Path, answer: Duration) -> Result<Self, PeerError> {
+        let stream = UnixStream::connect(socket).map_err(PeerError::Socket)?;
+        stream.set_write_timeout(Some(answer)).map_err(PeerError::Socket)?;
+        let mut peer = Self { stream, answer };
+        let user = rustix::process::geteuid().as_raw().to_string();
+        let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
+        // All at once, and nothing before both answers: systemd does not look at a message that it
+        // reads together with `BEGIN` until another one comes.
+        peer.send(format!("\0AUTH EXTERNAL {user}\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n").as_bytes())?;
+        let end = Instant::now() + answer;
+        let line = peer.line(end)?;
+        if !line.starts_with("OK ") {
+            return Err(PeerError::Unwelcome(line));
+        }
+        // Whether it passes file descriptors does not matter.
+        peer.line(end)?;
+        Ok(peer)
+    }
+
+    /// Calls a method of the only object, and waits for the answer.
+    pub fn call<B: Serialize + DynamicType>(
+        &mut self,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<Reply, PeerError> {
+        let built = Message::method_call(PATH, method).and_then(|call| call.interface(interface));
+        let call = built.and_then(|call| call.build(body)).map_err(nonsense)?;
+        self.send(call.data())?;
+        let serial = call.primary_header().serial_num().get();
+        let end = Instant::now() + self.answer;
+        loop {
+            if let Some(reply) = self.message(serial, end)? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// The next message, where it answers the one with this number.
+    fn message(&mut self, serial: u32, end: Instant) -> Result<Option<Reply>, PeerError> {
+        type Header = (u8, u8, u8, u8, u32, u32, Vec<(u8, OwnedValue)>);
+        let mut header = self.bytes(FIXED, end)?;
+        let endian = if header.first() == Some(&b'l') { Endian::Little } else { Endian::Big };
+        let lengths = [4, 12].map(|at| header.get(at..at + 4).unwrap_or_default().to_vec());
+        let [body, fields] = lengths.map(|length| parsed::<u32>(length, endian));
+        let (body, fields) = (as_length(body?)?, as_length(fields?)?);
+        // The header is padded such that the body begins on a multiple of 8.
+        header.extend(self.bytes(fields.next_multiple_of(8), end)?);
+        let body = self.bytes(body, end)?;
+        let (_, kind, _, _, _, _, fields) = parsed::<Header>(header, endian)?;
+        let field = |code| fields.iter().find(|(field, _)| *field == code).map(|(_, value)| value);
+        if field(REPLY_SERIAL).and_then(|value| u32::try_from(value).ok()) != Some(serial) {
+            return Ok(None);
+        }
+        match kind {
+            METHOD_RETURN => Ok(Some(Reply { body, endian })),
+            ERROR => {
+                let name = field(ERROR_NAME).and_then(|name| <&str>::try_from(name).ok());
+                let name = name.unwrap_or_default().to_owned();
+                // An error need not have a text.
+                Err(PeerError::Answered { name, text: parsed(body, endian).unwrap_or_default() })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), PeerError> {
+        self.stream.write_all(bytes).map_err(in_time)
+    }
+
+    /// A line of the greeting, without its end.
+    fn line(&mut self, end: Instant) -> Result<String, PeerError> {
+        let mut line = Vec::new();
+        while !line.ends_with(b"\r\n") {
+            line.extend(self.bytes(1, end)?);
+            if line.len() > 1024 {
+                return Err(PeerError::Nonsense("a greeting without an end".into()));
+            }
+        }
+        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
+    fn bytes(&mut self, length: usize, end: Instant) -> Result<Vec<u8>, PeerError> {
+        let mut bytes = vec![0; length];
+        let mut rest = bytes.as_mut_slice();
+        while !rest.is_empty() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(PeerError::Silent);
+            }
+            self.stream.set_read_timeout(Some(left)).map_err(PeerError::Socket)?;
+            match self.stream.read(rest) {
+                Ok(0) => return Err(PeerError::Socket(ErrorKind::UnexpectedEof.into())),
+                Ok(read) => rest = rest.split_at_mut(read).1,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(in_time(error)),
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+impl Reply {
+    /// The text in the variant that it consists of.
+    pub fn variant(self) -> Result<String, PeerError> {
+        String::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)
+    }
+}
+
+fn parsed<T: DeserializeOwned + Type>(bytes: Vec<u8>, endian: Endian) -> Result<T, PeerError> {
+    let bytes = Data::new(bytes, Context::new_dbus(endian, 0));
+    bytes.deserialize().map(|(value, _)| value).map_err(nonsense)
+}
+
+fn as_length(length: u32) -> Result<usize, PeerError> {
+    let length = usize::try_from(length).unwrap_or(usize::MAX);
+    if length > LONGEST { Err(PeerError::Nonsense(format!("{length} bytes"))) } else { Ok(length) }
+}
+
+fn nonsense(error: impl std::fmt::Display) -> PeerError {
+    PeerError::Nonsense(error.to_string())
+}
+
+fn in_time(error: std::io::Error) -> PeerError {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => PeerError::Silent,
+        _ => PeerError::Socket(error),
+    }
+}

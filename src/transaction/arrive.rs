@@ -1,0 +1,209 @@
+//! Early in a boot: what runs is found out, and made whole before anything else starts. Needs no
+//! network, no D-Bus and no libostree.
+
+use std::path::Path;
+
+use crate::core::generation::Record;
+use crate::core::held::{Held, SCHEMA as HELD_SCHEMA};
+use crate::core::journal::Scope;
+use crate::core::pending::{Pending, Reached};
+use crate::core::standing::{self, Fate, Seen, Standing};
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::lock::Lock;
+use crate::host::mount_namespace::MountNamespace;
+use crate::host::service_port::NoServices;
+use crate::host::{Root, boot};
+use crate::os::{DeploymentId, Sysroot};
+
+use super::TransactionError;
+use super::activate::{self, Activated};
+use super::bind;
+use super::current::Current;
+use super::live::{self, Change};
+use super::settle::{self, SettleError};
+use super::{carry, held, labels, pending, sysroot, tree};
+
+/// What a boot found, and what has to come next.
+#[derive(Debug)]
+pub enum Arrival {
+    /// The generation is whole, and what lies outside `/etc` matches it.
+    Active {
+        /// What runs.
+        standing: Standing,
+        /// What was made to match.
+        activated: Activated,
+        /// Paths that were carried over from the deployment that ran before.
+        carried: usize,
+    },
+    /// Nothing here was ever configured by this agent.
+    Unmanaged,
+    /// The deployment had booted without its configuration. It has it now, and has to be rebooted
+    /// before anything else starts: what runs already has read the old files.
+    Rebound {
+        /// The generation.
+        generation: String,
+    },
+    /// It booted without its configuration again, and `to` has to boot instead.
+    Leave {
+        /// The pending generation.
+        pending: Box<Pending>,
+        /// The deployment that it was to replace.
+        to: DeploymentId,
+    },
+}
+
+/// Makes the running system whole, or says what that takes. `namespace` is for what lies in other
+/// deployments, which are mounted read-only.
+pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    settle_wherever(&root, booted, namespace, &boot_id)?;
+    let record = Current::load_record(&root)?;
+    let argument = booted.generation.as_deref();
+    let mut seen = Seen { deployment: &booted.deployment, argument, record: record.as_ref(), pending: None };
+    let found = match pending::load(&root) {
+        // What runs is whole without it, and whoever is to settle it fails with it.
+        Err(error) if standing::standing(seen) == Standing::Whole => {
+            log::warn!("what was to boot is not known: {error}");
+            None
+        }
+        found => found?,
+    };
+    seen.pending = found.as_ref();
+    let standing = standing::standing(seen);
+    match (standing::fate(standing, seen, &boot_id), found) {
+        (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
+        (Fate::Leave, Some(pending)) => {
+            let to = pending.intent.base.clone();
+            Ok(Arrival::Leave { pending: Box::new(pending), to })
+        }
+        _ => {
+            let Some(record) = record else { return Ok(Arrival::Unmanaged) };
+            let carried = carry_over(&root, booted, standing, &record, &boot_id)?;
+            let activated = activate::activate_locked(&root, &boot_id)?;
+            Ok(Arrival::Active { standing, activated, carried })
+        }
+    }
+}
+
+/// Settles what an interrupted change left, be it in the `/etc` of another deployment: one that a
+/// power cut ended, before somebody chose this one at the boot menu.
+fn settle_wherever(
+    root: &Root,
+    booted: &Booted,
+    namespace: &MountNamespace,
+    boot_id: &str,
+) -> Result<(), TransactionError> {
+    let elsewhere = match tree::settle_first(root, boot_id) {
+        Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => error,
+        settled => return settled,
+    };
+    namespace.make_writable(Path::new(SYSROOT))?;
+    for id in others(booted)? {
+        let other = sysroot::open(Path::new(SYSROOT), &id)?;
+        let found = Current::load_record(&other)?.map(|record| record.generation);
+        match settle::settle(&other, &NoServices, found.as_deref(), boot_id) {
+            Err(SettleError::Elsewhere { .. }) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                log::warn!("a change to deployment {id} had been interrupted, and is settled there");
+                return Ok(());
+            }
+        }
+    }
+    Err(elsewhere.into())
+}
+
+/// The other deployments of the stateroot, whether a boot entry names them or not.
+fn others(booted: &Booted) -> Result<Vec<DeploymentId>, TransactionError> {
+    let stateroot = &booted.deployment.stateroot;
+    let directory = Root::open(&Path::new(SYSROOT).join(format!("ostree/deploy/{stateroot}")))?;
+    let names = directory.list(&crate::core::names::ManagedPath::constant("/deploy"))?;
+    let ids = names.iter().filter_map(|name| DeploymentId::from_directory(stateroot, name));
+    Ok(ids.filter(|id| *id != booted.deployment).collect())
+}
+
+/// Binds the pending generation where it runs, in a journaled transaction.
+fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, TransactionError> {
+    // Counted first: whatever ends this boot, there is no third one like it.
+    pending::reach(root, &Reached::Unbound { boot_id: boot_id.to_owned() })?;
+    let current = Current::load(root)?;
+    let bind::Change { steps, labels } = bind::change(root, &current, pending)?;
+    let before = current.record.as_ref().map(|record| record.generation.as_str());
+    let change = Change {
+        current: before,
+        target: Some(pending.generation()),
+        boot_id,
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &labels,
+        actions: &[],
+    };
+    live::apply(root, &NoServices, change)?;
+    Ok(Arrival::Rebound { generation: pending.generation().to_owned() })
+}
+
+/// Leaves a deployment that cannot be bound: the one that it was to replace boots from now on, and
+/// the target is held.
+pub fn leave(os: &mut dyn Sysroot, pending: &Pending, to: &DeploymentId) -> Result<(), TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    hold(&root, &pending.intent.record, "its deployment booted without its configuration, twice")?;
+    os.set_default(to)?;
+    Ok(pending::close(&root)?)
+}
+
+pub(super) fn hold(root: &Root, record: &Record, reason: &str) -> Result<(), TransactionError> {
+    let held = Held {
+        schema: HELD_SCHEMA,
+        config: record.config.clone(),
+        config_hash: record.config_hash.clone(),
+        image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
+        generation: record.generation.clone(),
+        reason: reason.to_owned(),
+        attempts: 0,
+    };
+    Ok(held::hold(root, held)?)
+}
+
+/// Where a deployment runs that was left before, what others wrote into the `/etc` of the one that
+/// ran last is carried into its own. One that never ran was merged from that `/etc` already.
+fn carry_over(
+    root: &Root,
+    booted: &Booted,
+    standing: Standing,
+    record: &Record,
+    boot_id: &str,
+) -> Result<usize, TransactionError> {
+    let current = Current::load(root)?;
+    let Some(ran) = current.active.as_ref().and_then(|active| active.ran.clone()) else { return Ok(0) };
+    let is_left = ran.deployment != booted.deployment && record.sequence <= ran.latest;
+    if standing != Standing::Whole || !is_left {
+        return Ok(0);
+    }
+    let last = match sysroot::open(Path::new(SYSROOT), &ran.deployment) {
+        Ok(last) => last,
+        Err(error) => {
+            log::warn!("nothing is carried over from deployment {}: {error}", ran.deployment);
+            return Ok(0);
+        }
+    };
+    let left = Current::load_record(&last)?.filter(|left| left.sequence > record.sequence);
+    if let Some(left) = left {
+        hold(root, &left, "an older deployment was chosen at the boot menu")?;
+    }
+    let steps = carry::steps(root, &last, current.host())?;
+    let labels = labels::of_steps(root, &steps, &current.remembered().labels)?;
+    let change = Change {
+        current: Some(&record.generation),
+        target: Some(&record.generation),
+        boot_id,
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &labels,
+        actions: &[],
+    };
+    live::apply(root, &NoServices, change)?;
+    Ok(steps.len())
+}

@@ -1,0 +1,115 @@
+//! From a staged generation to the reboot, and what is done about it once the host is up again.
+
+use std::path::Path;
+
+use crate::core::generation::Record;
+use crate::core::pending::{Failure, Pending, Reached};
+use crate::core::standing::{self, Fate, Seen};
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::lock::Lock;
+use crate::host::{Root, boot};
+use crate::os::{Deployment, Sysroot};
+
+use super::TransactionError;
+use super::current::Current;
+use super::verify::Verified;
+use super::{pending, space, stage, sysroot, tree};
+
+/// Arms what is pending: the next shutdown of this boot switches to it. All that it takes is durable
+/// already; the lock goes last.
+pub fn arm(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let id = pending.intent.deployment.id();
+    let is_staged = |found: &Deployment| found.staged && stage::is_pending(found, pending);
+    if !os.deployments()?.iter().any(is_staged) {
+        return Err(TransactionError::NotStaged(pending.generation().to_owned()));
+    }
+    space::ensure_room(&Path::new(SYSROOT).join(id.path()))?;
+    pending::reach(&root, &Reached::Armed { boot_id: boot::boot_id() })?;
+    Ok(os.unlock(&id)?)
+}
+
+/// What became of the generation that was to boot.
+#[derive(Debug)]
+pub enum Settlement {
+    /// Nothing was pending.
+    Nothing,
+    /// It is staged, and boots with the next reboot, once it is armed.
+    Waits(Box<Pending>),
+    /// It runs, and is whole: what only earlier ones needed is removed.
+    Settled(Box<Record>),
+    /// It runs, and deviates from its configuration.
+    Deviates(Box<Verified>),
+    /// It did not come about, and is staged again.
+    StagedAgain(Box<Pending>, Failure),
+    /// Another deployment runs than the one that it was made for; it is forgotten.
+    Superseded(Box<Pending>),
+    /// Somebody discarded what was staged; it is forgotten.
+    Discarded(Box<Pending>),
+}
+
+/// Settles what is pending, once the host is up. `open` starts a session that may stage.
+pub fn settle(
+    booted: &Booted,
+    open: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
+) -> Result<Settlement, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_first(&root, &boot_id)?;
+    let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
+    let record = Current::load_record(&root)?;
+    let seen = Seen {
+        deployment: &booted.deployment,
+        argument: booted.generation.as_deref(),
+        record: record.as_ref(),
+        pending: Some(&found),
+    };
+    let fate = standing::fate(standing::standing(seen), seen, &boot_id);
+    let found = Box::new(found);
+    match fate {
+        Fate::Nothing => Ok(Settlement::Nothing),
+        Fate::Waits => {
+            let staged = open()?.deployments()?.into_iter().find(|found| found.staged);
+            if staged.is_some_and(|staged| stage::is_pending(&staged, &found)) {
+                return Ok(Settlement::Waits(found));
+            }
+            pending::close(&root)?;
+            Ok(Settlement::Discarded(found))
+        }
+        Fate::Arrived => settle_arrived(&root, booted, &mut *open()?),
+        Fate::StageAgain(failure) => {
+            let again = stage::again(&mut *open()?, &root, &found, failure.clone())?;
+            Ok(Settlement::StagedAgain(Box::new(again), failure))
+        }
+        Fate::Superseded => {
+            pending::close(&root)?;
+            Ok(Settlement::Superseded(found))
+        }
+        // The early part of the boot is there for that, and did not do it.
+        Fate::Bind | Fate::Leave => Err(TransactionError::Unbound(found.generation().to_owned())),
+    }
+}
+
+/// What runs is compared with its record before anything that leads back is removed.
+fn settle_arrived(
+    root: &Root,
+    booted: &Booted,
+    os: &mut dyn Sysroot,
+) -> Result<Settlement, TransactionError> {
+    let verified = sysroot::verify_running(os)?;
+    if verified.deviates() {
+        return Ok(Settlement::Deviates(Box::new(verified)));
+    }
+    pending::close(root)?;
+    // What is left over takes space and does no harm; the next change tries again.
+    if let Err(error) = os.clean_up() {
+        log::warn!("what no deployment needs could not be removed: {error}");
+    }
+    let stateroot = &booted.deployment.stateroot;
+    if let Err(error) = sysroot::prune(os, Path::new(SYSROOT), stateroot, Some(root)) {
+        log::warn!("the store could not be pruned: {error}");
+    }
+    Ok(Settlement::Settled(Box::new(verified.record)))
+}

@@ -1,0 +1,57 @@
+//! The held target on a disk.
+
+use crate::core::held::{HELD, Held, HeldError};
+use crate::core::limits;
+use crate::core::names::ManagedPath;
+use crate::core::tree::Attributes;
+use crate::host::{Disk, HostError, Root};
+
+/// Where it is written before it has its name.
+const NEW_HELD: &str = "/var/lib/hostwright/held.new";
+
+/// Why a held target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It cannot be understood.
+    #[error(transparent)]
+    Held(#[from] HeldError),
+}
+
+/// Reads it; `None` where nothing is held.
+pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
+    let bytes = disk.read(&ManagedPath::constant(HELD), limits::DOCUMENT_BYTES)?;
+    Ok(bytes.map(|bytes| Held::parse(&bytes)).transpose()?)
+}
+
+/// Holds a target, durably.
+pub(super) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
+    let before = load(root).unwrap_or_default();
+    let held = held.after(before.as_ref());
+    let (new, path) = (ManagedPath::constant(NEW_HELD), ManagedPath::constant(HELD));
+    forget(root, &new)?;
+    root.create_file(&new, &held.render(), Attributes { mode: 0o600, uid: 0, gid: 0 }, None)?;
+    root.sync(&[Some(new.clone())])?;
+    if root.status(&path)?.is_some() {
+        root.exchange(&new, &path)?;
+        root.remove_file(&new)?;
+    } else {
+        root.rename(&new, &path)?;
+    }
+    Ok(root.sync(&[path.parent()])?)
+}
+
+/// Holds nothing any more, durably.
+pub fn release(root: &Root) -> Result<(), HostError> {
+    forget(root, &ManagedPath::constant(HELD))?;
+    root.sync(&[ManagedPath::constant(HELD).parent()])
+}
+
+fn forget(root: &Root, path: &ManagedPath) -> Result<(), HostError> {
+    match root.status(path)? {
+        Some(_) => root.remove_file(path),
+        None => Ok(()),
+    }
+}

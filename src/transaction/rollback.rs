@@ -1,0 +1,76 @@
+//! Going back on a host that runs: a new deployment of the old commit, merged from the running
+//! `/etc`, with the managed paths of the old generation. What others wrote since stays.
+
+use std::path::Path;
+
+use crate::core::generation::Record;
+use crate::core::rolled_back;
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::{Root, Services};
+use crate::os::{Deployment, Sysroot};
+
+use super::TransactionError;
+use super::arrive::hold;
+use super::current::{Configuration, Current};
+use super::generation::{Site, Stage, Target};
+use super::running::{self, Outcome};
+use super::sysroot;
+
+/// What is gone back to.
+#[derive(Debug)]
+pub struct Previous {
+    /// The deployment whose commit is deployed again.
+    pub deployment: Deployment,
+    /// Its record.
+    pub record: Record,
+    /// Its configuration, with today's trust material.
+    pub configuration: Configuration,
+}
+
+/// The generation before the one that runs.
+pub fn previous(os: &mut dyn Sysroot, booted: &Booted) -> Result<Previous, TransactionError> {
+    let now = Current::load(&Root::open(Path::new("/"))?)?.configuration;
+    let stateroot = &booted.deployment.stateroot;
+    for deployment in os.deployments()? {
+        let is_other = deployment.id != booted.deployment && !deployment.staged;
+        if !is_other || deployment.id.stateroot != *stateroot {
+            continue;
+        }
+        let current = Current::load(&sysroot::open(Path::new(SYSROOT), &deployment.id)?)?;
+        let belongs = current.record.filter(|record| record.names(&deployment.id));
+        if let (Some(record), Some(then)) = (belongs, current.configuration) {
+            let configuration = match &now {
+                Some(now) => {
+                    let document = rolled_back::with_trust_of(&then.object.document, &now.object.document);
+                    Configuration::parse(document.to_string().as_bytes())?
+                }
+                None => then,
+            };
+            return Ok(Previous { deployment, record, configuration });
+        }
+    }
+    Err(TransactionError::NoGenerationBefore(stateroot.clone()))
+}
+
+/// Stages it, and holds the target that is left: nothing goes there again by itself.
+pub fn stage(
+    os: &mut dyn Sysroot,
+    services: &dyn Services,
+    booted: &Booted,
+    previous: &Previous,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Outcome, TransactionError> {
+    let target = Target {
+        site: Site::Running(booted),
+        desired: &previous.configuration,
+        image: None,
+        again: Some(&previous.deployment),
+        profile: previous.record.profile,
+    };
+    let outcome = running::apply(os, services, booted, target, progress)?;
+    let root = Root::open(Path::new("/"))?;
+    if let Some(left) = Current::load_record(&root)? {
+        hold(&root, &left, "it was rolled back by hand")?;
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,184 @@
+//! A configuration on the host that runs: at once where nothing has to be rebooted for it, else as a
+//! new deployment that is staged, and bound to the configuration while the host shuts down.
+
+use crate::core::generation::BoundDeployment;
+use crate::core::held::Held;
+use crate::core::pending::{PENDING, Pending};
+use crate::core::plan::Plan;
+use crate::core::service_action::ServiceAction;
+use crate::core::standing::{self, Fate, Seen};
+use crate::host::booted::Booted;
+use crate::host::lock::Lock;
+use crate::host::{Root, Services, boot};
+use crate::os::Sysroot;
+
+use super::TransactionError;
+use super::current::Current;
+use super::draft::{Draft, draft};
+use super::generation::{Stage, Target, bound, settled};
+use super::live::{self, Change};
+use super::{etc, held, labels, pending, record, stage, tree};
+use crate::core::journal::Scope;
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// The host is what the configuration says already.
+    Nothing {
+        /// Its generation.
+        generation: String,
+    },
+    /// It became so at once.
+    Live {
+        /// The plan that was carried out.
+        plan: Plan,
+        /// Its generation.
+        generation: String,
+    },
+    /// It becomes so with the next reboot, once that is armed.
+    Staged {
+        /// The plan that will be carried out; `None` where it had been staged before.
+        plan: Option<Plan>,
+        /// What is staged.
+        pending: Box<Pending>,
+    },
+}
+
+/// Makes the running host what the target says, or stages what becomes so.
+pub fn apply(
+    os: &mut dyn Sysroot,
+    services: &dyn Services,
+    booted: &Booted,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Outcome, TransactionError> {
+    let root = Root::open(std::path::Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_first(&root, &boot_id)?;
+    // Whoever goes back by hand has said so.
+    if target.again.is_none() {
+        ensure_not_held(&root, target)?;
+    }
+    let mut draft = draft(os, target)?;
+    etc::foresee(os, target, &mut draft)?;
+    let imported = draft.import(os, progress)?;
+    if let Some(pending) = waiting(&root, os, booted, &boot_id)? {
+        if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
+            return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
+        }
+        abandon(&root, os, &pending)?;
+    }
+    if target.again.is_none()
+        && let Some(generation) = settled(&draft, target)
+    {
+        return Ok(Outcome::Nothing { generation });
+    }
+    if !reboots(&draft, target) {
+        return at_once(&root, services, draft, target, &boot_id);
+    }
+    etc::ensure_mergeable(os, target, &draft, imported.as_ref())?;
+    let pending = stage::stage(os, &root, &draft, imported.as_ref(), target, progress)?;
+    Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
+}
+
+fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionError> {
+    match held::load(root)? {
+        Some(held) if held.is_about(&target.desired.hash()) => Err(TransactionError::Held(Box::new(held))),
+        // Another configuration is wanted: what was held is history.
+        Some(Held { .. }) => Ok(held::release(root)?),
+        None => Ok(()),
+    }
+}
+
+/// The generation that is staged in this boot and not yet lost. What another boot left behind is
+/// settled first.
+fn waiting(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    booted: &Booted,
+    boot_id: &str,
+) -> Result<Option<Pending>, TransactionError> {
+    let found = pending::load(root)?;
+    let record = Current::load_record(root)?;
+    let seen = Seen {
+        deployment: &booted.deployment,
+        argument: booted.generation.as_deref(),
+        record: record.as_ref(),
+        pending: found.as_ref(),
+    };
+    let staged = os.deployments()?.into_iter().find(|deployment| deployment.staged);
+    match (standing::fate(standing::standing(seen), seen, boot_id), found, staged) {
+        (Fate::Waits, Some(pending), Some(staged)) if staged.id == pending.intent.deployment.id() => {
+            Ok(Some(pending))
+        }
+        (_, _, Some(staged)) => {
+            if !stage::is_ours(&staged, booted) {
+                let deployment = staged.id.to_string();
+                return Err(crate::os::OsError::AlreadyStaged { deployment }.into());
+            }
+            // One of ours that was staged, and the agent killed before it could say so.
+            os.unstage(&staged.id)?;
+            Ok(pending::close(root).map(|()| None)?)
+        }
+        (fate, Some(_), None) => {
+            log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
+            Ok(pending::close(root).map(|()| None)?)
+        }
+        // Nothing is pending, and nothing is staged.
+        (_, None, None) => Ok(None),
+    }
+}
+
+fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> bool {
+    let (record, deployment) = (&pending.intent.record, &pending.intent.deployment);
+    let is_image = match (target.again, imported) {
+        (Some(again), _) => again.id.commit == deployment.commit,
+        (None, Some(digest)) => deployment.image_digest.as_deref() == Some(digest),
+        (None, None) => deployment.commit == pending.intent.base.commit,
+    };
+    record.config_hash == target.desired.hash() && record.profile == target.profile && is_image
+}
+
+/// Takes back what is staged. It is forgotten first: what nobody speaks of is never bound.
+fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+    pending::close(root)?;
+    Ok(os.unstage(&pending.intent.deployment.id())?)
+}
+
+fn reboots(draft: &Draft, target: Target<'_>) -> bool {
+    let is_deployed_anew = draft.image.is_some() || target.again.is_some() || draft.kernel_arguments_change;
+    is_deployed_anew || draft.plan.disruption.reboots()
+}
+
+/// Changes the tree that runs, in a journaled transaction.
+fn at_once(
+    root: &Root,
+    services: &dyn Services,
+    draft: Draft,
+    target: Target<'_>,
+    boot_id: &str,
+) -> Result<Outcome, TransactionError> {
+    let actions = ServiceAction::of(&draft.plan.disruption)?;
+    let current = &draft.current;
+    let tree = draft.plan.tree.clone().unwrap_or_default();
+    let given = current.remembered().labels;
+    let of_tree = labels::of_steps(root, &tree.steps.steps, &given)?;
+    let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
+    let bound: BoundDeployment = bound(&draft.base, &draft, None, target);
+    let record = record::compose(current, target.desired, &draft.plan, recorded, Some(bound));
+    let steps = record::frame_tree(root, current, tree, target.desired, &record)?;
+    let labels = labels::of_steps(root, &steps, &given)?;
+    let before = current.record.as_ref().map(|record| record.generation.as_str());
+    let change = Change {
+        current: before,
+        target: Some(&record.generation),
+        boot_id,
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &labels,
+        actions: &actions,
+    };
+    live::apply(root, services, change)?;
+    Ok(Outcome::Live { plan: draft.plan, generation: record.generation })
+}

@@ -1,0 +1,153 @@
+//! A generation of the running host, staged: its deployment is checked out and locked, everything
+//! that binding it takes is durable, and nothing boots differently yet.
+
+use std::path::Path;
+
+use crate::core::generation::{GENERATION_ARGUMENT, Record};
+use crate::core::pending::{Failure, Intent, Pending, VERSION};
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::facts::Reach;
+use crate::host::{Root, boot};
+use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, Sysroot};
+
+use super::TransactionError;
+use super::current::Configuration;
+use super::draft::Draft;
+use super::generation::{Stage, Target, bound, request};
+use super::labels;
+use super::own_files::OwnFiles;
+use super::space;
+use super::{bind, live, pending, record, store, survey};
+
+/// Stages the next generation. The caller holds the lock, and nothing is staged.
+pub(super) fn stage(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    draft: &Draft,
+    imported: Option<&Imported>,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Pending, TransactionError> {
+    progress(Stage::Deploying);
+    let generation = boot::new_generation_id();
+    let request = request(draft, imported, target.again, &generation);
+    let kernel_arguments = request.kernel_arguments.clone();
+    let deployment = os.stage(&request)?;
+    progress(Stage::Configuring);
+    let prepared = prepare(os, root, draft, imported, target, &deployment, &generation);
+    let kept = prepared.and_then(|record| {
+        let intent = Intent {
+            version: VERSION,
+            deployment: bound(&deployment, draft, imported, target),
+            record,
+            kernel_arguments,
+            document: target.desired.object.document.clone(),
+            base: draft.base.id.clone(),
+            from: draft.current.record.as_ref().map(|record| record.generation.clone()),
+            staged_in: boot::boot_id(),
+            failures: Vec::new(),
+        };
+        let pending = Pending { intent, armed_in: None, failure: None, unbound_in: Vec::new() };
+        bind::rehearse(&draft.base.id, &pending, os.special_files())?;
+        pending::open(root, &pending.intent)?;
+        Ok(pending)
+    });
+    match kept {
+        Ok(pending) => Ok(pending),
+        Err(error) => {
+            // It is locked, and lost with this boot at the latest.
+            if let Err(second) = os.unstage(&deployment.id) {
+                log::warn!("the staged deployment {} could not be discarded: {second}", deployment.id);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Decides, with what the new image ships, whether the configuration can be bound to it, and stores
+/// what it has outside `/etc`. The record is complete but for what binding finds.
+fn prepare(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    draft: &Draft,
+    imported: Option<&Imported>,
+    target: Target<'_>,
+    deployment: &Deployment,
+    generation: &str,
+) -> Result<Record, TransactionError> {
+    let directory = Path::new(SYSROOT).join(deployment.id.path());
+    space::ensure_room(&directory)?;
+    let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
+    let (current, desired) = (&draft.current, &target.desired.host);
+    let mut plan = survey::plan(&next, current, current.host(), desired, target.profile, Reach::Etc)?;
+    let obstructed = plan.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty());
+    if obstructed {
+        return Err(TransactionError::Hindered(plan.hindrances()));
+    }
+    plan.left_out.clone_from(&draft.plan.left_out);
+    let tree = plan.tree.clone().unwrap_or_default();
+    let mut files = OwnFiles::after(root, Vec::new());
+    store::keep(&mut files, &tree.outside, target.profile)?;
+    live::write(root, &files.steps, &labels::of_steps(root, &files.steps, &current.remembered().labels)?)?;
+    let given = labels::again_of_policy(os, &next, &current.remembered())?;
+    let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
+    let bound = bound(deployment, draft, imported, target);
+    let record = record::compose(current, target.desired, &plan, labels, Some(bound));
+    Ok(Record { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
+}
+
+/// Stages a pending generation once more, from what is on the disk: no registry is asked.
+pub(super) fn again(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    pending: &Pending,
+    failure: Failure,
+) -> Result<Pending, TransactionError> {
+    let intent = &pending.intent;
+    let commit = intent.deployment.commit.clone();
+    let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
+    let origin = match image {
+        Some(image) if commit != intent.base.commit => Origin::Image(image),
+        _ => Origin::Kept,
+    };
+    let request = DeployRequest {
+        stateroot: intent.base.stateroot.clone(),
+        commit,
+        origin,
+        merge: intent.base.clone(),
+        kernel_arguments: intent.kernel_arguments.clone(),
+    };
+    let deployment = os.stage(&request)?;
+    space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))?;
+    let mut bound = intent.deployment.clone();
+    bound.serial = deployment.id.serial;
+    let intent = pending.again(failure.clone(), bound, boot::boot_id());
+    pending::open(root, &intent)?;
+    Ok(Pending { intent, armed_in: None, failure: Some(failure), unbound_in: Vec::new() })
+}
+
+/// The configuration that is pending.
+pub(super) fn configuration(pending: &Pending) -> Result<Configuration, TransactionError> {
+    let document = pending.intent.document.to_string();
+    Ok(Configuration::parse(document.as_bytes())?)
+}
+
+/// Whether a boot entry's arguments name this generation.
+pub(super) fn is_named(deployment: &Deployment, generation: &str) -> bool {
+    let name = format!("{GENERATION_ARGUMENT}{generation}");
+    deployment.kernel_arguments.contains(&name)
+}
+
+/// Whether we staged it: its boot entry names a generation that is not the one that runs. Whoever
+/// else stages takes that over with the other arguments.
+pub(super) fn is_ours(staged: &Deployment, booted: &Booted) -> bool {
+    let mut named =
+        staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
+    named.any(|generation| booted.generation.as_deref() != Some(generation))
+}
+
+/// Whether the staged deployment is the one that is pending.
+pub(super) fn is_pending(staged: &Deployment, pending: &Pending) -> bool {
+    let id: DeploymentId = pending.intent.deployment.id();
+    staged.id == id && is_named(staged, pending.generation())
+}

@@ -1,0 +1,127 @@
+//! Somebody chooses an older entry at the boot menu: what others wrote since does not go back in time.
+
+use std::fs;
+
+use crate::{
+    config::{ensure_is, whole},
+    host::{Host, settled},
+    strace,
+};
+
+/// What others own: its path below `/etc`.
+const POD: &str = "kubernetes/manifests/pod.yaml";
+const OTHER_POD: &str = "kubernetes/manifests/other.yaml";
+const HOST_KEY: &str = "ssh/ssh_host_ed25519_key";
+
+/// A host that went from one to two, and on which others wrote something in each.
+pub(crate) fn two_after_one() -> Option<(Host, String)> {
+    let host = settled("one")?;
+    host.write_etc(POD, "in one");
+    host.write_etc(HOST_KEY, "key of one");
+    let two = host.config(whole("two").json());
+    host.update(&two, None);
+    assert_eq!(host.read_etc(POD).as_deref(), Some("in one"));
+    fs::remove_file(host.etc(POD)).unwrap();
+    host.write_etc(OTHER_POD, "in two");
+    host.write_etc(HOST_KEY, "key of two");
+    host.write_etc("shadow", "root:*:20000::::::\ncore:rotated:20001:0:99999:7:::\n");
+    host.write_etc("chrony.conf", "tuned in two");
+    Some((host, two))
+}
+
+#[test]
+fn what_others_wrote_is_carried_both_ways() {
+    let Some((host, two)) = two_after_one() else { return };
+    host.shut_down();
+    let boot = host.boot_entry(1).ensure_fine();
+    assert!(boot.activate.stdout.contains("carried over"), "{boot:?}");
+    ensure_is(&host, "one", "two");
+    assert_eq!(host.read_etc(POD), None, "the pod was removed since");
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
+    assert_eq!(host.read_etc(HOST_KEY).as_deref(), Some("key of two"));
+    assert!(host.read_etc("shadow").unwrap().contains("rotated"));
+    assert!(!host.read_etc("chrony.conf").unwrap().contains("tuned"), "that is nobody's but its own");
+    assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n", "keys never go back");
+    let verified = host.run(["hostwright", "verify"]);
+    assert!(verified.code == Some(2) && verified.stdout.contains("1 deviation "), "{verified:?}");
+    assert!(verified.stdout.contains("authorized_keys.d/ignition  has other content"), "{verified:?}");
+    assert_eq!(host.status()["held"]["config"], "rendered-two");
+    let refused = host.apply(&two, None);
+    assert!(refused.code == Some(1) && refused.stderr.contains("boot menu"), "{refused:?}");
+    // It runs, and is booted again: nothing more is carried.
+    host.write_etc(OTHER_POD, "in one again");
+    host.shut_down();
+    let boot = host.boot_entry(1).ensure_fine();
+    assert!(!boot.activate.stdout.contains("carried over"), "{boot:?}");
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
+    // And back.
+    host.shut_down();
+    let boot = host.boot_entry(0).ensure_fine();
+    assert!(boot.activate.stdout.contains("carried over"), "{boot:?}");
+    ensure_is(&host, "two", "one");
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
+    assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n");
+    host.ensure_whole();
+}
+
+#[test]
+fn an_update_goes_on_from_the_old_entry() {
+    let Some((host, _)) = two_after_one() else { return };
+    host.shut_down();
+    host.boot_entry(1).ensure_fine();
+    let three = host.config(whole("three").json());
+    host.update(&three, None);
+    ensure_is(&host, "three", "one");
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
+    assert_eq!(host.read_etc(HOST_KEY).as_deref(), Some("key of two"));
+    host.ensure_whole();
+}
+
+/// A file that changes without a reboot.
+const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
+
+#[test]
+fn a_change_that_was_interrupted_is_settled_from_another_entry() {
+    if !strace::is_permitted() {
+        return;
+    }
+    let Some((host, _)) = two_after_one() else { return };
+    let live = host.config(whole("two").file_with_mode(LIVE, 0o644, "live").json());
+    let before = host.booted();
+    // Acts are exchanges and renames of these calls, and the journal is one of them.
+    for number in 1.. {
+        let place = strace::place("renameat2", number, "KILL");
+        let killed = host.run([
+            "strace",
+            "-o",
+            "/dev/null",
+            "-e",
+            "trace=renameat2",
+            "-e",
+            &place,
+            "hostwright",
+            "apply",
+            "--desired",
+            &live,
+        ]);
+        if killed.code == Some(0) {
+            assert!(number > 3, "a change makes {number} renames");
+            break;
+        }
+        assert_eq!(killed.code, Some(137), "{killed:?}");
+        let is_open = host.var("lib/hostwright/journal").exists();
+        host.power_cut();
+        host.boot_entry(1).ensure_fine();
+        ensure_is(&host, "one", "two");
+        assert!(!host.var("lib/hostwright/journal").exists(), "{place}");
+        let staged = before.at("etc/.hostwright.d");
+        let left = fs::read_dir(&staged).map_or(0, Iterator::count);
+        assert!(!is_open || left == 0, "{place} leaves something in {}", staged.display());
+        host.shut_down();
+        host.boot_entry(0).ensure_fine();
+        ensure_is(&host, "two", "one");
+        host.ensure_whole();
+    }
+    assert_eq!(host.read_etc("nmstate/openshift/cluster.yml").as_deref(), Some("live"));
+    host.ensure_whole();
+}

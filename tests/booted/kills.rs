@@ -1,0 +1,137 @@
+//! Each stage of the way to a generation, killed at one system call after the other: in the executable, in the
+//! worker and in libostree's own program. Then the host is booted, and is wholly what it was or wholly what it was
+//! to be; and the next update works.
+
+use crate::{
+    bench::{After, Bench, Stage, Victim, Wanted},
+    host::Host,
+};
+
+fn kill(stage: Stage) {
+    if let Some(bench) = Bench::new(stage) {
+        bench.kill();
+    }
+}
+
+fn staged(host: &Host, wanted: &Wanted) {
+    host.must(wanted.apply(&["--reboot", "never"]));
+}
+
+fn armed(host: &Host, wanted: &Wanted) {
+    host.arm(&wanted.config, Some(&wanted.image));
+}
+
+/// Bound, and rebooted as far as the first unit.
+fn bound(host: &Host, wanted: &Wanted) {
+    armed(host, wanted);
+    assert_eq!(host.shut_down().unwrap().code, Some(0));
+    host.start(0);
+}
+
+fn activated(host: &Host, wanted: &Wanted) {
+    bound(host, wanted);
+    host.must(["hostwright", "activate"]);
+}
+
+/// Finalized without its configuration, and rebooted as far as the first unit.
+fn bypassed(host: &Host, wanted: &Wanted) {
+    armed(host, wanted);
+    host.must(["ostree", "admin", "finalize-staged"]);
+    host.power_cut();
+    host.start(0);
+}
+
+/// The power went before anything was finalized.
+fn cut_off(host: &Host, wanted: &Wanted) {
+    armed(host, wanted);
+    host.power_cut();
+    host.start(0);
+    host.must(["hostwright", "activate"]);
+}
+
+fn words(command: &[&str]) -> Vec<String> {
+    command.iter().map(|word| (*word).to_owned()).collect()
+}
+
+const STAGE: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&["--reboot", "never"]);
+const ARM: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&[]);
+const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "bind"]);
+const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "activate"]);
+const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "recover"]);
+
+#[test]
+fn staging() {
+    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Hostwright, after: After::RunsOn });
+}
+
+#[test]
+fn the_worker_that_stages() {
+    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Worker, after: After::RunsOn });
+}
+
+#[test]
+fn arming() {
+    kill(Stage { prepare: staged, command: ARM, victim: Victim::Hostwright, after: After::RunsOn });
+}
+
+#[test]
+fn the_worker_that_arms() {
+    kill(Stage { prepare: staged, command: ARM, victim: Victim::Worker, after: After::RunsOn });
+}
+
+#[test]
+fn binding() {
+    kill(Stage { prepare: armed, command: BIND, victim: Victim::Hostwright, after: After::Boots });
+}
+
+#[test]
+fn the_worker_that_tells_what_is_to_be_bound() {
+    kill(Stage { prepare: armed, command: BIND, victim: Victim::Worker, after: After::Boots });
+}
+
+#[test]
+fn finalizing() {
+    kill(Stage { prepare: armed, command: BIND, victim: Victim::Ostree, after: After::Boots });
+}
+
+#[test]
+fn activating() {
+    kill(Stage { prepare: bound, command: ACTIVATE, victim: Victim::Hostwright, after: After::Boots });
+}
+
+#[test]
+fn binding_where_it_runs() {
+    kill(Stage {
+        prepare: bypassed,
+        command: ACTIVATE,
+        victim: Victim::Hostwright,
+        after: After::BootsOrLeaves,
+    });
+}
+
+#[test]
+fn settling() {
+    kill(Stage { prepare: activated, command: RECOVER, victim: Victim::Hostwright, after: After::Boots });
+}
+
+#[test]
+fn the_worker_that_settles() {
+    kill(Stage { prepare: activated, command: RECOVER, victim: Victim::Worker, after: After::Boots });
+}
+
+#[test]
+fn staging_again() {
+    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Hostwright, after: After::RunsOn });
+}
+
+#[test]
+fn the_worker_that_stages_again() {
+    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Worker, after: After::RunsOn });
+}
+
+#[test]
+fn carrying_over() {
+    if let Some(bench) = Bench::at_the_boot_menu() {
+        bench.kill();
+    }
+}

@@ -1,0 +1,42 @@
+//! Updates and rollbacks that nothing disturbs.
+
+use osimage::Os;
+use serde_json::Value;
+
+use crate::{
+    config::{ensure_is, whole},
+    host::Host,
+    model::snapshot,
+};
+
+#[test]
+fn an_update_is_whole_once_it_booted() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (first, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let old = host.booted();
+    host.arm(&first, Some(&image));
+    assert_eq!(host.default(), old, "nothing boots differently yet");
+    host.write_etc("late.conf", "written after staging");
+    host.write_etc("chrony.conf", "changed here");
+    let before = snapshot::take(&old.at("etc"));
+    let bound = host.shut_down().unwrap();
+    assert_eq!(bound.code, Some(0), "{bound:?}");
+    assert_eq!(snapshot::take(&old.at("etc")), before, "the old /etc is not touched");
+    assert!(!host.var("usrlocal/bin/tool").exists(), "the old deployment could still boot");
+    let boot = host.boot().ensure_fine();
+    assert!(boot.recover.stdout.contains("runs, and is whole"), "{boot:?}");
+    ensure_is(&host, "one", "two");
+    assert_eq!(host.core_keys(), "ssh-ed25519 AAAA one\n");
+    assert_eq!(host.read_etc("late.conf").as_deref(), Some("written after staging"));
+    assert_eq!(host.read_etc("chrony.conf").as_deref(), Some("changed here"));
+    assert!(host.etc("os/version-2.conf").exists() && !host.etc("os/version-1.conf").exists());
+    host.ensure_whole();
+    let status = host.status();
+    assert_eq!((&status["pending"], &status["held"]), (&Value::Null, &Value::Null), "{status}");
+    assert_eq!(status["deployments"][0]["generation"]["config"], "rendered-one", "{status}");
+    assert_eq!(status["deployments"][0]["booted"], true, "{status}");
+    let planned = host.run(["hostwright", "plan", "--exit-code", "--desired", &first, "--os-image", &image]);
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    let again = host.apply(&first, Some(&image));
+    assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
+}

@@ -1,0 +1,58 @@
+//! A tree as it is drawn, and as the product's model has it.
+
+use std::collections::BTreeMap;
+
+use hostwright::core::etc_merge::{Body, Content, Node};
+use hostwright::core::tree::{Attributes, ContentDigest};
+
+/// Entries of a directory by name.
+pub(crate) type Drawn = BTreeMap<String, Plant>;
+
+/// What is to stand at a path.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plant {
+    pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) xattrs: BTreeMap<&'static str, &'static str>,
+    pub(crate) kind: Kind,
+}
+
+/// What it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Kind {
+    File(&'static str),
+    Symlink(String),
+    Directory(Drawn),
+    Fifo,
+    Socket,
+}
+
+impl Plant {
+    /// The node that the model must have for it.
+    pub(crate) fn node(&self) -> Node {
+        let body = match &self.kind {
+            Kind::File(text) => {
+                let digest = Some(ContentDigest::of(text.as_bytes()));
+                Body::File(Content { size: text.len() as u64, digest })
+            }
+            Kind::Symlink(target) => Body::Symlink(target.into()),
+            Kind::Directory(entries) => {
+                Body::Directory(entries.iter().map(|(name, plant)| (name.into(), plant.node())).collect())
+            }
+            Kind::Fifo => Body::Special(0o010_000),
+            Kind::Socket => Body::Special(0o140_000),
+        };
+        let xattrs = self
+            .xattrs
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), ContentDigest::of(value.as_bytes())));
+        let (uid, gid) = self.owner;
+        Node { attributes: Attributes { mode: self.mode, uid, gid }, xattrs: xattrs.collect(), body }
+    }
+}
+
+/// The top of an `/etc` that holds these.
+pub(crate) fn top(entries: &Drawn) -> Node {
+    let kind = Kind::Directory(entries.clone());
+    Plant { mode: 0o755, owner: (0, 0), xattrs: BTreeMap::new(), kind }.node()
+}
