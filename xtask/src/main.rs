@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm` and `bench`.
 //!
 //! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
 
@@ -10,6 +10,7 @@ mod demo;
 mod invocation;
 mod packages;
 mod setup;
+mod vm;
 mod workspace;
 
 use std::path::PathBuf;
@@ -21,9 +22,10 @@ use clap::{Parser, Subcommand};
 use crate::bench::{BaselineArgs, BenchArgs};
 use crate::checks::Extent;
 use crate::consent::Consent;
+use crate::vm::VmVerb;
 use crate::workspace::Workspace;
 
-/// Set-up, demo, tests and benchmarks of Hostwright.
+/// Set-up, demo, tests, hosts to test on and benchmarks of Hostwright.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Xtask {
@@ -56,6 +58,9 @@ enum Verb {
         #[arg(long, conflicts_with = "quick")]
         exhaustive: bool,
     },
+    /// Build hosts that boot in QEMU, and test on them.
+    #[command(subcommand)]
+    Vm(VmVerb),
     /// Measure the release executable, each figure beside a baseline of the same minute.
     Bench(BenchArgs),
     /// What `bench` compares with, as a process of its own.
@@ -95,6 +100,7 @@ fn run(xtask: Xtask) -> Result<ExitCode> {
             };
             Ok(checks::run(&Workspace::locate()?, consent, extent))
         }
+        Verb::Vm(verb) => vm::run(&Workspace::locate()?, consent, &verb),
         Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
         Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
     }

@@ -42,6 +42,21 @@ const REQUIREMENTS: &[Requirement] = &[
     require(Probe::Program("strace"), ["strace", "strace"], "counts flushes in tests"),
 ];
 
+/// What building a host that boots needs beside those; only `cargo xtask vm` asks for them.
+const VM_REQUIREMENTS: &[Requirement] = &[
+    require(
+        Probe::Program("mmdebstrap"),
+        ["mmdebstrap", "mmdebstrap"],
+        "makes the trees of the virtual machines",
+    ),
+    require(Probe::Program("strip"), ["binutils", "binutils"], "leaves symbols out of virtual machines"),
+    require(
+        Probe::Program("setpriv"),
+        ["util-linux", "util-linux"],
+        "ends virtual machines with their tests",
+    ),
+];
+
 const fn require(probe: Probe, [debian, fedora]: [&'static str; 2], purpose: &'static str) -> Requirement {
     Requirement { probe, debian, fedora, purpose }
 }
@@ -52,7 +67,19 @@ const fn require(probe: Probe, [debian, fedora]: [&'static str; 2], purpose: &'s
 /// Something is missing and may not, or cannot, be installed. The error then shows the commands
 /// to run.
 pub fn ensure_installed(consent: Consent) -> Result<()> {
-    let missing = missing();
+    ensure_present(REQUIREMENTS, consent)
+}
+
+/// The same for what virtual machines need.
+///
+/// # Errors
+/// As for [`ensure_installed`].
+pub fn ensure_vm_installed(consent: Consent) -> Result<()> {
+    ensure_present(VM_REQUIREMENTS, consent)
+}
+
+fn ensure_present(requirements: &'static [Requirement], consent: Consent) -> Result<()> {
+    let missing = missing(requirements);
     if missing.is_empty() {
         return Ok(());
     }
@@ -71,13 +98,13 @@ pub fn ensure_installed(consent: Consent) -> Result<()> {
     }
     consent.ensure(&listing(&commands, ""))?;
     commands.iter_mut().try_for_each(invocation::run)?;
-    let left = self::missing();
+    let left = self::missing(requirements);
     ensure!(left.is_empty(), "installed, and yet not found:\n{}", described(&left, family));
     Ok(())
 }
 
-fn missing() -> Vec<&'static Requirement> {
-    REQUIREMENTS.iter().filter(|requirement| !is_present(requirement.probe)).collect()
+fn missing(requirements: &'static [Requirement]) -> Vec<&'static Requirement> {
+    requirements.iter().filter(|requirement| !is_present(requirement.probe)).collect()
 }
 
 fn is_present(probe: Probe) -> bool {

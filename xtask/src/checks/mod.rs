@@ -15,7 +15,7 @@ use anyhow::Result;
 use crate::consent::Consent;
 use crate::workspace::Workspace;
 use crate::{demo, invocation};
-use tally::{Runner, Tally};
+pub use tally::{Runner, Tally};
 
 /// What a check may use.
 struct Bench<'w> {
@@ -137,7 +137,8 @@ fn formatting(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn lints(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = ["clippy", "--workspace", "--all-targets"];
+    // The scenarios are built on demand only, and linted always.
+    let scope = ["clippy", "--workspace", "--all-targets", "--features", "vm/scenarios"];
     one(bench.workspace.cargo(&scope).args(["--", "-D", "warnings"]))
 }
 

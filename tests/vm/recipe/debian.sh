@@ -1,0 +1,13 @@
+# A minimal Debian tree with the packages of the list PACKAGES, written to OUT/tree.
+# The keyring of Debian 12 verifies Debian 13 as well, so both releases can run this.
+mmdebstrap --quiet --mode=root --variant=minbase --format=directory \
+  --aptopt='APT::Install-Recommends "false"' \
+  --dpkgopt='path-exclude=/usr/share/man/*' \
+  --dpkgopt='path-exclude=/usr/share/doc/*' \
+  --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --include="$(paste -sd, "$PACKAGES")" \
+  trixie "$OUT/tree" \
+  'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian trixie main'
+# No device nodes: what runs from here gets those of the machine it runs on.
+rm -rf "$OUT/tree/dev"
+mkdir "$OUT/tree/dev"

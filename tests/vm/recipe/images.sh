@@ -1,0 +1,26 @@
+# Three versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
+# Each is the tree TREE with the files OVERLAY in it. 2 and 3 differ from 1 as real updates do: in files that a host
+# changed meanwhile, in files that came and went; 2 has another initramfs too, so that /boot changes.
+for version in 1 2 3; do
+  tree=$SCRATCH/tree
+  rm -rf "$tree"
+  # Copied by links: what differs is replaced below and never written in place.
+  cp -al "$TREE/tree" "$tree"
+  cp -a --remove-destination "$OVERLAY/tree/." "$tree/"
+  etc=$tree/usr/etc/os
+  mkdir -p "$etc"
+  echo "$version" > "$tree/usr/lib/os-version"
+  echo 'the same in all versions' > "$etc/unchanged"
+  echo "version $version" > "$etc/changed"
+  echo "version $version" > "$etc/changed-in-both"
+  echo "only in $version" > "$etc/only-in-$version"
+  if [ "$version" = 2 ]; then
+    # The kernel unpacks archives that follow one another; the first may be uncompressed.
+    initramfs=$(echo "$tree"/usr/lib/modules/*/initramfs.img)
+    touch --date=@0 "$SCRATCH/version-2"
+    (cd "$SCRATCH" && echo version-2 | of_builder usr/bin/cpio --quiet --create --format=newc --reproducible) > "$SCRATCH/initramfs"
+    cat "$initramfs" >> "$SCRATCH/initramfs"
+    cp --remove-destination "$SCRATCH/initramfs" "$initramfs"
+  fi
+  "$OSIMAGE" encapsulate "$tree" --version "$version" --output "oci:$OUT/layout:$version" > "$OUT/digest-$version"
+done

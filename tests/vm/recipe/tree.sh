@@ -1,0 +1,50 @@
+# From the Debian tree in DEBIAN to one that OSTree can commit, in OUT/tree: a kernel with its initramfs below
+# /usr/lib/modules, no /etc but /usr/etc, an empty /var, links at the top where a running host has directories of /var.
+cp -a "$DEBIAN/tree" "$OUT/tree"
+tree=$OUT/tree
+release=$(ls "$tree/usr/lib/modules")
+modules=$tree/usr/lib/modules/$release
+
+mkdir -p "$tree/usr/lib/ostree"
+printf '[sysroot]\nreadonly = true\n' > "$tree/usr/lib/ostree/prepare-root.conf"
+
+# Everything is mounted in this script's own mount namespace and goes away with it.
+for name in proc sys dev; do mount --rbind "/$name" "$tree/$name"; done
+chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
+  --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree' \
+  --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' \
+  "/usr/lib/modules/$release/initramfs.img"
+chroot "$tree" useradd --uid 1000 --user-group --home-dir /var/home/core --no-create-home --shell /bin/bash core
+# Somebody at the serial console of `vm run` gets in without a password.
+chroot "$tree" passwd --quiet --delete root
+chroot "$tree" systemctl --quiet enable systemd-networkd.service qemu-guest-agent.service serial-getty@ttyS0.service
+# The rule of udev that wants the agent is not applied again where only user space restarts.
+chroot "$tree" systemctl --quiet add-wants multi-user.target qemu-guest-agent.service
+chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
+  e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service getty@tty1.service
+for name in dev sys proc; do umount --recursive --lazy "$tree/$name"; done
+
+chmod 644 "$modules/initramfs.img"
+mv "$tree/boot/vmlinuz-$release" "$modules/vmlinuz"
+rm -rf "$tree"/boot/* "$tree"/vmlinuz* "$tree"/initrd.img*
+
+rm -rf "$tree"/{dev,home,root,srv,opt,mnt,media,tmp,run}
+mkdir "$tree"/{dev,run,sysroot}
+# A real directory: a tmpfs is mounted there.
+mkdir -m 1777 "$tree/tmp"
+for link in home:var/home root:var/roothome srv:var/srv opt:var/opt mnt:var/mnt media:run/media ostree:sysroot/ostree; do
+  ln -s "${link#*:}" "$tree/${link%%:*}"
+done
+rm -rf "$tree/usr/local"
+ln -s ../var/usrlocal "$tree/usr/local"
+
+# What the host needs in /var is made at boot, see usr/lib/tmpfiles.d in the guest's files.
+mkdir -p "$tree/usr/lib/sysimage"
+mv "$tree/var/lib/dpkg" "$tree/usr/lib/sysimage/dpkg"
+rm -rf "$tree/var" "$tree/usr/lib/cni"
+mkdir -m 755 "$tree/var"
+
+: > "$tree/etc/machine-id"
+rm -f "$tree"/etc/{resolv.conf,hostname,passwd-,group-,shadow-,gshadow-} "$tree/etc/systemd/system/default.target"
+ln -s /run/systemd/resolve/resolv.conf "$tree/etc/resolv.conf"
+mv "$tree/etc" "$tree/usr/etc"

@@ -1,0 +1,186 @@
+//! Stages of a build, each kept under a key that is made of everything that went into it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use sha2::{Digest as _, Sha256};
+
+/// What a stage is made from.
+#[derive(Debug, Clone, Default)]
+pub struct Inputs(Sha256);
+
+impl Inputs {
+    /// A text, or the path of an earlier stage, which ends with that stage's key.
+    #[must_use]
+    pub fn text(mut self, text: &str) -> Self {
+        self.0.update(text.len().to_le_bytes());
+        self.0.update(text);
+        self
+    }
+
+    /// The folder of an earlier stage.
+    #[must_use]
+    pub fn stage(self, folder: &Path) -> Self {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        self.text(&name)
+    }
+
+    /// A file's content.
+    pub fn file(mut self, path: &Path) -> Result<Self> {
+        let content = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        self.0.update(content.len().to_le_bytes());
+        self.0.update(content);
+        Ok(self)
+    }
+
+    fn key(self) -> String {
+        let digest = format!("{:x}", self.0.finalize());
+        digest.get(..12).unwrap_or(&digest).to_owned()
+    }
+}
+
+/// The folder that all stages are in, and a link to each current one.
+#[derive(Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    pub fn open(root: &Path) -> Result<Self> {
+        for name in ["cache", "current"] {
+            let folder = root.join(name);
+            fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        }
+        Ok(Self { root: root.canonicalize()? })
+    }
+
+    /// The folder of a stage: the one that is there, or one that `make` fills. Older ones of the name are removed.
+    pub fn stage(
+        &self,
+        name: &str,
+        inputs: Inputs,
+        make: impl FnOnce(&Path) -> Result<()>,
+    ) -> Result<PathBuf> {
+        let cache = self.root.join("cache");
+        let folder = cache.join(format!("{name}-{}", inputs.key()));
+        if !folder.is_dir() {
+            let start = Instant::now();
+            let partial = cache.join(format!("{name}.partial"));
+            remove(&partial)?;
+            fs::create_dir(&partial).with_context(|| format!("making {}", partial.display()))?;
+            make(&partial).with_context(|| format!("building the stage {name}"))?;
+            fs::rename(&partial, &folder).with_context(|| format!("naming {}", folder.display()))?;
+            eprintln!("{name:<12} {:>6.1} s", start.elapsed().as_secs_f64());
+        }
+        self.link(name, &folder)?;
+        self.remove_others(name, &folder)?;
+        Ok(folder)
+    }
+
+    /// The folder of a stage that was made before.
+    pub fn current(&self, name: &str) -> Result<PathBuf> {
+        let link = self.root.join("current").join(name);
+        fs::read_link(&link).with_context(|| format!("looking for {}", link.display()))
+    }
+
+    fn link(&self, name: &str, folder: &Path) -> Result<()> {
+        let link = self.root.join("current").join(name);
+        if fs::read_link(&link).is_ok_and(|old| old == folder) {
+            return Ok(());
+        }
+        let new = link.with_extension("new");
+        // One may be left by a build that was killed.
+        let _ = fs::remove_file(&new);
+        std::os::unix::fs::symlink(folder, &new)?;
+        fs::rename(&new, &link).with_context(|| format!("linking {}", link.display()))
+    }
+
+    fn remove_others(&self, name: &str, folder: &Path) -> Result<()> {
+        for entry in fs::read_dir(self.root.join("cache"))? {
+            let path = entry?.path();
+            let other =
+                path.file_name().and_then(|file| file.to_str()).and_then(|file| file.rsplit_once('-'));
+            if other.is_some_and(|(stage, _)| stage == name) && path != folder {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Modes do not depend on who runs a recipe, and programs of the builder tree run without entering it.
+const PRELUDE: &str = "umask 022
+of_builder() {
+  \"$BUILDER/lib64/ld-linux-x86-64.so.2\" --library-path \"$BUILDER/usr/lib/x86_64-linux-gnu\" \"$BUILDER/$1\" \"${@:2}\"
+}
+";
+
+/// Runs a recipe with these variables, in a mount namespace of its own: what it mounts is gone when it ends.
+pub fn run_recipe(text: &str, out: &Path, variables: &[(&str, &Path)]) -> Result<()> {
+    let scratch = tempfile::Builder::new()
+        .prefix("scratch-")
+        .tempdir_in(out.parent().with_context(|| format!("{} has no parent", out.display()))?)?;
+    let mut command = Command::new("unshare");
+    let text = format!("{PRELUDE}{text}");
+    command.args(["--mount", "--", "bash", "-euo", "pipefail", "-c", &text, "recipe"]);
+    command.env("OUT", out).env("SCRATCH", scratch.path()).env("LC_ALL", "C.UTF-8");
+    command.envs(variables.iter().copied());
+    let output = command.stdin(std::process::Stdio::null()).output().context("starting bash for a recipe")?;
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8_lossy(&said);
+    if !output.status.success() {
+        bail!("the recipe ended with {}:\n{said}", output.status);
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    // A tree may have mounts where a recipe was stopped from outside; never look behind one.
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let prefix = format!(" {}/", folder.display());
+    ensure!(!mounts.contains(&prefix), "something is mounted below {}", folder.display());
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_is_made_once_and_its_forerunner_is_removed() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let build = |text: &str| {
+            let mut made = false;
+            let inputs = Inputs::default().text(text);
+            let folder = cache.stage("os", inputs, |_| {
+                made = true;
+                Ok(())
+            });
+            (folder.unwrap(), made)
+        };
+        let (first, made) = build("one");
+        assert!(made);
+        assert!(!build("one").1);
+        let (second, made) = build("two");
+        assert!(made && first != second && !first.exists());
+        assert_eq!(fs::read_link(cache.root.join("current/os")).unwrap(), second);
+    }
+
+    #[test]
+    fn a_failed_recipe_says_why() {
+        let root = tempfile::tempdir().unwrap();
+        let out = root.path().join("out");
+        let error = run_recipe("echo to $OUT >&2; false", &out, &[]).unwrap_err();
+        assert!(error.to_string().contains(&format!("to {}", out.display())), "{error}");
+    }
+}

@@ -1,0 +1,186 @@
+//! From Debian packages to a host that is up and running, saved to a file.
+//!
+//! | stage | holds | made again when |
+//! |---|---|---|
+//! | `builder` | a Debian tree with QEMU, bootloader and registry | its list of packages changes |
+//! | `debian` | a Debian tree with a kernel, OSTree and skopeo | its list of packages changes |
+//! | `tree` | the same laid out for OSTree, with an initramfs | its recipe changes |
+//! | `accelerator` | whether KVM runs a guest here | the machine or QEMU changes |
+//! | `overlay` | this project's executables and units, and the tests' own files | one of them changes |
+//! | `images` | three versions as container images, in a layout and a registry's storage | `tree` or `overlay` do |
+//! | `disk` | a disk with version 1 deployed | `images` do |
+//! | `warm` | that disk and the memory of a host that booted from it | `disk` or the machine do |
+
+mod cache;
+mod overlay;
+mod terminal;
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
+
+use crate::accel::Accelerator;
+use crate::host::Host;
+use crate::lab::{self, Lab, REPOSITORY};
+use crate::machine::HARDWARE;
+use crate::program;
+use crate::registry::{self, Registry};
+use crate::snapshot::Base;
+use cache::{Cache, Inputs, run_recipe};
+use overlay::Overlay;
+
+/// What a build is made from, beside Debian's packages.
+#[derive(Debug)]
+pub struct Sources {
+    /// The repository.
+    pub repository: PathBuf,
+    /// The folder of the executables that go into the guest.
+    pub binaries: PathBuf,
+    /// The executable of `tests/osimage`.
+    pub osimage: PathBuf,
+}
+
+/// Makes whatever is missing or out of date.
+///
+/// # Errors
+/// A stage fails; nothing of it is kept. Root is needed: for mounts, owners and device files.
+pub fn build(sources: &Sources) -> Result<Lab> {
+    let _lock = lock()?;
+    let (lab, disk) = build_disk(sources, 1)?;
+    warm(&lab, &disk)?;
+    Ok(lab)
+}
+
+/// Boots a host with this version of the OS at the terminal, on a disk that is thrown away when QEMU ends.
+///
+/// # Errors
+/// As for [`build`]; QEMU does not start, or fails.
+pub fn run(sources: &Sources, version: u32) -> Result<()> {
+    let lock = lock()?;
+    let (lab, disk) = build_disk(sources, version)?;
+    drop(lock);
+    terminal::run(&lab, &Base::switched_off(&disk))
+}
+
+/// A second build at the same time waits for the first one.
+fn lock() -> Result<File> {
+    let root = Lab::directory();
+    fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
+    let lock = File::create(root.join("lock"))?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    Ok(lock)
+}
+
+/// All but the last stage.
+fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
+    ensure!(rustix::process::geteuid().is_root(), "building a host needs root: it mounts file systems");
+    let root = Lab::directory();
+    let cache = Cache::open(&root)?;
+    let lab = Lab::at(root);
+    let builder = debian(&cache, "builder", include_str!("../../recipe/builder.packages"))?;
+    let debian = debian(&cache, "debian", include_str!("../../recipe/os.packages"))?;
+    let tree = tree(&cache, &debian)?;
+    accelerator(&cache, &builder, &tree)?;
+    let overlay = Overlay { sources: sources.repository.clone(), binaries: sources.binaries.clone() };
+    let overlay = cache.stage("overlay", overlay.inputs()?, |out| overlay.write(&out.join("tree")))?;
+    let images = images(&cache, sources, [&builder, &tree, &overlay])?;
+    let disk = disk(&cache, sources, &images, version)?;
+    Ok((lab, disk))
+}
+
+fn debian(cache: &Cache, name: &str, packages: &str) -> Result<PathBuf> {
+    let recipe = include_str!("../../recipe/debian.sh");
+    cache.stage(name, Inputs::default().text(recipe).text(packages), |out| {
+        let list = out.join("packages");
+        fs::write(&list, packages).with_context(|| format!("writing {}", list.display()))?;
+        run_recipe(recipe, out, &[("PACKAGES", &list)])
+    })
+}
+
+fn tree(cache: &Cache, debian: &Path) -> Result<PathBuf> {
+    let recipe = include_str!("../../recipe/tree.sh");
+    cache.stage("tree", Inputs::default().text(recipe).stage(debian), |out| {
+        run_recipe(recipe, out, &[("DEBIAN", debian)])
+    })
+}
+
+fn accelerator(cache: &Cache, builder: &Path, tree: &Path) -> Result<PathBuf> {
+    let machine = fs::read_to_string("/proc/sys/kernel/osrelease")? + &fs::read_to_string("/proc/cpuinfo")?;
+    // The clock rate of the moment is no property of the machine.
+    let machine: String = machine.lines().filter(|line| !line.starts_with("cpu MHz")).collect();
+    cache.stage("accelerator", Inputs::default().text(&machine).stage(builder), |out| {
+        let modules = tree.join("tree/usr/lib/modules");
+        let release = fs::read_dir(&modules)?.next().context("the tree has no kernel")??;
+        let found = Accelerator::probe(&builder.join("tree"), &release.path().join("vmlinuz"), out)?;
+        Ok(fs::write(out.join("name"), found.name())?)
+    })
+}
+
+fn images(cache: &Cache, sources: &Sources, [builder, tree, overlay]: [&Path; 3]) -> Result<PathBuf> {
+    let recipe = include_str!("../../recipe/images.sh");
+    let inputs = Inputs::default().text(recipe).stage(builder).stage(tree).stage(overlay);
+    cache.stage("images", inputs, |out| {
+        let osimage = sources.osimage.as_path();
+        let builder_tree = builder.join("tree");
+        let variables =
+            [("TREE", tree), ("OVERLAY", overlay), ("OSIMAGE", osimage), ("BUILDER", builder_tree.as_path())];
+        run_recipe(recipe, out, &variables)?;
+        fill_registry(&builder_tree, out)
+    })
+}
+
+/// Copies the images into the storage that registries serve later.
+fn fill_registry(builder: &Path, images: &Path) -> Result<()> {
+    let storage = images.join("registry");
+    fs::create_dir(&storage)?;
+    let scratch = tempfile::tempdir()?;
+    let mut registry = Registry::new(builder, &storage, scratch.path(), registry::free_port()?);
+    registry.start()?;
+    for version in 1..=3 {
+        let mut copy = Command::new("skopeo");
+        copy.args(["copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false"]);
+        copy.arg(format!("oci:{}:{version}", images.join("layout").display()));
+        copy.arg(format!("docker://127.0.0.1:{}/{REPOSITORY}:{version}", registry.port()));
+        program::read(&mut copy)?;
+    }
+    Ok(())
+}
+
+fn disk(cache: &Cache, sources: &Sources, images: &Path, version: u32) -> Result<PathBuf> {
+    let recipe = include_str!("../../recipe/disk.sh");
+    let name = if version == 1 { "disk".to_owned() } else { format!("disk{version}") };
+    let builder = cache.current("builder")?;
+    cache.stage(&name, Inputs::default().text(recipe).stage(&builder).stage(images), |out| {
+        let layout = PathBuf::from(format!("{}:{version}", images.join("layout").display()));
+        let reference = PathBuf::from(lab::image_reference(images, version)?);
+        let builder = builder.join("tree");
+        let variables = [
+            ("BUILDER", builder.as_path()),
+            ("LAYOUT", &layout),
+            ("OSIMAGE", &sources.osimage),
+            ("REFERENCE", &reference),
+        ];
+        run_recipe(recipe, out, &variables)
+    })
+}
+
+fn warm(lab: &Lab, disk: &Path) -> Result<PathBuf> {
+    let cache = Cache::open(&Lab::directory())?;
+    let builder = cache.current("builder")?;
+    let accelerator = Accelerator::of(lab)?.name();
+    let machine = concat!(include_str!("../machine.rs"), include_str!("../accel.rs"));
+    let inputs = Inputs::default().text(HARDWARE).text(machine).text(accelerator).stage(&builder).stage(disk);
+    cache.stage("warm", inputs, |out| {
+        let mut host = Host::start_from(lab.clone(), &Base::switched_off(disk), None)?;
+        let failed = host.run_ok("systemctl --failed --plain --no-legend")?;
+        ensure!(failed.is_empty(), "units failed at the first boot:\n{failed}");
+        host.save_to(&out.join("host"))?;
+        for name in ["disk.qcow2", "state"] {
+            fs::rename(out.join("host").join(name), out.join(name))?;
+        }
+        Ok(fs::remove_dir(out.join("host"))?)
+    })
+}

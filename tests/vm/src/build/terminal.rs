@@ -1,0 +1,37 @@
+//! A host for somebody at a terminal.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::lab::Lab;
+use crate::machine::{Console, Machine};
+use crate::registry::{self, Registry};
+use crate::snapshot::Base;
+
+/// Boots from `base` and returns when QEMU ends. The registry runs meanwhile.
+pub fn run(lab: &Lab, base: &Base) -> Result<()> {
+    let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
+    let sockets = tempfile::Builder::new().prefix("vm-").tempdir()?;
+    let disk = folder.path().join("disk.qcow2");
+    lab.overlay(&base.disk, &disk)?;
+    let builder = lab.stage("builder")?.join("tree");
+    let storage = lab.stage("images")?.join("registry");
+    let mut registry = Registry::new(&builder, &storage, folder.path(), registry::free_port()?);
+    registry.start()?;
+    println!("Log in as root, without a password. The registry has these images:");
+    for version in 1..=3 {
+        println!("  {}", lab.image(version)?);
+    }
+    println!("To leave: `poweroff` in the guest, or Ctrl-A X at any time. The disk is thrown away.\n");
+    let machine = Machine {
+        lab,
+        disk: &disk,
+        sockets: sockets.path(),
+        registry_port: registry.port(),
+        console: Console::Terminal,
+        incoming: None,
+        write_log: None,
+    };
+    let status = machine.start()?.wait().context("waiting for QEMU")?;
+    ensure!(status.success(), "QEMU ended with {status}");
+    Ok(())
+}

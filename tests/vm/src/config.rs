@@ -1,0 +1,103 @@
+//! Rendered configs for the guest: each states what a generation of a given name looks like.
+
+use serde_json::{Value, json};
+
+/// A configuration in the making.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct Config {
+    name: String,
+    image: Option<String>,
+    kernel_arguments: Vec<String>,
+    files: Vec<Value>,
+    units: Vec<Value>,
+    keys: Vec<String>,
+}
+
+impl Config {
+    /// One whose witness files hold its name, in `/etc`, `/usr/local` and `/var`.
+    pub fn named(name: &str) -> Self {
+        let config = Self {
+            name: name.to_owned(),
+            image: None,
+            kernel_arguments: Vec::new(),
+            files: Vec::new(),
+            units: Vec::new(),
+            keys: Vec::new(),
+        };
+        config.file("/etc/witness", name).file("/usr/local/witness", name).file("/var/witness", name)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// With the OS image of this reference.
+    pub fn image(mut self, reference: &str) -> Self {
+        self.image = Some(reference.to_owned());
+        self
+    }
+
+    /// With a kernel argument.
+    pub fn kernel_argument(mut self, argument: &str) -> Self {
+        self.kernel_arguments.push(argument.to_owned());
+        self
+    }
+
+    /// With a file.
+    pub fn file(self, path: &str, contents: &str) -> Self {
+        self.file_of_mode(path, contents, 0o644)
+    }
+
+    /// With a file that others may do other things with.
+    pub fn file_of_mode(mut self, path: &str, contents: &str, mode: u32) -> Self {
+        let source = format!("data:,{}", contents.replace(' ', "%20").replace('\n', "%0A"));
+        self.files
+            .push(json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}}));
+        self
+    }
+
+    /// With an enabled unit that writes its configuration's name.
+    pub fn unit(mut self, name: &str) -> Self {
+        let contents = format!(
+            "[Unit]\nAfter=hostwright-activate.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo {} > /run/{name}.ran'\n[Install]\nWantedBy=multi-user.target\n",
+            self.name
+        );
+        self.units.push(json!({"name": name, "enabled": true, "contents": contents}));
+        self
+    }
+
+    /// With a key of the user `core`.
+    pub fn key(mut self, key: &str) -> Self {
+        self.keys.push(key.to_owned());
+        self
+    }
+
+    /// The document.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let users = if self.keys.is_empty() {
+            json!([])
+        } else {
+            json!([{"name": "core", "sshAuthorizedKeys": self.keys}])
+        };
+        json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1",
+            "kind": "MachineConfig",
+            "metadata": {"name": self.name},
+            "spec": {
+                "osImageURL": self.image.as_deref().unwrap_or_default(),
+                "kernelArguments": self.kernel_arguments,
+                "config": {
+                    "ignition": {"version": "3.4.0"},
+                    "passwd": {"users": users},
+                    "storage": {"files": self.files},
+                    "systemd": {"units": self.units},
+                },
+            },
+        })
+        .to_string()
+    }
+}

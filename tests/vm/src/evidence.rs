@@ -1,0 +1,62 @@
+//! What is kept of a failed test.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+
+use crate::host::Host;
+
+/// What the guest is asked for, and the file that it goes to.
+const QUESTIONS: [(&str, &str); 5] = [
+    ("journal", "journalctl --no-pager --output=short-precise"),
+    ("failed-units", "systemctl --failed --no-pager --full"),
+    ("deployments", "ostree admin status --verbose; cat /boot/loader/entries/*; cat /proc/cmdline"),
+    ("state", "/usr/libexec/hostwright-test/state"),
+    ("witnesses", "cd /run/witness && grep --recursive '' ."),
+];
+
+/// The name of the running test, as its runner tells it.
+pub fn test_name() -> String {
+    let name = std::env::var("NEXTEST_TEST_NAME").ok();
+    let thread = || std::thread::current().name().map(str::to_owned);
+    name.or_else(thread).unwrap_or_else(|| "unnamed".into()).replace("::", "-")
+}
+
+/// Keeps consoles and, where the guest still answers, what it says of itself. Returns the folder.
+fn keep(host: &mut Host) -> Result<PathBuf> {
+    let folder = host.lab().folder("failures")?.join(host.name());
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+    for entry in fs::read_dir(host.folder())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name_shown = name.to_string_lossy();
+        if name_shown.starts_with("console") || name_shown.starts_with("registry.") {
+            fs::copy(entry.path(), folder.join(&name))?;
+        }
+    }
+    if host.running.is_some() {
+        for (file, command) in QUESTIONS {
+            match host.run(command) {
+                Ok(output) => fs::write(folder.join(file), output.stdout + &output.stderr)?,
+                // A guest that no longer answers is itself a finding; it is not asked again.
+                Err(error) => {
+                    fs::write(folder.join(file), format!("{error:#}\n"))?;
+                    break;
+                }
+            }
+        }
+    }
+    Ok(folder)
+}
+
+/// The same in words for an error.
+pub fn keep_or_say(host: &mut Host) -> String {
+    match keep(host) {
+        Ok(folder) => format!("consoles, journal and state are in {}", folder.display()),
+        Err(error) => format!("nothing was kept: {error:#}"),
+    }
+}

@@ -1,0 +1,260 @@
+//! One running host.
+
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::agent::{Agent, Output};
+use crate::lab::Lab;
+use crate::monitor::Monitor;
+use crate::registry::{self, Registry};
+use crate::serial::Serial;
+use crate::wait::until;
+use crate::{evidence, snapshot};
+
+/// A command that takes longer is stuck.
+const COMMAND: Duration = Duration::from_secs(300);
+
+/// What a host is started from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Warm {
+    /// Version 1 of the OS, booted once and running.
+    Fresh,
+    /// The same disk as an installer leaves it: its first boot is waited for.
+    Cold,
+    /// What [`Host::save_warm`] saved under this name.
+    Named(String),
+    /// A disk image in the qcow2 format: it is booted.
+    Disk(PathBuf),
+}
+
+/// How to start a host.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// From what.
+    pub warm: Warm,
+    /// Where to record every write to its disk, in the format of the kernel's dm-log-writes.
+    pub write_log: Option<PathBuf>,
+}
+
+/// A host, running or switched off. Its QEMU is killed when this is dropped.
+#[derive(Debug)]
+pub struct Host {
+    pub(crate) lab: Lab,
+    pub(crate) name: String,
+    pub(crate) folder: TempDir,
+    pub(crate) sockets: TempDir,
+    pub(crate) disk: PathBuf,
+    pub(crate) write_log: Option<PathBuf>,
+    pub(crate) registry: Registry,
+    pub(crate) boots: u32,
+    pub(crate) running: Option<Running>,
+    pub(crate) failed_units: Vec<String>,
+    pub(crate) errors: Vec<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Running {
+    pub(crate) qemu: Child,
+    pub(crate) agent: Agent,
+    pub(crate) monitor: Monitor,
+    pub(crate) serial: Serial,
+    /// How much of the console was waited through.
+    pub(crate) heard: usize,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+impl Host {
+    /// Starts a host on a disk of its own.
+    pub fn start(warm: Warm) -> Result<Self> {
+        Self::start_with(Start { warm, write_log: None })
+    }
+
+    /// The same with all that can be chosen.
+    pub fn start_with(start: Start) -> Result<Self> {
+        let lab = Lab::locate()?;
+        let base = snapshot::base(&lab, &start.warm)?;
+        Self::start_from(lab, &base, start.write_log)
+    }
+
+    pub(crate) fn start_from(lab: Lab, base: &snapshot::Base, write_log: Option<PathBuf>) -> Result<Self> {
+        let name = evidence::test_name();
+        let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
+        let disk = folder.path().join("disk.qcow2");
+        lab.overlay(&base.disk, &disk)?;
+        let builder = lab.stage("builder")?.join("tree");
+        let port = registry::free_port()?;
+        // While the images are being made there are none to serve.
+        let images = lab.stage("images").unwrap_or_default().join("registry");
+        let mut host = Self {
+            registry: Registry::new(&builder, &images, folder.path(), port),
+            sockets: tempfile::Builder::new().prefix("vm-").tempdir()?,
+            lab,
+            name,
+            folder,
+            disk,
+            write_log,
+            boots: 0,
+            running: None,
+            failed_units: Vec::new(),
+            errors: Vec::new(),
+        };
+        let up = match &base.state {
+            None => host.power_on(),
+            Some(state) => host.restore(state),
+        };
+        match up {
+            Ok(()) => Ok(host),
+            Err(error) => Err(error.context(evidence::keep_or_say(&mut host))),
+        }
+    }
+
+    /// Runs a shell command as root and returns what it left, however it ended.
+    pub fn run(&mut self, command: &str) -> Result<Output> {
+        let process = self.spawn(command)?;
+        until(&format!("`{command}` in the guest"), COMMAND, || self.ended(process))
+    }
+
+    /// Runs a shell command and returns its standard output.
+    ///
+    /// # Errors
+    /// Its exit code is not 0; the error has all that it said.
+    pub fn run_ok(&mut self, command: &str) -> Result<String> {
+        let Output { code, stdout, stderr } = self.run(command)?;
+        ensure!(code == 0, "`{command}` ended with {code} in the guest:\n{stdout}{stderr}");
+        Ok(stdout)
+    }
+
+    /// Starts a shell command and returns its process number for [`Host::ended`]; a reboot forgets it.
+    pub fn spawn(&mut self, command: &str) -> Result<u64> {
+        self.alive()?.agent.start(command)
+    }
+
+    /// What a started command left, if it has ended.
+    pub fn ended(&mut self, process: u64) -> Result<Option<Output>> {
+        self.alive()?.agent.ended(process)
+    }
+
+    /// The bytes of a file in the guest.
+    pub fn read(&mut self, path: &str) -> Result<Vec<u8>> {
+        self.alive()?.agent.read(path).with_context(|| format!("reading {path} in the guest"))
+    }
+
+    /// Writes a file in the guest, in place of what it held; its directory exists.
+    pub fn write(&mut self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
+        self.alive()?
+            .agent
+            .write(path, bytes.as_ref())
+            .with_context(|| format!("writing {path} in the guest"))
+    }
+
+    /// The kernel's identifier of this boot.
+    pub fn boot_id(&mut self) -> Result<String> {
+        let bytes = self.read("/proc/sys/kernel/random/boot_id")?;
+        Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
+    }
+
+    /// Waits until the console says this, after what was waited for before.
+    pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
+        until(&format!("{text:?} on the console"), limit, || {
+            let running = self.alive()?;
+            let console = running.serial.text()?;
+            let Some(at) = console.get(running.heard..).and_then(|new| new.find(text)) else {
+                return Ok(None);
+            };
+            running.heard += at + text.len();
+            Ok(Some(()))
+        })
+    }
+
+    /// All that the console said since power-on.
+    pub fn console(&mut self) -> Result<String> {
+        self.running.as_ref().context("the host is switched off")?.serial.text()
+    }
+
+    /// The registry that this guest knows, not running at first.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// What the guest calls this version of the OS.
+    pub fn image(&self, version: u32) -> Result<String> {
+        self.lab.image(version)
+    }
+
+    /// Executes a command of QEMU's monitor: `stop`, `cont`, `query-block`.
+    pub fn monitor(&mut self, command: &str, arguments: &Value) -> Result<Value> {
+        self.alive()?.monitor.execute(command, arguments)
+    }
+
+    /// A checksum over all that a generation is: `/etc`, `/usr/local`, Hostwright's state and the boot entries, with
+    /// modes, owners and links, without times.
+    pub fn state_hash(&mut self) -> Result<String> {
+        Ok(self.run_ok("/usr/libexec/hostwright-test/state | sha256sum | cut -d' ' -f1")?.trim().to_owned())
+    }
+
+    /// Says that this unit (a name, or its beginning) may have failed when the test ends.
+    pub fn allow_failed_unit(&mut self, name: &str) {
+        self.failed_units.push(name.to_owned());
+    }
+
+    /// Says that messages of priority error with this text in them are expected from Hostwright's units.
+    pub fn allow_error(&mut self, text: &str) {
+        self.errors.push(text.to_owned());
+    }
+
+    /// Ends this run and keeps disk and memory under a name, for [`Warm::Named`] and until the next build.
+    pub fn save_warm(&mut self, name: &str) -> Result<()> {
+        let target = snapshot::folder(&self.lab, name)?;
+        snapshot::remove_others(&target)?;
+        self.save_to(&target)
+    }
+
+    /// Stops the machine and moves its disk and state into a new folder.
+    pub(crate) fn save_to(&mut self, target: &Path) -> Result<()> {
+        // The less memory is in use, the less is read back each time.
+        self.run_ok("sync && echo 3 > /proc/sys/vm/drop_caches")?;
+        let state = self.folder.path().join("state");
+        self.alive()?.monitor.save(&state)?;
+        self.alive()?.monitor.execute("quit", &Value::Object(serde_json::Map::default())).map(drop)?;
+        until("QEMU to end", Duration::from_secs(30), || {
+            let running = self.running.as_mut().context("the host is switched off")?;
+            Ok(running.qemu.try_wait()?.map(drop))
+        })?;
+        self.running = None;
+        snapshot::keep(target, &self.disk, &state)
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn lab(&self) -> &Lab {
+        &self.lab
+    }
+
+    /// The folder of this host's disk and logs.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The running machine.
+    pub(crate) fn alive(&mut self) -> Result<&mut Running> {
+        let running = self.running.as_mut().context("the host is switched off")?;
+        if let Some(status) = running.qemu.try_wait()? {
+            bail!("QEMU ended with {status}; the console's end is\n{}", running.serial.tail());
+        }
+        Ok(running)
+    }
+}

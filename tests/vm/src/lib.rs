@@ -1,0 +1,36 @@
+//! Booted OSTree hosts in QEMU.
+//!
+//! `build` makes everything that boots from Debian packages, in stages that are kept by what went into them. [`Host`] is
+//! one running machine on a disk of its own: commands, files, reboots, power cuts. [`Registry`] serves the OS images that
+//! it updates to. [`scenario()`] runs one test on a host and keeps what explains a failure.
+
+pub mod build;
+pub mod config;
+pub mod operator;
+pub mod writelog;
+
+mod accel;
+mod agent;
+mod cut;
+mod evidence;
+mod host;
+mod lab;
+mod lines;
+mod machine;
+mod monitor;
+mod power;
+mod program;
+mod registry;
+mod scenario;
+mod serial;
+mod snapshot;
+mod wait;
+mod witness;
+
+pub use agent::Output;
+pub use host::{Host, Start, Warm};
+pub use lab::Lab;
+pub use registry::Registry;
+pub use scenario::{scenario, scenario_from};
+pub use wait::until;
+pub use witness::Witness;

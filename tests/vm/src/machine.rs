@@ -1,0 +1,125 @@
+//! QEMU's command line, and QEMU itself while it runs.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context as _, Result};
+
+use crate::accel::Accelerator;
+use crate::lab::{Lab, REGISTRY};
+use crate::program;
+
+/// What a saved state depends on, beside QEMU's version: a state fits no other machine.
+pub const HARDWARE: &str = "-nodefaults -no-user-config -display none -machine q35 -smp 2 -m 1024 \
+    -device virtio-serial-pci -object rng-random,id=random,filename=/dev/urandom -device virtio-rng-pci,rng=random";
+
+/// One machine, not yet started.
+#[derive(Debug)]
+pub struct Machine<'a> {
+    pub lab: &'a Lab,
+    /// Written to; in the qcow2 format.
+    pub disk: &'a Path,
+    /// For sockets: their paths have to be short.
+    pub sockets: &'a Path,
+    /// On this machine's loopback; may be silent.
+    pub registry_port: u16,
+    pub console: Console,
+    /// A saved state to go on from, in place of booting.
+    pub incoming: Option<&'a Path>,
+    /// Records every write to the disk, in the format of the kernel's dm-log-writes.
+    pub write_log: Option<&'a Path>,
+}
+
+/// Where the serial console goes.
+#[derive(Debug)]
+pub enum Console {
+    Log(PathBuf),
+    /// To the terminal that this runs in, QEMU's monitor with it.
+    Terminal,
+}
+
+impl Machine<'_> {
+    /// The socket of the guest's agent.
+    pub fn agent(&self) -> PathBuf {
+        self.sockets.join("agent")
+    }
+
+    /// The socket of QEMU's monitor.
+    pub fn monitor(&self) -> PathBuf {
+        self.sockets.join("monitor")
+    }
+
+    /// Starts QEMU; it is killed with the thread that calls this.
+    pub fn start(&self) -> Result<Child> {
+        let mut qemu = self.command()?;
+        if let Console::Log(log) = &self.console {
+            let errors = log.with_extension("qemu");
+            let errors = File::create(&errors).with_context(|| format!("writing {}", errors.display()))?;
+            qemu.stdin(Stdio::null()).stdout(errors.try_clone()?).stderr(errors);
+        }
+        qemu.spawn().context("starting QEMU")
+    }
+
+    fn command(&self) -> Result<Command> {
+        let builder = self.lab.stage("builder")?.join("tree");
+        let qemu = program::of_tree(&builder, "usr/bin/qemu-system-x86_64");
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL", "--"]).arg(qemu.get_program()).args(qemu.get_args());
+        command.args(["-L"]).arg(builder.join("usr/share/qemu"));
+        command.args(["-L"]).arg(builder.join("usr/share/seabios"));
+        command.args(HARDWARE.split_whitespace());
+        command.args(Accelerator::of(self.lab)?.arguments());
+        self.add_disk(&mut command)?;
+        self.add_network(&mut command, &builder);
+        match &self.console {
+            Console::Log(log) => {
+                command.arg("-chardev").arg(format!("file,id=console,path={}", log.display()));
+                command.args(["-serial", "chardev:console"]);
+            }
+            Console::Terminal => {
+                command.args(["-serial", "mon:stdio"]);
+            }
+        }
+        let socket =
+            |id: &str, path: &Path| format!("socket,id={id},path={},server=on,wait=off", path.display());
+        command.arg("-chardev").arg(socket("agent", &self.agent()));
+        command.args(["-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"]);
+        command.arg("-chardev").arg(socket("monitor", &self.monitor()));
+        command.args(["-mon", "chardev=monitor,mode=control"]);
+        if let Some(state) = self.incoming {
+            command.arg("-incoming").arg(format!("file:{}", state.display()));
+        }
+        Ok(command)
+    }
+
+    fn add_disk(&self, command: &mut Command) -> Result<()> {
+        let disk = self.disk.display();
+        command.arg("-blockdev").arg(format!(
+            "driver=qcow2,node-name=written,discard=unmap,file.driver=file,file.filename={disk}"
+        ));
+        let mut node = "written";
+        if let Some(log) = self.write_log {
+            File::create(log).with_context(|| format!("writing {}", log.display()))?;
+            command.arg("-blockdev").arg(format!("driver=file,node-name=log,filename={}", log.display()));
+            command.arg("-blockdev").arg(
+                "driver=blklogwrites,node-name=logged,file=written,log=log,\
+                 log-sector-size=512,log-super-update-interval=1",
+            );
+            node = "logged";
+        }
+        command.arg("-device").arg(format!("virtio-blk-pci,drive={node},bootindex=0"));
+        Ok(())
+    }
+
+    /// The guest reaches its own registry and, since nothing routes, nothing else.
+    fn add_network(&self, command: &mut Command, builder: &Path) {
+        let mut relay = program::of_tree(builder, "usr/bin/socat");
+        relay.arg("STDIO").arg(format!("TCP:127.0.0.1:{}", self.registry_port));
+        command.arg("-netdev").arg(format!(
+            "user,id=network,restrict=on,guestfwd=tcp:{REGISTRY}-cmd:{}",
+            program::shown(&relay)
+        ));
+        command.args(["-device", "virtio-net-pci,netdev=network,romfile="]);
+    }
+}

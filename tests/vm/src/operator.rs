@@ -1,0 +1,87 @@
+//! What an operator does on the guest, and what they look at.
+#![allow(clippy::indexing_slicing, reason = "of a JSON value it gives null where nothing is")]
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use crate::config::Config;
+use crate::host::Host;
+
+/// From the call to the host being up again: an import, a shutdown and a boot, emulated.
+const UPDATE: Duration = Duration::from_secs(900);
+
+/// Applies a configuration, with whatever follows `apply --desired FILE`.
+pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String> {
+    host.write("/var/tmp/desired.json", config.render())?;
+    host.run_ok(&format!("hostwright apply --desired /var/tmp/desired.json {arguments} 2>&1"))
+}
+
+/// Applies a configuration that needs a reboot, and returns when the host is up again.
+pub fn update(host: &mut Host, config: &Config) -> Result<()> {
+    host.write("/var/tmp/desired.json", config.render())?;
+    go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+    settled(host, config.name())
+}
+
+/// Runs a command that reboots the host, and returns when it is up again.
+pub fn go(host: &mut Host, command: &str) -> Result<()> {
+    let before = host.boot_id()?;
+    // Nobody waits for its end: the host may be gone by then.
+    host.spawn(&format!("{command} > /var/tmp/said 2>&1"))?;
+    let booted = host.wait_for_boot(&before, UPDATE);
+    let said = |host: &mut Host| host.run_ok("cat /var/tmp/said").unwrap_or_default();
+    booted.map_err(|error| error.context(format!("`{command}` said: {}", said(host))))
+}
+
+/// Goes back, and returns when the host is up again.
+pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
+    go(host, "hostwright rollback")?;
+    settled(host, to)
+}
+
+/// The generation of this configuration runs, is whole, and nothing is left open.
+pub fn settled(host: &mut Host, config: &str) -> Result<()> {
+    let status = status(host)?;
+    ensure!(status["pending"].is_null() && status["transaction"].is_null(), "not settled: {status:#}");
+    let booted = booted(&status)?;
+    ensure!(booted["next"] == true, "another deployment boots next: {status:#}");
+    ensure!(booted["generation"]["config"] == config, "{config} does not run: {status:#}");
+    ensure!(booted["generation"]["belongs"] == true, "the record is another's: {status:#}");
+    let name = booted["generation"]["generation"].as_str().unwrap_or_default();
+    let line = host.run_ok("cat /proc/cmdline")?;
+    ensure!(line.contains(&format!("hostwright.generation={name}")), "{name} is not in {line}");
+    host.run_ok("hostwright verify")?;
+    Ok(())
+}
+
+/// `status -o json`.
+pub fn status(host: &mut Host) -> Result<Value> {
+    let text = host.run_ok("hostwright status -o json")?;
+    serde_json::from_str(&text).with_context(|| format!("reading {text}"))
+}
+
+/// The deployment that runs.
+pub fn booted(status: &Value) -> Result<&Value> {
+    let deployments = status["deployments"].as_array().context("no deployments")?;
+    deployments.iter().find(|deployment| deployment["booted"] == true).context("none runs")
+}
+
+/// Every reader of this boot saw this generation, and no other.
+pub fn only_seen(host: &mut Host, expected: &str) -> Result<()> {
+    let boot = host.boot_id()?;
+    for (moment, witness) in host.witnesses()? {
+        ensure!(witness.boot == boot, "{moment} is of another boot");
+        for (path, seen) in &witness.seen {
+            // Nothing of /var is mounted for generators.
+            let is_hidden = moment == "generator" && path != "/etc/witness";
+            let wanted = (!is_hidden).then_some(expected);
+            ensure!(seen.as_deref() == wanted, "{moment} saw {seen:?} in {path}");
+        }
+    }
+    let kubelet = host.run_ok("tail -n 1 /var/log/kubelet-stand-in")?;
+    ensure!(kubelet.contains(&boot), "the kubelet was not started in this boot: {kubelet}");
+    ensure!(kubelet.contains(&format!("/etc/witness={expected}")), "{kubelet}");
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! One test on one host.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use anyhow::{Result, ensure};
+
+use crate::evidence;
+use crate::host::{Host, Start, Warm};
+
+/// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
+///
+/// # Errors
+/// The test's; or a unit has failed, or one of Hostwright's has logged an error, that the test did not expect. What
+/// explains it is then kept in the target directory, and the error says where.
+pub fn scenario(warm: Warm, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
+    scenario_from(Start { warm, write_log: None }, test)
+}
+
+/// The same with all that can be chosen.
+pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
+    let mut host = Host::start_with(start)?;
+    let ended = catch_unwind(AssertUnwindSafe(|| {
+        test(&mut host)?;
+        ensure_well(&mut host)
+    }));
+    if matches!(ended, Ok(Ok(()))) {
+        return Ok(());
+    }
+    let kept = evidence::keep_or_say(&mut host);
+    match ended {
+        Ok(result) => result.map_err(|error| error.context(kept)),
+        Err(panic) => {
+            eprintln!("{kept}");
+            resume_unwind(panic)
+        }
+    }
+}
+
+/// A host that the test left switched off is not switched on for this.
+fn ensure_well(host: &mut Host) -> Result<()> {
+    if host.running.is_none() {
+        return Ok(());
+    }
+    let failed = host.run_ok("systemctl --failed --plain --no-legend | cut -d' ' -f1")?;
+    let failed: Vec<_> = failed
+        .lines()
+        .filter(|unit| !host.failed_units.iter().any(|known| unit.starts_with(known)))
+        .collect();
+    ensure!(failed.is_empty(), "units failed: {}", failed.join(", "));
+    let errors = host.run_ok(
+        "journalctl --no-pager --quiet --output=cat --priority=err --unit='hostwright*' || test $? = 1",
+    )?;
+    let errors: Vec<_> =
+        errors.lines().filter(|line| !host.errors.iter().any(|known| line.contains(known))).collect();
+    ensure!(errors.is_empty(), "Hostwright's units logged errors:\n{}", errors.join("\n"));
+    Ok(())
+}

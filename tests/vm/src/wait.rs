@@ -1,0 +1,43 @@
+//! Waiting for what happens elsewhere: always with a deadline, and with a name for what did not happen.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+/// How long to look away between two looks: a tenth of the time that was waited, since looking costs the guest time.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_millis(250);
+
+/// Looks until there is something to see, and returns it.
+///
+/// # Errors
+/// `look` fails, or sees nothing until `limit` has passed; the error then says `what` was waited for.
+pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(seen) = look()? {
+            return Ok(seen);
+        }
+        if start.elapsed() >= limit {
+            bail!("waited {} s in vain for {what}", limit.as_secs());
+        }
+        thread::sleep((start.elapsed() / 10).clamp(SHORTEST, LONGEST));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_happen_is_named() {
+        let error = until("rain", Duration::ZERO, || Ok(None::<()>)).unwrap_err();
+        assert_eq!(error.to_string(), "waited 0 s in vain for rain");
+    }
+
+    #[test]
+    fn one_look_is_taken_after_the_deadline_too() {
+        assert_eq!(until("anything", Duration::ZERO, || Ok(Some(1))).unwrap(), 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! What a boot does to a file system before it is mounted, and how that is taken back.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::UNIX_EPOCH;
+
+use anyhow::{Context as _, Result, ensure};
+
+/// e2fsck has corrected something, or nothing was wrong.
+const REPAIRED: i32 = 1;
+
+/// A file system that was repaired and can be as before again.
+#[derive(Debug)]
+pub struct Repair {
+    image: PathBuf,
+    undo: PathBuf,
+}
+
+impl Repair {
+    /// Replays the journal and repairs what is safe to repair, as systemd-fsck does. The second value
+    /// is what was said, where that is not enough.
+    pub fn make(image: &Path) -> Result<(Self, Option<String>)> {
+        let undo = image.with_extension("undo");
+        remove(&undo)?;
+        File::options().write(true).open(image)?.set_modified(UNIX_EPOCH)?;
+        let mut fsck = Command::new("e2fsck");
+        let (code, said) = run(fsck.arg("-p").arg("-z").arg(&undo).arg(image))?;
+        let damage = (code > REPAIRED).then(|| format!("e2fsck -p ended with {code}: {}", said.trim()));
+        Ok((Self { image: image.to_owned(), undo }, damage))
+    }
+
+    /// Looks at everything, and returns what is wrong.
+    pub fn audit(&self) -> Result<Option<String>> {
+        let (code, said) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
+        Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", said.trim())))
+    }
+
+    /// Makes it what it was before.
+    pub fn take_back(self) -> Result<()> {
+        // Where it changed nothing, what e2fsck leaves is no file that e2undo would take.
+        if std::fs::metadata(&self.image)?.modified()? != UNIX_EPOCH {
+            let (code, said) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
+            ensure!(
+                code == 0,
+                "{} cannot be made what it was before its repair: e2undo ended with {code}: {said}",
+                self.image.display()
+            );
+        }
+        remove(&self.undo)
+    }
+}
+
+fn remove(file: &Path) -> Result<()> {
+    match std::fs::remove_file(file) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Exit code, and all that it said.
+fn run(command: &mut Command) -> Result<(i32, String)> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).env("LC_ALL", "C").output();
+    let output = output.with_context(|| format!("starting {program}; it is in the package e2fsprogs"))?;
+    let code = output.status.code().with_context(|| format!("{program} was killed: {}", output.status))?;
+    let said = [output.stdout, output.stderr].concat();
+    Ok((code, String::from_utf8_lossy(&said).into_owned()))
+}

@@ -1,0 +1,54 @@
+//! A file system that the kernel was writing to: its journal holds what its blocks do not have yet.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::writelog::Tree;
+use crate::writelog::fsck::Repair;
+
+use super::can_run;
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if output.status.success() { Ok(()) } else { Err(said) }
+}
+
+/// Makes `image` a file system as a power cut leaves it; says why, where it cannot.
+fn cut_short(directory: &Path, image: &Path) -> Result<(), String> {
+    let (disk, mount) = (directory.join("disk"), directory.join("mount"));
+    std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).unwrap();
+    run(Command::new("mke2fs").args(["-q", "-t", "ext4"]).arg(&disk))?;
+    std::fs::create_dir(&mount).unwrap();
+    run(Command::new("mount").args(["-o", "loop"]).arg(&disk).arg(&mount))?;
+    let written = (0..200).try_for_each(|number| {
+        std::fs::write(mount.join(format!("file-{number}")), "content")?;
+        std::fs::File::open(&mount)?.sync_all()
+    });
+    let copied = written.and_then(|()| std::fs::copy(&disk, image).map(|_| ()));
+    run(Command::new("umount").arg(&mount))?;
+    copied.map_err(|error| error.to_string())
+}
+
+#[test]
+fn it_is_replayed_and_that_is_taken_back() {
+    if !can_run() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let image = directory.path().join("image");
+    if let Err(why) = cut_short(directory.path(), &image) {
+        eprintln!("skipped: no file system can be mounted here: {why}");
+        return;
+    }
+    let before = std::fs::read(&image).unwrap();
+    let (repair, damage) = Repair::make(&image).unwrap();
+    assert_eq!(damage, None);
+    assert_eq!(repair.audit().unwrap(), None);
+    assert!(std::fs::read(&image).unwrap() != before, "there was nothing to replay");
+    let tree = Tree::open(&image).unwrap();
+    assert_eq!(tree.names("").unwrap().len(), 201, "200 files and lost+found");
+    drop(tree);
+    repair.take_back().unwrap();
+    assert!(std::fs::read(&image).unwrap() == before, "the repair is not all taken back");
+}

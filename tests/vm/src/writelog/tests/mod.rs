@@ -1,0 +1,55 @@
+//! Replays of logs that are written here, on file systems that are made here.
+
+mod bootloader;
+mod format;
+mod journal;
+mod pair;
+mod replays;
+
+use std::path::Path;
+
+/// Something that a guest asks of its disk.
+#[derive(Debug, Clone)]
+pub enum Request {
+    Write(u64, Vec<u8>),
+    /// Durable by itself.
+    Through(u64, Vec<u8>),
+    Discard(u64, u64),
+    Flush,
+}
+
+/// Writes a log as `blklogwrites` does, with sectors of 512 bytes.
+pub fn write_log(path: &Path, requests: &[Request]) {
+    let sectors = |bytes: usize| u64::try_from(bytes.div_ceil(512)).unwrap();
+    let mut log = sector(&[0x006a_7366_7773_6872, 1, sectors(requests.len() * 512), 512]);
+    for request in requests {
+        match request {
+            Request::Write(start, content) | Request::Through(start, content) => {
+                let flags = if matches!(request, Request::Through(..)) { 2 } else { 0 };
+                log.extend(sector(&[start / 512, sectors(content.len()), flags, 0]));
+                log.extend(content);
+                log.resize(log.len().next_multiple_of(512), 0);
+            }
+            Request::Discard(start, length) => log.extend(sector(&[start / 512, length / 512, 4, 0])),
+            Request::Flush => log.extend(sector(&[0, 0, 1, 0])),
+        }
+    }
+    std::fs::write(path, log).unwrap();
+}
+
+fn sector(numbers: &[u64]) -> Vec<u8> {
+    let mut sector: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+    sector.resize(512, 0);
+    sector
+}
+
+/// Says why a test does nothing here.
+pub fn can_run() -> bool {
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |program: &&str| std::env::split_paths(&paths).any(|path| path.join(program).is_file());
+    let missing = ["mke2fs", "e2fsck", "e2undo"].into_iter().find(|program| !is_there(program));
+    if let Some(program) = missing {
+        eprintln!("skipped: {program} is not installed");
+    }
+    missing.is_none()
+}

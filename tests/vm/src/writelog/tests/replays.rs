@@ -1,0 +1,128 @@
+//! Orders of writes that are right, and planted ones that are not.
+
+use crate::writelog::{Layout, Replay, Report, WriteLog};
+
+use super::pair::{BOOT, Loader, Pair, ROOT, judge};
+use super::{Request, can_run, write_log};
+
+fn replayed(pair: &Pair, variants: u32, requests: &[Vec<Request>]) -> Report {
+    let log = pair.file("log");
+    write_log(&log, &requests.concat());
+    let replay = Replay { variants, audit_every: 1, ..Replay::keeping_in(&pair.file("kept")) };
+    let layout = Layout::of_mbr(&pair.old).unwrap();
+    let log = WriteLog::open(&log).unwrap();
+    replay.run(&log, &pair.old, layout, pair.directory.path(), &mut judge).unwrap()
+}
+
+fn flush() -> Vec<Request> {
+    vec![Request::Flush]
+}
+
+#[test]
+fn content_before_the_entry_that_names_it() {
+    if !can_run() {
+        return;
+    }
+    for loader in [Loader::Syslinux, Loader::Entries] {
+        let pair = Pair::make(loader);
+        let report = replayed(&pair, 8, &[pair.changes(ROOT), flush(), flush(), pair.changes(BOOT), flush()]);
+        assert!(report.faults.is_empty(), "{report}");
+        let switched = report.switched.unwrap();
+        assert_eq!((switched.epoch, switched.variant), (3, None));
+        assert_eq!((report.flushed.old, report.flushed.new), (3, 1));
+        assert!(report.reordered.old > 0, "{report}");
+        // The repairs were taken back: what is left is what the log says.
+        let new = std::fs::read(pair.file("new.root")).unwrap();
+        assert!(std::fs::read(pair.file("root.raw")).unwrap() == new);
+    }
+}
+
+#[test]
+fn an_entry_before_the_content_that_it_names() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::make(Loader::Syslinux);
+    let boot = pair.changes(BOOT);
+    let last = boot.len();
+    let report = replayed(&pair, 0, &[boot, flush(), pair.changes(ROOT), flush()]);
+    let [fault] = report.faults.as_slice() else { panic!("{report}") };
+    assert_eq!((fault.place.epoch, fault.place.entry), (1, Some(last)));
+    assert!(fault.what.contains("the new system has the configuration \"---\""), "{fault}");
+    // The state as it was: the boot partition is the new one, the other one is not.
+    let kept = fault.kept.clone().unwrap();
+    let same = |kept_name: &str, name: &str| {
+        std::fs::read(kept.join(kept_name)).unwrap() == std::fs::read(pair.file(name)).unwrap()
+    };
+    assert!(same("boot.raw", "new.boot") && same("root.raw", "old.root"));
+}
+
+#[test]
+fn an_entry_that_nothing_keeps_behind_its_content() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::make(Loader::Syslinux);
+    let unordered = [pair.changes(ROOT), pair.changes(BOOT), flush()];
+    let report = replayed(&pair, 0, &unordered);
+    assert!(report.faults.is_empty(), "at the flushes all is well: {report}");
+    let report = replayed(&pair, 32, &unordered);
+    assert!(!report.faults.is_empty(), "{report}");
+    assert!(report.faults.iter().all(|fault| fault.place.variant.is_some()), "{report}");
+    assert_eq!(report.faults.iter().filter(|fault| fault.kept.is_some()).count(), 3);
+    // The same in each run.
+    let places = |report: &Report| report.faults.iter().map(|fault| fault.place).collect::<Vec<_>>();
+    assert_eq!(places(&report), places(&replayed(&pair, 32, &unordered)));
+}
+
+#[test]
+fn content_that_is_written_through_is_not_lost() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::make(Loader::Syslinux);
+    let through = pair.changes(ROOT).into_iter().map(|request| match request {
+        Request::Write(at, content) => Request::Through(at, content),
+        other => other,
+    });
+    let report = replayed(&pair, 32, &[through.collect(), pair.changes(BOOT), flush()]);
+    assert!(report.faults.is_empty(), "{report}");
+}
+
+#[test]
+fn a_system_that_comes_back() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::make(Loader::Syslinux);
+    let back = pair.changes(BOOT).into_iter().map(|request| match request {
+        Request::Write(at, content) => {
+            let mut old = vec![0; content.len()];
+            let disk = std::fs::File::open(&pair.old).unwrap();
+            std::os::unix::fs::FileExt::read_exact_at(&disk, &mut old, at).unwrap();
+            Request::Write(at, old)
+        }
+        other => other,
+    });
+    let requests = [pair.changes(ROOT), flush(), pair.changes(BOOT), flush(), back.collect(), flush()];
+    let report = replayed(&pair, 0, &requests);
+    let [fault] = report.faults.as_slice() else { panic!("{report}") };
+    assert_eq!(fault.place.epoch, 3);
+    assert!(fault.what.contains("again"), "{fault}");
+}
+
+#[test]
+fn a_file_system_that_is_damaged_or_gone() {
+    if !can_run() {
+        return;
+    }
+    let pair = Pair::make(Loader::Syslinux);
+    let noise: Vec<u8> = (0..1 << 20).map(|at: u32| u8::try_from(at * 7 % 251).unwrap()).collect();
+    let damage = vec![Request::Write(ROOT.0 + 4096, noise)];
+    let gone = vec![Request::Discard(BOOT.0, BOOT.1)];
+    for (request, at) in [(damage, "/: e2fsck -p"), (gone, "/boot: e2fsck -p")] {
+        let report = replayed(&pair, 0, &[request, flush()]);
+        let [fault] = report.faults.as_slice() else { panic!("{report}") };
+        assert!(fault.what.starts_with(at), "{fault}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Disks that a cut left, booted.
+
+use anyhow::{Result, ensure};
+use vm::writelog::Side;
+use vm::{Host, Warm, scenario};
+
+use crate::change::{Change, REBOOT, ends_well};
+use crate::judge::Judge;
+use crate::operator::{booted, settled, status};
+use crate::orders::is_exhaustive;
+use crate::sweep::Kept;
+
+/// The disk boots the generation that it was judged to, which is whole and says so; and the change comes through.
+pub fn boots(change: Change, kept: &Kept, judge: &Judge) -> Result<()> {
+    scenario(Warm::Disk(kept.image.clone()), |host| {
+        is_whole(host, change, kept.side, judge)?;
+        // It checksums the whole OS.
+        if kept.side == Side::New || is_exhaustive() {
+            ends_well(host, "ostree fsck --quiet")?;
+        }
+        if kept.side == Side::Old {
+            goes_on(host, change)?;
+        }
+        Ok(())
+    })
+}
+
+/// What runs is that side, and nothing deviates from its record.
+pub fn is_whole(host: &mut Host, change: Change, side: Side, judge: &Judge) -> Result<()> {
+    let generation = if side == Side::Old { &judge.old } else { &judge.new };
+    let line = host.run_ok("cat /proc/cmdline")?;
+    let argument = format!("hostwright.generation={}", generation.id);
+    ensure!(line.contains(&argument), "not {argument} runs: {line}");
+    host.run_ok("hostwright verify")?;
+    if side == Side::New {
+        return settled(host, change.target());
+    }
+    let status = status(host)?;
+    ensure!(status["transaction"].is_null(), "a change is open: {status:#}");
+    let runs = &booted(&status)?["generation"];
+    ensure!(runs["config"] == generation.expected.config && runs["belongs"] == true, "{status:#}");
+    Ok(())
+}
+
+/// The change that was cut is made after all.
+pub fn goes_on(host: &mut Host, change: Change) -> Result<()> {
+    let before = host.boot_id()?;
+    host.spawn(change.command())?;
+    host.wait_for_boot(&before, REBOOT)?;
+    settled(host, change.target())
+}

@@ -1,0 +1,109 @@
+//! Says of a disk which generation it boots, and whether that is whole.
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use vm::writelog::{Booted, Side};
+
+use crate::expected::Expected;
+use crate::state;
+
+/// A generation of a host: its name, and what it is.
+#[derive(Debug, Clone)]
+pub struct Generation {
+    pub id: String,
+    pub expected: Expected,
+}
+
+/// A change from one to the other.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    pub old: Generation,
+    pub new: Generation,
+    /// How many states were seen that boot the new one.
+    arrived: usize,
+    /// Whether nothing is pending any more in the last of them.
+    pub is_settled: bool,
+}
+
+impl Judge {
+    pub fn new(old: Generation, new: Generation) -> Self {
+        Self { old, new, arrived: 0, is_settled: false }
+    }
+
+    /// Which of them the disk boots.
+    ///
+    /// # Errors
+    /// It boots a part of one, or a mixture, or something else.
+    pub fn side(&mut self, booted: &Booted) -> Result<Side> {
+        let id =
+            booted.choice.argument("hostwright.generation").context("the boot entry names no generation")?;
+        let (side, its, other) = match id {
+            _ if id == self.old.id => (Side::Old, &self.old, &self.new),
+            _ if id == self.new.id => (Side::New, &self.new, &self.old),
+            _ => anyhow::bail!("the boot entry names {id}, which is neither generation"),
+        };
+        let mixture = deviations(its, other, booted)?;
+        ensure!(
+            mixture.is_empty(),
+            "a mixture: it boots the {side:?} system, {}, and of {} deviations the first are: {}",
+            its.expected.config,
+            mixture.len(),
+            mixture.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
+        );
+        state::ensure_sound(booted, side, &self.old, &self.new)
+            .with_context(|| format!("it boots the {side:?} system"))?;
+        if side == Side::New {
+            // Reading a kernel takes longer than all the rest.
+            if self.arrived < 6 || self.arrived.is_multiple_of(50) {
+                ensure_bootable(booted)?;
+            }
+            self.arrived += 1;
+            self.is_settled = !booted.var.has("lib/hostwright/pending")?;
+        }
+        Ok(side)
+    }
+}
+
+fn deviations(its: &Generation, other: &Generation, booted: &Booted) -> Result<Vec<String>> {
+    let (expected, deployment) = (&its.expected, &booted.deployment);
+    let mut found = expected.differences(&other.expected, deployment, true);
+    found.extend(expected.argument_differences(&other.expected, &booted.choice));
+    let version = deployment.text("usr/lib/os-version")?.unwrap_or_default();
+    if version.trim() != expected.version.to_string() {
+        found.push(format!("the OS is version {version:?}"));
+    }
+    // What libostree's merge brings along: from the image, and from who else writes to `/etc`.
+    let shipped = deployment.text("etc/os/changed")?.unwrap_or_default();
+    if shipped.trim() != format!("version {}", expected.version) {
+        found.push(format!("/etc/os/changed is {shipped:?}"));
+    }
+    if deployment.text("etc/local")?.as_deref() != Some("local\n") {
+        found.push("/etc/local is not what others wrote".to_owned());
+    }
+    let record = state::document(deployment, "etc/hostwright/generation")?;
+    let bound = &record["deployment"];
+    let named = format!("{}.{}", bound["commit"].as_str().unwrap_or_default(), bound["serial"]);
+    if record["generation"] != its.id || !deployment.path().ends_with(&format!("/deploy/{named}")) {
+        found.push(format!("the record names {} and {named}", record["generation"]));
+    }
+    let config: Value = state::document(deployment, "etc/machine-config-daemon/currentconfig")?;
+    if record["config"] != expected.config || config["metadata"]["name"] != expected.config {
+        found.push(format!("the recorded configuration is {}", record["config"]));
+    }
+    Ok(found)
+}
+
+/// Kernel and initial RAM disk are those of the deployment, to the last byte.
+fn ensure_bootable(booted: &Booted) -> Result<()> {
+    let modules = booted.deployment.names("usr/lib/modules")?;
+    let modules = format!("usr/lib/modules/{}", modules.first().context("the deployment has no kernel")?);
+    let [initrd] = booted.choice.initrds.as_slice() else {
+        anyhow::bail!("there is not one initial RAM disk: {:?}", booted.choice.initrds)
+    };
+    for (path, name) in [(&booted.choice.kernel, "vmlinuz"), (initrd, "initramfs.img")] {
+        let inside = path.strip_prefix("/boot/").unwrap_or(path);
+        let is_same = booted.boot.read(inside)? == booted.deployment.read(&format!("{modules}/{name}"))?;
+        ensure!(is_same, "{path} is not the deployment's {name}");
+    }
+    Ok(())
+}

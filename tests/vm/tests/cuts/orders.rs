@@ -1,0 +1,117 @@
+//! A change, cut at every step, and replayed in every order in which the disk could have kept what was written.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, Result, ensure};
+use tempfile::TempDir;
+use vm::writelog::{Layout, Replay, Report, WriteLog};
+use vm::{Start, scenario_from};
+
+use crate::boots::boots;
+use crate::change::{Change, REBOOT};
+use crate::judge::Judge;
+use crate::operator::settled;
+use crate::sweep::Sweep;
+
+/// How often each change is cut where there are hours for it; three changes are.
+const EXHAUSTIVE_CUTS: usize = 350;
+
+/// The same cuts and the same lost writes as in a run that printed it.
+pub fn seed() -> Result<u64> {
+    let seed = match std::env::var("HOSTWRIGHT_SEED") {
+        Ok(seed) => seed.parse().context("HOSTWRIGHT_SEED is a number")?,
+        Err(_) => fastrand::u64(..),
+    };
+    eprintln!("HOSTWRIGHT_SEED={seed}");
+    Ok(seed)
+}
+
+/// Whether there are hours for it.
+pub fn is_exhaustive() -> bool {
+    std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some()
+}
+
+/// Room for disks, which are read and written more than once for each state.
+pub fn memory() -> Result<TempDir> {
+    Ok(tempfile::Builder::new().prefix("vm-cuts-").tempdir_in("/dev/shm")?)
+}
+
+fn survives(change: Change) -> Result<()> {
+    change.prepare()?;
+    let seed = seed()?;
+    let memory = memory()?;
+    let log = memory.path().join("log");
+    let (sweep, judge) = swept(change, memory.path(), Some(log.clone()), seed)?;
+    let report = replayed(memory.path(), &log, seed, &judge)?;
+    eprintln!("{change:?}, in every order: {report}");
+    ensure!(sweep.faults.is_empty() && report.faults.is_empty(), "{sweep}{report}");
+    ensure!(sweep.cuts() >= 40, "only {} cuts", sweep.cuts());
+    for kept in &sweep.kept {
+        let begun = Instant::now();
+        boots(change, kept, &judge)?;
+        eprintln!("booted the disk of a cut while {} in {:.1} s", kept.step, begun.elapsed().as_secs_f64());
+    }
+    let (mut cuts, mut seed) = (sweep.cuts(), seed);
+    while is_exhaustive() && cuts < EXHAUSTIVE_CUTS {
+        seed = seed.wrapping_add(1);
+        let (sweep, _) = swept(change, memory.path(), None, seed)?;
+        ensure!(sweep.faults.is_empty(), "with seed {seed}: {sweep}");
+        cuts += sweep.cuts();
+    }
+    Ok(())
+}
+
+/// Makes the change once, cutting it at every step.
+fn swept(change: Change, memory: &Path, write_log: Option<PathBuf>, seed: u64) -> Result<(Sweep, Judge)> {
+    let mut sweep = Sweep::new(&change.staged(), memory, seed)?;
+    let mut judge = None;
+    let begun = Instant::now();
+    scenario_from(Start { warm: change.staged(), write_log }, |host| {
+        let judge = judge.insert(change.judge(host)?);
+        let before = host.boot_id()?;
+        host.spawn(change.command())?;
+        sweep.run(host, judge, REBOOT, |_, _| Ok(false))?;
+        host.wait_for_boot(&before, REBOOT)?;
+        settled(host, change.target())?;
+        host.power_cut();
+        Ok(())
+    })?;
+    eprintln!("{change:?}, cut for {:.1} s:\n{sweep}", begun.elapsed().as_secs_f64());
+    Ok((sweep, judge.context("the scenario ran")?))
+}
+
+/// Judges all states that the log leads through, in two shares; the disk that it begins with is `base` in `memory`.
+pub fn replayed(memory: &Path, log: &Path, seed: u64, judge: &Judge) -> Result<Report> {
+    let (base, log) = (memory.join("base"), WriteLog::open(log)?);
+    let variants = if is_exhaustive() { 32 } else { 4 };
+    let share = |share: usize| -> Result<Report> {
+        let mut judge = judge.clone();
+        let folder = memory.join(format!("share-{share}"));
+        std::fs::create_dir_all(&folder)?;
+        let replay =
+            Replay { audit_every: 0, variants, seed, share: (share, 2), ..Replay::keeping_in(&folder) };
+        let layout = Layout::of_mbr(&base)?;
+        replay.run(&log, &base, layout, &folder, &mut |booted| judge.side(booted))
+    };
+    std::thread::scope(|threads| {
+        let other = threads.spawn(|| share(1));
+        let first = share(0)?;
+        Ok(first.and(other.join().expect("a replay reports what fails")?))
+    })
+}
+
+#[test]
+fn an_update_of_everything() -> Result<()> {
+    survives(Change::Image)
+}
+
+#[test]
+fn an_update_of_files() -> Result<()> {
+    survives(Change::Files)
+}
+
+#[test]
+fn a_rollback() -> Result<()> {
+    survives(Change::Back)
+}

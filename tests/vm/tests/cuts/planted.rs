@@ -1,0 +1,48 @@
+//! A fault that is planted and has to be found: a configuration that is bound after the deployment was finalized.
+
+use anyhow::{Result, ensure};
+use vm::{Start, scenario_from};
+
+use crate::change::{Change, REBOOT};
+use crate::orders::{memory, replayed, seed};
+use crate::sweep::Sweep;
+
+/// The new entry boots before the new configuration is in `/etc`.
+const LATE: &str = "[Service]
+ExecStop=
+ExecStop=/usr/bin/ostree admin finalize-staged
+ExecStop=/bin/sh -c 'mount -o remount,rw /sysroot && cd $$(ls -1tcd /sysroot/ostree/deploy/os/deploy/*/ | head -n 1) && echo -n three > etc/witness && sync'
+";
+
+#[test]
+fn binding_after_finalization_is_found_out() -> Result<()> {
+    let change = Change::Files;
+    change.prepare()?;
+    let seed = seed()?;
+    let memory = memory()?;
+    let log = memory.path().join("log");
+    let start = Start { warm: change.staged(), write_log: Some(log.clone()) };
+    let mut sweep = Sweep::new(&change.staged(), memory.path(), seed)?;
+    let mut judge = None;
+    scenario_from(start, |host| {
+        let judge = judge.insert(change.judge(host)?);
+        let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
+        host.run_ok(&format!("mkdir -p {folder}"))?;
+        host.write(&format!("{folder}/99-late.conf"), LATE)?;
+        host.run_ok("systemctl daemon-reload")?;
+        host.spawn(change.command())?;
+        sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "starting"))?;
+        host.power_cut();
+        Ok(())
+    })?;
+    eprintln!("{sweep}");
+    ensure!(
+        sweep.faults.iter().any(|fault| fault.contains("a mixture")),
+        "the cuts did not find it: {sweep}"
+    );
+    let report = replayed(memory.path(), &log, seed, &judge.expect("the scenario ran"))?;
+    eprintln!("{} of {} states are bad", report.flushed.bad + report.reordered.bad, report.states());
+    let found = report.faults.iter().any(|fault| fault.what.contains("a mixture"));
+    ensure!(found, "no order of the writes shows it: {report}");
+    Ok(())
+}

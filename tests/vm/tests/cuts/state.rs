@@ -1,0 +1,84 @@
+//! What all deployments share: the agent's own state in `/var`, and the files there that a generation wants.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use vm::writelog::{Booted, Side, Tree};
+
+use crate::judge::Generation;
+
+const STATE: &str = "lib/hostwright";
+
+/// A file of JSON.
+pub fn document(tree: &Tree, path: &str) -> Result<Value> {
+    let text = tree.text(path)?.with_context(|| format!("{path} is not there"))?;
+    serde_json::from_str(&text).with_context(|| format!("{path} is no JSON: {text:?}"))
+}
+
+/// All that the booted generation needs is there, what is open can be settled, and what is settled is whole.
+pub fn ensure_sound(booted: &Booted, side: Side, old: &Generation, new: &Generation) -> Result<()> {
+    let var = &booted.var;
+    let record = document(&booted.deployment, "etc/hostwright/generation")?;
+    if let Some(digest) = record["manifest"].as_str() {
+        ensure_stored(var, digest)?;
+    }
+    log(var, "pending")?;
+    let journal = log(var, "journal")?;
+    let active = document(var, &format!("{STATE}/active"))?;
+    let ran = active["ran"]["generation"].as_str().unwrap_or_default();
+    if let Some(digest) = active["manifest"].as_str() {
+        ensure_stored(var, digest)?;
+    }
+    let strange = new.expected.strange(&old.expected, var);
+    ensure!(strange.is_empty(), "neither generation's: {}", strange.join("; "));
+    let (active, other) = match ran {
+        _ if ran == old.id => (old, new),
+        _ if ran == new.id && side == Side::New => (new, old),
+        _ => bail!("/var belongs to generation {ran}"),
+    };
+    // Until the journal is settled, any of its moves may have been made.
+    let differences = active.expected.differences(&other.expected, var, false);
+    let is_open = journal.is_some_and(|lines| lines[0]["scope"] == "var");
+    ensure!(
+        is_open || differences.is_empty(),
+        "/var belongs to {}, no change to it is open, and {}",
+        active.expected.config,
+        differences.join("; ")
+    );
+    Ok(())
+}
+
+/// A manifest, and every object that it names.
+fn ensure_stored(var: &Tree, digest: &str) -> Result<()> {
+    let manifest: Value = serde_json::from_slice(&object(var, digest)?)?;
+    for entry in manifest["entries"].as_object().context("a manifest has entries")?.values() {
+        if let Some(digest) = entry["digest"].as_str() {
+            object(var, digest)?;
+        }
+    }
+    Ok(())
+}
+
+fn object(var: &Tree, digest: &str) -> Result<Vec<u8>> {
+    let hex = digest.trim_start_matches("sha256:");
+    let bytes = var.read(&format!("{STATE}/objects/{hex}")).context("an object is missing")?;
+    ensure!(format!("{:x}", Sha256::digest(&bytes)) == hex, "the object {hex} is damaged");
+    Ok(bytes)
+}
+
+/// The whole lines of a log; none where it is not there.
+fn log(var: &Tree, name: &str) -> Result<Option<Vec<Value>>> {
+    let Some(text) = var.text(&format!("{STATE}/{name}")).with_context(|| format!("{name} is torn"))? else {
+        return Ok(None);
+    };
+    // A line without its end was never written.
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines: Option<Vec<Value>> = whole.split('\n').map(checked).collect();
+    lines.with_context(|| format!("{name} is damaged: {text:?}")).map(Some)
+}
+
+fn checked(line: &str) -> Option<Value> {
+    let (sum, json) = line.split_once(' ')?;
+    let is_whole = format!("{:x}", Sha256::digest(json)).starts_with(sum) && sum.len() == 16;
+    if is_whole { serde_json::from_str(json).ok() } else { None }
+}

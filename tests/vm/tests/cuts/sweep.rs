@@ -1,0 +1,161 @@
+//! One run of a change, cut again and again: at each cut the disk is judged as a power cut would have left it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Result, bail};
+use fastrand::Rng;
+use vm::writelog::{OverlayDisk, Side};
+use vm::{Host, Lab, Warm};
+
+use crate::judge::Judge;
+use crate::moments::{Progress, STEPS};
+
+/// A disk as a cut left it, kept to be booted.
+#[derive(Debug)]
+pub struct Kept {
+    pub image: PathBuf,
+    pub side: Side,
+    pub step: &'static str,
+}
+
+/// The cuts of one run.
+#[derive(Debug)]
+pub struct Sweep {
+    disk: OverlayDisk,
+    random: Rng,
+    folder: PathBuf,
+    /// By step: how many disks boot the old system, and the new one.
+    seen: BTreeMap<usize, (usize, usize)>,
+    last: Option<(SystemTime, Side)>,
+    /// Cuts at which nothing had been written since the one before.
+    same: usize,
+    pub kept: Vec<Kept>,
+    pub faults: Vec<String>,
+    judging: Duration,
+}
+
+impl Sweep {
+    /// Cuts of a host that starts as `warm`; `folder` is in memory.
+    pub fn new(warm: &Warm, folder: &Path, seed: u64) -> Result<Self> {
+        let base = folder.join("base");
+        warm.write_raw(&base)?;
+        let partitions = folder.join("cut");
+        fs::create_dir_all(&partitions)?;
+        Ok(Self {
+            disk: OverlayDisk::new(Lab::locate()?, &base, &partitions)?,
+            random: Rng::with_seed(seed),
+            folder: folder.to_owned(),
+            seen: BTreeMap::new(),
+            last: None,
+            same: 0,
+            kept: Vec::new(),
+            faults: Vec::new(),
+            judging: Duration::ZERO,
+        })
+    }
+
+    /// Cuts the host until a disk has the change settled, or `done` says that it is enough.
+    pub fn run(
+        &mut self,
+        host: &mut Host,
+        judge: &mut Judge,
+        limit: Duration,
+        mut done: impl FnMut(&mut Host, &Progress) -> Result<bool>,
+    ) -> Result<()> {
+        let begun = Instant::now();
+        let mut progress = Progress::default();
+        while !judge.is_settled {
+            progress.follow(&host.console()?);
+            if done(host, &progress)? {
+                break;
+            }
+            if begun.elapsed() > limit {
+                bail!("the host is {} still, after {} s", progress.step().name, limit.as_secs());
+            }
+            let step = progress.step();
+            let number = STEPS.iter().position(|other| other.name == step.name).unwrap_or_default();
+            let (old, new) = self.seen.get(&number).copied().unwrap_or_default();
+            let pace = if old + new > step.dense { 10 } else { 1 };
+            host.run_for(Duration::from_millis(pace * self.random.u64(step.between.clone())))?;
+            self.cut(host, judge, number)?;
+        }
+        Ok(())
+    }
+
+    fn cut(&mut self, host: &mut Host, judge: &mut Judge, step: usize) -> Result<()> {
+        let begun = Instant::now();
+        host.frozen(|image| self.look(image, judge, step))?;
+        self.judging += begun.elapsed();
+        Ok(())
+    }
+
+    /// Judges a disk that nobody writes to.
+    pub fn look(&mut self, image: &Path, judge: &mut Judge, step: usize) -> Result<()> {
+        let written = fs::metadata(image)?.modified()?;
+        if self.last.is_some_and(|(last, _)| last == written) {
+            self.same += 1;
+            return Ok(());
+        }
+        let before = self.last.map(|(_, side)| side);
+        let seen = self.disk.look(image, false, &mut |booted| judge.side(booted))?;
+        let seen = match seen {
+            Ok(Side::Old) if before == Some(Side::New) => Err("the old system again".to_owned()),
+            seen => seen,
+        };
+        let tally = self.seen.entry(step).or_default();
+        match seen {
+            Ok(side) => {
+                if side == Side::Old {
+                    tally.0 += 1;
+                } else {
+                    tally.1 += 1;
+                }
+                self.last = Some((written, side));
+                self.keep(image, side, before, step)?;
+            }
+            Err(what) => {
+                self.last = Some((written, before.unwrap_or(Side::Old)));
+                let fault = format!("{}: {what}", STEPS[step].name);
+                if self.faults.last() != Some(&fault) {
+                    eprintln!("{fault}");
+                }
+                self.faults.push(fault);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps one disk from the middle of finalization, the first that boots the new system, and one from activation.
+    fn keep(&mut self, image: &Path, side: Side, before: Option<Side>, step: usize) -> Result<()> {
+        let step = STEPS[step].name;
+        let is_first = side == Side::New && before == Some(Side::Old);
+        let is_of_step = !self.kept.iter().any(|kept| kept.step == step) && self.random.u8(..4) == 0;
+        if is_first || (is_of_step && ["finalizing", "activating"].contains(&step)) {
+            let kept = self.folder.join(format!("kept-{}.qcow2", self.kept.len()));
+            fs::copy(image, &kept)?;
+            self.kept.push(Kept { image: kept, side, step });
+        }
+        Ok(())
+    }
+
+    /// How many cuts found a disk that was not judged before.
+    pub fn cuts(&self) -> usize {
+        self.seen.values().map(|(old, new)| old + new).sum::<usize>() + self.faults.len()
+    }
+}
+
+impl fmt::Display for Sweep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (step, (old, new)) in &self.seen {
+            writeln!(f, "{:12} {old:4} old {new:4} new", STEPS[*step].name)?;
+        }
+        let (cuts, same, seconds) = (self.cuts(), self.same, self.judging.as_secs_f64());
+        writeln!(f, "{cuts} cuts judged in {seconds:.1} s; at {same} more nothing new was on the disk")?;
+        let bad = self.faults.len();
+        self.faults.iter().take(5).try_for_each(|fault| writeln!(f, "one of {bad} that are bad, {fault}"))
+    }
+}

@@ -1,0 +1,129 @@
+//! What goes wrong on the way, and what becomes of it.
+
+use anyhow::{Result, ensure};
+use vm::config::Config;
+use vm::operator::{apply, booted, go, only_seen, settled, status, update};
+use vm::{Host, Warm, scenario};
+
+use crate::on_generation_one;
+
+/// The unit's own command again, as it is without our drop-in.
+const BYPASS: &str = "mkdir -p /run/systemd/system/ostree-finalize-staged.service.d && printf '[Service]\\nExecStop=\\nExecStop=/usr/bin/ostree admin finalize-staged\\n' > /run/systemd/system/ostree-finalize-staged.service.d/99-bypass.conf && systemctl daemon-reload && rm /run/ostree/staged-deployment-locked";
+
+fn kubelet_starts(host: &mut Host) -> Result<usize> {
+    Ok(host.run_ok("wc -l < /var/log/kubelet-stand-in")?.trim().parse()?)
+}
+
+#[test]
+fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<()> {
+    on_generation_one(|host| {
+        let starts = kubelet_starts(host)?;
+        apply(host, &Config::named("two").kernel_argument("hostwright-test=two"), "--reboot never")?;
+        host.run_ok(BYPASS)?;
+        let before = host.boot_id()?;
+        host.spawn("systemctl reboot")?;
+        host.wait_for_console("it has it now", std::time::Duration::from_secs(600))?;
+        host.wait_for_boot(&before, std::time::Duration::from_secs(600))?;
+        settled(host, "two")?;
+        only_seen(host, "two")?;
+        ensure!(kubelet_starts(host)? == starts + 1, "the workload ran in the mixed boot");
+        Ok(())
+    })
+}
+
+#[test]
+fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()> {
+    on_generation_one(|host| {
+        let second = Config::named("two");
+        apply(host, &second, "--reboot never")?;
+        // The worker cannot be started while the host shuts down.
+        host.run_ok("mount --bind /dev/null /usr/libexec/hostwright/hostwright-ostree && rm /run/ostree/staged-deployment-locked")?;
+        host.allow_error("hostwright-ostree");
+        host.reboot()?;
+        only_seen(host, "one")?;
+        let status = status(host)?;
+        ensure!(booted(&status)?["generation"]["config"] == "one", "{status:#}");
+        let pending = &status["pending"];
+        ensure!(pending["config"] == "two" && pending["armed"] == false, "{status:#}");
+        ensure!(pending["failure"]["kind"] == "not-bound", "{status:#}");
+        update(host, &second)?;
+        only_seen(host, "two")
+    })
+}
+
+#[test]
+fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let shared = |name: &str| Config::named(name).key(&format!("ssh-ed25519 AAAA {name}"));
+        update(host, &shared("one"))?;
+        update(host, &shared("two"))?;
+        host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && ostree admin set-default 1")?;
+        host.reboot()?;
+        only_seen(host, "one")?;
+        // The keys are not those of `one`, and said not to be.
+        let verified = host.run("hostwright verify")?;
+        ensure!(verified.code == 2 && verified.stdout.contains("authorized_keys"), "{}", verified.stdout);
+        assert_eq!(host.run_ok("cat /etc/kubernetes/manifests/etcd.yaml")?, "pod\n");
+        let keys = host.run_ok("cat /var/home/core/.ssh/authorized_keys.d/ignition")?;
+        assert_eq!(keys.trim(), "ssh-ed25519 AAAA two", "keys are never older");
+        let held = status(host)?["held"].clone();
+        ensure!(held["config"] == "two", "what was left is held: {held}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
+    on_generation_one(|host| {
+        host.run_ok("ostree admin deploy --stage $(ostree admin status | sed -n 's/^\\* [^ ]* \\([0-9a-f]*\\).*/\\1/p')")?;
+        let config = Config::named("two");
+        host.write("/var/tmp/desired.json", config.render())?;
+        let refused = host.run("hostwright apply --desired /var/tmp/desired.json --reboot never")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("is staged already"), "{}", refused.stderr);
+        host.reboot()?;
+        only_seen(host, "one")?;
+        let status = status(host)?;
+        ensure!(booted(&status)?["generation"]["belongs"] == false, "{status:#}");
+        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        settled(host, "two")?;
+        only_seen(host, "two")
+    })
+}
+
+#[test]
+fn a_full_boot_partition_is_found_before_anything_is_disturbed() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        host.registry().start()?;
+        let image = host.image(2)?;
+        host.write("/var/tmp/desired.json", Config::named("two").image(&image).render())?;
+        host.run_ok("fallocate -l $(($(stat -f -c '%a*%S' /boot) - 1048576)) /boot/filler")?;
+        let boot = host.boot_id()?;
+        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("on /boot"), "{}", refused.stderr);
+        ensure!(status(host)?["pending"].is_null(), "nothing is staged");
+        ensure!(host.boot_id()? == boot, "the host was not rebooted");
+        host.run_ok("rm /boot/filler")?;
+        // Nor does a clock that stands at its beginning keep it from its work.
+        host.run_ok("date --set=@1000")?;
+        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        settled(host, "two")?;
+        only_seen(host, "two")
+    })
+}
+
+#[test]
+fn without_var_the_workload_does_not_start() -> Result<()> {
+    on_generation_one(|host| {
+        let starts = kubelet_starts(host)?;
+        // The directory of the agent is on a file system whose device never comes.
+        host.run_ok("echo '/dev/disk/by-label/missing /var/lib/hostwright ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;
+        host.allow_failed_unit("var-lib-hostwright.mount");
+        host.reboot()?;
+        ensure!(kubelet_starts(host)? == starts, "the workload started without its configuration");
+        ensure!(host.run("systemctl is-active kubelet.service")?.stdout.trim() == "inactive", "kubelet runs");
+        host.run_ok("sed -i '/missing/d' /etc/fstab")?;
+        host.reboot()?;
+        ensure!(kubelet_starts(host)? == starts + 1, "the workload did not start");
+        only_seen(host, "one")
+    })
+}

@@ -1,0 +1,91 @@
+//! Updates as they should be.
+
+use anyhow::{Context as _, Result, ensure};
+use vm::config::Config;
+use vm::operator::{apply, only_seen, roll_back, status, update};
+use vm::{Host, Warm, scenario};
+
+use crate::on_generation_one;
+
+const KEY: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
+
+#[test]
+fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let first = Config::named("one").unit("ours.service").key("ssh-ed25519 AAAA one");
+        update(host, &first)?;
+        only_seen(host, "one")?;
+        host.registry().start()?;
+        let image = host.image(2)?;
+        let second = Config::named("two")
+            .image(&image)
+            .kernel_argument("hostwright-test=two")
+            .unit("ours.service")
+            .key("ssh-ed25519 AAAA two");
+        host.run_ok(
+            "mkdir -p /etc/os && echo local > /etc/os/changed-in-both && cp -a /etc /var/etc-before",
+        )?;
+        apply(host, &second, "--reboot never")?;
+        // What others write between staging and power-off is in the new generation.
+        host.run_ok("echo late > /etc/late")?;
+        host.registry().stop();
+        update(host, &second)?;
+        only_seen(host, "two")?;
+        assert_eq!(host.run_ok("cat /usr/lib/os-version /etc/late /run/ours.service.ran")?, "2\nlate\ntwo\n");
+        assert_eq!(host.run_ok("cat /etc/os/changed /etc/os/changed-in-both")?, "version 2\nlocal\n");
+        assert!(host.run_ok("cat /proc/cmdline")?.contains("hostwright-test=two"));
+        assert_eq!(host.run_ok(&format!("cat {KEY}"))?.trim(), "ssh-ed25519 AAAA two");
+        old_etc_is_untouched(host)?;
+
+        // Written by others, after the switch: it does not go back in time.
+        host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && echo rotated > /etc/host_key")?;
+        roll_back(host, "one")?;
+        only_seen(host, "one")?;
+        assert_eq!(
+            host.run_ok("cat /usr/lib/os-version /etc/kubernetes/manifests/etcd.yaml /etc/host_key")?,
+            "1\npod\nrotated\n"
+        );
+        assert!(!host.run_ok("cat /proc/cmdline")?.contains("hostwright-test=two"));
+        assert_eq!(
+            host.run_ok(&format!("cat {KEY}"))?.trim(),
+            "ssh-ed25519 AAAA two",
+            "keys are never older"
+        );
+        let held = status(host)?["held"].clone();
+        ensure!(held["config"] == "two", "what was left is held: {held}");
+
+        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("hostwright retry"), "{}", refused.stderr);
+        host.run_ok("hostwright retry")?;
+        update(host, &second)?;
+        only_seen(host, "two")
+    })
+}
+
+/// The deployment that was left is as it was when it was left.
+fn old_etc_is_untouched(host: &mut Host) -> Result<()> {
+    let status = status(host)?;
+    let left = status["deployments"].as_array().into_iter().flatten().find(|other| other["booted"] == false);
+    let left = left.context("the old deployment is gone")?;
+    let (commit, serial) = (left["commit"].as_str().unwrap_or_default(), &left["serial"]);
+    let etc = format!("/sysroot/ostree/deploy/os/deploy/{commit}.{serial}/etc");
+    let seen =
+        host.run_ok(&format!("cat {etc}/witness {etc}/late && diff -r {etc} /var/etc-before | cut -d: -f2"))?;
+    ensure!(seen == "onelate\n late\n", "the old deployment's /etc holds {seen:?}");
+    Ok(())
+}
+
+#[test]
+fn a_change_without_an_image_is_a_deployment_of_the_same_commit() -> Result<()> {
+    on_generation_one(|host| {
+        let commit = |host: &mut Host| -> Result<String> {
+            Ok(vm::operator::booted(&status(host)?)?["commit"].to_string())
+        };
+        let before = commit(host)?;
+        update(host, &Config::named("two").kernel_argument("hostwright-test=two"))?;
+        assert_eq!(commit(host)?, before);
+        only_seen(host, "two")?;
+        roll_back(host, "one")?;
+        only_seen(host, "one")
+    })
+}

@@ -1,0 +1,117 @@
+//! The machine itself: that hosts start, reboot, lose power and come back, and can be looked at.
+
+use anyhow::{Result, ensure};
+use vm::{Warm, scenario};
+
+const MOMENTS: [&str; 6] = ["generator", "early", "sysinit", "network-pre", "basic", "multi-user"];
+
+#[test]
+fn a_fresh_host_runs() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        assert_eq!(host.run_ok("cat /usr/lib/os-version")?, "1\n");
+        assert_eq!(host.run("exit 3")?.code, 3);
+        Ok(())
+    })
+}
+
+#[test]
+fn files_go_both_ways_unchanged() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251).to_le_bytes()[0]).collect();
+        host.write("/var/tmp/bytes", &bytes)?;
+        assert!(host.read("/var/tmp/bytes")? == bytes);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_reboot_is_another_boot_in_which_every_reader_saw_its_files() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        for path in ["/etc/witness", "/usr/local/witness", "/var/witness"] {
+            host.write(path, format!("in {path}"))?;
+        }
+        let before = host.boot_id()?;
+        host.reboot()?;
+        let boot = host.boot_id()?;
+        assert_ne!(before, boot);
+        let witnesses = host.witnesses()?;
+        for moment in MOMENTS {
+            let witness = witnesses.get(moment).ok_or_else(|| anyhow::anyhow!("no record of {moment}"))?;
+            assert_eq!(witness.boot, boot, "{moment}");
+            assert_eq!(witness.seen["/etc/witness"].as_deref(), Some("in /etc/witness"), "{moment}");
+            // Nothing of /var is mounted for generators.
+            let expected = (moment != "generator").then_some("in /var/witness");
+            assert_eq!(witness.seen["/var/witness"].as_deref(), expected, "{moment}");
+        }
+        let kubelet = host.run_ok("tail -n 1 /var/log/kubelet-stand-in")?;
+        assert!(kubelet.contains(&boot) && kubelet.contains("os=1"), "{kubelet}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_host_comes_back_after_a_power_cut() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        host.run_ok("echo kept > /var/kept && sync")?;
+        let before = host.boot_id()?;
+        host.power_cut();
+        ensure!(host.run("true").is_err(), "a host without power answers");
+        host.power_on()?;
+        assert_ne!(host.boot_id()?, before);
+        assert_eq!(host.run_ok("cat /var/kept")?, "kept\n");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_executables_start() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let version = host.run_ok("hostwright --version")?;
+        assert!(version.starts_with("hostwright "), "{version}");
+        // Without a client the worker has nothing to do.
+        host.run_ok("/usr/libexec/hostwright/hostwright-ostree < /dev/null")?;
+        Ok(())
+    })
+}
+
+#[test]
+fn the_registry_is_there_when_it_runs_and_only_then() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let image = host.image(2)?;
+        let inspect = format!("skopeo inspect --raw --retry-times=0 docker://{image}");
+        ensure!(host.run(&inspect)?.code != 0, "a registry that does not run answers");
+        host.registry().start()?;
+        host.run_ok(&inspect)?;
+        host.registry().stop();
+        ensure!(host.run(&inspect)?.code != 0, "a registry that was stopped answers");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_saved_host_is_the_start_of_others() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        host.run_ok("echo prepared > /run/prepared")?;
+        host.save_warm("prepared")
+    })?;
+    for _ in 0..2 {
+        scenario(Warm::Named("prepared".into()), |host| {
+            assert_eq!(host.run_ok("cat /run/prepared")?, "prepared\n");
+            host.run_ok("rm /run/prepared")?;
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+#[test]
+fn the_state_is_what_a_generation_is_made_of() -> Result<()> {
+    scenario(Warm::Fresh, |host| {
+        let before = host.state_hash()?;
+        host.run_ok("touch /etc/hostname /var/elsewhere")?;
+        assert_eq!(host.state_hash()?, before);
+        host.run_ok("chmod 600 /etc/hostname")?;
+        assert_ne!(host.state_hash()?, before);
+        Ok(())
+    })
+}

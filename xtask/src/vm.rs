@@ -1,0 +1,92 @@
+//! `cargo xtask vm`: builds hosts that boot, shows one, and runs the tests that need them.
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, ensure};
+use clap::Subcommand;
+
+use crate::checks::{Runner, Tally};
+use crate::consent::Consent;
+use crate::workspace::Workspace;
+use crate::{invocation, setup};
+
+/// Names the folder of the executables that go into the guest, in place of the release build.
+const BINARIES: &str = "HOSTWRIGHT_BINARIES";
+
+#[derive(Debug, Subcommand)]
+pub enum VmVerb {
+    /// Make the hosts that the tests boot: what is missing, and what is out of date.
+    Build,
+    /// Boot a host on this terminal, on a disk that is thrown away afterwards.
+    Run {
+        /// The version of the OS that it boots.
+        #[arg(long, value_name = "N", default_value = "1")]
+        os: String,
+    },
+    /// Run the tests that need a booted host.
+    Test {
+        /// Only those with this in their name.
+        name: Option<String>,
+    },
+}
+
+pub fn run(workspace: &Workspace, consent: Consent, verb: &VmVerb) -> Result<ExitCode> {
+    match verb {
+        VmVerb::Build => build(workspace, consent)?,
+        VmVerb::Run { os } => {
+            prepare(workspace, consent)?;
+            invocation::run(program(workspace, "run").args(["--os", os]))?;
+        }
+        VmVerb::Test { name } => {
+            let tally = test(workspace, consent, name.as_deref())?;
+            return Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the hosts and runs the tests on them.
+pub fn test(workspace: &Workspace, consent: Consent, name: Option<&str>) -> Result<Tally> {
+    build(workspace, consent)?;
+    let runner = Runner::installed(workspace);
+    let mut command = workspace.cargo(match runner {
+        Runner::Cargo => &["test", "--no-fail-fast"],
+        Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
+    });
+    command.env("HOSTWRIGHT_VM", workspace.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
+    command.args(["--package", "vm", "--features", "vm/scenarios", "--tests"]).args(name);
+    match runner {
+        // Two hosts at a time would each be half as fast, and their deadlines are for one.
+        Runner::Cargo => command.args(["--", "--test-threads=1"]),
+        Runner::Nextest => command.arg("--test-threads=1"),
+    };
+    runner.count(&mut command)
+}
+
+fn build(workspace: &Workspace, consent: Consent) -> Result<()> {
+    prepare(workspace, consent)?;
+    invocation::run(&mut program(workspace, "build"))
+}
+
+/// Builds the programs that build hosts, and what goes into the hosts.
+fn prepare(workspace: &Workspace, consent: Consent) -> Result<()> {
+    setup::ensure_vm_installed(consent)?;
+    ensure!(rustix::process::geteuid().is_root(), "building a host needs root: it mounts file systems");
+    if std::env::var_os(BINARIES).is_none() {
+        workspace.build_release()?;
+    } else {
+        invocation::run(&mut workspace.cargo(&["build", "--release", "--package", "osimage"]))?;
+    }
+    invocation::run(&mut workspace.cargo(&["build", "--package", "vm", "--bins"]))
+}
+
+fn program(workspace: &Workspace, verb: &str) -> Command {
+    let release = workspace.target().join("release");
+    let mut command = Command::new(workspace.target().join("debug/vm"));
+    // Not a debug build: it checksums some hundred megabytes.
+    command.arg(verb).arg("--osimage").arg(workspace.executable("osimage"));
+    command.arg("--binaries").arg(std::env::var_os(BINARIES).map_or(release, PathBuf::from));
+    command.env("HOSTWRIGHT_VM", workspace.target().join("vm"));
+    command
+}
