@@ -119,18 +119,7 @@ fn on_tree(
 }
 
 fn on_running(desired: &Configuration, args: &PlanArgs) -> Result<(Plan, Option<Configuration>), CliError> {
-    let booted = running::booted()?;
-    let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Read)?;
-    let target = Target {
-        site: Site::Running(&booted),
-        desired,
-        image: image.as_ref(),
-        again: None,
-        profile: args.profile.into(),
-    };
-    let planned = generation::plan(&mut session, target)?;
-    Ok((planned.plan, planned.before))
+    on_deployments(Path::new("/"), Site::Running(&running::booted()?), desired, args)
 }
 
 fn on_sysroot(
@@ -138,15 +127,18 @@ fn on_sysroot(
     desired: &Configuration,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<Configuration>), CliError> {
+    on_deployments(sysroot, Site::AtRest(sysroot), desired, args)
+}
+
+fn on_deployments(
+    sysroot: &Path,
+    site: Site<'_>,
+    desired: &Configuration,
+    args: &PlanArgs,
+) -> Result<(Plan, Option<Configuration>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    let target = Target {
-        site: Site::AtRest(sysroot),
-        desired,
-        image: image.as_ref(),
-        again: None,
-        profile: args.profile.into(),
-    };
+    let target = Target { site, desired, image: image.as_ref(), again: None, profile: args.profile.into() };
     let planned = generation::plan(&mut session, target)?;
     Ok((planned.plan, planned.before))
 }

@@ -90,7 +90,7 @@ fn go_on(
                 say("it boots once this is called again without `--reboot never`");
                 return Ok(Verdict::Fine);
             }
-            departure::arm(&mut session, &pending)?;
+            departure::arm(&mut session, &Systemd::system(), &pending)?;
             drop(session);
             restart(&pending, name, reboot)?;
         }

@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentId;
 use super::managed::Managed;
 use super::names::ManagedPath;
+use super::own_document::{self, Unreadable};
 use super::profile::Profile;
 use super::tree::{Attributes, ContentDigest, Entry};
 
@@ -190,7 +192,7 @@ impl Manifest {
     /// The manifest as it is stored: one line of JSON, the same for equal manifests.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        render(self)
+        own_document::render(self)
     }
 
     /// Reads the manifest that is stored as `digest`.
@@ -203,7 +205,7 @@ impl Active {
     /// The document as it is stored: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        render(self)
+        own_document::render(self)
     }
 
     /// Reads it.
@@ -231,20 +233,9 @@ pub fn garbage(
     stored.difference(&needed).cloned().collect()
 }
 
-fn render(document: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec(document).expect("a document of ours has only string keys");
-    text.push(b'\n');
-    text
-}
-
-fn parse<T: for<'a> Deserialize<'a>>(path: &ManagedPath, bytes: &[u8]) -> Result<T, StoreError> {
-    #[derive(Deserialize)]
-    struct Version {
-        schema: u32,
-    }
-    let malformed = |source| StoreError::Malformed { path: path.clone(), source };
-    match serde_json::from_slice(bytes).map_err(malformed)? {
-        Version { schema: SCHEMA } => serde_json::from_slice(bytes).map_err(malformed),
-        Version { schema } => Err(StoreError::Schema { path: path.clone(), schema }),
-    }
+fn parse<T: DeserializeOwned>(path: &ManagedPath, bytes: &[u8]) -> Result<T, StoreError> {
+    own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+        Unreadable::Malformed(source) => StoreError::Malformed { path: path.clone(), source },
+        Unreadable::Schema(schema) => StoreError::Schema { path: path.clone(), schema },
+    })
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deployment::DeploymentId;
 use super::names::ManagedPath;
+use super::own_document::{self, Unreadable};
 use super::profile::Profile;
 use super::tree::ContentDigest;
 
@@ -112,23 +113,16 @@ impl Record {
 
     /// Parses a record. One of a later release is refused rather than guessed at.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
-        #[derive(Deserialize)]
-        struct Version {
-            schema: u32,
-        }
-        let version: Version = serde_json::from_slice(bytes).map_err(RecordError::Malformed)?;
-        if version.schema != SCHEMA {
-            return Err(RecordError::Schema(version.schema));
-        }
-        serde_json::from_slice(bytes).map_err(RecordError::Malformed)
+        own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+            Unreadable::Malformed(source) => RecordError::Malformed(source),
+            Unreadable::Schema(schema) => RecordError::Schema(schema),
+        })
     }
 
     /// The record as it is written: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec(self).expect("a record has only string keys");
-        text.push(b'\n');
-        text
+        own_document::render(self)
     }
 
     /// Where the pre-image of `path` is kept: under one flat name, since a path that is a file today

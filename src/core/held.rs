@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::own_document::{self, Unreadable};
+
 /// Where it lies: outside every deployment, so that none brings it back or takes it away.
 pub const HELD: &str = "/var/lib/hostwright/held";
 
@@ -58,22 +60,15 @@ impl Held {
     /// The document as it is stored: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec(self).expect("a held target has only string keys");
-        text.push(b'\n');
-        text
+        own_document::render(self)
     }
 
     /// Reads it.
     pub fn parse(bytes: &[u8]) -> Result<Self, HeldError> {
-        #[derive(Deserialize)]
-        struct Version {
-            schema: u32,
-        }
-        let version: Version = serde_json::from_slice(bytes).map_err(HeldError::Malformed)?;
-        if version.schema != SCHEMA {
-            return Err(HeldError::Schema(version.schema));
-        }
-        serde_json::from_slice(bytes).map_err(HeldError::Malformed)
+        own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+            Unreadable::Malformed(source) => HeldError::Malformed(source),
+            Unreadable::Schema(schema) => HeldError::Schema(schema),
+        })
     }
 }
 

@@ -28,6 +28,7 @@ pub mod machine_config;
 pub mod machine_configuration;
 pub mod managed;
 pub mod names;
+mod own_document;
 pub mod password;
 pub mod pending;
 pub mod plan;

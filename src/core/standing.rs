@@ -74,10 +74,10 @@ pub enum Fate {
 
 /// Decides what becomes of what was pending, in the boot `boot_id`.
 #[must_use]
-pub fn fate(standing: Standing, seen: Seen<'_>, boot_id: &str) -> Fate {
+pub fn fate(seen: Seen<'_>, boot_id: &str) -> Fate {
     let Some(pending) = seen.pending else { return Fate::Nothing };
     let runs = seen.argument == Some(pending.generation());
-    match standing {
+    match standing(seen) {
         Standing::Whole if runs => Fate::Arrived,
         Standing::Unbound if pending.unbound_in.iter().all(|earlier| earlier == boot_id) => Fate::Bind,
         Standing::Unbound => Fate::Leave,

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::booted::BOOTED;
+
 /// The ID of this boot, as the kernel draws it; empty where the kernel tells none.
 #[must_use]
 pub fn boot_id() -> String {
@@ -14,7 +16,7 @@ pub fn boot_id() -> String {
 #[must_use]
 pub fn is_booted_ostree(root: &Path) -> bool {
     let is_top = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
-    is_top && Path::new("/run/ostree-booted").exists()
+    is_top && Path::new(BOOTED).exists()
 }
 
 /// Whether `root` is the root directory of a system that runs systemd.

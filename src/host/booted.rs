@@ -5,13 +5,17 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::error::{HostError, Op};
-use super::observe::errno_of;
 use crate::core::deployment::DeploymentId;
-use crate::core::generation::GENERATION_ARGUMENT;
+use crate::core::generation::{GENERATION_ARGUMENT, Record};
 use crate::core::kargs;
+use crate::core::pending::Pending;
+use crate::core::standing::Seen;
 
 /// What the bootloader gave the kernel.
 const COMMAND_LINE: &str = "/proc/cmdline";
+
+/// Made early in a boot through OSTree.
+pub(super) const BOOTED: &str = "/run/ostree-booted";
 
 /// Where the physical root is on a system that OSTree booted.
 pub const SYSROOT: &str = "/sysroot";
@@ -28,18 +32,22 @@ pub struct Booted {
 impl Booted {
     /// Finds out; `None` where the system was not booted through OSTree.
     pub fn look() -> Result<Option<Self>, HostError> {
-        if !Path::new("/run/ostree-booted").exists() {
+        if !Path::new(BOOTED).exists() {
             return Ok(None);
         }
-        let failed = |path: &Path, error: &std::io::Error| {
-            HostError::new(Op::Read, &path.display().to_string(), errno_of(error))
-        };
+        let failed = |path: &Path, error| HostError::io(Op::Read, path, &error);
         let line = Path::new(COMMAND_LINE);
-        let line = std::fs::read_to_string(line).map_err(|error| failed(line, &error))?;
+        let line = std::fs::read_to_string(line).map_err(|error| failed(line, error))?;
         let sysroot = Path::new(SYSROOT);
-        let deployment = running(sysroot).map_err(|error| failed(sysroot, &error))?;
+        let deployment = running(sysroot).map_err(|error| failed(sysroot, error))?;
         let deployment = deployment.or_else(|| linked(sysroot, &line));
         Ok(deployment.map(|deployment| Self { deployment, generation: generation(&line) }))
+    }
+
+    /// Together with what is written of it.
+    #[must_use]
+    pub fn seen<'a>(&'a self, record: Option<&'a Record>, pending: Option<&'a Pending>) -> Seen<'a> {
+        Seen { deployment: &self.deployment, argument: self.generation.as_deref(), record, pending }
     }
 
     /// Where the deployment lies below the physical root.

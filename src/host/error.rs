@@ -1,8 +1,11 @@
 //! What went wrong on the host, with the act and the path that it went wrong on.
 
 use std::fmt;
+use std::path::Path;
 
 use rustix::io::Errno;
+
+use super::observe::errno_of;
 
 /// The act that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +129,12 @@ impl HostError {
             Errno::NOLINK => Self::Distrusted { path },
             source => Self::Failed { op, path, source },
         }
+    }
+
+    /// The same for what the standard library says, of a path that may be anything.
+    #[must_use]
+    pub fn io(op: Op, path: &Path, error: &std::io::Error) -> Self {
+        Self::new(op, &path.display().to_string(), errno_of(error))
     }
 
     /// The error number, where there is one.

@@ -10,6 +10,9 @@ pub trait Services: fmt::Debug {
     /// Carries out one action and returns when it has taken effect, or has failed. It blocks, and
     /// it ends: every implementation has a deadline.
     fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError>;
+
+    /// The command lines that the service `unit` is stopped with; `None` where nobody can be asked.
+    fn stop_commands(&self, unit: &str) -> Option<Vec<Vec<String>>>;
 }
 
 /// A tree on which nothing runs.
@@ -19,6 +22,10 @@ pub struct NoServices;
 impl Services for NoServices {
     fn perform(&self, _: &ServiceAction) -> Result<(), ServiceError> {
         Ok(())
+    }
+
+    fn stop_commands(&self, _: &str) -> Option<Vec<Vec<String>>> {
+        None
     }
 }
 

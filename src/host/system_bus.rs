@@ -39,6 +39,10 @@ impl From<zbus::zvariant::Error> for BusError {
     }
 }
 
+/// A command of a unit, as org.freedesktop.systemd1(5) has it: program, command line, whether failing is ignored, and
+/// how it went the last time.
+type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32);
+
 /// How a unit is, in systemd's words.
 #[derive(Debug)]
 pub struct UnitState {
@@ -114,13 +118,23 @@ impl SystemBus {
         self.property(unit, &interface, property).await
     }
 
+    /// The command lines that the service `unit` is stopped with.
+    pub async fn stop_commands(&self, unit: &str) -> Result<Vec<Vec<String>>, BusError> {
+        let value = self.value(unit, &format!("{NAME}.Service"), "ExecStop").await?;
+        let commands = Vec::<ExecCommand>::try_from(value)?;
+        Ok(commands.into_iter().map(|(_, line, ..)| line).collect())
+    }
+
     async fn property(&self, unit: &str, interface: &str, property: &str) -> Result<String, BusError> {
+        Ok(String::try_from(self.value(unit, interface, property).await?)?)
+    }
+
+    async fn value(&self, unit: &str, interface: &str, property: &str) -> Result<OwnedValue, BusError> {
         // A unit that does not run may be unloaded at any moment; to load it changes nothing.
         let path = self.call(PATH, MANAGER, "LoadUnit", &unit).await?;
         let path: OwnedObjectPath = path.body().deserialize()?;
         let value = self.call(path.as_str(), PROPERTIES, "Get", &(interface, property)).await?;
-        let value: OwnedValue = value.body().deserialize()?;
-        Ok(String::try_from(value)?)
+        Ok(value.body().deserialize()?)
     }
 
     async fn call<B: Serialize + DynamicType>(

@@ -118,6 +118,22 @@ impl Services for Systemd {
         let runtime = runtime.map_err(|error| unreachable_because(action, error.to_string()))?;
         runtime.block_on(self.carry_out(action))
     }
+
+    fn stop_commands(&self, unit: &str) -> Option<Vec<Vec<String>>> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let asked = runtime.block_on(async {
+            let asked =
+                async { SystemBus::connect(self.address.as_deref()).await?.stop_commands(unit).await };
+            tokio::time::timeout(self.deadlines.bus, asked).await
+        });
+        match asked {
+            Ok(Ok(commands)) => Some(commands),
+            failed => {
+                log::warn!("systemd does not say how {unit} is stopped: {failed:?}");
+                None
+            }
+        }
+    }
 }
 
 async fn on_unit(

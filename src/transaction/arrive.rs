@@ -7,7 +7,8 @@ use crate::core::generation::Record;
 use crate::core::held::{Held, SCHEMA as HELD_SCHEMA};
 use crate::core::journal::Scope;
 use crate::core::pending::{Pending, Reached};
-use crate::core::standing::{self, Fate, Seen, Standing};
+use crate::core::standing::{self, Fate, Standing};
+use crate::core::steps::Step;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::lock::Lock;
 use crate::host::mount_namespace::MountNamespace;
@@ -19,9 +20,10 @@ use super::TransactionError;
 use super::activate::{self, Activated};
 use super::bind;
 use super::current::Current;
+use super::labels::{self, Labels};
 use super::live::{self, Change};
 use super::settle::{self, SettleError};
-use super::{carry, held, labels, pending, sysroot, tree};
+use super::{carry, held, pending, sysroot, tree};
 
 /// What a boot found, and what has to come next.
 #[derive(Debug)]
@@ -60,19 +62,17 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
     let boot_id = boot::boot_id();
     settle_wherever(&root, booted, namespace, &boot_id)?;
     let record = Current::load_record(&root)?;
-    let argument = booted.generation.as_deref();
-    let mut seen = Seen { deployment: &booted.deployment, argument, record: record.as_ref(), pending: None };
     let found = match pending::load(&root) {
         // What runs is whole without it, and whoever is to settle it fails with it.
-        Err(error) if standing::standing(seen) == Standing::Whole => {
+        Err(error) if standing::standing(booted.seen(record.as_ref(), None)) == Standing::Whole => {
             log::warn!("what was to boot is not known: {error}");
             None
         }
         found => found?,
     };
-    seen.pending = found.as_ref();
+    let seen = booted.seen(record.as_ref(), found.as_ref());
     let standing = standing::standing(seen);
-    match (standing::fate(standing, seen, &boot_id), found) {
+    match (standing::fate(seen, &boot_id), found) {
         (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
         (Fate::Leave, Some(pending)) => {
             let to = pending.intent.base.clone();
@@ -129,18 +129,9 @@ fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, Tran
     // Counted first: whatever ends this boot, there is no third one like it.
     pending::reach(root, &Reached::Unbound { boot_id: boot_id.to_owned() })?;
     let current = Current::load(root)?;
-    let bind::Change { steps, labels } = bind::change(root, &current, pending)?;
+    let bind::Binding { steps, labels } = bind::binding(root, &current, pending)?;
     let before = current.record.as_ref().map(|record| record.generation.as_str());
-    let change = Change {
-        current: before,
-        target: Some(pending.generation()),
-        boot_id,
-        scope: Scope::Deployment,
-        steps: &steps,
-        labels: &labels,
-        actions: &[],
-    };
-    live::apply(root, &NoServices, change)?;
+    make(root, [before, Some(pending.generation())], boot_id, &steps, &labels)?;
     Ok(Arrival::Rebound { generation: pending.generation().to_owned() })
 }
 
@@ -195,15 +186,18 @@ fn carry_over(
     }
     let steps = carry::steps(root, &last, current.host())?;
     let labels = labels::of_steps(root, &steps, &current.remembered().labels)?;
-    let change = Change {
-        current: Some(&record.generation),
-        target: Some(&record.generation),
-        boot_id,
-        scope: Scope::Deployment,
-        steps: &steps,
-        labels: &labels,
-        actions: &[],
-    };
-    live::apply(root, &NoServices, change)?;
+    make(root, [Some(&record.generation); 2], boot_id, &steps, &labels)?;
     Ok(steps.len())
+}
+
+/// Changes what runs from one generation to another, before any service does.
+fn make(
+    root: &Root,
+    [current, target]: [Option<&str>; 2],
+    boot_id: &str,
+    steps: &[Step],
+    labels: &Labels,
+) -> Result<(), TransactionError> {
+    let change = Change { current, target, boot_id, scope: Scope::Deployment, steps, labels, actions: &[] };
+    Ok(live::apply(root, &NoServices, change)?)
 }

@@ -10,6 +10,7 @@ use crate::core::etc_merge::SpecialFiles;
 use crate::core::generation::{RECORD, Record};
 use crate::core::journal::Reached as JournalReached;
 use crate::core::pending::{Failure, FailureKind, Pending, Reached};
+use crate::core::steps::Step;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
@@ -19,9 +20,10 @@ use crate::os::{Deployment, DeploymentId, Sysroot, finalizer};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
+use super::labels::{self, Labels};
 use super::own_files::OwnFiles;
 use super::settle::SettleError;
-use super::{etc, journal, labels, live, pending, record, shipped_links, stage, survey};
+use super::{etc, journal, live, pending, record, shipped_links, stage, survey};
 
 /// Where the copy is made: memory, which no disk can be too full for.
 const COPY: &str = "/run/hostwright/etc";
@@ -97,7 +99,7 @@ fn bind_pending(
     let _lock = Lock::take(root)?;
     ensure_settled(root, pending)?;
     let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
-    std::fs::create_dir_all(copy).map_err(|error| host_error(Op::MakeDirectory, COPY, &error))?;
+    std::fs::create_dir_all(copy).map_err(|error| HostError::io(Op::MakeDirectory, copy, &error))?;
     namespace.mount_memory(copy)?;
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
@@ -119,7 +121,8 @@ pub(super) fn rehearse(
     special_files: SpecialFiles,
 ) -> Result<(), TransactionError> {
     let running = Path::new(SYSROOT).join(booted.path());
-    let copy = private_directory().map_err(|error| host_error(Op::MakeDirectory, REHEARSAL, &error))?;
+    let copy = private_directory()
+        .map_err(|error| HostError::io(Op::MakeDirectory, Path::new(REHEARSAL), &error))?;
     let directory = Path::new(SYSROOT).join(pending.intent.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
     configure(&copies.next(&directory)?, pending)?;
@@ -141,16 +144,14 @@ impl Copies {
     /// Makes them below `top`: of the deployment at `running`, for the one at `new`.
     fn make(top: &Path, running: &Path, new: &Path) -> Result<Self, HostError> {
         let (local, base) = (top.join("local"), top.join("base"));
-        let failed = |path: &Path, error: &std::io::Error| {
-            host_error(Op::MakeDirectory, &path.display().to_string(), error)
-        };
+        let failed = |path: &Path, error| HostError::io(Op::MakeDirectory, path, &error);
         for (from, to) in [("etc", &local), ("usr/etc", &base)] {
-            std::fs::create_dir(to).map_err(|error| failed(to, &error))?;
+            std::fs::create_dir(to).map_err(|error| failed(to, error))?;
             etc_copy::copy(&running.join(from), to)?;
         }
         let added =
             shipped_links::add(&new.join("usr/etc"), &running.join("usr/etc"), &local, &[&base, &local]);
-        let is_base_changed = added.map_err(|error| failed(&local, &error))?;
+        let is_base_changed = added.map_err(|error| failed(&local, error))?;
         Ok(Self { local, base, is_base_changed })
     }
 
@@ -188,10 +189,6 @@ fn private_directory() -> std::io::Result<Private> {
     Ok(Private(path.to_owned()))
 }
 
-fn host_error(op: Op, path: &str, error: &std::io::Error) -> HostError {
-    HostError::new(op, path, rustix::io::Errno::from_io_error(error).unwrap_or(rustix::io::Errno::IO))
-}
-
 /// A change that is half made would be copied half.
 fn ensure_settled(root: &Root, pending: &Pending) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(SettleError::from)?;
@@ -207,18 +204,22 @@ fn ensure_settled(root: &Root, pending: &Pending) -> Result<(), TransactionError
 /// Brings the managed paths in the `/etc` of `next` to the pending generation, and writes its record.
 fn configure(next: &Root, pending: &Pending) -> Result<(), TransactionError> {
     let current = Current::load(next)?;
-    let change = change(next, &current, pending)?;
-    Ok(live::write(next, &change.steps, &change.labels)?)
+    let binding = binding(next, &current, pending)?;
+    Ok(live::write(next, &binding.steps, &binding.labels)?)
 }
 
 /// What binding does to an `/etc`.
-pub(super) struct Change {
-    pub(super) steps: Vec<crate::core::steps::Step>,
-    pub(super) labels: labels::Labels,
+pub(super) struct Binding {
+    pub(super) steps: Vec<Step>,
+    pub(super) labels: Labels,
 }
 
 /// Decides how the `/etc` of `next`, which was that of `current`, becomes that of the pending generation.
-pub(super) fn change(next: &Root, current: &Current, pending: &Pending) -> Result<Change, TransactionError> {
+pub(super) fn binding(
+    next: &Root,
+    current: &Current,
+    pending: &Pending,
+) -> Result<Binding, TransactionError> {
     let desired: Configuration = stage::configuration(pending)?;
     let staged = &pending.intent.record;
     let plan = survey::plan(next, current, current.host(), &desired.host, staged.profile, Reach::Etc)?;
@@ -244,7 +245,7 @@ pub(super) fn change(next: &Root, current: &Current, pending: &Pending) -> Resul
     let mut files = OwnFiles::after(next, Vec::new());
     record::frame(&mut files, tree.steps, &desired, &record, |_| Ok(()))?;
     let labels = labels::of_steps(next, &files.steps, &staged.labels)?;
-    Ok(Change { steps: files.steps, labels })
+    Ok(Binding { steps: files.steps, labels })
 }
 
 /// libostree says of nothing staged, too, that it is finalized.

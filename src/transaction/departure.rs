@@ -4,10 +4,10 @@ use std::path::Path;
 
 use crate::core::generation::Record;
 use crate::core::pending::{Failure, Pending, Reached};
-use crate::core::standing::{self, Fate, Seen};
+use crate::core::standing::{self, Fate};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::lock::Lock;
-use crate::host::{Root, boot};
+use crate::host::{Root, Services, boot};
 use crate::os::{Deployment, Sysroot};
 
 use super::TransactionError;
@@ -15,9 +15,13 @@ use super::current::Current;
 use super::verify::Verified;
 use super::{pending, space, stage, sysroot, tree};
 
+/// The unit with which libostree finalizes what is staged, when it is stopped.
+const FINALIZER: &str = "ostree-finalize-staged.service";
+
 /// Arms what is pending: the next shutdown of this boot switches to it. All that it takes is durable
 /// already; the lock goes last.
-pub fn arm(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+pub fn arm(os: &mut dyn Sysroot, services: &dyn Services, pending: &Pending) -> Result<(), TransactionError> {
+    ensure_bound_at_shutdown(services)?;
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let id = pending.intent.deployment.id();
@@ -28,6 +32,22 @@ pub fn arm(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionErr
     space::ensure_room(&Path::new(SYSROOT).join(id.path()))?;
     pending::reach(&root, &Reached::Armed { boot_id: boot::boot_id() })?;
     Ok(os.unlock(&id)?)
+}
+
+/// Without our drop-in for that unit the generation would boot without its configuration. Where nobody
+/// can be asked, that is found out early in the next boot.
+fn ensure_bound_at_shutdown(services: &dyn Services) -> Result<(), TransactionError> {
+    let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
+    let binds = |command: &Vec<String>| {
+        command.first().is_some_and(|program| program.ends_with("/hostwright"))
+            && command.get(1).is_some_and(|verb| verb == "bind")
+    };
+    if commands.iter().any(binds) {
+        return Ok(());
+    }
+    let lines: Vec<String> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
+    let instead = if lines.is_empty() { "nothing".to_owned() } else { lines.join(", ") };
+    Err(TransactionError::NotBoundAtShutdown { unit: FINALIZER, instead })
 }
 
 /// What became of the generation that was to boot.
@@ -60,13 +80,7 @@ pub fn settle(
     tree::settle_first(&root, &boot_id)?;
     let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
     let record = Current::load_record(&root)?;
-    let seen = Seen {
-        deployment: &booted.deployment,
-        argument: booted.generation.as_deref(),
-        record: record.as_ref(),
-        pending: Some(&found),
-    };
-    let fate = standing::fate(standing::standing(seen), seen, &boot_id);
+    let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id);
     let found = Box::new(found);
     match fate {
         Fate::Nothing => Ok(Settlement::Nothing),
@@ -80,7 +94,7 @@ pub fn settle(
         }
         Fate::Arrived => settle_arrived(&root, booted, &mut *open()?),
         Fate::StageAgain(failure) => {
-            let again = stage::again(&mut *open()?, &root, &found, failure.clone())?;
+            let again = stage::again(&mut *open()?, &root, booted, &found, failure.clone())?;
             Ok(Settlement::StagedAgain(Box::new(again), failure))
         }
         Fate::Superseded => {

@@ -100,6 +100,16 @@ pub enum TransactionError {
     /// Somebody discarded or replaced what was staged.
     #[error("generation {0} is not staged any more; apply its configuration again")]
     NotStaged(String),
+    /// The host would shut down without binding it.
+    #[error(
+        "{unit} runs {instead} when it is stopped, and not `hostwright bind`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-hostwright.conf, run `systemctl daemon-reload`, and apply again"
+    )]
+    NotBoundAtShutdown {
+        /// libostree's unit.
+        unit: &'static str,
+        /// What it runs.
+        instead: String,
+    },
     /// A deployment of ours runs without its configuration.
     #[error(
         "generation {0} runs without its configuration, which hostwright-activate.service should have bound; see its journal"

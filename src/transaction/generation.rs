@@ -229,10 +229,8 @@ fn configure(
     let root = open(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
     let mut plan = survey::plan(&root, current, current.host(), desired, target.profile, Reach::Etc)?;
-    let hindrances = plan.hindrances();
-    let obstructed = plan.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty());
-    if obstructed {
-        return Err(TransactionError::Hindered(hindrances));
+    if plan.is_obstructed() {
+        return Err(TransactionError::Hindered(plan.hindrances()));
     }
     plan.left_out.clone_from(&draft.plan.left_out);
     // The store is in the `/var` that other commands work on too.

@@ -3,8 +3,9 @@
 use crate::core::held::{HELD, Held, HeldError};
 use crate::core::limits;
 use crate::core::names::ManagedPath;
-use crate::core::tree::Attributes;
 use crate::host::{Disk, HostError, Root};
+
+use super::whole_file::{self, forget};
 
 /// Where it is written before it has its name.
 const NEW_HELD: &str = "/var/lib/hostwright/held.new";
@@ -30,28 +31,12 @@ pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
 pub(super) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
     let before = load(root).unwrap_or_default();
     let held = held.after(before.as_ref());
-    let (new, path) = (ManagedPath::constant(NEW_HELD), ManagedPath::constant(HELD));
-    forget(root, &new)?;
-    root.create_file(&new, &held.render(), Attributes { mode: 0o600, uid: 0, gid: 0 }, None)?;
-    root.sync(&[Some(new.clone())])?;
-    if root.status(&path)?.is_some() {
-        root.exchange(&new, &path)?;
-        root.remove_file(&new)?;
-    } else {
-        root.rename(&new, &path)?;
-    }
-    Ok(root.sync(&[path.parent()])?)
+    let (path, new) = (ManagedPath::constant(HELD), ManagedPath::constant(NEW_HELD));
+    Ok(whole_file::write(root, &path, &new, &held.render())?)
 }
 
 /// Holds nothing any more, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
     forget(root, &ManagedPath::constant(HELD))?;
     root.sync(&[ManagedPath::constant(HELD).parent()])
-}
-
-fn forget(root: &Root, path: &ManagedPath) -> Result<(), HostError> {
-    match root.status(path)? {
-        Some(_) => root.remove_file(path),
-        None => Ok(()),
-    }
 }

@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::core::journal::{Intent, JOURNAL, Journal, JournalError, NEW_JOURNAL, Reached};
 use crate::core::names::ManagedPath;
-use crate::core::tree::Attributes;
 use crate::host::{Disk, HostError};
+
+use super::whole_file::{self, ATTRIBUTES, forget};
 
 /// The most that is read of a journal, in bytes: the paths of as many files as a configuration may
 /// have, with their slots, several times over.
 const JOURNAL_BYTES: usize = 64 << 20;
-
-/// It names what a configuration has, which is nobody else's to know.
-const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
 
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,13 +58,8 @@ pub(super) fn reach(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> 
 /// Makes the journal say again that `reached` is how far it came: a line that could not be added may
 /// be there in part, or in whole.
 pub(super) fn rewind(disk: &dyn Disk, intent: &Intent, reached: Reached) -> Result<(), HostError> {
-    let (new, journal) = (ManagedPath::constant(NEW_JOURNAL), ManagedPath::constant(JOURNAL));
-    forget(disk, &new)?;
-    disk.create_file(&new, &[intent.render(), reached.render()].concat(), ATTRIBUTES, None)?;
-    disk.sync(&[Some(new.clone())])?;
-    disk.exchange(&new, &journal)?;
-    disk.sync(&[new.parent()])?;
-    disk.remove_file(&new)
+    let lines = [intent.render(), reached.render()].concat();
+    whole_file::write(disk, &ManagedPath::constant(JOURNAL), &ManagedPath::constant(NEW_JOURNAL), &lines)
 }
 
 /// Removes the journal of a transaction that is taken back, durably: what is staged is what nobody
@@ -80,11 +73,4 @@ pub(super) fn withdraw(disk: &dyn Disk) -> Result<(), HostError> {
 pub(super) fn close(disk: &dyn Disk) -> Result<(), HostError> {
     forget(disk, &ManagedPath::constant(JOURNAL))?;
     forget(disk, &ManagedPath::constant(NEW_JOURNAL))
-}
-
-fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
-    match disk.status(path)? {
-        Some(_) => disk.remove_file(path),
-        None => Ok(()),
-    }
 }

@@ -5,6 +5,7 @@ pub mod arrive;
 pub mod bind;
 mod carry;
 pub mod current;
+pub mod decided;
 pub mod departure;
 mod draft;
 mod error;
@@ -31,5 +32,6 @@ mod survey;
 pub mod sysroot;
 pub mod tree;
 pub mod verify;
+mod whole_file;
 
 pub use error::TransactionError;

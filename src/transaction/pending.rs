@@ -3,17 +3,15 @@
 use crate::core::limits;
 use crate::core::names::ManagedPath;
 use crate::core::pending::{Intent, PENDING, Pending, PendingError, Reached};
-use crate::core::tree::Attributes;
 use crate::host::{Disk, HostError};
+
+use super::whole_file::{self, forget};
 
 /// Where it is written before it has its name.
 const NEW_PENDING: &str = "/var/lib/hostwright/pending.new";
 
 /// The most that is read: a configuration, and a record of it.
 const PENDING_BYTES: usize = 4 * limits::DOCUMENT_BYTES;
-
-/// A configuration may hold secrets.
-const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
 
 /// Why a pending generation cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -38,17 +36,7 @@ pub(super) fn open(disk: &dyn Disk, intent: &Intent) -> Result<(), HostError> {
 }
 
 fn write(disk: &dyn Disk, contents: &[u8]) -> Result<(), HostError> {
-    let (new, pending) = (ManagedPath::constant(NEW_PENDING), ManagedPath::constant(PENDING));
-    forget(disk, &new)?;
-    disk.create_file(&new, contents, ATTRIBUTES, None)?;
-    disk.sync(&[Some(new.clone())])?;
-    if disk.status(&pending)?.is_some() {
-        disk.exchange(&new, &pending)?;
-        disk.sync(&[new.parent()])?;
-        return disk.remove_file(&new);
-    }
-    disk.rename(&new, &pending)?;
-    disk.sync(&[new.parent()])
+    whole_file::write(disk, &ManagedPath::constant(PENDING), &ManagedPath::constant(NEW_PENDING), contents)
 }
 
 /// Notes durably that something happened to it.
@@ -72,11 +60,4 @@ pub(super) fn close(disk: &dyn Disk) -> Result<(), HostError> {
     forget(disk, &ManagedPath::constant(PENDING))?;
     forget(disk, &ManagedPath::constant(NEW_PENDING))?;
     disk.sync(&[ManagedPath::constant(PENDING).parent()])
-}
-
-fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
-    match disk.status(path)? {
-        Some(_) => disk.remove_file(path),
-        None => Ok(()),
-    }
 }

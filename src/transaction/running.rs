@@ -1,12 +1,11 @@
 //! A configuration on the host that runs: at once where nothing has to be rebooted for it, else as a
 //! new deployment that is staged, and bound to the configuration while the host shuts down.
 
-use crate::core::generation::BoundDeployment;
 use crate::core::held::Held;
 use crate::core::pending::{PENDING, Pending};
 use crate::core::plan::Plan;
 use crate::core::service_action::ServiceAction;
-use crate::core::standing::{self, Fate, Seen};
+use crate::core::standing::{self, Fate};
 use crate::host::booted::Booted;
 use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
@@ -14,11 +13,11 @@ use crate::os::Sysroot;
 
 use super::TransactionError;
 use super::current::Current;
+use super::decided::Decided;
 use super::draft::{Draft, draft};
 use super::generation::{Stage, Target, bound, settled};
 use super::live::{self, Change};
-use super::{etc, held, labels, pending, record, stage, tree};
-use crate::core::journal::Scope;
+use super::{etc, held, pending, stage, tree};
 
 /// What came of it.
 #[derive(Debug)]
@@ -101,32 +100,20 @@ fn waiting(
 ) -> Result<Option<Pending>, TransactionError> {
     let found = pending::load(root)?;
     let record = Current::load_record(root)?;
-    let seen = Seen {
-        deployment: &booted.deployment,
-        argument: booted.generation.as_deref(),
-        record: record.as_ref(),
-        pending: found.as_ref(),
-    };
+    let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), boot_id);
     let staged = os.deployments()?.into_iter().find(|deployment| deployment.staged);
-    match (standing::fate(standing::standing(seen), seen, boot_id), found, staged) {
+    match (fate, found, staged) {
         (Fate::Waits, Some(pending), Some(staged)) if staged.id == pending.intent.deployment.id() => {
             Ok(Some(pending))
         }
-        (_, _, Some(staged)) => {
-            if !stage::is_ours(&staged, booted) {
-                let deployment = staged.id.to_string();
-                return Err(crate::os::OsError::AlreadyStaged { deployment }.into());
+        (fate, found, _) => {
+            stage::ensure_none_staged(os, booted)?;
+            if found.is_some() {
+                log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
+                pending::close(root)?;
             }
-            // One of ours that was staged, and the agent killed before it could say so.
-            os.unstage(&staged.id)?;
-            Ok(pending::close(root).map(|()| None)?)
+            Ok(None)
         }
-        (fate, Some(_), None) => {
-            log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
-            Ok(pending::close(root).map(|()| None)?)
-        }
-        // Nothing is pending, and nothing is staged.
-        (_, None, None) => Ok(None),
     }
 }
 
@@ -160,25 +147,9 @@ fn at_once(
     boot_id: &str,
 ) -> Result<Outcome, TransactionError> {
     let actions = ServiceAction::of(&draft.plan.disruption)?;
-    let current = &draft.current;
-    let tree = draft.plan.tree.clone().unwrap_or_default();
-    let given = current.remembered().labels;
-    let of_tree = labels::of_steps(root, &tree.steps.steps, &given)?;
-    let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
-    let bound: BoundDeployment = bound(&draft.base, &draft, None, target);
-    let record = record::compose(current, target.desired, &draft.plan, recorded, Some(bound));
-    let steps = record::frame_tree(root, current, tree, target.desired, &record)?;
-    let labels = labels::of_steps(root, &steps, &given)?;
-    let before = current.record.as_ref().map(|record| record.generation.as_str());
-    let change = Change {
-        current: before,
-        target: Some(&record.generation),
-        boot_id,
-        scope: Scope::Deployment,
-        steps: &steps,
-        labels: &labels,
-        actions: &actions,
-    };
-    live::apply(root, services, change)?;
-    Ok(Outcome::Live { plan: draft.plan, generation: record.generation })
+    let bound = bound(&draft.base, &draft, None, target);
+    let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound))?;
+    live::apply(root, services, Change { actions: &actions, ..decided.change(boot_id) })?;
+    let Decided { plan, generation, .. } = decided;
+    Ok(Outcome::Live { plan, generation })
 }

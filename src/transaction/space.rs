@@ -1,5 +1,7 @@
 //! Room for a deployment to be finalized: found out while nothing is disturbed yet.
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
@@ -53,46 +55,27 @@ fn ensure(what: &'static str, place: &Path, needed: u64) -> Result<(), Transacti
     Err(NoRoom { what, place: place.to_owned(), needed, free }.into())
 }
 
-/// What would be copied to `/boot`; nothing where the same files are there. libostree tells kernels
-/// apart by a checksum of theirs; equal sizes of both are told apart by content here.
+/// What would be copied to `/boot`; nothing where the kernel that runs is there already. Deployments share
+/// the files that are equal: the same inode is the same content.
 fn kernel_bytes(directory: &Path) -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for version in directory.join(MODULES).read_dir()? {
-        let version = version?.path();
-        for name in COPIED {
-            bytes += version.join(name).metadata().map_or(0, |found| found.len());
-        }
-    }
-    let running = running_kernel_bytes().unwrap_or(0);
-    Ok(if bytes == running && is_running_kernel(directory) { 0 } else { bytes })
+    let files = kernel_files(directory)?;
+    let is_there = kernel_files(Path::new("/")).is_ok_and(|running| running == files);
+    Ok(if is_there { 0 } else { files.values().map(|(_, bytes)| bytes).sum() })
 }
 
-fn running_kernel_bytes() -> std::io::Result<u64> {
-    let mut bytes = 0;
-    for version in Path::new("/").join(MODULES).read_dir()? {
-        let version = version?.path();
+/// Inode and size of the files that are copied.
+fn kernel_files(root: &Path) -> std::io::Result<BTreeMap<PathBuf, (u64, u64)>> {
+    let mut files = BTreeMap::new();
+    for version in root.join(MODULES).read_dir()? {
+        let version = version?;
         for name in COPIED {
-            bytes += version.join(name).metadata().map_or(0, |found| found.len());
-        }
-    }
-    Ok(bytes)
-}
-
-/// Deployments share the files that are equal: the same inode is the same content.
-fn is_running_kernel(directory: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let Ok(versions) = directory.join(MODULES).read_dir() else { return false };
-    versions.flatten().all(|version| {
-        COPIED.iter().all(|name| {
-            let here = version.path().join(name);
-            let running = Path::new("/").join(MODULES).join(version.file_name()).join(name);
-            match (here.metadata(), running.metadata()) {
-                (Ok(here), Ok(running)) => here.ino() == running.ino(),
-                (Err(_), Err(_)) => true,
-                _ => false,
+            if let Ok(found) = version.path().join(name).metadata() {
+                let path = Path::new(&version.file_name()).join(name);
+                files.insert(path, (found.ino(), found.len()));
             }
-        })
-    })
+        }
+    }
+    Ok(files)
 }
 
 fn tree_bytes(directory: &Path) -> std::io::Result<u64> {

@@ -8,7 +8,7 @@ use crate::core::pending::{Failure, Intent, Pending, VERSION};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
 use crate::host::{Root, boot};
-use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, Sysroot};
+use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
 
 use super::TransactionError;
 use super::current::Configuration;
@@ -52,15 +52,13 @@ pub(super) fn stage(
         pending::open(root, &pending.intent)?;
         Ok(pending)
     });
-    match kept {
-        Ok(pending) => Ok(pending),
-        Err(error) => {
-            // It is locked, and lost with this boot at the latest.
-            if let Err(second) = os.unstage(&deployment.id) {
-                log::warn!("the staged deployment {} could not be discarded: {second}", deployment.id);
-            }
-            Err(error)
-        }
+    kept.inspect_err(|_| discard(os, &deployment))
+}
+
+/// Takes a deployment back whose generation could not be kept. It is locked, and lost with this boot at the latest.
+fn discard(os: &mut dyn Sysroot, deployment: &Deployment) {
+    if let Err(error) = os.unstage(&deployment.id) {
+        log::warn!("the staged deployment {} could not be discarded: {error}", deployment.id);
     }
 }
 
@@ -80,8 +78,7 @@ fn prepare(
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
     let mut plan = survey::plan(&next, current, current.host(), desired, target.profile, Reach::Etc)?;
-    let obstructed = plan.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty());
-    if obstructed {
+    if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
     plan.left_out.clone_from(&draft.plan.left_out);
@@ -100,9 +97,11 @@ fn prepare(
 pub(super) fn again(
     os: &mut dyn Sysroot,
     root: &Root,
+    booted: &Booted,
     pending: &Pending,
     failure: Failure,
 ) -> Result<Pending, TransactionError> {
+    ensure_none_staged(os, booted)?;
     let intent = &pending.intent;
     let commit = intent.deployment.commit.clone();
     let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
@@ -118,12 +117,23 @@ pub(super) fn again(
         kernel_arguments: intent.kernel_arguments.clone(),
     };
     let deployment = os.stage(&request)?;
-    space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))?;
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
     let intent = pending.again(failure.clone(), bound, boot::boot_id());
-    pending::open(root, &intent)?;
+    let kept = space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))
+        .and_then(|()| Ok(pending::open(root, &intent)?));
+    kept.inspect_err(|_| discard(os, &deployment))?;
     Ok(Pending { intent, armed_in: None, failure: Some(failure), unbound_in: Vec::new() })
+}
+
+/// Takes back what is staged where it is ours: the agent was killed before it could say so, or what it says is of
+/// another boot.
+pub(super) fn ensure_none_staged(os: &mut dyn Sysroot, booted: &Booted) -> Result<(), TransactionError> {
+    match os.deployments()?.into_iter().find(|deployment| deployment.staged) {
+        None => Ok(()),
+        Some(staged) if is_ours(&staged, booted) => Ok(os.unstage(&staged.id)?),
+        Some(staged) => Err(OsError::AlreadyStaged { deployment: staged.id.to_string() }.into()),
+    }
 }
 
 /// The configuration that is pending.

@@ -1,10 +1,9 @@
 //! A configuration on a plain tree: files, units, keys; no operating system.
 
 use crate::core::host_config::{HostConfig, KernelType};
-use crate::core::journal::{Journal, Reached, Scope};
+use crate::core::journal::{Journal, Reached};
 use crate::core::plan::Plan;
 use crate::core::profile::Profile;
-use crate::core::steps::Step;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
@@ -13,10 +12,10 @@ use crate::host::{HostError, Root, Services, boot};
 
 use super::TransactionError;
 use super::current::{Configuration, Current};
-use super::labels::{self, Labels};
-use super::live::{self, Change};
+use super::decided::Decided;
+use super::live;
 use super::settle::{self, SettleError, Settled};
-use super::{journal, record, survey};
+use super::{journal, survey};
 
 /// What a transaction did.
 #[derive(Debug)]
@@ -78,37 +77,6 @@ pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<A
     Ok(Applied { plan, generation, changed: !steps.is_empty() })
 }
 
-/// A change that is decided, and not begun.
-#[derive(Debug)]
-pub struct Decided {
-    /// What it does, and why.
-    pub plan: Plan,
-    /// The generation that the tree is.
-    pub current: Option<String>,
-    /// The generation that it becomes.
-    pub generation: String,
-    /// The acts on paths, the record's and the configuration's included.
-    pub steps: Vec<Step>,
-    /// The labels of what they make.
-    pub labels: Labels,
-}
-
-impl Decided {
-    /// The change as the engine takes it.
-    #[must_use]
-    pub fn change<'a>(&'a self, boot_id: &'a str) -> Change<'a> {
-        Change {
-            current: self.current.as_deref(),
-            target: Some(&self.generation),
-            boot_id,
-            scope: Scope::Deployment,
-            steps: &self.steps,
-            labels: &self.labels,
-            actions: &[],
-        }
-    }
-}
-
 /// Decides how the tree at `root`, in which no change is open, becomes what `desired` says.
 pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<Decided, TransactionError> {
     let current = Current::load(root)?;
@@ -117,15 +85,7 @@ pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<
     if !hindrances.is_empty() {
         return Err(TransactionError::Hindered(hindrances));
     }
-    let tree = plan.tree.clone().unwrap_or_default();
-    let given = current.remembered().labels;
-    let of_tree = labels::of_steps(root, &tree.steps.steps, &given)?;
-    let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
-    let record = record::compose(&current, desired, &plan, recorded, None);
-    let steps = record::frame_tree(root, &current, tree, desired, &record)?;
-    let labels = labels::of_steps(root, &steps, &given)?;
-    let current = current.record.map(|record| record.generation);
-    Ok(Decided { plan, current, generation: record.generation, steps, labels })
+    Decided::of(root, &current, desired, plan, None)
 }
 
 /// The change to the tree at `root` that is not settled, and whether somebody is at work on it.

@@ -42,6 +42,8 @@ pub(crate) struct Stage {
 pub(crate) enum After {
     /// The host runs on, and shuts down in order.
     RunsOn,
+    /// The same, once the command was given again.
+    RunsAgain,
     /// It goes down, and boots what boots by default.
     Boots,
     /// The same; and as it was killed while it bound what runs already, it may have been left for good.
@@ -209,10 +211,14 @@ impl Bench {
     /// Boots the host, judges it, and goes on. Says whether it is new.
     fn settles(&self, host: &Host, place: &str) -> bool {
         let entry = usize::from(self.stage.after == After::BootsTheOlder);
-        if self.stage.after == After::RunsOn {
-            host.shut_down();
-        } else {
-            host.power_cut();
+        match self.stage.after {
+            After::RunsOn => drop(host.shut_down()),
+            After::RunsAgain => {
+                let again = host.run((self.stage.command)(&self.wanted));
+                assert_eq!(again.code, Some(0), "{place}, and the same again: {again:?}");
+                host.shut_down();
+            }
+            _ => host.power_cut(),
         }
         let mut boot = host.boot_entry(entry);
         for _ in 1..BOOTS {

@@ -121,12 +121,12 @@ fn the_worker_that_settles() {
 
 #[test]
 fn staging_again() {
-    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Hostwright, after: After::RunsOn });
+    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Hostwright, after: After::RunsAgain });
 }
 
 #[test]
 fn the_worker_that_stages_again() {
-    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Worker, after: After::RunsOn });
+    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Worker, after: After::RunsAgain });
 }
 
 #[test]

@@ -185,6 +185,10 @@ impl Services for Recording<'_> {
         }
         Err(ServiceError::Failed { action: action.clone(), result: Some("exit-code".to_owned()) })
     }
+
+    fn stop_commands(&self, _: &str) -> Option<Vec<Vec<String>>> {
+        None
+    }
 }
 
 fn actions() -> Vec<ServiceAction> {

@@ -41,6 +41,17 @@ fn restart_reload_and_a_new_definition() {
 }
 
 #[test]
+fn how_a_unit_is_stopped() {
+    let unit = "[Service]\nType=oneshot\nExecStart=true\nExecStop=/bin/echo a 'b c'\nExecStop=-/bin/true\n";
+    let Some(real) = RealSystemd::start(&[("a.service", unit)]) else { return };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let commands = vec![words(&["/bin/echo", "a", "b c"]), words(&["/bin/true"])];
+    assert_eq!(real.systemd.stop_commands("a.service"), Some(commands));
+    // What is not there is not stopped.
+    assert_eq!(real.systemd.stop_commands("b.service"), Some(Vec::new()));
+}
+
+#[test]
 fn a_unit_that_fails() {
     let units = [
         ("a.service", "[Service]\nType=oneshot\nExecStart=false\n"),

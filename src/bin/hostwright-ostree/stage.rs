@@ -5,10 +5,9 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use anyhow::Context as _;
+use hostwright::host::boot;
+use hostwright::host::mount_namespace::{MountNamespace, NamespaceError};
 use hostwright::os::{DeployRequest, Deployment, DeploymentId, OsError};
-use nix::mount::MsFlags;
-use nix::sched::CloneFlags;
 use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree;
 
@@ -17,24 +16,17 @@ use crate::deploy::{Pending, prepare};
 use crate::deployments::{describe, identify};
 use crate::session::{Opened, other};
 
-/// What libostree leaves on a system that it booted.
-const BOOTED: &str = "/run/ostree-booted";
-
 /// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
 /// stage; these bindings cannot, and the file is honoured by all.
 const LOCK: &str = "/run/ostree/staged-deployment-locked";
 
 /// On a booted host `/sysroot` is read-only, and libostree makes it writable for its own process: in a mount namespace
 /// that nobody else is in. Before there are threads, which would stay outside.
-pub(crate) fn enter_mount_namespace() -> anyhow::Result<()> {
-    if !rustix::process::geteuid().is_root() || !Path::new(BOOTED).exists() {
-        return Ok(());
+pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
+    if rustix::process::geteuid().is_root() && boot::is_booted_ostree(Path::new("/")) {
+        MountNamespace::enter()?;
     }
-    nix::sched::unshare(CloneFlags::CLONE_NEWNS).context("entering a mount namespace of its own")?;
-    // What the host mounts is seen here; what is mounted here is not seen there.
-    let flags = MsFlags::MS_SLAVE | MsFlags::MS_REC;
-    nix::mount::mount(None::<&str>, "/", None::<&str>, flags, None::<&str>)
-        .context("keeping mounts to itself")
+    Ok(())
 }
 
 pub(crate) fn is_locked() -> bool {

@@ -56,7 +56,7 @@ fn fate_of(commit: &str, argument: &str, record: &Record, pending: &Pending) -> 
         record: Some(record),
         pending: Some(pending),
     };
-    fate(standing(seen), seen, BOOT)
+    fate(seen, BOOT)
 }
 
 #[test]

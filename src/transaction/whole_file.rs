@@ -1,0 +1,35 @@
+//! A file of our own that is there whole, or as it was before: whenever the power goes.
+
+use crate::core::names::ManagedPath;
+use crate::core::tree::Attributes;
+use crate::host::{Disk, HostError};
+
+/// It may hold what is nobody else's to know.
+pub(super) const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
+
+/// Writes `contents` to `path`, durably; `new` is the name it has until it is complete.
+pub(super) fn write(
+    disk: &dyn Disk,
+    path: &ManagedPath,
+    new: &ManagedPath,
+    contents: &[u8],
+) -> Result<(), HostError> {
+    forget(disk, new)?;
+    disk.create_file(new, contents, ATTRIBUTES, None)?;
+    disk.sync(&[Some(new.clone())])?;
+    if disk.status(path)?.is_none() {
+        disk.rename(new, path)?;
+        return disk.sync(&[path.parent()]);
+    }
+    disk.exchange(new, path)?;
+    disk.sync(&[path.parent()])?;
+    disk.remove_file(new)
+}
+
+/// Removes it where it is there; the caller syncs.
+pub(super) fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+    match disk.status(path)? {
+        Some(_) => disk.remove_file(path),
+        None => Ok(()),
+    }
+}
