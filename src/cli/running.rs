@@ -1,12 +1,13 @@
 //! `apply` and `rollback` on the host that runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::apply::{Reboot, left_out};
 use super::progress::Progress;
 use super::terminal::{print_text, say};
 use super::{CliError, Verdict};
+use crate::core::etc_merge::shown;
 use crate::core::pending::Pending;
 use crate::core::profile::Profile;
 use crate::host::Systemd;
@@ -65,7 +66,26 @@ pub(super) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
         progress.show(&stage);
     });
     progress.finish();
-    go_on(session, outcome?, &previous.record.config, reboot)
+    let outcome = outcome?;
+    if let Outcome::Staged { plan: Some(plan), .. } = &outcome {
+        print_text(&left_alone(&rollback::left_alone(&booted, &previous, plan)?))?;
+    }
+    go_on(session, outcome, &previous.record.config, reboot)
+}
+
+/// Those that nobody would look through are counted only.
+fn left_alone(paths: &[PathBuf]) -> String {
+    const SHOWN: usize = 20;
+    let mut text = String::new();
+    for (number, path) in paths.iter().enumerate() {
+        match number {
+            0 => text.push_str("stays as it is now, unlike in the deployment that is gone back to:\n"),
+            SHOWN => return format!("{text}  and {} more\n", paths.len() - SHOWN),
+            _ => {}
+        }
+        text += &format!("  {}\n", shown(path));
+    }
+    text
 }
 
 fn go_on(

@@ -1,12 +1,17 @@
 //! Going back on a host that runs: a new deployment of the old commit, merged from the running
 //! `/etc`, with the managed paths of the old generation. What others wrote since stays.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
+use crate::core::etc_merge::unlike;
 use crate::core::generation::Record;
+use crate::core::names::ManagedPath;
+use crate::core::plan::Plan;
 use crate::core::rolled_back;
 use crate::host::booted::{Booted, SYSROOT};
-use crate::host::{Root, Services};
+use crate::host::etc_tree::{EtcTree, digest_where_needed};
+use crate::host::{HostError, Root, Services};
 use crate::os::{Deployment, Sysroot};
 
 use super::TransactionError;
@@ -15,6 +20,9 @@ use super::current::{Configuration, Current};
 use super::generation::{Site, Stage, Target};
 use super::running::{self, Outcome};
 use super::sysroot;
+
+/// Where the agent and the one it replaces write down what they did, relative to `/etc`.
+const OWN: [&str; 2] = ["hostwright", "machine-config-daemon"];
 
 /// What is gone back to.
 #[derive(Debug)]
@@ -50,6 +58,32 @@ pub fn previous(os: &mut dyn Sysroot, booted: &Booted) -> Result<Previous, Trans
         }
     }
     Err(TransactionError::NoGenerationBefore(stateroot.clone()))
+}
+
+/// What the rollback leaves as it is now though the deployment that is gone back to has it otherwise, relative to `/etc`:
+/// what others wrote since, and whom the host trusts. `plan` says what it changes.
+pub fn left_alone(
+    booted: &Booted,
+    previous: &Previous,
+    plan: &Plan,
+) -> Result<Vec<PathBuf>, TransactionError> {
+    let read = |directory: &Path| -> Result<EtcTree, HostError> {
+        EtcTree::read(&Root::open(directory)?, &ManagedPath::constant("/etc"))
+    };
+    let mut now = read(&booted.directory())?;
+    let mut then = read(&Path::new(SYSROOT).join(previous.deployment.id.path()))?;
+    digest_where_needed(&mut [&mut now, &mut then])?;
+    let steps = plan.tree.iter().flat_map(|tree| &tree.steps.steps);
+    let changed: BTreeSet<&Path> =
+        steps.filter_map(|step| Path::new(step.path().as_str()).strip_prefix("/etc").ok()).collect();
+    let of_image: Vec<&Path> =
+        plan.etc.iter().flat_map(|etc| &etc.findings.from_image).map(|item| item.path.as_path()).collect();
+    let mut unlike = unlike(now.node(), then.node());
+    unlike.retain(|path| {
+        let is_own = OWN.iter().any(|own| path.starts_with(own));
+        !is_own && !changed.contains(path.as_path()) && !of_image.iter().any(|item| path.starts_with(item))
+    });
+    Ok(unlike)
 }
 
 /// Stages it, and holds the target that is left: nothing goes there again by itself.

@@ -119,6 +119,8 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
     host.write_etc("late.conf", "written since");
     let outcome = host.run(["hostwright", "rollback"]);
     ensure_asked(&outcome);
+    let kept = "stays as it is now, unlike in the deployment that is gone back to:\n  /etc/late.conf\n";
+    assert!(outcome.stdout.contains(kept), "{outcome:?}");
     let before = snapshot::take(&host.etc(""));
     let two_runs = host.booted();
     host.reboot();

@@ -13,6 +13,7 @@ mod replay;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod unlike;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub use findings::{Conflict, Findings, Item, Loss, Lost};
 pub use refusal::{Reason, Refusal};
 use replay::Replay;
 pub use tree::{Body, Content, Entries, Node, Xattrs};
+pub use unlike::unlike;
 
 /// What libostree does with a device, socket or pipe in a directory that it copies as a whole. Elsewhere it ignores
 /// them.

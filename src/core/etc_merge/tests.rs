@@ -72,6 +72,28 @@ fn local_changes_win_and_the_rest_is_the_images() {
 }
 
 #[test]
+fn what_differs_is_told_by_what_directories_hold() {
+    let left = tree(&[
+        ("both", directory(0o755)),
+        ("both/other", file("1")),
+        ("both/same", file("1")),
+        ("empty", directory(0o755)),
+        ("left", directory(0o755)),
+        ("left/file", file("1")),
+    ]);
+    let right = tree(&[
+        ("both", directory(0o700)),
+        ("both/other", file("2")),
+        ("both/same", file("1")),
+        ("left", link("both")),
+    ]);
+    let expected = ["both", "both/other", "empty", "left", "left/file"].map(PathBuf::from);
+    assert_eq!(unlike(&left, &right), expected);
+    assert_eq!(unlike(&right, &left), expected);
+    assert_eq!(unlike(&left, &left), [PathBuf::new(); 0]);
+}
+
+#[test]
 fn a_file_where_the_image_has_a_directory_is_refused() {
     let merged = merge(
         &[("d", directory(0o755)), ("d/f", file("0"))],

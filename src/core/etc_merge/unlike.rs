@@ -1,0 +1,35 @@
+//! Where two trees differ: what stays as it is when only some of their paths are made equal.
+
+use std::path::{Path, PathBuf};
+
+use super::tree::{Entries, Node};
+
+/// The paths at which the directories `left` and `right` differ, sorted, relative to them. A directory that only one of
+/// them has counts by what it holds, unless it holds nothing.
+#[must_use]
+pub fn unlike(left: &Node, right: &Node) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    compare(Some(left), Some(right), Path::new(""), &mut found);
+    found.sort();
+    found
+}
+
+fn compare(left: Option<&Node>, right: Option<&Node>, path: &Path, found: &mut Vec<PathBuf>) {
+    let is_like = match (left, right) {
+        (Some(left), Some(right)) => left.is_like(right),
+        (Some(one), None) | (None, Some(one)) => one.entries().is_some_and(|entries| !entries.is_empty()),
+        (None, None) => true,
+    };
+    if !is_like {
+        found.push(path.to_owned());
+    }
+    let nothing = Entries::new();
+    let left = left.and_then(Node::entries).unwrap_or(&nothing);
+    let right = right.and_then(Node::entries).unwrap_or(&nothing);
+    for (name, node) in left {
+        compare(Some(node), right.get(name), &path.join(name), found);
+    }
+    for (name, node) in right.iter().filter(|(name, _)| !left.contains_key(*name)) {
+        compare(None, Some(node), &path.join(name), found);
+    }
+}
