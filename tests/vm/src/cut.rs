@@ -42,7 +42,7 @@ impl Host {
 
 impl Warm {
     /// Whether a host was saved under this name by this test program with this build.
-    pub fn is_saved(&self) -> Result<bool> {
+    pub(crate) fn is_saved(&self) -> Result<bool> {
         match self {
             Self::Named(name) => Ok(snapshot::folder(&Lab::locate()?, name)?.is_dir()),
             _ => Ok(true),

@@ -31,6 +31,6 @@ pub use agent::Output;
 pub use host::{Host, Start, Warm};
 pub use lab::Lab;
 pub use registry::Registry;
-pub use scenario::{scenario, scenario_from};
+pub use scenario::{prepared, scenario, scenario_from};
 pub use wait::until;
 pub use witness::Witness;

@@ -1,11 +1,17 @@
 //! One test on one host.
 
+use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use rustix::fs::{FlockOperation, flock};
 
 use crate::evidence;
 use crate::host::{Host, Start, Warm};
+use crate::lab::Lab;
+
+/// What Hostwright installs, or adds to.
+const UNITS: &str = "hostwright-activate.service hostwright-recover.service ostree-finalize-staged.service";
 
 /// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
 ///
@@ -36,11 +42,25 @@ pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -
     }
 }
 
+/// The host of this name, which `make` saves where no test of this program did. Tests in other processes wait for that.
+pub fn prepared(name: &str, make: impl FnOnce() -> Result<()>) -> Result<Warm> {
+    let lock = Lab::locate()?.folder("prepared")?.join(format!("{name}.lock"));
+    let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
+    flock(&lock, FlockOperation::LockExclusive).context("waiting for who prepares a host")?;
+    let warm = Warm::Named(name.to_owned());
+    if !warm.is_saved()? {
+        make()?;
+    }
+    Ok(warm)
+}
+
 /// A host that the test left switched off is not switched on for this.
 fn ensure_well(host: &mut Host) -> Result<()> {
     if host.running.is_none() {
         return Ok(());
     }
+    let verified = host.run(&format!("systemd-analyze verify --man=no {UNITS} 2>&1"))?;
+    ensure!(verified.code == 0, "systemd finds fault with {UNITS}:\n{}", verified.stdout);
     let failed = host.run_ok("systemctl --failed --plain --no-legend | cut -d' ' -f1")?;
     let failed: Vec<_> = failed
         .lines()

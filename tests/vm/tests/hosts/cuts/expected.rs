@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use vm::writelog::{Choice, Tree};
 
-use crate::config::Config;
+use vm::config::Config;
 
 /// A file that a configuration wants.
 #[derive(Debug, Clone, PartialEq, Eq)]

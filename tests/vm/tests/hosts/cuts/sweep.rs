@@ -11,8 +11,8 @@ use fastrand::Rng;
 use vm::writelog::{OverlayDisk, Side};
 use vm::{Host, Lab, Warm};
 
-use crate::judge::Judge;
-use crate::moments::{Progress, STEPS};
+use super::judge::Judge;
+use super::moments::{Progress, STEPS};
 
 /// A disk as a cut left it, kept to be booted.
 #[derive(Debug)]

@@ -2,10 +2,13 @@
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
+use vm::Host;
 use vm::writelog::{Booted, Side};
 
-use crate::expected::Expected;
-use crate::state;
+use super::expected::Expected;
+use super::state;
+use crate::change::Change;
+use crate::prepared::{one, three, two};
 
 /// A generation of a host: its name, and what it is.
 #[derive(Debug, Clone)]
@@ -26,8 +29,25 @@ pub struct Judge {
 }
 
 impl Judge {
-    pub fn new(old: Generation, new: Generation) -> Self {
-        Self { old, new, arrived: 0, is_settled: false }
+    /// For disks of a host on which the change is staged, or is about to be.
+    pub fn of(change: Change, host: &mut Host) -> Result<Self> {
+        let (one, two, three) =
+            (Expected::new(&one(), 1), Expected::new(&two(host), 2), Expected::new(&three(), 1));
+        let (old, new) = match change {
+            Change::Image => (one, two),
+            Change::Files => (one, three),
+            Change::Back => (two, one),
+        };
+        let line = host.run_ok("cat /proc/cmdline")?;
+        let booted = line.split_whitespace().find_map(|word| word.strip_prefix("hostwright.generation="));
+        let pending = host.run_ok("head -n 1 /var/lib/hostwright/pending | cut -d' ' -f2-")?;
+        // Before it is staged it has no name, and nothing may boot it.
+        let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
+        let pending = pending["record"]["generation"].as_str().unwrap_or("none");
+        let booted = booted.context("no generation runs")?;
+        let old = Generation { id: booted.to_owned(), expected: old };
+        let new = Generation { id: pending.to_owned(), expected: new };
+        Ok(Self { old, new, arrived: 0, is_settled: false })
     }
 
     /// Which of them the disk boots.

@@ -5,20 +5,21 @@ use anyhow::{Result, ensure};
 use vm::scenario;
 use vm::writelog::Side;
 
-use crate::boots::{goes_on, is_whole};
-use crate::change::{Change, REBOOT, prepare_generation};
-use crate::orders::{memory, seed};
-use crate::sweep::Sweep;
+use super::boots::{goes_on, is_whole};
+use super::judge::Judge;
+use super::orders::{memory, seed};
+use super::sweep::Sweep;
+use crate::change::{Change, REBOOT};
 
 #[test]
 fn an_import_and_a_staging() -> Result<()> {
     let change = Change::Image;
-    prepare_generation(&change.before())?;
+    let before = change.before()?;
     let memory = memory()?;
-    let mut sweep = Sweep::new(&change.before(), memory.path(), seed()?)?;
-    scenario(change.before(), |host| {
+    let mut sweep = Sweep::new(&before, memory.path(), seed()?)?;
+    scenario(before, |host| {
         host.run_ok("echo local > /etc/local && sync")?;
-        let mut judge = change.judge(host)?;
+        let mut judge = Judge::of(change, host)?;
         let staging = change.begin_staging(host)?;
         sweep.run(host, &mut judge, REBOOT, |host, _| Ok(host.ended(staging)?.is_some()))?;
         // QEMU is killed, and what runs next is what it left.

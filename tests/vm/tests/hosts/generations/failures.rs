@@ -5,7 +5,7 @@ use vm::config::Config;
 use vm::operator::{apply, booted, go, only_seen, settled, status, update};
 use vm::{Host, Warm, scenario};
 
-use crate::on_generation_one;
+use crate::prepared::{running_one, running_two};
 
 /// The unit's own command again, as it is without our drop-in.
 const BYPASS: &str = "mkdir -p /run/systemd/system/ostree-finalize-staged.service.d && printf '[Service]\\nExecStop=\\nExecStop=/usr/bin/ostree admin finalize-staged\\n' > /run/systemd/system/ostree-finalize-staged.service.d/99-bypass.conf && systemctl daemon-reload && rm /run/ostree/staged-deployment-locked";
@@ -16,7 +16,7 @@ fn kubelet_starts(host: &mut Host) -> Result<usize> {
 
 #[test]
 fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<()> {
-    on_generation_one(|host| {
+    scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         apply(host, &Config::named("two").kernel_argument("hostwright-test=two"), "--reboot never")?;
         host.run_ok(BYPASS)?;
@@ -33,7 +33,7 @@ fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<(
 
 #[test]
 fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()> {
-    on_generation_one(|host| {
+    scenario(running_one()?, |host| {
         let second = Config::named("two");
         apply(host, &second, "--reboot never")?;
         // The worker cannot be started while the host shuts down.
@@ -53,10 +53,7 @@ fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()
 
 #[test]
 fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
-        let shared = |name: &str| Config::named(name).key(&format!("ssh-ed25519 AAAA {name}"));
-        update(host, &shared("one"))?;
-        update(host, &shared("two"))?;
+    scenario(running_two()?, |host| {
         host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && ostree admin set-default 1")?;
         host.reboot()?;
         only_seen(host, "one")?;
@@ -74,7 +71,7 @@ fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
 
 #[test]
 fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
-    on_generation_one(|host| {
+    scenario(running_one()?, |host| {
         host.run_ok("ostree admin deploy --stage $(ostree admin status | sed -n 's/^\\* [^ ]* \\([0-9a-f]*\\).*/\\1/p')")?;
         let config = Config::named("two");
         host.write("/var/tmp/desired.json", config.render())?;
@@ -91,18 +88,22 @@ fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
 }
 
 #[test]
-fn a_full_boot_partition_is_found_before_anything_is_disturbed() -> Result<()> {
+fn full_disks_are_found_before_anything_is_disturbed() -> Result<()> {
     scenario(Warm::Fresh, |host| {
         host.registry().start()?;
         let image = host.image(2)?;
         host.write("/var/tmp/desired.json", Config::named("two").image(&image).render())?;
-        host.run_ok("fallocate -l $(($(stat -f -c '%a*%S' /boot) - 1048576)) /boot/filler")?;
         let boot = host.boot_id()?;
-        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
-        ensure!(refused.code == 1 && refused.stderr.contains("on /boot"), "{}", refused.stderr);
-        ensure!(status(host)?["pending"].is_null(), "nothing is staged");
-        ensure!(host.boot_id()? == boot, "the host was not rebooted");
-        host.run_ok("rm /boot/filler")?;
+        for (place, name) in [("/var/tmp", "on /sysroot"), ("/boot", "on /boot")] {
+            host.run_ok(&format!(
+                "fallocate -l $(($(stat -f -c '%a*%S' {place}) - 1048576)) {place}/filler"
+            ))?;
+            let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
+            host.run_ok(&format!("rm {place}/filler"))?;
+            ensure!(refused.code == 1 && refused.stderr.contains(name), "{place}: {}", refused.stderr);
+            ensure!(status(host)?["pending"].is_null(), "{place}: something is staged");
+            ensure!(host.boot_id()? == boot, "{place}: the host was rebooted");
+        }
         // Nor does a clock that stands at its beginning keep it from its work.
         host.run_ok("date --set=@1000")?;
         go(host, "hostwright apply --desired /var/tmp/desired.json")?;
@@ -113,7 +114,7 @@ fn a_full_boot_partition_is_found_before_anything_is_disturbed() -> Result<()> {
 
 #[test]
 fn without_var_the_workload_does_not_start() -> Result<()> {
-    on_generation_one(|host| {
+    scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         // The directory of the agent is on a file system whose device never comes.
         host.run_ok("echo '/dev/disk/by-label/missing /var/lib/hostwright ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;

@@ -5,14 +5,15 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
-use vm::writelog::{Layout, Replay, Report, WriteLog};
-use vm::{Start, scenario_from};
+use vm::writelog::{Layout, Replay, Report, Side, WriteLog};
+use vm::{Start, Warm, scenario_from};
 
-use crate::boots::boots;
+use super::boots::boots;
+use super::judge::Judge;
+use super::sweep::{Kept, Sweep};
 use crate::change::{Change, REBOOT};
-use crate::judge::Judge;
-use crate::operator::settled;
-use crate::sweep::Sweep;
+use crate::prepared::staged;
+use vm::operator::settled;
 
 /// How often each change is cut where there are hours for it; three changes are.
 const EXHAUSTIVE_CUTS: usize = 350;
@@ -38,16 +39,16 @@ pub fn memory() -> Result<TempDir> {
 }
 
 fn survives(change: Change) -> Result<()> {
-    change.prepare()?;
+    let staged = staged(change)?;
     let seed = seed()?;
     let memory = memory()?;
     let log = memory.path().join("log");
-    let (sweep, judge) = swept(change, memory.path(), Some(log.clone()), seed)?;
+    let (sweep, judge) = swept(change, &staged, memory.path(), Some(log.clone()), seed)?;
     let report = replayed(memory.path(), &log, seed, &judge)?;
     eprintln!("{change:?}, in every order: {report}");
     ensure!(sweep.faults.is_empty() && report.faults.is_empty(), "{sweep}{report}");
     ensure!(sweep.cuts() >= 40, "only {} cuts", sweep.cuts());
-    for kept in &sweep.kept {
+    for kept in booted_of(&sweep.kept, change) {
         let begun = Instant::now();
         boots(change, kept, &judge)?;
         eprintln!("booted the disk of a cut while {} in {:.1} s", kept.step, begun.elapsed().as_secs_f64());
@@ -55,20 +56,36 @@ fn survives(change: Change) -> Result<()> {
     let (mut cuts, mut seed) = (sweep.cuts(), seed);
     while is_exhaustive() && cuts < EXHAUSTIVE_CUTS {
         seed = seed.wrapping_add(1);
-        let (sweep, _) = swept(change, memory.path(), None, seed)?;
+        let (sweep, _) = swept(change, &staged, memory.path(), None, seed)?;
         ensure!(sweep.faults.is_empty(), "with seed {seed}: {sweep}");
         cuts += sweep.cuts();
     }
     Ok(())
 }
 
+/// Those that are booted: each takes minutes.
+fn booted_of(kept: &[Kept], change: Change) -> Vec<&Kept> {
+    let last = |side| kept.iter().rev().find(|kept| kept.side == side);
+    match change {
+        _ if is_exhaustive() => kept.iter().collect(),
+        Change::Image => last(Side::Old).into_iter().chain(last(Side::New)).collect(),
+        Change::Files | Change::Back => last(Side::New).into_iter().collect(),
+    }
+}
+
 /// Makes the change once, cutting it at every step.
-fn swept(change: Change, memory: &Path, write_log: Option<PathBuf>, seed: u64) -> Result<(Sweep, Judge)> {
-    let mut sweep = Sweep::new(&change.staged(), memory, seed)?;
+fn swept(
+    change: Change,
+    staged: &Warm,
+    memory: &Path,
+    write_log: Option<PathBuf>,
+    seed: u64,
+) -> Result<(Sweep, Judge)> {
+    let mut sweep = Sweep::new(staged, memory, seed)?;
     let mut judge = None;
     let begun = Instant::now();
-    scenario_from(Start { warm: change.staged(), write_log }, |host| {
-        let judge = judge.insert(change.judge(host)?);
+    scenario_from(Start { warm: staged.clone(), write_log }, |host| {
+        let judge = judge.insert(Judge::of(change, host)?);
         let before = host.boot_id()?;
         host.spawn(change.command())?;
         sweep.run(host, judge, REBOOT, |_, _| Ok(false))?;

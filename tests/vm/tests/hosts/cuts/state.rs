@@ -5,7 +5,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use vm::writelog::{Booted, Side, Tree};
 
-use crate::judge::Generation;
+use super::judge::Generation;
 
 const STATE: &str = "lib/hostwright";
 

@@ -3,9 +3,11 @@
 use anyhow::{Result, ensure};
 use vm::{Start, scenario_from};
 
+use super::judge::Judge;
+use super::orders::{memory, replayed, seed};
+use super::sweep::Sweep;
 use crate::change::{Change, REBOOT};
-use crate::orders::{memory, replayed, seed};
-use crate::sweep::Sweep;
+use crate::prepared::staged;
 
 /// The new entry boots before the new configuration is in `/etc`.
 const LATE: &str = "[Service]
@@ -17,15 +19,15 @@ ExecStop=/bin/sh -c 'mount -o remount,rw /sysroot && cd $$(ls -1tcd /sysroot/ost
 #[test]
 fn binding_after_finalization_is_found_out() -> Result<()> {
     let change = Change::Files;
-    change.prepare()?;
+    let staged = staged(change)?;
     let seed = seed()?;
     let memory = memory()?;
     let log = memory.path().join("log");
-    let start = Start { warm: change.staged(), write_log: Some(log.clone()) };
-    let mut sweep = Sweep::new(&change.staged(), memory.path(), seed)?;
+    let start = Start { warm: staged.clone(), write_log: Some(log.clone()) };
+    let mut sweep = Sweep::new(&staged, memory.path(), seed)?;
     let mut judge = None;
     scenario_from(start, |host| {
-        let judge = judge.insert(change.judge(host)?);
+        let judge = judge.insert(Judge::of(change, host)?);
         let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
         host.run_ok(&format!("mkdir -p {folder}"))?;
         host.write(&format!("{folder}/99-late.conf"), LATE)?;

@@ -1,8 +1,6 @@
 //! Power cuts: whatever moment the power goes, the disk boots one generation, and the whole of it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
 
 mod boots;
-mod change;
 mod expected;
 mod judge;
 mod moments;
@@ -11,5 +9,3 @@ mod planted;
 mod staging;
 mod state;
 mod sweep;
-
-use vm::{config, operator};

@@ -1,0 +1,4 @@
+//! Generations as an operator sees them, and what goes wrong on the way.
+
+mod failures;
+mod updates;

@@ -1,0 +1,73 @@
+//! Hosts that several tests go on from, each made once, and the configurations that lead to them.
+
+use anyhow::Result;
+use vm::config::Config;
+use vm::operator::{settled, update};
+use vm::{Host, Warm, prepared, scenario};
+
+use crate::change::{Change, REBOOT};
+
+/// A host with the generation `one` on version 1 of the OS.
+pub fn running_one() -> Result<Warm> {
+    prepared("one", || {
+        scenario(Warm::Fresh, |host| {
+            update(host, &one())?;
+            host.save_warm("one")
+        })
+    })
+}
+
+/// The same after the update to `two`, which came with version 2.
+pub fn running_two() -> Result<Warm> {
+    let before = staged(Change::Image)?;
+    prepared("two", || {
+        scenario(before, |host| {
+            let before = host.boot_id()?;
+            host.spawn(Change::Image.command())?;
+            host.wait_for_boot(&before, REBOOT)?;
+            settled(host, "two")?;
+            host.save_warm("two")
+        })
+    })
+}
+
+/// A host on which a change is staged, and waits.
+pub fn staged(change: Change) -> Result<Warm> {
+    let before = change.before()?;
+    let name = format!("staged-{change:?}").to_lowercase();
+    prepared(&name, || {
+        scenario(before, |host| {
+            change.stage(host)?;
+            // By others, between staging and the reboot.
+            host.run_ok("echo local > /etc/local && sync")?;
+            host.save_warm(&name)
+        })
+    })
+}
+
+/// On version 1.
+pub fn one() -> Config {
+    configured("one").file("/etc/app/only-in-one", "one").file("/usr/local/bin/only-in-one", "one")
+}
+
+/// On version 2, with other kernel arguments.
+pub fn two(host: &Host) -> Config {
+    let image = host.image(2).expect("the images are built");
+    let more = configured("two").image(&image).kernel_argument("hostwright-test=two");
+    more.kernel_argument("twice").kernel_argument("twice").file("/etc/new/only-in-two", "two")
+}
+
+/// On version 1, with another unit.
+pub fn three() -> Config {
+    configured("three").file("/usr/local/new/only-in-three", "three").unit("another.service")
+}
+
+/// What each of them has, of another content.
+fn configured(name: &str) -> Config {
+    let mut config = Config::named(name).unit("ours.service").key(&format!("ssh-ed25519 AAAA {name}"));
+    for number in 0..6 {
+        config = config.file(&format!("/etc/app/{number}.conf"), &format!("{number} {name}\n"));
+    }
+    let mode = if name == "one" { 0o600 } else { 0o640 };
+    config.file_of_mode("/etc/app/secret", name, mode).file("/usr/local/bin/program", &name.repeat(4000))
+}
