@@ -39,15 +39,27 @@ pub fn run(workspace: &Workspace, consent: Consent, verb: &VmVerb) -> Result<Exi
             invocation::run(program(workspace, "run").args(["--os", os]))?;
         }
         VmVerb::Test { name } => {
-            let tally = test(workspace, consent, name.as_deref())?;
+            let scenarios = Scenarios { name: name.as_deref(), is_exhaustive: false };
+            let tally = test(workspace, consent, &scenarios)?;
             return Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// Which tests run, and how much of each.
+pub struct Scenarios<'a> {
+    /// Only those with this in their name.
+    pub name: Option<&'a str>,
+    /// Whether there are hours for them.
+    pub is_exhaustive: bool,
+}
+
+/// How many hosts run at a time. Each has two processors, which it keeps busy for half of the time.
+const HOSTS: &str = "--test-threads=2";
+
 /// Builds the hosts and runs the tests on them.
-pub fn test(workspace: &Workspace, consent: Consent, name: Option<&str>) -> Result<Tally> {
+pub fn test(workspace: &Workspace, consent: Consent, scenarios: &Scenarios<'_>) -> Result<Tally> {
     build(workspace, consent)?;
     let runner = Runner::installed(workspace);
     let mut command = workspace.cargo(match runner {
@@ -55,11 +67,17 @@ pub fn test(workspace: &Workspace, consent: Consent, name: Option<&str>) -> Resu
         Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
     });
     command.env("HOSTWRIGHT_VM", workspace.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
-    command.args(["--package", "vm", "--features", "vm/scenarios", "--tests"]).args(name);
+    command.args(["--package", "vm", "--features", "vm/scenarios", "--tests"]);
+    if scenarios.is_exhaustive {
+        command.env("HOSTWRIGHT_EXHAUSTIVE", "1");
+    }
+    let name = scenarios.name;
     match runner {
-        // Two hosts at a time would each be half as fast, and their deadlines are for one.
-        Runner::Cargo => command.args(["--", "--test-threads=1"]),
-        Runner::Nextest => command.arg("--test-threads=1"),
+        Runner::Cargo => command.args(name).args(["--", HOSTS]),
+        Runner::Nextest => {
+            let filter = name.map(|name| format!("test({name}) + binary(~{name})"));
+            command.args(filter.iter().flat_map(|filter| ["-E", filter])).arg(HOSTS)
+        }
     };
     runner.count(&mut command)
 }

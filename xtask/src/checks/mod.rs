@@ -14,7 +14,7 @@ use anyhow::Result;
 
 use crate::consent::Consent;
 use crate::workspace::Workspace;
-use crate::{demo, invocation};
+use crate::{demo, invocation, vm};
 pub use tally::{Runner, Tally};
 
 /// What a check may use.
@@ -64,6 +64,7 @@ const CHECKS: &[Check] = &[
     check("the executable, killed", When::Full, release_killed),
     check("demo", When::Full, demonstration),
     check("dependencies", When::Full, dependency_rules),
+    check("hosts that boot", When::Full, hosts),
 ];
 
 const fn check(name: &'static str, when: When, run: fn(&Bench<'_>) -> Result<Tally>) -> Check {
@@ -192,6 +193,16 @@ fn test_command(bench: &Bench<'_>, scope: &[&str]) -> Command {
 /// Apart from the others because nextest does not run them.
 fn documentation_tests(bench: &Bench<'_>) -> Result<Tally> {
     Runner::Cargo.count(&mut bench.workspace.cargo(&["test", "--workspace", "--doc"]))
+}
+
+/// Last, as it takes longest.
+fn hosts(bench: &Bench<'_>) -> Result<Tally> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can build a host that boots");
+        return Ok(Tally::default());
+    }
+    let scenarios = vm::Scenarios { name: None, is_exhaustive: bench.extent == Extent::Exhaustive };
+    vm::test(bench.workspace, bench.consent, &scenarios)
 }
 
 fn release_build(bench: &Bench<'_>) -> Result<Tally> {
