@@ -90,7 +90,7 @@ fn what_differs_is_told_by_what_directories_hold() {
     let expected = ["both", "both/other", "empty", "left", "left/file"].map(PathBuf::from);
     assert_eq!(unlike(&left, &right), expected);
     assert_eq!(unlike(&right, &left), expected);
-    assert_eq!(unlike(&left, &left), [PathBuf::new(); 0]);
+    assert!(unlike(&left, &left).is_empty());
 }
 
 #[test]
