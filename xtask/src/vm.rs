@@ -23,6 +23,9 @@ pub enum VmVerb {
         /// The version of the OS that it boots.
         #[arg(long, value_name = "N", default_value = "1")]
         os: String,
+        /// A port on loopback that leads to one of the guest's, which is given after a colon.
+        #[arg(long, value_name = "HERE:GUEST")]
+        forward: Vec<String>,
     },
     /// Run the tests that need a booted host.
     Test {
@@ -34,9 +37,10 @@ pub enum VmVerb {
 pub fn run(workspace: &Workspace, consent: Consent, verb: &VmVerb) -> Result<ExitCode> {
     match verb {
         VmVerb::Build => build(workspace, consent)?,
-        VmVerb::Run { os } => {
+        VmVerb::Run { os, forward } => {
             prepare(workspace, consent)?;
-            invocation::run(program(workspace, "run").args(["--os", os]))?;
+            let forwards = forward.iter().flat_map(|ports| ["--forward", ports]);
+            invocation::run(program(workspace, "run").args(["--os", os]).args(forwards))?;
         }
         VmVerb::Test { name } => {
             let scenarios = Scenarios { name: name.as_deref(), is_exhaustive: false };

@@ -30,6 +30,7 @@ mod witness;
 pub use agent::Output;
 pub use host::{Host, Start, Warm};
 pub use lab::Lab;
+pub use machine::Forward;
 pub use registry::Registry;
 pub use scenario::{prepared, scenario, scenario_from};
 pub use wait::until;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
 
 use anyhow::{Context as _, Result};
 
@@ -24,11 +25,29 @@ pub struct Machine<'a> {
     pub sockets: &'a Path,
     /// On this machine's loopback; may be silent.
     pub registry_port: u16,
+    /// What leads into the guest.
+    pub forwards: &'a [Forward],
     pub console: Console,
     /// A saved state to go on from, in place of booting.
     pub incoming: Option<&'a Path>,
     /// Records every write to the disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<&'a Path>,
+}
+
+/// A port of this machine, on loopback, that leads to one of the guest's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Forward {
+    here: u16,
+    guest: u16,
+}
+
+impl FromStr for Forward {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let (here, guest) = text.split_once(':').context("it is spelt HERE:GUEST, as in 2222:22")?;
+        Ok(Self { here: here.parse()?, guest: guest.parse()? })
+    }
 }
 
 /// Where the serial console goes.
@@ -112,12 +131,16 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The guest reaches its own registry and, since nothing routes, nothing else.
+    /// The guest reaches its own registry and, since nothing routes, nothing else. Nothing reaches it but what is
+    /// forwarded.
     fn add_network(&self, command: &mut Command, builder: &Path) {
         let mut relay = program::of_tree(builder, "usr/bin/socat");
         relay.arg("STDIO").arg(format!("TCP:127.0.0.1:{}", self.registry_port));
+        let forward =
+            |forward: &Forward| format!(",hostfwd=tcp:127.0.0.1:{}-:{}", forward.here, forward.guest);
+        let forwards: String = self.forwards.iter().map(forward).collect();
         command.arg("-netdev").arg(format!(
-            "user,id=network,restrict=on,guestfwd=tcp:{REGISTRY}-cmd:{}",
+            "user,id=network,restrict=on{forwards},guestfwd=tcp:{REGISTRY}-cmd:{}",
             program::shown(&relay)
         ));
         command.args(["-device", "virtio-net-pci,netdev=network,romfile="]);

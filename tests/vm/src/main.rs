@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Parser};
+use vm::Forward;
 use vm::build::{Sources, build, run};
 
 /// Builds and boots OSTree hosts in QEMU.
@@ -18,6 +19,9 @@ enum Command {
         /// The version of the OS that it boots.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
         os: u32,
+        /// A port on loopback that leads to one of the guest's, which is given after a colon.
+        #[arg(long, value_name = "HERE:GUEST")]
+        forward: Vec<Forward>,
     },
 }
 
@@ -34,7 +38,7 @@ struct SourcesArgs {
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Build(args) => build(&args.sources()).map(drop),
-        Command::Run { sources, os } => run(&sources.sources(), os),
+        Command::Run { sources, os, forward } => run(&sources.sources(), os, &forward),
     }
 }
 

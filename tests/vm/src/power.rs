@@ -136,6 +136,7 @@ impl Host {
             disk: &self.disk,
             sockets: self.sockets.path(),
             registry_port: self.registry.port(),
+            forwards: &[],
             console: Console::Log(log.clone()),
             incoming,
             write_log: self.write_log.as_deref(),

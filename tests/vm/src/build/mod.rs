@@ -25,7 +25,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::accel::Accelerator;
 use crate::host::Host;
 use crate::lab::{self, Lab, REPOSITORY};
-use crate::machine::HARDWARE;
+use crate::machine::{Forward, HARDWARE};
 use crate::program;
 use crate::registry::{self, Registry};
 use crate::snapshot::Base;
@@ -58,11 +58,11 @@ pub fn build(sources: &Sources) -> Result<Lab> {
 ///
 /// # Errors
 /// As for [`build`]; QEMU does not start, or fails.
-pub fn run(sources: &Sources, version: u32) -> Result<()> {
+pub fn run(sources: &Sources, version: u32, forwards: &[Forward]) -> Result<()> {
     let lock = lock()?;
     let (lab, disk) = build_disk(sources, version)?;
     drop(lock);
-    terminal::run(&lab, &Base::switched_off(&disk))
+    terminal::run(&lab, &Base::switched_off(&disk), forwards)
 }
 
 /// A second build at the same time waits for the first one.

@@ -3,12 +3,12 @@
 use anyhow::{Context as _, Result, ensure};
 
 use crate::lab::Lab;
-use crate::machine::{Console, Machine};
+use crate::machine::{Console, Forward, Machine};
 use crate::registry::{self, Registry};
 use crate::snapshot::Base;
 
 /// Boots from `base` and returns when QEMU ends. The registry runs meanwhile.
-pub fn run(lab: &Lab, base: &Base) -> Result<()> {
+pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
     let sockets = tempfile::Builder::new().prefix("vm-").tempdir()?;
     let disk = folder.path().join("disk.qcow2");
@@ -27,6 +27,7 @@ pub fn run(lab: &Lab, base: &Base) -> Result<()> {
         disk: &disk,
         sockets: sockets.path(),
         registry_port: registry.port(),
+        forwards,
         console: Console::Terminal,
         incoming: None,
         write_log: None,
