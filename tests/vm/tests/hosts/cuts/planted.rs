@@ -9,11 +9,19 @@ use super::sweep::Sweep;
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
 
-/// The new entry boots before the new configuration is in `/etc`.
+/// In the place of our own command, which systemd is asked for before anything is armed.
 const LATE: &str = "[Service]
 ExecStop=
-ExecStop=/usr/bin/ostree admin finalize-staged
-ExecStop=/bin/sh -c 'mount -o remount,rw /sysroot && cd $$(ls -1tcd /sysroot/ostree/deploy/os/deploy/*/ | head -n 1) && echo -n three > etc/witness && sync'
+ExecStop=/var/late/hostwright bind
+";
+
+/// The new entry boots before the new configuration is in `/etc`.
+const LATE_BINDING: &str = "#!/bin/sh -e
+/usr/bin/ostree admin finalize-staged
+mount -o remount,rw /sysroot
+cd $(ls -1tcd /sysroot/ostree/deploy/os/deploy/*/ | head -n 1)
+echo -n three > etc/witness
+sync
 ";
 
 #[test]
@@ -31,7 +39,9 @@ fn binding_after_finalization_is_found_out() -> Result<()> {
         let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
         host.run_ok(&format!("mkdir -p {folder}"))?;
         host.write(&format!("{folder}/99-late.conf"), LATE)?;
-        host.run_ok("systemctl daemon-reload")?;
+        host.run_ok("mkdir /var/late")?;
+        host.write("/var/late/hostwright", LATE_BINDING)?;
+        host.run_ok("chmod 755 /var/late/hostwright && systemctl daemon-reload")?;
         host.spawn(change.command())?;
         sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "starting"))?;
         host.power_cut();
