@@ -225,13 +225,9 @@ impl Journal {
 }
 
 fn ensure_version(first: &[u8]) -> Result<(), JournalError> {
-    #[derive(Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    match serde_json::from_slice(first) {
-        Ok(Version { version: VERSION }) => Ok(()),
-        Ok(Version { version }) => Err(JournalError::Version(version)),
+    match log_line::version(first) {
+        Ok(VERSION) => Ok(()),
+        Ok(version) => Err(JournalError::Version(version)),
         Err(source) => Err(JournalError::Unknown { line: 1, source }),
     }
 }

@@ -1,6 +1,6 @@
 //! The lines of a log that a power cut may end anywhere: `CHECKSUM JSON`, each on a line of its own.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::tree::ContentDigest;
 
@@ -21,6 +21,15 @@ pub fn whole(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     let (whole, _cut_off) = bytes.split_at(whole);
     whole.split_inclusive(|byte| *byte == b'\n').map(checked)
+}
+
+/// Which version of its format the first line of a log says it has.
+pub fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    serde_json::from_slice(first).map(|Version { version }| version)
 }
 
 fn checked(line: &[u8]) -> Option<&[u8]> {

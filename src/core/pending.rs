@@ -178,13 +178,9 @@ impl Pending {
 }
 
 fn ensure_version(first: &[u8]) -> Result<(), PendingError> {
-    #[derive(Deserialize)]
-    struct Version {
-        version: u32,
-    }
-    match serde_json::from_slice(first) {
-        Ok(Version { version: VERSION }) => Ok(()),
-        Ok(Version { version }) => Err(PendingError::Version(version)),
+    match log_line::version(first) {
+        Ok(VERSION) => Ok(()),
+        Ok(version) => Err(PendingError::Version(version)),
         Err(source) => Err(PendingError::Damaged { line: 1, source: Some(source) }),
     }
 }
