@@ -68,7 +68,11 @@ pub(super) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
     progress.finish();
     let outcome = outcome?;
     if let Outcome::Staged { plan: Some(plan), .. } = &outcome {
-        print_text(&left_alone(&rollback::left_alone(&booted, &previous, plan)?))?;
+        match rollback::left_alone(&booted, &previous, plan) {
+            Ok(paths) => print_text(&left_alone(&paths))?,
+            // Going back does not depend on the list.
+            Err(error) => log::warn!("what stays as it is now cannot be told: {error}"),
+        }
     }
     go_on(session, outcome, &previous.record.config, reboot)
 }
