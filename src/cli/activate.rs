@@ -4,8 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::terminal::print_text;
-use super::terminal::say;
+use super::terminal::{print_text, say};
 use super::{CliError, Place, Verdict};
 use crate::core::standing::Standing;
 use crate::host::Root;

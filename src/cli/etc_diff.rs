@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::input::print_json;
 use super::paint::{Paint, Role};
+use super::status::short_commit;
 use super::terminal::print_text;
 use super::{CliError, Format, Verdict};
 use crate::core::diff::Change;
@@ -15,9 +16,6 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::etc_diff::{DeploymentName, EtcDiffDocument};
 use crate::transaction::etc::{self, EtcDiff};
-
-/// Hex digits of a commit that tell it apart for people.
-const SHORT_COMMIT: usize = 12;
 
 #[derive(Debug, Args)]
 pub(super) struct EtcDiffArgs {
@@ -66,8 +64,7 @@ fn render(diff: &EtcDiff, paint: Paint) -> String {
 }
 
 fn short(id: &DeploymentId) -> String {
-    let commit: String = id.commit.chars().take(SHORT_COMMIT).collect();
-    format!("{} {commit}.{}", id.stateroot, id.serial)
+    format!("{} {}.{}", id.stateroot, short_commit(&id.commit), id.serial)
 }
 
 /// What is in the way comes first.

@@ -131,8 +131,13 @@ fn transaction_line(item: &TransactionItem) -> String {
     format!("a change{to} {state}\n")
 }
 
+/// A commit as people read it.
+pub(super) fn short_commit(commit: &str) -> String {
+    commit.chars().take(SHORT_COMMIT).collect()
+}
+
 fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {
-    let commit: String = item.commit.chars().take(SHORT_COMMIT).collect();
+    let commit = short_commit(&item.commit);
     let marks = [
         (item.next, "boots next"),
         (item.booted, "booted"),

@@ -18,8 +18,7 @@ pub fn render(value: &impl Serialize) -> Vec<u8> {
 /// What the lines of a log say; `None` for one that does not check out. A last line without its end
 /// was never written.
 pub fn whole(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
-    let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    let (whole, _cut_off) = bytes.split_at(whole);
+    let (whole, _cut_off) = bytes.split_at(whole_length(bytes));
     whole.split_inclusive(|byte| *byte == b'\n').map(checked)
 }
 
@@ -30,6 +29,12 @@ pub fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
         version: u32,
     }
     serde_json::from_slice(first).map(|Version { version }| version)
+}
+
+/// How many bytes of a log end with a line's end.
+#[must_use]
+pub fn whole_length(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
 }
 
 fn checked(line: &[u8]) -> Option<&[u8]> {

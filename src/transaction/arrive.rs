@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::core::generation::Record;
 use crate::core::held::{Held, SCHEMA as HELD_SCHEMA};
 use crate::core::journal::Scope;
+use crate::core::names::ManagedPath;
 use crate::core::pending::{Pending, Reached};
 use crate::core::standing::{self, Fate, Standing};
 use crate::core::steps::Step;
@@ -119,7 +120,7 @@ fn settle_wherever(
 fn others(booted: &Booted) -> Result<Vec<DeploymentId>, TransactionError> {
     let stateroot = &booted.deployment.stateroot;
     let directory = Root::open(&Path::new(SYSROOT).join(format!("ostree/deploy/{stateroot}")))?;
-    let names = directory.list(&crate::core::names::ManagedPath::constant("/deploy"))?;
+    let names = directory.list(&ManagedPath::constant("/deploy"))?;
     let ids = names.iter().filter_map(|name| DeploymentId::from_directory(stateroot, name));
     Ok(ids.filter(|id| *id != booted.deployment).collect())
 }

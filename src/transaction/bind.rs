@@ -49,11 +49,11 @@ pub fn bind(
     let root = Root::open(Path::new("/"))?;
     let Some(pending) = pending::load(&root)? else {
         // Where nobody can be asked, nothing of ours was staged either.
-        let staged = open().and_then(|mut os| staged(&mut *os)).unwrap_or_default();
+        let staged = open().and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
         return pass(booted, staged.as_ref());
     };
     let mut kind = FailureKind::NotBound;
-    let bound = open().and_then(|mut os| staged(&mut *os)).and_then(|staged| match &staged {
+    let bound = open().and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
         Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
             bind_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
             Ok(Bound::Generation(pending.generation().to_owned()))
@@ -67,10 +67,6 @@ pub fn bind(
         }
     }
     bound
-}
-
-fn staged(os: &mut dyn Sysroot) -> Result<Option<Deployment>, TransactionError> {
-    Ok(os.deployments()?.into_iter().find(|deployment| deployment.staged))
 }
 
 /// Has libostree do what it does without us, unless what is staged is ours: without its
@@ -128,8 +124,7 @@ pub(super) fn rehearse(
     configure(&copies.next(&directory)?, pending)?;
     let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
     let predicted = etc::predict(&merge, Some(&Root::open(&directory)?), special_files)?;
-    let refusals: Vec<String> = predicted.findings.refusals.iter().map(ToString::to_string).collect();
-    if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }
+    etc::ensure_accepted(&predicted)
 }
 
 /// What libostree merges from in place of the running deployment's `/etc` and `/usr/etc`.

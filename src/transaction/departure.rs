@@ -8,7 +8,7 @@ use crate::core::standing::{self, Fate};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
-use crate::os::{Deployment, Sysroot};
+use crate::os::Sysroot;
 
 use super::TransactionError;
 use super::current::Current;
@@ -25,8 +25,7 @@ pub fn arm(os: &mut dyn Sysroot, services: &dyn Services, pending: &Pending) -> 
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let id = pending.intent.deployment.id();
-    let is_staged = |found: &Deployment| found.staged && stage::is_pending(found, pending);
-    if !os.deployments()?.iter().any(is_staged) {
+    if !stage::staged(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
         return Err(TransactionError::NotStaged(pending.generation().to_owned()));
     }
     space::ensure_room(&Path::new(SYSROOT).join(id.path()))?;
@@ -85,8 +84,7 @@ pub fn settle(
     match fate {
         Fate::Nothing => Ok(Settlement::Nothing),
         Fate::Waits => {
-            let staged = open()?.deployments()?.into_iter().find(|found| found.staged);
-            if staged.is_some_and(|staged| stage::is_pending(&staged, &found)) {
+            if stage::staged(&mut *open()?)?.is_some_and(|staged| stage::is_pending(&staged, &found)) {
                 return Ok(Settlement::Waits(found));
             }
             pending::close(&root)?;

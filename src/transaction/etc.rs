@@ -123,11 +123,13 @@ pub(super) fn ensure_mergeable(
     let commit = imported.map_or(otherwise, |imported| &imported.commit);
     let merge = open(target.site.sysroot(), base)?;
     let new = if *commit == base.commit { None } else { Some(Root::open(&os.check_out_etc(commit)?)?) };
-    let merge = predict(&merge, new.as_ref(), os.special_files())?;
-    if merge.findings.refusals.is_empty() {
-        return Ok(());
-    }
-    Err(TransactionError::EtcRefused(merge.findings.refusals.iter().map(ToString::to_string).collect()))
+    ensure_accepted(&predict(&merge, new.as_ref(), os.special_files())?)
+}
+
+/// Fails where libostree would refuse this merge.
+pub(super) fn ensure_accepted(merge: &Merge) -> Result<(), TransactionError> {
+    let refusals: Vec<String> = merge.findings.refusals.iter().map(ToString::to_string).collect();
+    if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }
 }
 
 fn open(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {

@@ -1,6 +1,7 @@
 //! The pending generation on a disk: written once, added to, read back, removed.
 
 use crate::core::limits;
+use crate::core::log_line;
 use crate::core::names::ManagedPath;
 use crate::core::pending::{Intent, PENDING, Pending, PendingError, Reached};
 use crate::host::{Disk, HostError};
@@ -43,7 +44,7 @@ fn write(disk: &dyn Disk, contents: &[u8]) -> Result<(), HostError> {
 pub(super) fn reach(disk: &dyn Disk, reached: &Reached) -> Result<(), HostError> {
     let pending = ManagedPath::constant(PENDING);
     let written = disk.read(&pending, PENDING_BYTES)?.unwrap_or_default();
-    let whole = written.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    let whole = log_line::whole_length(&written);
     if whole == written.len() {
         disk.append(&pending, &reached.render())?;
         return disk.sync(&[Some(pending)]);

@@ -101,7 +101,7 @@ fn waiting(
     let found = pending::load(root)?;
     let record = Current::load_record(root)?;
     let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), boot_id);
-    let staged = os.deployments()?.into_iter().find(|deployment| deployment.staged);
+    let staged = stage::staged(os)?;
     match (fate, found, staged) {
         (Fate::Waits, Some(pending), Some(staged)) if staged.id == pending.intent.deployment.id() => {
             Ok(Some(pending))

@@ -126,10 +126,15 @@ pub(super) fn again(
     Ok(Pending { intent, armed_in: None, failure: Some(failure), unbound_in: Vec::new() })
 }
 
+/// What is staged, whoever did it.
+pub(super) fn staged(os: &mut dyn Sysroot) -> Result<Option<Deployment>, TransactionError> {
+    Ok(os.deployments()?.into_iter().find(|deployment| deployment.staged))
+}
+
 /// Takes back what is staged where it is ours: the agent was killed before it could say so, or what it says is of
 /// another boot.
 pub(super) fn ensure_none_staged(os: &mut dyn Sysroot, booted: &Booted) -> Result<(), TransactionError> {
-    match os.deployments()?.into_iter().find(|deployment| deployment.staged) {
+    match staged(os)? {
         None => Ok(()),
         Some(staged) if is_ours(&staged, booted) => Ok(os.unstage(&staged.id)?),
         Some(staged) => Err(OsError::AlreadyStaged { deployment: staged.id.to_string() }.into()),

@@ -16,9 +16,9 @@ use crate::session::{Opened, other, out_of_turn};
 
 /// A deployment that is checked out and has no boot entry yet.
 pub(crate) struct Pending {
-    pub(crate) deployment: ostree::Deployment,
-    pub(crate) id: DeploymentId,
-    pub(crate) kernel_arguments: Vec<String>,
+    deployment: ostree::Deployment,
+    id: DeploymentId,
+    kernel_arguments: Vec<String>,
 }
 
 /// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
@@ -42,7 +42,16 @@ pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Dep
             Cancellable::NONE,
         )
         .map_err(|error| failure(format!("deploying commit {}", request.commit), &error.into()))?;
-    let described = describe(sysroot, &deployment)?;
+    remember(opened, deployment, request)
+}
+
+/// Keeps it for what the session asks next of it, and says what it is.
+pub(crate) fn remember(
+    opened: &mut Opened,
+    deployment: ostree::Deployment,
+    request: &DeployRequest,
+) -> Result<Deployment, OsError> {
+    let described = describe(&opened.sysroot, &deployment)?;
     opened.pending = Some(Pending {
         deployment,
         id: described.id.clone(),

@@ -12,8 +12,8 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree;
 
 use crate::classify::failure;
-use crate::deploy::{Pending, prepare};
-use crate::deployments::{describe, identify};
+use crate::deploy::{prepare, remember};
+use crate::deployments::identify;
 use crate::session::{Opened, other};
 
 /// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
@@ -59,13 +59,7 @@ pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Depl
     let Some(deployment) = sysroot.staged_deployment() else {
         return Err(other("staging a deployment", "libostree says that none is staged"));
     };
-    let described = describe(sysroot, &deployment)?;
-    opened.pending = Some(Pending {
-        deployment,
-        id: described.id.clone(),
-        kernel_arguments: request.kernel_arguments.clone(),
-    });
-    Ok(described)
+    remember(opened, deployment, request)
 }
 
 fn lock() -> Result<(), OsError> {
