@@ -1,14 +1,13 @@
 //! A logind that follows a script: it owns logind's name on a bus and speaks its protocol.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 
-use futures_lite::StreamExt as _;
-use zbus::message::{Message, Type};
+use zbus::Connection;
+use zbus::message::Message;
 use zbus::zvariant::Value;
-use zbus::{Connection, MessageStream};
 
+use crate::owner::{Answers, Owner};
 use crate::private_bus::{Kill, PrivateBus};
 
 const NAME: &str = "org.freedesktop.login1";
@@ -71,49 +70,21 @@ pub struct Script {
 #[derive(Debug)]
 pub struct FakeLogind {
     calls: Arc<Mutex<Vec<String>>>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _owner: Owner,
 }
 
 impl FakeLogind {
     /// Returns once it owns logind's name.
     pub fn start(bus: &PrivateBus, script: Script) -> Self {
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (ready, is_ready) = mpsc::channel();
-        let (address, seen, kill) = (bus.address.clone(), Arc::clone(&calls), bus.kill());
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let builder = zbus::connection::Builder::address(address.as_str()).unwrap();
-                let connection = builder.build().await.unwrap();
-                let messages = MessageStream::from(&connection);
-                connection.request_name(NAME).await.unwrap();
-                let mut fake = Playing { connection, script, kill, calls: seen };
-                ready.send(()).unwrap();
-                tokio::select! {
-                    () = fake.play(messages) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        is_ready.recv().unwrap();
-        Self { calls, stop: Some(stop), thread: Some(thread) }
+        let (seen, kill) = (Arc::clone(&calls), bus.kill());
+        let playing = |connection| Playing { connection, script, kill, calls: seen };
+        Self { calls, _owner: Owner::start(&bus.address, NAME, playing) }
     }
 
     /// The reboots that were asked for, and what was to be told to everybody.
     pub fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
-    }
-}
-
-impl Drop for FakeLogind {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself, with its bus.
-            stop.send(()).ok();
-        }
-        self.thread.take().unwrap().join().unwrap();
     }
 }
 
@@ -124,16 +95,7 @@ struct Playing {
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-impl Playing {
-    async fn play(&mut self, mut messages: MessageStream) {
-        while let Some(Ok(message)) = messages.next().await {
-            if message.header().message_type() == Type::MethodCall && self.answer(&message).await.is_none() {
-                return;
-            }
-        }
-    }
-
-    /// None where it is over.
+impl Answers for Playing {
     async fn answer(&mut self, message: &Message) -> Option<()> {
         let header = message.header();
         let method = header.member()?.as_str();
@@ -175,7 +137,9 @@ impl Playing {
             _ => Some(()),
         }
     }
+}
 
+impl Playing {
     fn note(&self, message: &Message, asked: &str) {
         let body = message.body();
         let call = match asked {

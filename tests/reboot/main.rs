@@ -10,6 +10,8 @@
 mod fake;
 mod faults;
 mod locks;
+#[path = "../services/owner.rs"]
+mod owner;
 mod pid1;
 mod plans;
 #[path = "../services/private_bus.rs"]

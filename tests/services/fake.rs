@@ -1,14 +1,13 @@
 //! A systemd that follows a script: it owns systemd's name on a bus and speaks its protocol.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, mpsc};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 
-use futures_lite::StreamExt as _;
-use zbus::message::{Message, Type};
+use zbus::Connection;
+use zbus::message::Message;
 use zbus::zvariant::{ObjectPath, Value};
-use zbus::{Connection, MessageStream};
 
+use crate::owner::{Answers, Owner, connect};
 use crate::private_bus::Kill;
 
 const NAME: &str = "org.freedesktop.systemd1";
@@ -47,47 +46,21 @@ pub struct Script {
 #[derive(Debug)]
 pub struct FakeSystemd {
     calls: Arc<Mutex<Vec<String>>>,
-    stop: Option<tokio::sync::oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _owner: Owner,
 }
 
 impl FakeSystemd {
     /// Returns once it owns systemd's name.
     pub fn start(address: &str, script: Script) -> Self {
         let calls = Arc::new(Mutex::new(Vec::new()));
-        let (stop, stopped) = tokio::sync::oneshot::channel();
-        let (ready, is_ready) = mpsc::channel();
-        let (address, seen) = (address.to_owned(), Arc::clone(&calls));
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(async {
-                let fake = Playing { connection: connect(&address).await, address, script, calls: seen };
-                let messages = MessageStream::from(&fake.connection);
-                fake.connection.request_name(NAME).await.unwrap();
-                ready.send(()).unwrap();
-                tokio::select! {
-                    () = fake.play(messages) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        is_ready.recv().unwrap();
-        Self { calls, stop: Some(stop), thread: Some(thread) }
+        let (seen, at) = (Arc::clone(&calls), address.to_owned());
+        let playing = |connection| Playing { connection, address: at, script, calls: seen };
+        Self { calls, _owner: Owner::start(address, NAME, playing) }
     }
 
     /// The manager's methods that were called, with what they were called with.
     pub fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
-    }
-}
-
-impl Drop for FakeSystemd {
-    fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            // It may have ended by itself, with its bus.
-            stop.send(()).ok();
-        }
-        self.thread.take().unwrap().join().unwrap();
     }
 }
 
@@ -98,17 +71,8 @@ struct Playing {
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-impl Playing {
-    async fn play(&self, mut messages: MessageStream) {
-        while let Some(Ok(message)) = messages.next().await {
-            if message.header().message_type() == Type::MethodCall && self.answer(&message).await.is_none() {
-                return;
-            }
-        }
-    }
-
-    /// None where it is over.
-    async fn answer(&self, message: &Message) -> Option<()> {
+impl Answers for Playing {
+    async fn answer(&mut self, message: &Message) -> Option<()> {
         let header = message.header();
         let method = header.member()?.as_str();
         let note = |call: String| self.calls.lock().unwrap().push(call);
@@ -145,7 +109,9 @@ impl Playing {
             _ => Some(()),
         }
     }
+}
 
+impl Playing {
     async fn act(&self, act: &Act, message: &Message) -> Option<()> {
         let header = message.header();
         match act {
@@ -167,10 +133,6 @@ impl Playing {
             }
         }
     }
-}
-
-async fn connect(address: &str) -> Connection {
-    zbus::connection::Builder::address(address).unwrap().build().await.unwrap()
 }
 
 fn path_of(job: u32) -> ObjectPath<'static> {

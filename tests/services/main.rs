@@ -10,6 +10,7 @@
 mod against_fake;
 mod against_real;
 mod fake;
+mod owner;
 mod private_bus;
 mod real;
 
