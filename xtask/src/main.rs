@@ -54,7 +54,7 @@ enum Verb {
         /// Stop after formatting, lints and the library's own tests.
         #[arg(long)]
         quick: bool,
-        /// Test on hosts that boot, too, and try more crashes than every change needs; takes hours.
+        /// Try more crashes and power cuts than every change needs; takes hours.
         #[arg(long, conflicts_with = "quick")]
         exhaustive: bool,
     },

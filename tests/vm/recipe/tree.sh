@@ -8,11 +8,24 @@ modules=$tree/usr/lib/modules/$release
 mkdir -p "$tree/usr/lib/ostree"
 printf '[sysroot]\nreadonly = true\n' > "$tree/usr/lib/ostree/prepare-root.conf"
 
+# What this host has no use for. An emulated boot would spend a third of its time on it, and an update, which links
+# every file of the OS, more than it has to.
+rm -rf "$tree"/usr/lib/udev/hwdb* "$tree"/var/lib/dpkg "$tree"/usr/share/{bash-completion,bug,info,lintian,zoneinfo,zsh}
+(cd "$tree/usr/lib/systemd/system-generators" && rm systemd-{debug,gpt-auto,hibernate-resume,rc-local,run,ssh}-generator \
+  systemd-{system-update,sysv,tpm2}-generator)
+# Devices that something here waits for, or that have a driver to be loaded.
+coldplug=usr/lib/systemd/system/systemd-udev-trigger.service.d/few-devices.conf
+mkdir -p "$tree/${coldplug%/*}"
+printf '[Service]\nExecStart=\n%s\n%s\n' > "$tree/$coldplug" \
+  "ExecStart=-udevadm trigger --action=add --subsystem-match=pci --subsystem-match=virtio --subsystem-match=virtio-ports \
+--subsystem-match=block --subsystem-match=net" \
+  "ExecStart=-udevadm trigger --action=add --subsystem-match=tty --sysname-match=ttyS0"
+
 # Everything is mounted in this script's own mount namespace and goes away with it.
 for name in proc sys dev; do mount --rbind "/$name" "$tree/$name"; done
 chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
   --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree' \
-  --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' \
+  --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
   "/usr/lib/modules/$release/initramfs.img"
 chroot "$tree" useradd --uid 1000 --user-group --home-dir /var/home/core --no-create-home --shell /bin/bash core
 # Somebody at the serial console of `vm run` gets in without a password.
@@ -21,7 +34,10 @@ chroot "$tree" systemctl --quiet enable systemd-networkd.service qemu-guest-agen
 # The rule of udev that wants the agent is not applied again where only user space restarts.
 chroot "$tree" systemctl --quiet add-wants multi-user.target qemu-guest-agent.service
 chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
-  e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service getty@tty1.service
+  e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service getty@tty1.service \
+  dracut-shutdown.service ldconfig.service modprobe@.service systemd-hwdb-update.service systemd-journal-catalog-update.service \
+  systemd-tmpfiles-clean.timer systemd-update-done.service {dev-hugepages,dev-mqueue,run-lock}.mount \
+  sys-{fs-fuse-connections,kernel-config,kernel-debug,kernel-tracing}.mount proc-sys-fs-binfmt_misc.automount
 for name in dev sys proc; do umount --recursive --lazy "$tree/$name"; done
 
 chmod 644 "$modules/initramfs.img"
@@ -39,8 +55,6 @@ rm -rf "$tree/usr/local"
 ln -s ../var/usrlocal "$tree/usr/local"
 
 # What the host needs in /var is made at boot, see usr/lib/tmpfiles.d in the guest's files.
-mkdir -p "$tree/usr/lib/sysimage"
-mv "$tree/var/lib/dpkg" "$tree/usr/lib/sysimage/dpkg"
 rm -rf "$tree/var" "$tree/usr/lib/cni"
 mkdir -m 755 "$tree/var"
 

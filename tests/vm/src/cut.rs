@@ -1,7 +1,7 @@
 //! Power cuts that can be looked at: what the disk is when QEMU is gone from one instruction to the next.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use crate::lab::Lab;
 use crate::program;
 use crate::snapshot;
 use crate::wait::until;
+use crate::writelog;
 
 impl Host {
     /// Stops QEMU as a kill would, shows its disk image, and lets it go on. What the guest had not written by then, or
@@ -55,6 +56,19 @@ impl Warm {
         let mut convert = lab.program("usr/bin/qemu-img")?;
         convert.args(["convert", "-f", "qcow2", "-O", "raw"]).arg(snapshot::base(&lab, self)?.disk).arg(to);
         program::read(&mut convert).map(drop)
+    }
+
+    /// A host that boots a state that a replay kept, on the raw disk `base` that the replay began with. The disk is
+    /// written to `image`.
+    pub fn of_kept(kept: &Path, base: &Path, image: PathBuf) -> Result<Self> {
+        let raw = image.with_extension("raw");
+        writelog::join(base, kept, &raw)
+            .with_context(|| format!("joining the disk of {}", kept.display()))?;
+        let mut convert = Lab::locate()?.program("usr/bin/qemu-img")?;
+        convert.args(["convert", "-f", "raw", "-O", "qcow2"]).args([&raw, &image]);
+        program::read(&mut convert)?;
+        fs::remove_file(&raw)?;
+        Ok(Self::Disk(image))
     }
 }
 

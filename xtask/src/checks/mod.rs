@@ -43,8 +43,6 @@ enum When {
     /// Only with `--quick`: the full run has a check that includes it.
     Quick,
     Full,
-    /// Only with `--exhaustive`: it takes half an hour for itself.
-    Exhaustive,
 }
 
 impl When {
@@ -53,7 +51,6 @@ impl When {
             Self::Always => true,
             Self::Quick => extent == Extent::Quick,
             Self::Full => extent != Extent::Quick,
-            Self::Exhaustive => extent == Extent::Exhaustive,
         }
     }
 }
@@ -77,7 +74,7 @@ const CHECKS: &[Check] = &[
     check("the executable, killed", When::Full, release_killed),
     check("demo", When::Full, demonstration),
     check("dependencies", When::Full, dependency_rules),
-    check("hosts that boot", When::Exhaustive, hosts),
+    check("hosts that boot", When::Full, hosts),
 ];
 
 const fn check(name: &'static str, when: When, run: fn(&Bench<'_>) -> Result<Tally>) -> Check {
@@ -213,7 +210,7 @@ fn hosts(bench: &Bench<'_>) -> Result<Tally> {
         println!("skipped: only root can build a host that boots");
         return Ok(Tally::default());
     }
-    let scenarios = vm::Scenarios { name: None, is_exhaustive: true };
+    let scenarios = vm::Scenarios { name: None, is_exhaustive: bench.extent == Extent::Exhaustive };
     vm::test(bench.workspace, bench.consent, &scenarios)
 }
 

@@ -12,6 +12,9 @@ use super::log::{Entry, Kind, WriteLog};
 const SECTOR: u64 = 512;
 /// What is all zero in such a piece becomes a hole.
 const PIECE: usize = 64 << 10;
+/// The partitions' files.
+const BOOT: &str = "boot.raw";
+const ROOT: &str = "root.raw";
 
 /// Where the file systems lie on the disk, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,11 +81,11 @@ impl Disk {
             let file = File::options().create(true).truncate(true).read(true).write(true).open(&path)?;
             file.set_len(length)?;
             let image = Image { path, file, start, length };
-            copy_sparsely(&from, start, &image.file, length)
+            copy_sparsely(&from, start, (&image.file, 0), length)
                 .with_context(|| format!("copying {name} out of {}", disk.display()))?;
             Ok(image)
         };
-        Ok(Self { boot: image("boot.raw", layout.boot)?, root: image("root.raw", layout.root)? })
+        Ok(Self { boot: image(BOOT, layout.boot)?, root: image(ROOT, layout.root)? })
     }
 
     /// Does what the request did.
@@ -162,10 +165,23 @@ impl Disk {
             let name = image.path.file_name().context("an image has a name")?;
             let file = File::create(directory.join(name))?;
             file.set_len(image.length)?;
-            copy_sparsely(&image.file, 0, &file, image.length)?;
+            copy_sparsely(&image.file, 0, (&file, 0), image.length)?;
         }
         Ok(())
     }
+}
+
+/// Makes a raw disk of what [`Disk::keep`] kept in `directory`, and of what `base` has in front of the partitions.
+pub fn join(base: &Path, directory: &Path, disk: &Path) -> Result<()> {
+    let layout = Layout::of_mbr(base)?;
+    let base = File::open(base)?;
+    let to = File::options().create(true).truncate(true).read(true).write(true).open(disk)?;
+    to.set_len(base.metadata()?.len())?;
+    copy_sparsely(&base, 0, (&to, 0), layout.boot.0)?;
+    for (name, (start, length)) in [(BOOT, layout.boot), (ROOT, layout.root)] {
+        copy_sparsely(&File::open(directory.join(name))?, 0, (&to, start), length)?;
+    }
+    Ok(())
 }
 
 impl Image {
@@ -183,8 +199,8 @@ fn punch(file: &File, at: u64, length: u64) -> Result<()> {
     Ok(rustix::fs::fallocate(file, hole, at, length)?)
 }
 
-/// Copies what is no hole, and leaves out what is zero: `to` is all hole before.
-fn copy_sparsely(from: &File, start: u64, to: &File, length: u64) -> Result<()> {
+/// Copies what is no hole, and leaves out what is zero: all is hole before where it is copied to.
+fn copy_sparsely(from: &File, start: u64, (to, target): (&File, u64), length: u64) -> Result<()> {
     let end = start + length;
     let mut at = start;
     let mut piece = vec![0; PIECE];
@@ -201,7 +217,7 @@ fn copy_sparsely(from: &File, start: u64, to: &File, length: u64) -> Result<()> 
             let piece = piece.split_at_mut(length).0;
             from.read_exact_at(piece, at)?;
             if piece.iter().any(|byte| *byte != 0) {
-                to.write_all_at(piece, at - start)?;
+                to.write_all_at(piece, target + at - start)?;
             }
             at += u64::try_from(length)?;
         }

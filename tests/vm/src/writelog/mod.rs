@@ -20,7 +20,7 @@ mod report;
 mod tree;
 
 pub use boot::{Booted, Choice};
-pub use disk::Layout;
+pub use disk::{Layout, join};
 pub use log::{Entry, Epoch, Kind, WriteLog};
 pub use overlay::OverlayDisk;
 pub use replay::{Replay, Side};

@@ -35,6 +35,8 @@ pub struct Replay {
     pub keep_in: PathBuf,
     /// How many of them are kept at most.
     pub keep_at_most: usize,
+    /// Where the first state that lost writes and boots the new system is kept, to be booted.
+    pub sample_in: Option<PathBuf>,
 }
 
 impl Replay {
@@ -48,6 +50,7 @@ impl Replay {
             audit_every: 10,
             keep_in: directory.to_owned(),
             keep_at_most: 3,
+            sample_in: None,
         }
     }
 
@@ -168,7 +171,12 @@ impl Run<'_> {
         let place = Place { epoch, entry: last, variant: Some(variant) };
         let judged = self.look()?.and_then(|side| self.unless_back(side));
         let outcome = match judged {
-            Ok(side) => Some((place, side)),
+            Ok(side) => {
+                if side == Side::New {
+                    self.sample()?;
+                }
+                Some((place, side))
+            }
             Err(what) => {
                 self.report.reordered.bad += 1;
                 self.fault(place, what)?;
@@ -179,6 +187,15 @@ impl Run<'_> {
             self.disk.restore(overwritten)?;
         }
         Ok(outcome)
+    }
+
+    /// Keeps the state that the disk is in, if it is the first.
+    fn sample(&mut self) -> Result<()> {
+        if let (Some(directory), None) = (&self.replay.sample_in, &self.report.sample) {
+            self.disk.keep(directory)?;
+            self.report.sample = Some(directory.clone());
+        }
+        Ok(())
     }
 
     /// The inner error is the state's.

@@ -54,6 +54,8 @@ pub struct Report {
     pub switched: Option<Place>,
     /// Whatever is wrong.
     pub faults: Vec<Fault>,
+    /// Where the partitions of a state with lost writes are that boots the new system.
+    pub sample: Option<PathBuf>,
     /// The first entry of the log that is not all there.
     pub torn_at: Option<usize>,
     /// How long all that took, without copying the disk.
@@ -75,6 +77,7 @@ impl Report {
         self.reordered = self.reordered.and(other.reordered);
         let switched = [self.switched, other.switched].into_iter().flatten();
         self.switched = switched.min_by_key(|place| place.epoch);
+        self.sample = self.sample.or(other.sample);
         self.faults.extend(other.faults);
         self.elapsed = self.elapsed.max(other.elapsed);
         self

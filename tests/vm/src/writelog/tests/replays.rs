@@ -1,6 +1,6 @@
 //! Orders of writes that are right, and planted ones that are not.
 
-use crate::writelog::{Layout, Replay, Report, WriteLog};
+use crate::writelog::{Layout, Replay, Report, WriteLog, join};
 
 use super::pair::{BOOT, Loader, Pair, ROOT, judge};
 use super::{Request, can_run, write_log};
@@ -8,7 +8,8 @@ use super::{Request, can_run, write_log};
 fn replayed(pair: &Pair, variants: u32, requests: &[Vec<Request>]) -> Report {
     let log = pair.file("log");
     write_log(&log, &requests.concat());
-    let replay = Replay { variants, audit_every: 1, ..Replay::keeping_in(&pair.file("kept")) };
+    let sample_in = Some(pair.file("sample"));
+    let replay = Replay { variants, audit_every: 1, sample_in, ..Replay::keeping_in(&pair.file("kept")) };
     let layout = Layout::of_mbr(&pair.old).unwrap();
     let log = WriteLog::open(&log).unwrap();
     replay.run(&log, &pair.old, layout, pair.directory.path(), &mut judge).unwrap()
@@ -25,15 +26,24 @@ fn content_before_the_entry_that_names_it() {
     }
     for loader in [Loader::Syslinux, Loader::Entries] {
         let pair = Pair::make(loader);
-        let report = replayed(&pair, 8, &[pair.changes(ROOT), flush(), flush(), pair.changes(BOOT), flush()]);
+        let root = || pair.changes(ROOT);
+        let requests = [root(), flush(), flush(), pair.changes(BOOT), flush(), root(), flush()];
+        let report = replayed(&pair, 8, &requests);
         assert!(report.faults.is_empty(), "{report}");
         let switched = report.switched.unwrap();
         assert_eq!((switched.epoch, switched.variant), (3, None));
-        assert_eq!((report.flushed.old, report.flushed.new), (3, 1));
+        assert_eq!((report.flushed.old, report.flushed.new), (3, 2));
         assert!(report.reordered.old > 0, "{report}");
         // The repairs were taken back: what is left is what the log says.
         let new = std::fs::read(pair.file("new.root")).unwrap();
         assert!(std::fs::read(pair.file("root.raw")).unwrap() == new);
+        // What is joined from a sample is a disk again.
+        let (sample, joined) = (report.sample.expect("a sample"), pair.file("joined"));
+        join(&pair.old, &sample, &joined).unwrap();
+        let layout = Layout::of_mbr(&joined).unwrap();
+        let (disk, root) = (std::fs::read(&joined).unwrap(), std::fs::read(sample.join("root.raw")).unwrap());
+        let start = usize::try_from(layout.root.0).unwrap();
+        assert!(disk[start..][..root.len()] == root && root == new);
     }
 }
 

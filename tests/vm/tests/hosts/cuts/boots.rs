@@ -1,4 +1,4 @@
-//! Disks that a cut left, booted.
+//! Disks that a cut left, or might have left, booted.
 
 use anyhow::{Result, ensure};
 use vm::writelog::Side;
@@ -6,19 +6,18 @@ use vm::{Host, Warm, scenario};
 
 use super::judge::Judge;
 use super::orders::is_exhaustive;
-use super::sweep::Kept;
 use crate::change::{Change, REBOOT, ends_well};
 use vm::operator::{booted, settled, status};
 
 /// The disk boots the generation that it was judged to, which is whole and says so; and the change comes through.
-pub fn boots(change: Change, kept: &Kept, judge: &Judge) -> Result<()> {
-    scenario(Warm::Disk(kept.image.clone()), |host| {
-        is_whole(host, change, kept.side, judge)?;
+pub fn boots(change: Change, disk: Warm, side: Side, judge: &Judge) -> Result<()> {
+    scenario(disk, |host| {
+        is_whole(host, change, side, judge)?;
         // It checksums the whole OS, which takes longer than a boot.
-        if (kept.side == Side::New && change == Change::Image) || is_exhaustive() {
+        if (side == Side::New && change == Change::Image) || is_exhaustive() {
             ends_well(host, "ostree fsck --quiet")?;
         }
-        if kept.side == Side::Old {
+        if side == Side::Old {
             goes_on(host, change)?;
         }
         Ok(())

@@ -48,10 +48,10 @@ fn survives(change: Change) -> Result<()> {
     eprintln!("{change:?}, in every order: {report}");
     ensure!(sweep.faults.is_empty() && report.faults.is_empty(), "{sweep}{report}");
     ensure!(sweep.cuts() >= 40, "only {} cuts", sweep.cuts());
-    for kept in booted_of(&sweep.kept, change) {
+    for (disk, side, origin) in booted_of(change, &sweep.kept, &report, memory.path())? {
         let begun = Instant::now();
-        boots(change, kept, &judge)?;
-        eprintln!("booted the disk of a cut while {} in {:.1} s", kept.step, begun.elapsed().as_secs_f64());
+        boots(change, disk, side, &judge)?;
+        eprintln!("booted the disk of {origin} in {:.1} s", begun.elapsed().as_secs_f64());
     }
     let (mut cuts, mut seed) = (sweep.cuts(), seed);
     while is_exhaustive() && cuts < EXHAUSTIVE_CUTS {
@@ -63,14 +63,25 @@ fn survives(change: Change) -> Result<()> {
     Ok(())
 }
 
-/// Those that are booted: each takes minutes.
-fn booted_of(kept: &[Kept], change: Change) -> Vec<&Kept> {
-    let last = |side| kept.iter().rev().find(|kept| kept.side == side);
-    match change {
-        _ if is_exhaustive() => kept.iter().collect(),
+/// The disks that are booted, each of which takes a minute: what they boot, and where they are from.
+fn booted_of(
+    change: Change,
+    kept: &[Kept],
+    report: &Report,
+    memory: &Path,
+) -> Result<Vec<(Warm, Side, String)>> {
+    let cut = |kept: &Kept| (Warm::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step));
+    let last = |side| kept.iter().rev().find(|kept| kept.side == side).map(cut);
+    let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
+    let reordered = || -> Result<_> {
+        let disk = Warm::of_kept(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
+        Ok((disk, Side::New, "a state with lost writes".to_owned()))
+    };
+    Ok(match change {
+        _ if is_exhaustive() => kept.iter().map(cut).chain([reordered()?]).collect(),
         Change::Image => last(Side::Old).into_iter().chain(last(Side::New)).collect(),
-        Change::Files | Change::Back => last(Side::New).into_iter().collect(),
-    }
+        Change::Files | Change::Back => vec![reordered()?],
+    })
 }
 
 /// Makes the change once, cutting it at every step.
@@ -106,8 +117,14 @@ pub fn replayed(memory: &Path, log: &Path, seed: u64, judge: &Judge) -> Result<R
         let mut judge = judge.clone();
         let folder = memory.join(format!("share-{share}"));
         std::fs::create_dir_all(&folder)?;
-        let replay =
-            Replay { audit_every: 0, variants, seed, share: (share, 2), ..Replay::keeping_in(&folder) };
+        let replay = Replay {
+            audit_every: 0,
+            variants,
+            seed,
+            share: (share, 2),
+            sample_in: Some(folder.join("sample")),
+            ..Replay::keeping_in(&folder)
+        };
         let layout = Layout::of_mbr(&base)?;
         replay.run(&log, &base, layout, &folder, &mut |booted| judge.side(booted))
     };
