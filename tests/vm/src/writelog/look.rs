@@ -1,6 +1,9 @@
 //! One look at a disk: repair it as a boot does, ask what it boots, and take the repair back.
 
-use anyhow::Result;
+use std::fmt;
+use std::path::Path;
+
+use anyhow::{Error, Result, anyhow};
 
 use super::boot::Booted;
 use super::disk::Disk;
@@ -8,30 +11,57 @@ use super::fsck::Repair;
 use super::replay::Side;
 use super::tree::Tree;
 
-/// Asks `judge` what the disk boots. With `is_audited` the file systems are checked from end to end as well. The inner
-/// error says what is wrong with the state.
+/// What is wrong with a disk.
+#[derive(Debug)]
+pub enum Wrong {
+    /// What it boots is damaged, or neither system, or nothing.
+    Bad(Error),
+    /// All is well once the journal of `/boot` is replayed. Without it, as bootloaders read it, nothing boots.
+    OnlyInJournal(Error),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bad(what) => write!(f, "{what:#}"),
+            Self::OnlyInJournal(what) => write!(f, "without the journal of /boot: {what:#}"),
+        }
+    }
+}
+
+/// Asks `judge` what the disk boots. With `is_audited` the file systems are checked from end to end as well.
+///
+/// A bootloader replays no journal: what boots is what `/boot` has without it. What it has with it boots next.
 pub fn look(
     disk: &Disk,
     is_audited: bool,
     judge: &mut dyn FnMut(&Booted) -> Result<Side>,
-) -> Result<Result<Side, String>> {
-    let (boot, boot_damage) = Repair::make(&disk.boot.path)?;
-    let (root, root_damage) = Repair::make(&disk.root.path)?;
-    let mut damages = vec![("/boot", boot_damage), ("/", root_damage)];
-    if is_audited {
-        damages.extend([("/boot", boot.audit()?), ("/", root.audit()?)]);
-    }
-    let damage = damages.into_iter().find_map(|(name, said)| Some(format!("{name}: {}", said?)));
-    let seen = match damage {
-        Some(damage) => Err(damage),
-        None => ask(disk, judge).map_err(|error| format!("{error:#}")),
+) -> Result<Result<Side, Wrong>> {
+    let (root, root_is_sound) = repaired("/", &disk.root.path, is_audited)?;
+    let first = Tree::without_journal(&disk.boot.path).and_then(|boot| booted(&boot, disk));
+    let first = first.map(|booted| (judge(&booted), booted.choice));
+    let (boot, boot_is_sound) = repaired("/boot", &disk.boot.path, is_audited)?;
+    let next = Tree::open(&disk.boot.path).and_then(|boot| booted(&boot, disk));
+    let seen = match (first, next) {
+        (_, Err(error)) => Err(Wrong::Bad(error)),
+        (Ok((side, choice)), Ok(next)) if next.choice == choice => side.map_err(Wrong::Bad),
+        (Ok((side, _)), Ok(next)) => side.and_then(|side| judge(&next).map(|_| side)).map_err(Wrong::Bad),
+        (Err(stuck), Ok(next)) => Err(judge(&next).map_or_else(Wrong::Bad, |_| Wrong::OnlyInJournal(stuck))),
     };
-    root.take_back()?;
     boot.take_back()?;
-    Ok(seen)
+    root.take_back()?;
+    Ok(root_is_sound.and(boot_is_sound).and(seen))
 }
 
-fn ask(disk: &Disk, judge: &mut dyn FnMut(&Booted) -> Result<Side>) -> Result<Side> {
-    let (boot, root) = (Tree::open(&disk.boot.path)?, Tree::open(&disk.root.path)?);
-    judge(&Booted::of(&boot, &root)?)
+/// Repairs a file system; the second value says what cannot be repaired.
+fn repaired(name: &str, image: &Path, is_audited: bool) -> Result<(Repair, Result<(), Wrong>)> {
+    let (repair, mut damage) = Repair::make(image)?;
+    if damage.is_none() && is_audited {
+        damage = repair.audit()?;
+    }
+    Ok((repair, damage.map_or(Ok(()), |said| Err(Wrong::Bad(anyhow!("{name}: {said}"))))))
+}
+
+fn booted(boot: &Tree, disk: &Disk) -> Result<Booted> {
+    Booted::of(boot, &Tree::open(&disk.root.path)?)
 }

@@ -22,6 +22,7 @@ mod tree;
 pub use boot::{Booted, Choice};
 pub use disk::{Layout, join};
 pub use log::{Entry, Epoch, Kind, WriteLog};
+pub use look::Wrong;
 pub use overlay::OverlayDisk;
 pub use replay::{Replay, Side};
 pub use report::{Fault, Place, Report, Tally};

@@ -11,7 +11,7 @@ use crate::program;
 
 use super::boot::Booted;
 use super::disk::{Disk, Layout};
-use super::look::look;
+use super::look::{Wrong, look};
 use super::replay::Side;
 
 /// A disk, and what a host has written over it since.
@@ -46,7 +46,7 @@ impl OverlayDisk {
         image: &Path,
         is_audited: bool,
         judge: &mut dyn FnMut(&Booted) -> Result<Side>,
-    ) -> Result<Result<Side, String>> {
+    ) -> Result<Result<Side, Wrong>> {
         let mut map = self.lab.program("usr/bin/qemu-img")?;
         map.args(["map", "--force-share", "--output=json", "-f", "qcow2"]).arg(image);
         let extents: Vec<Extent> = serde_json::from_str(&program::read(&mut map)?)?;

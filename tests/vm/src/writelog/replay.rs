@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, anyhow};
 
 use super::boot::Booted;
 use super::disk::{Disk, Layout};
 use super::log::{Entry, Epoch, Kind, WriteLog};
-use super::look;
+use super::look::{Wrong, look};
 use super::report::{Fault, Place, Report};
 
 /// Which system a state boots. What is neither is an error of whoever is asked.
@@ -130,7 +130,7 @@ impl Run<'_> {
     fn at_flush(&mut self, place: Place) -> Result<Option<Side>> {
         let seen = self.look()?;
         let judged = seen.and_then(|side| self.unless_back(side)).and_then(|side| match side {
-            Side::New if place.epoch == 0 => Err("boots the New system at the start".to_owned()),
+            Side::New if place.epoch == 0 => Err(Wrong::Bad(anyhow!("boots the New system at the start"))),
             side => Ok(side),
         });
         match judged {
@@ -142,18 +142,20 @@ impl Run<'_> {
                 count(&mut self.report.flushed, side);
                 Ok(Some(side))
             }
-            Err(what) => {
+            Err(wrong) => {
                 self.report.flushed.bad += 1;
-                self.fault(place, what)?;
+                self.fault(place, &wrong)?;
                 Ok(None)
             }
         }
     }
 
     /// There is no way back.
-    fn unless_back(&self, side: Side) -> Result<Side, String> {
-        let is_back = side < self.at_flush;
-        if is_back { Err("boots the Old system again, after the New one".to_owned()) } else { Ok(side) }
+    fn unless_back(&self, side: Side) -> Result<Side, Wrong> {
+        if side < self.at_flush {
+            return Err(Wrong::Bad(anyhow!("boots the Old system again, after the New one")));
+        }
+        Ok(side)
     }
 
     /// Looks at the disk with a random half of the writes, up to the end or to a random one.
@@ -177,9 +179,15 @@ impl Run<'_> {
                 }
                 Some((place, side))
             }
-            Err(what) => {
+            // No agent and no libostree can help it: a file system has no moment at which it writes all of its journal
+            // back, and the bootloader comes first.
+            Err(Wrong::OnlyInJournal(_)) => {
+                self.report.only_in_journal.push(place);
+                None
+            }
+            Err(wrong @ Wrong::Bad(_)) => {
                 self.report.reordered.bad += 1;
-                self.fault(place, what)?;
+                self.fault(place, &wrong)?;
                 None
             }
         };
@@ -199,15 +207,15 @@ impl Run<'_> {
     }
 
     /// The inner error is the state's.
-    fn look(&mut self) -> Result<Result<Side, String>> {
+    fn look(&mut self) -> Result<Result<Side, Wrong>> {
         let every = self.replay.audit_every;
         let is_audited = every > 0 && self.report.states().is_multiple_of(every);
-        look::look(&self.disk, is_audited, self.judge)
+        look(&self.disk, is_audited, self.judge)
     }
 
-    fn fault(&mut self, place: Place, what: String) -> Result<()> {
+    fn fault(&mut self, place: Place, wrong: &Wrong) -> Result<()> {
         let kept = self.report.faults.iter().filter(|fault| fault.kept.is_some()).count();
-        let mut fault = Fault { place, what, kept: None };
+        let mut fault = Fault { place, what: wrong.to_string(), kept: None };
         if kept < self.replay.keep_at_most {
             let variant = place.variant.map(|variant| format!("-lost-{variant}")).unwrap_or_default();
             let directory = self.replay.keep_in.join(format!("flush-{}{variant}", place.epoch));

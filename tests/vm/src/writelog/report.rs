@@ -50,6 +50,9 @@ pub struct Report {
     pub flushed: Tally,
     /// The states with lost writes.
     pub reordered: Tally,
+    /// The states with lost writes that boot as soon as the journal of `/boot` is replayed, and not before: so that a
+    /// bootloader, which replays none, does not find what it boots.
+    pub only_in_journal: Vec<Place>,
     /// The first state at a flush that boots the new system.
     pub switched: Option<Place>,
     /// Whatever is wrong.
@@ -67,7 +70,7 @@ impl Report {
     #[must_use]
     pub fn states(&self) -> usize {
         let count = |tally: Tally| tally.old + tally.new + tally.bad;
-        count(self.flushed) + count(self.reordered)
+        count(self.flushed) + count(self.reordered) + self.only_in_journal.len()
     }
 
     /// Adds what came of another share of the same replay.
@@ -77,6 +80,7 @@ impl Report {
         self.reordered = self.reordered.and(other.reordered);
         let switched = [self.switched, other.switched].into_iter().flatten();
         self.switched = switched.min_by_key(|place| place.epoch);
+        self.only_in_journal.extend(other.only_in_journal);
         self.sample = self.sample.or(other.sample);
         self.faults.extend(other.faults);
         self.elapsed = self.elapsed.max(other.elapsed);
@@ -111,6 +115,9 @@ impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "at flushes: {}", self.flushed)?;
         writeln!(f, "with lost writes: {}", self.reordered)?;
+        for place in &self.only_in_journal {
+            writeln!(f, "no bootloader finds its way before the journal of /boot is replayed: {place}")?;
+        }
         match self.switched {
             Some(place) => writeln!(f, "the new system boots from {place} on")?,
             None => writeln!(f, "the new system never boots")?,

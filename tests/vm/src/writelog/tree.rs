@@ -1,9 +1,30 @@
 //! Files of a file system that is not mounted.
 
+use std::error::Error;
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use ext4_view::{Ext4, Ext4Error};
+use ext4_view::{Ext4, Ext4Error, Ext4Read};
+
+/// A file system that says it was unmounted properly: so its journal is of no interest.
+struct WithoutJournal(File);
+
+/// Where its first block says that the journal has to be replayed, and the bit that says so.
+const NEEDS_RECOVERY: (u64, u8) = (1024 + 0x60, 0x4);
+
+impl Ext4Read for WithoutJournal {
+    fn read(&mut self, start: u64, to: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
+        self.0.read_exact_at(to, start)?;
+        let (at, bit) = NEEDS_RECOVERY;
+        let within = at.checked_sub(start).and_then(|at| to.get_mut(usize::try_from(at).ok()?));
+        if let Some(byte) = within {
+            *byte &= !bit;
+        }
+        Ok(())
+    }
+}
 
 /// A directory and what is below it, to read. Symbolic links are followed as on the file system
 /// itself: an absolute one begins at its top and not at this directory.
@@ -17,6 +38,14 @@ impl Tree {
     /// The whole file system in `image`.
     pub(super) fn open(image: &Path) -> Result<Self> {
         let system = Ext4::load_from_path(image);
+        let system = system.with_context(|| format!("reading the file system {}", image.display()))?;
+        Ok(Self { system, top: String::new() })
+    }
+
+    /// The same without what is in its journal only.
+    pub(super) fn without_journal(image: &Path) -> Result<Self> {
+        let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
+        let system = Ext4::load(Box::new(WithoutJournal(file)));
         let system = system.with_context(|| format!("reading the file system {}", image.display()))?;
         Ok(Self { system, top: String::new() })
     }

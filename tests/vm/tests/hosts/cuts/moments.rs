@@ -16,15 +16,15 @@ pub struct Step {
 
 /// In this order. The boot entries are written at the end of `finalizing`, and no longer than that takes.
 pub const STEPS: [Step; 9] = [
-    step("running", "", 200..900, 4),
-    step("going down", "Stopped target", 200..900, 4),
-    step("finalizing", "Stopping ostree-finalize-staged.s", 30..70, 200),
-    step("finalized", "Stopped ostree-finalize-staged.s", 50..400, 10),
+    step("running", "", 100..500, 4),
+    step("going down", "Stopped target", 100..500, 8),
+    step("finalizing", "Stopping ostree-finalize-staged.s", 20..60, 200),
+    step("finalized", "Stopped ostree-finalize-staged.s", 30..200, 20),
     step("starting", "reboot: Restarting system", 300..2000, 6),
-    step("new system", "Switch Root", 100..600, 10),
-    step("activating", "Starting hostwright-activate.s", 20..80, 40),
-    step("activated", "Finished hostwright-activate.s", 300..900, 6),
-    step("settling", "Starting hostwright-recover.s", 50..400, 20),
+    step("new system", "Switch Root", 50..300, 20),
+    step("activating", "Starting hostwright-activate.s", 15..60, 60),
+    step("activated", "Finished hostwright-activate.s", 150..500, 12),
+    step("settling", "Starting hostwright-recover.s", 30..200, 40),
 ];
 
 const fn step(name: &'static str, begins: &'static str, between: Range<u64>, dense: usize) -> Step {

@@ -104,7 +104,7 @@ impl Sweep {
         let seen = self.disk.look(image, false, &mut |booted| judge.side(booted))?;
         let seen = match seen {
             Ok(Side::Old) if before == Some(Side::New) => Err("the old system again".to_owned()),
-            seen => seen,
+            seen => seen.map_err(|wrong| wrong.to_string()),
         };
         let tally = self.seen.entry(step).or_default();
         match seen {
