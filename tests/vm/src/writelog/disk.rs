@@ -171,7 +171,10 @@ impl Disk {
     }
 }
 
-/// Makes a raw disk of what [`Disk::keep`] kept in `directory`, and of what `base` has in front of the partitions.
+/// Makes a raw disk of the partitions that a replay kept in `directory`, and of what `base` has in front of them.
+///
+/// # Errors
+/// A file cannot be read or written.
 pub fn join(base: &Path, directory: &Path, disk: &Path) -> Result<()> {
     let layout = Layout::of_mbr(base)?;
     let base = File::open(base)?;

@@ -74,7 +74,8 @@ fn booted_of(
     memory: &Path,
 ) -> Result<Vec<(Warm, Side, String)>> {
     let cut = |kept: &Kept| (Warm::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step));
-    let last = |side| kept.iter().rev().find(|kept| kept.side == side).map(cut);
+    // From the old system the change can be made after all.
+    let one = kept.iter().find(|kept| kept.side == Side::Old).or(kept.first());
     let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
     let reordered = || -> Result<_> {
         let disk = Warm::of_kept(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
@@ -82,7 +83,7 @@ fn booted_of(
     };
     Ok(match change {
         _ if is_exhaustive() => kept.iter().map(cut).chain([reordered()?]).collect(),
-        Change::Image => last(Side::Old).into_iter().chain(last(Side::New)).collect(),
+        Change::Image => one.map(cut).into_iter().collect(),
         Change::Files | Change::Back => vec![reordered()?],
     })
 }

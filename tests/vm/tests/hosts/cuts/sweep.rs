@@ -129,14 +129,17 @@ impl Sweep {
         Ok(())
     }
 
-    /// Keeps one disk from the middle of finalization, the first that boots the new system, and one from activation.
+    /// Keeps the last disk that boots the old system, the first that boots the new one, and one from activation.
     fn keep(&mut self, image: &Path, side: Side, before: Option<Side>, step: usize) -> Result<()> {
         let step = STEPS[step].name;
+        let is_last = side == Side::Old && step == "finalizing";
         let is_first = side == Side::New && before == Some(Side::Old);
-        let is_of_step = !self.kept.iter().any(|kept| kept.step == step) && self.random.u8(..4) == 0;
-        if is_first || (is_of_step && ["finalizing", "activating"].contains(&step)) {
-            let kept = self.folder.join(format!("kept-{}.qcow2", self.kept.len()));
+        let has_some = self.kept.iter().any(|kept| kept.step == "activating");
+        let is_of_activation = step == "activating" && !has_some && self.random.u8(..4) == 0;
+        if is_last || is_first || is_of_activation {
+            let kept = self.folder.join(format!("kept-{side:?}-{step}.qcow2"));
             fs::copy(image, &kept)?;
+            self.kept.retain(|other| other.image != kept);
             self.kept.push(Kept { image: kept, side, step });
         }
         Ok(())
