@@ -14,7 +14,8 @@ use crate::workspace::Workspace;
 /// A dependency breaks a rule of `deny.toml`, or cargo-deny cannot be installed.
 pub fn ensure_allowed(workspace: &Workspace, consent: Consent) -> Result<()> {
     if !has_subcommand(workspace, "deny") {
-        let mut install = [workspace.cargo(&["install", "--locked", "cargo-deny"])];
+        // It reads a few files, and building it with optimizations takes minutes.
+        let mut install = [workspace.cargo(&["install", "--locked", "--debug", "cargo-deny"])];
         consent.ensure(&listing(&install, "")).context("cargo-deny is not installed")?;
         install.iter_mut().try_for_each(invocation::run)?;
     }
