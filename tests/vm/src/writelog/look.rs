@@ -37,20 +37,35 @@ pub fn look(
     is_audited: bool,
     judge: &mut dyn FnMut(&Booted) -> Result<Side>,
 ) -> Result<Result<Side, Wrong>> {
-    let (root, root_is_sound) = repaired("/", &disk.root.path, is_audited)?;
-    let first = Tree::without_journal(&disk.boot.path).and_then(|boot| booted(&boot, disk));
+    let (root, is_sound) = repaired("/", &disk.root.path, is_audited)?;
+    let system = is_sound.and_then(|()| Tree::open(&disk.root.path).map_err(Wrong::Bad));
+    let seen = match system {
+        Ok(system) => boots(&disk.boot.path, &system, is_audited, judge)?,
+        Err(wrong) => Err(wrong),
+    };
+    root.take_back()?;
+    Ok(seen)
+}
+
+/// What the file system `boot` boots of `system`.
+fn boots(
+    boot: &Path,
+    system: &Tree,
+    is_audited: bool,
+    judge: &mut dyn FnMut(&Booted) -> Result<Side>,
+) -> Result<Result<Side, Wrong>> {
+    let first = Tree::without_journal(boot).and_then(|boot| Booted::of(&boot, system));
     let first = first.map(|booted| (judge(&booted), booted.choice));
-    let (boot, boot_is_sound) = repaired("/boot", &disk.boot.path, is_audited)?;
-    let next = Tree::open(&disk.boot.path).and_then(|boot| booted(&boot, disk));
+    let (repair, is_sound) = repaired("/boot", boot, is_audited)?;
+    let next = Tree::open(boot).and_then(|boot| Booted::of(&boot, system));
     let seen = match (first, next) {
         (_, Err(error)) => Err(Wrong::Bad(error)),
         (Ok((side, choice)), Ok(next)) if next.choice == choice => side.map_err(Wrong::Bad),
         (Ok((side, _)), Ok(next)) => side.and_then(|side| judge(&next).map(|_| side)).map_err(Wrong::Bad),
         (Err(stuck), Ok(next)) => Err(judge(&next).map_or_else(Wrong::Bad, |_| Wrong::OnlyInJournal(stuck))),
     };
-    boot.take_back()?;
-    root.take_back()?;
-    Ok(root_is_sound.and(boot_is_sound).and(seen))
+    repair.take_back()?;
+    Ok(is_sound.and(seen))
 }
 
 /// Repairs a file system; the second value says what cannot be repaired.
@@ -60,8 +75,4 @@ fn repaired(name: &str, image: &Path, is_audited: bool) -> Result<(Repair, Resul
         damage = repair.audit()?;
     }
     Ok((repair, damage.map_or(Ok(()), |said| Err(Wrong::Bad(anyhow!("{name}: {said}"))))))
-}
-
-fn booted(boot: &Tree, disk: &Disk) -> Result<Booted> {
-    Booted::of(boot, &Tree::open(&disk.root.path)?)
 }

@@ -179,8 +179,8 @@ impl Run<'_> {
                 }
                 Some((place, side))
             }
-            // No agent and no libostree can help it: a file system has no moment at which it writes all of its journal
-            // back, and the bootloader comes first.
+            // Neither the agent nor libostree can help it: no file system writes its journal back at one stroke, and the
+            // bootloader comes before the kernel, which would replay it.
             Err(Wrong::OnlyInJournal(_)) => {
                 self.report.only_in_journal.push(place);
                 None

@@ -37,15 +37,17 @@ pub struct Tree {
 impl Tree {
     /// The whole file system in `image`.
     pub(super) fn open(image: &Path) -> Result<Self> {
-        let system = Ext4::load_from_path(image);
-        let system = system.with_context(|| format!("reading the file system {}", image.display()))?;
-        Ok(Self { system, top: String::new() })
+        Self::whole(image, |file| Box::new(file))
     }
 
     /// The same without what is in its journal only.
     pub(super) fn without_journal(image: &Path) -> Result<Self> {
+        Self::whole(image, |file| Box::new(WithoutJournal(file)))
+    }
+
+    fn whole(image: &Path, reader: fn(File) -> Box<dyn Ext4Read>) -> Result<Self> {
         let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
-        let system = Ext4::load(Box::new(WithoutJournal(file)));
+        let system = Ext4::load(reader(file));
         let system = system.with_context(|| format!("reading the file system {}", image.display()))?;
         Ok(Self { system, top: String::new() })
     }

@@ -76,8 +76,8 @@ fn booted_of(
     let cut = |kept: &Kept| (Warm::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step));
     // From the old system the change can be made after all.
     let one = kept.iter().find(|kept| kept.side == Side::Old).or(kept.first());
-    let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
     let reordered = || -> Result<_> {
+        let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
         let disk = Warm::of_kept(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
         Ok((disk, Side::New, "a state with lost writes".to_owned()))
     };

@@ -37,9 +37,8 @@ fn binding_after_finalization_is_found_out() -> Result<()> {
     scenario_from(start, |host| {
         let judge = judge.insert(Judge::of(change, host)?);
         let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
-        host.run_ok(&format!("mkdir -p {folder}"))?;
+        host.run_ok(&format!("mkdir -p {folder} /var/late"))?;
         host.write(&format!("{folder}/99-late.conf"), LATE)?;
-        host.run_ok("mkdir /var/late")?;
         host.write("/var/late/hostwright", LATE_BINDING)?;
         host.run_ok("chmod 755 /var/late/hostwright && systemctl daemon-reload")?;
         host.spawn(change.command())?;
