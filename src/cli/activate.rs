@@ -4,18 +4,19 @@ use std::path::Path;
 
 use clap::Args;
 
+use super::reboot::reboot_at_once;
 use super::terminal::{print_text, say};
 use super::{CliError, Place, Verdict};
 use crate::core::standing::Standing;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::pid1::Pid1;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::activate::{self, Activated};
 use crate::transaction::arrive::{self, Arrival};
+use crate::transaction::notice;
 
 #[derive(Debug, Args)]
 pub(super) struct ActivateArgs {
@@ -43,21 +44,23 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    match arrive::arrive(booted, &namespace)? {
+    let arrival = arrive::arrive(booted, &namespace)?;
+    notice::refresh(&Root::open(Path::new("/"))?);
+    match arrival {
         Arrival::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
         Arrival::Active { standing, activated, carried } => {
             print_text(&(standing_line(standing, carried) + &summary(&activated)))?;
         }
         Arrival::Rebound { generation } => {
             say(&format!("generation {generation} had booted without its configuration; it has it now"));
-            return restart(&format!("generation {generation} is complete only now"));
+            return reboot_at_once(&format!("generation {generation} is complete only now"));
         }
-        Arrival::Leave { pending, to } => {
+        Arrival::Leave { pending, reason } => {
             let generation = pending.generation();
-            say(&format!("generation {generation} booted without its configuration again; going back"));
+            say(&format!("generation {generation} is left, and held: {reason}"));
             let mut session = WorkerSession::open(&worker?, Path::new("/"), Access::Stage)?;
-            arrive::leave(&mut session, &pending, &to)?;
-            return restart(&format!("generation {generation} cannot be bound"));
+            arrive::leave(&mut session, &pending, &reason)?;
+            return reboot_at_once(&format!("generation {generation} is left"));
         }
     }
     Ok(Verdict::Fine)
@@ -73,16 +76,6 @@ fn standing_line(standing: Standing, carried: usize) -> String {
         number => format!("{number} paths are carried over from the deployment that ran before\n"),
     };
     format!("{foreign}{carried}")
-}
-
-/// Reboots before anything else starts. This does not return where it works: whoever waits for this
-/// command would go on with the boot.
-fn restart(why: &str) -> Result<Verdict, CliError> {
-    say(&format!("rebooting: {why}"));
-    Pid1::of(Path::new("/")).reboot().map_err(TransactionError::from)?;
-    loop {
-        std::thread::park();
-    }
 }
 
 fn summary(activated: &Activated) -> String {

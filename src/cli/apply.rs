@@ -11,7 +11,7 @@ use super::{CliError, Place, ProfileName, Verdict, running};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::current::Configuration;
-use crate::transaction::generation::{self, Generated, Site, Target};
+use crate::transaction::generation::{self, Errand, Generated, Site, Target};
 use crate::transaction::tree::{self, Applied};
 
 /// How many left-out parts a summary names.
@@ -80,7 +80,7 @@ fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Resu
         site: Site::AtRest(sysroot),
         desired,
         image: image.as_ref(),
-        again: None,
+        errand: Errand::Update,
         profile: args.profile.into(),
     };
     let mut progress = Progress::start();

@@ -90,7 +90,9 @@ impl CliError {
                 ExitCode::from(CONFIG)
             }
             Self::Transaction(
-                TransactionError::Os(OsError::Busy { .. }) | TransactionError::Host(HostError::Locked { .. }),
+                TransactionError::Os(OsError::Busy { .. })
+                | TransactionError::Host(HostError::Locked { .. })
+                | TransactionError::OnProbation { .. },
             ) => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,
         }

@@ -10,11 +10,13 @@ mod paint;
 mod plan;
 mod plan_text;
 mod progress;
+mod reboot;
 mod recover;
 mod render;
 mod retry;
 mod rollback;
 mod running;
+mod settle;
 mod status;
 mod stderr_log;
 mod terminal;
@@ -54,6 +56,8 @@ enum Verb {
     Activate(activate::ActivateArgs),
     /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
     Bind,
+    /// Judge what booted: settle it once it is healthy, or go back; run by systemd in each boot
+    Settle,
     /// Settle what was interrupted or is pending; safe at any time
     Recover(recover::RecoverArgs),
     /// Go back to the previous generation
@@ -146,6 +150,7 @@ pub fn run() -> ExitCode {
         Verb::Activate(args) => activate::run(&args),
         Verb::Bind => bind::run(),
         Verb::Retry => retry::run(),
+        Verb::Settle => settle::run(),
         Verb::Recover(args) => recover::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
         Verb::Render(args) => render::run(&args),

@@ -19,7 +19,7 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
 use crate::transaction::current::{Configuration, Current};
-use crate::transaction::generation::{self, Site, Target};
+use crate::transaction::generation::{self, Errand, Site, Target};
 use crate::transaction::{TransactionError, tree};
 
 #[derive(Debug, Args)]
@@ -138,7 +138,8 @@ fn on_deployments(
 ) -> Result<(Plan, Option<Configuration>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    let target = Target { site, desired, image: image.as_ref(), again: None, profile: args.profile.into() };
+    let target =
+        Target { site, desired, image: image.as_ref(), errand: Errand::Update, profile: args.profile.into() };
     let planned = generation::plan(&mut session, target)?;
     Ok((planned.plan, planned.before))
 }

@@ -14,7 +14,7 @@ use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::departure::{self, Settlement};
 use crate::transaction::settle::Settled;
-use crate::transaction::{sysroot, tree};
+use crate::transaction::{notice, sysroot, tree};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
@@ -45,13 +45,13 @@ fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
     let text = match departure::settle(booted, &mut open)? {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
-        Settlement::Settled(record) => format!("generation {} runs, and is whole\n", record.generation),
-        Settlement::Deviates(verified) => {
-            let generation = &verified.record.generation;
-            print_text(&format!(
-                "generation {generation} runs, and deviates from its configuration; see `hostwright verify`\n"
-            ))?;
-            return Ok(Verdict::Differences);
+        Settlement::OnProbation(pending) => format!(
+            "generation {} runs, and is to show that it is healthy; `hostwright settle` judges it\n",
+            pending.generation()
+        ),
+        Settlement::Left(pending, reason) => {
+            notice::refresh(&Root::open(Path::new("/"))?);
+            format!("generation {} is held: {reason}; `hostwright retry` releases it\n", pending.generation())
         }
         Settlement::StagedAgain(pending, failure) => format!(
             "generation {} did not boot: {}\nit is staged again; apply its configuration to go there\n",

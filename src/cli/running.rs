@@ -19,7 +19,7 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Configuration;
-use crate::transaction::generation::{Site, Target};
+use crate::transaction::generation::{Errand, Site, Target};
 use crate::transaction::running::{self, Outcome};
 use crate::transaction::{departure, rollback};
 
@@ -46,8 +46,13 @@ pub(super) fn apply(
     let image = image.map(str::parse).transpose()?;
     let booted = booted()?;
     let mut session = session()?;
-    let target =
-        Target { site: Site::Running(&booted), desired, image: image.as_ref(), again: None, profile };
+    let target = Target {
+        site: Site::Running(&booted),
+        desired,
+        image: image.as_ref(),
+        errand: Errand::Update,
+        profile,
+    };
     let mut progress = Progress::start();
     let outcome = running::apply(&mut session, &Systemd::system(), &booted, target, &mut |stage| {
         progress.show(&stage);

@@ -8,6 +8,7 @@ use super::input::print_json;
 use super::paint::{Paint, Role};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
+use crate::core::health::{HealthReport, Phase, complaint};
 use crate::core::held::Held;
 use crate::core::journal::{Journal, Reached};
 use crate::host::booted::{Booted, SYSROOT};
@@ -18,7 +19,7 @@ use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusD
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
 use crate::transaction::sysroot::{Standing, open_change, standings};
-use crate::transaction::{held, pending, tree};
+use crate::transaction::{health_report, held, pending, tree};
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -59,7 +60,8 @@ fn of_running() -> Result<StatusDocument, CliError> {
     let held = held::load(&root).map_err(TransactionError::from)?;
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    Ok(StatusDocument { pending, held, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
+    let health = health_report::load(&root);
+    Ok(StatusDocument { pending, held, health, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
 }
 
 fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
@@ -111,7 +113,18 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
         let Held { config, reason, .. } = held;
         text.push_str(&format!("{config} is held: {reason}; `hostwright retry` releases it\n"));
     }
+    text.extend(document.health.as_ref().map(health_line));
     text
+}
+
+fn health_line(report: &HealthReport) -> String {
+    let complaint = complaint(&report.findings);
+    let complaint = complaint.map(|complaint| format!(": {complaint}")).unwrap_or_default();
+    match report.phase {
+        Phase::Probation => format!("what runs is to show that it is healthy{complaint}\n"),
+        Phase::Healthy => "what runs was found healthy\n".to_owned(),
+        Phase::Unhealthy => format!("what runs is not healthy{complaint}\n"),
+    }
 }
 
 fn pending_line(item: &PendingItem) -> String {

@@ -16,6 +16,7 @@ pub mod extended;
 pub mod extensions;
 pub mod facts;
 pub mod generation;
+pub mod health;
 pub mod held;
 pub mod host_config;
 pub mod ignition;

@@ -43,6 +43,12 @@ pub struct Intent {
     /// What went wrong with earlier attempts, oldest first.
     #[serde(default)]
     pub failures: Vec<Failure>,
+    /// Whether it completes a first boot: what it replaces was never fit for work, and is not gone back to.
+    #[serde(default)]
+    pub completes_first_boot: bool,
+    /// Whether a network interface was up when it was staged.
+    #[serde(default)]
+    pub had_network: bool,
 }
 
 /// An attempt that did not lead to the generation.
@@ -91,6 +97,26 @@ pub enum Reached {
         #[serde(rename = "bootId")]
         boot_id: String,
     },
+    /// It is finalized: the bootloader starts it from now on.
+    Finalized {
+        /// ID of the boot whose shutdown it was.
+        #[serde(rename = "bootId")]
+        boot_id: String,
+    },
+    /// It runs, whole, and was not found healthy yet.
+    Booted {
+        /// ID of the boot.
+        #[serde(rename = "bootId")]
+        boot_id: String,
+    },
+    /// It is not healthy, and the deployment that it replaced is to boot again.
+    GivenUp {
+        /// ID of the boot in which that was decided.
+        #[serde(rename = "bootId")]
+        boot_id: String,
+        /// Why, in one sentence without a full stop.
+        reason: String,
+    },
 }
 
 /// A pending generation as it was found.
@@ -104,6 +130,12 @@ pub struct Pending {
     pub failure: Option<Failure>,
     /// IDs of the boots in which it ran without its configuration.
     pub unbound_in: Vec<String>,
+    /// Whether the bootloader starts it.
+    pub is_finalized: bool,
+    /// IDs of the boots in which it ran whole.
+    pub booted_in: Vec<String>,
+    /// Why it is to be left.
+    pub given_up: Option<String>,
 }
 
 /// Why a pending generation cannot be used.
@@ -149,17 +181,34 @@ impl Pending {
         let first = lines.next().and_then(|(_, first)| first).ok_or_else(|| damaged(0, None))?;
         ensure_version(first)?;
         let intent: Intent = serde_json::from_slice(first).map_err(|source| damaged(0, Some(source)))?;
-        let failure = intent.failures.last().cloned();
-        let mut pending = Self { intent, armed_in: None, failure, unbound_in: Vec::new() };
+        let mut pending = Self::staged(intent);
         for (index, line) in lines {
             let line = line.ok_or_else(|| damaged(index, None))?;
             match serde_json::from_slice(line).map_err(|source| damaged(index, Some(source)))? {
                 Reached::Armed { boot_id } => pending.armed_in = Some(boot_id),
                 Reached::Failed(failure) => pending.failure = Some(failure),
                 Reached::Unbound { boot_id } => pending.unbound_in.push(boot_id),
+                Reached::Finalized { .. } => pending.is_finalized = true,
+                Reached::Booted { boot_id } => pending.booted_in.push(boot_id),
+                Reached::GivenUp { reason, .. } => pending.given_up = Some(reason),
             }
         }
         Ok(pending)
+    }
+
+    /// What is staged, and nothing happened to it yet.
+    #[must_use]
+    pub fn staged(intent: Intent) -> Self {
+        let failure = intent.failures.last().cloned();
+        Self {
+            intent,
+            armed_in: None,
+            failure,
+            unbound_in: Vec::new(),
+            is_finalized: false,
+            booted_in: Vec::new(),
+            given_up: None,
+        }
     }
 
     /// The generation's name.

@@ -1,5 +1,7 @@
 //! The agent's own settings: what the fragments of its configuration say together.
 
+mod health;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
@@ -8,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::generation::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
+use super::health::HealthPolicy;
 use super::names::ManagedPath;
 
 /// Where fragments lie. A file of a later directory replaces one of the same name in an earlier.
@@ -85,6 +88,8 @@ fn is_of_the_record(path: &ManagedPath) -> bool {
 pub struct Settings {
     /// What becomes of deviations.
     pub drift: DriftPolicies,
+    /// What a generation has to show after it booted.
+    pub health: HealthPolicy,
 }
 
 impl Settings {
@@ -105,6 +110,7 @@ impl Settings {
         let DriftFragment { default, path } = fragment.drift;
         self.drift.default = default.unwrap_or(self.drift.default);
         self.drift.paths.extend(path.into_iter().map(|item| (item.path.into_inner(), item.policy)));
+        fragment.health.overlay(&mut self.health);
     }
 }
 
@@ -114,6 +120,8 @@ impl Settings {
 struct Fragment {
     #[serde(default)]
     drift: DriftFragment,
+    #[serde(default)]
+    health: health::HealthFragment,
 }
 
 #[derive(Debug, Default, Deserialize)]

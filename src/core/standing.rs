@@ -60,30 +60,58 @@ pub enum Fate {
     Nothing,
     /// It is staged, and the system has not been rebooted since.
     Waits,
-    /// It runs.
+    /// It runs, and is to show that it is healthy.
     Arrived,
     /// It runs without its configuration, which has to be bound; the system reboots once then.
     Bind,
-    /// It ran without its configuration again: its deployment is to be left.
-    Leave,
+    /// It runs, and is to be left for the deployment that it replaced: for this reason.
+    Leave(String),
+    /// It had its chance, and the deployment that it replaced runs again: for this reason.
+    Left(String),
     /// The system that it was staged on runs again, and it is to be staged once more.
     StageAgain(Failure),
     /// Another system runs than the one that it was made for.
     Superseded,
 }
 
-/// Decides what becomes of what was pending, in the boot `boot_id`.
+/// Decides what becomes of what was pending, in the boot `boot_id`. One that ran in `most_boots` earlier boots and was
+/// never found healthy is left; without that number it may be tried for ever.
 #[must_use]
-pub fn fate(seen: Seen<'_>, boot_id: &str) -> Fate {
+pub fn fate(seen: Seen<'_>, boot_id: &str, most_boots: Option<usize>) -> Fate {
     let Some(pending) = seen.pending else { return Fate::Nothing };
     let runs = seen.argument == Some(pending.generation());
     match standing(seen) {
-        Standing::Whole if runs => Fate::Arrived,
+        Standing::Whole if runs => arrived(pending, boot_id, most_boots),
         Standing::Unbound if pending.unbound_in.iter().all(|earlier| earlier == boot_id) => Fate::Bind,
-        Standing::Unbound => Fate::Leave,
+        Standing::Unbound => Fate::Leave("its deployment booted without its configuration, twice".to_owned()),
         _ if pending.intent.staged_in == boot_id => Fate::Waits,
-        _ if *seen.deployment == pending.intent.base => Fate::StageAgain(why(pending)),
+        _ if *seen.deployment == pending.intent.base => left(pending),
         _ => Fate::Superseded,
+    }
+}
+
+fn arrived(pending: &Pending, boot_id: &str, most_boots: Option<usize>) -> Fate {
+    if let Some(reason) = &pending.given_up {
+        return Fate::Leave(reason.clone());
+    }
+    let earlier = pending.booted_in.iter().filter(|earlier| *earlier != boot_id).count();
+    match most_boots {
+        Some(most) if earlier >= most => {
+            let times = if earlier == 1 { "once".to_owned() } else { format!("{earlier} times") };
+            Fate::Leave(format!("it was booted {times}, and each time went down before it was found healthy"))
+        }
+        _ => Fate::Arrived,
+    }
+}
+
+/// What the return of the system that it was staged on means.
+fn left(pending: &Pending) -> Fate {
+    let chosen = "the older deployment was chosen, at the boot menu or by the bootloader";
+    match (&pending.given_up, pending.booted_in.is_empty(), pending.is_finalized) {
+        (Some(reason), ..) => Fate::Left(reason.clone()),
+        (None, false, _) => Fate::Left(format!("before it was found healthy {chosen}")),
+        (None, true, true) => Fate::Left(format!("it did not come up, and {chosen}")),
+        (None, true, false) => Fate::StageAgain(why(pending)),
     }
 }
 

@@ -33,6 +33,14 @@ pub fn today() -> u64 {
     since.map_or(0, |since| since.as_secs() / (24 * 60 * 60))
 }
 
+/// How long ago the kernel started, suspended or not. Nobody can set this clock.
+#[must_use]
+pub fn uptime() -> std::time::Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
+    std::time::Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+}
+
 /// 128 random bits in hex: the name of a generation.
 #[must_use]
 pub fn new_generation_id() -> String {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::error::{HostError, Op};
 use crate::core::deployment::DeploymentId;
 use crate::core::generation::{GENERATION_ARGUMENT, Record};
-use crate::core::kargs;
+use crate::core::kargs::{self, KernelArgument};
 use crate::core::pending::Pending;
 use crate::core::standing::Seen;
 
@@ -55,6 +55,13 @@ impl Booted {
     pub fn directory(&self) -> PathBuf {
         Path::new(SYSROOT).join(self.deployment.path())
     }
+}
+
+/// What the kernel was started with.
+pub fn kernel_arguments() -> Result<Vec<KernelArgument>, HostError> {
+    let line = Path::new(COMMAND_LINE);
+    let read = std::fs::read_to_string(line);
+    Ok(kargs::parse(&read.map_err(|error| HostError::io(Op::Read, line, &error))?))
 }
 
 /// The deployment whose directory is the root directory. The links that the boot entry goes by are

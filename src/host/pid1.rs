@@ -10,9 +10,9 @@ use super::reboot_port::{Kind, Outcome, Shutdown};
 use super::service_port::Said;
 
 /// Below the root of a running host. Only root may connect to it.
-const SOCKET: &str = "run/systemd/private";
-const MANAGER: &str = "org.freedesktop.systemd1.Manager";
-const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+pub(super) const SOCKET: &str = "run/systemd/private";
+pub(super) const MANAGER: &str = "org.freedesktop.systemd1.Manager";
+pub(super) const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 /// It does nothing but answer, yet it may be starting a lot at the time.
 const ANSWER: Duration = Duration::from_secs(25);
 

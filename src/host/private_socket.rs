@@ -169,6 +169,11 @@ impl PrivateSocket {
 }
 
 impl Reply {
+    /// What it consists of.
+    pub fn body<T: DeserializeOwned + Type>(self) -> Result<T, PeerError> {
+        parsed(self.body, self.endian)
+    }
+
     /// The text in the variant that it consists of.
     pub fn variant(self) -> Result<String, PeerError> {
         String::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::core::generation::Record;
+use crate::core::health::HealthReport;
 use crate::core::held::Held;
 use crate::core::journal::Reached;
 use crate::core::pending::{Failure, Pending};
@@ -25,6 +26,8 @@ pub struct StatusDocument {
     pub pending: Option<PendingItem>,
     /// The target that is not gone to again by itself.
     pub held: Option<Held>,
+    /// How healthy what runs is.
+    pub health: Option<HealthReport>,
 }
 
 /// The generation that is to boot: staged, and armed once the next reboot switches to it.
@@ -130,13 +133,14 @@ impl StatusDocument {
             transaction: None,
             pending: None,
             held: None,
+            health: None,
         }
     }
 
     /// Of a sysroot.
     #[must_use]
     pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
-        Self { schema: SCHEMA, generation: None, deployments, transaction: None, pending: None, held: None }
+        Self { deployments, ..Self::of_tree(None) }
     }
 }
 

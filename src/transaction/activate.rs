@@ -153,7 +153,7 @@ fn decide_on(
 }
 
 /// Whether a later generation ran on this host already.
-fn is_older(record: &Record, current: &Current) -> bool {
+pub(super) fn is_older(record: &Record, current: &Current) -> bool {
     let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
     ran.is_some_and(|ran| record.sequence < ran.latest)
 }

@@ -24,7 +24,7 @@ use super::current::Current;
 use super::labels::{self, Labels};
 use super::live::{self, Change};
 use super::settle::{self, SettleError};
-use super::{carry, held, pending, sysroot, tree};
+use super::{carry, held, pending, probation, sysroot, tree};
 
 /// What a boot found, and what has to come next.
 #[derive(Debug)]
@@ -46,12 +46,12 @@ pub enum Arrival {
         /// The generation.
         generation: String,
     },
-    /// It booted without its configuration again, and `to` has to boot instead.
+    /// What runs is to be left: the deployment that it replaced has to boot instead.
     Leave {
         /// The pending generation.
         pending: Box<Pending>,
-        /// The deployment that it was to replace.
-        to: DeploymentId,
+        /// Why.
+        reason: String,
     },
 }
 
@@ -73,13 +73,17 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
     };
     let seen = booted.seen(record.as_ref(), found.as_ref());
     let standing = standing::standing(seen);
-    match (standing::fate(seen, &boot_id), found) {
+    let most_boots = probation::most_boots(&root, found.as_ref());
+    match (standing::fate(seen, &boot_id, most_boots), found) {
         (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
-        (Fate::Leave, Some(pending)) => {
-            let to = pending.intent.base.clone();
-            Ok(Arrival::Leave { pending: Box::new(pending), to })
-        }
-        _ => {
+        (Fate::Leave(reason), Some(pending)) => Ok(Arrival::Leave { pending: Box::new(pending), reason }),
+        (fate, found) => {
+            if let (Fate::Arrived, Some(pending)) = (fate, found)
+                && !pending.booted_in.contains(&boot_id)
+            {
+                // Counted first: whatever ends this boot, it was one.
+                pending::reach(&root, &Reached::Booted { boot_id: boot_id.clone() })?;
+            }
             let Some(record) = record else { return Ok(Arrival::Unmanaged) };
             let carried = carry_over(&root, booted, standing, &record, &boot_id)?;
             let activated = activate::activate_locked(&root, &boot_id)?;
@@ -136,13 +140,17 @@ fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, Tran
     Ok(Arrival::Rebound { generation: pending.generation().to_owned() })
 }
 
-/// Leaves a deployment that cannot be bound: the one that it was to replace boots from now on, and
-/// the target is held.
-pub fn leave(os: &mut dyn Sysroot, pending: &Pending, to: &DeploymentId) -> Result<(), TransactionError> {
+/// Leaves the generation that runs: the deployment that it replaced boots from now on, and the target is held. It can
+/// be interrupted anywhere: what is pending says until the end that this is to be done.
+pub fn leave(os: &mut dyn Sysroot, pending: &Pending, reason: &str) -> Result<(), TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
-    hold(&root, &pending.intent.record, "its deployment booted without its configuration, twice")?;
-    os.set_default(to)?;
+    if pending.given_up.is_none() {
+        let (boot_id, reason) = (boot::boot_id(), reason.to_owned());
+        pending::reach(&root, &Reached::GivenUp { boot_id, reason })?;
+    }
+    hold(&root, &pending.intent.record, reason)?;
+    os.set_default(&pending.intent.base)?;
     Ok(pending::close(&root)?)
 }
 

@@ -79,7 +79,7 @@ fn pass(booted: &Booted, staged: Option<&Deployment>) -> Result<Bound, Transacti
     Ok(Bound::Passed)
 }
 
-fn chain(error: &dyn std::error::Error) -> String {
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -106,7 +106,12 @@ fn bind_pending(
     }
     *kind = FailureKind::NotFinalized;
     finalizer::finalize()?;
-    ensure_written(&directory, pending)
+    ensure_written(&directory, pending)?;
+    // Once this is durable, the bootloader starts it: should another system come up, that was chosen.
+    if let Err(error) = pending::reach(root, &Reached::Finalized { boot_id: boot::boot_id() }) {
+        log::warn!("that the generation is finalized could not be noted: {error}");
+    }
+    Ok(())
 }
 
 /// Does to a copy of the running `/etc` what binding will do at shutdown, so that what cannot be bound, or what

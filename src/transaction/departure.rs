@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::core::generation::Record;
 use crate::core::pending::{Failure, Pending, Reached};
 use crate::core::standing::{self, Fate};
 use crate::host::booted::{Booted, SYSROOT};
@@ -11,9 +10,9 @@ use crate::host::{Root, Services, boot};
 use crate::os::Sysroot;
 
 use super::TransactionError;
+use super::arrive::hold;
 use super::current::Current;
-use super::verify::Verified;
-use super::{pending, space, stage, sysroot, tree};
+use super::{pending, space, stage, tree};
 
 /// The unit with which libostree finalizes what is staged, when it is stopped.
 const FINALIZER: &str = "ostree-finalize-staged.service";
@@ -56,10 +55,10 @@ pub enum Settlement {
     Nothing,
     /// It is staged, and boots with the next reboot, once it is armed.
     Waits(Box<Pending>),
-    /// It runs, and is whole: what only earlier ones needed is removed.
-    Settled(Box<Record>),
-    /// It runs, and deviates from its configuration.
-    Deviates(Box<Verified>),
+    /// It runs, and is to show that it is healthy.
+    OnProbation(Box<Pending>),
+    /// It had its chance, and what it replaced runs again; it is held, for this reason.
+    Left(Box<Pending>, String),
     /// It did not come about, and is staged again.
     StagedAgain(Box<Pending>, Failure),
     /// Another deployment runs than the one that it was made for; it is forgotten.
@@ -79,7 +78,7 @@ pub fn settle(
     tree::settle_first(&root, &boot_id)?;
     let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
     let record = Current::load_record(&root)?;
-    let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id);
+    let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
     let found = Box::new(found);
     match fate {
         Fate::Nothing => Ok(Settlement::Nothing),
@@ -90,7 +89,7 @@ pub fn settle(
             pending::close(&root)?;
             Ok(Settlement::Discarded(found))
         }
-        Fate::Arrived => settle_arrived(&root, booted, &mut *open()?),
+        Fate::Arrived => Ok(Settlement::OnProbation(found)),
         Fate::StageAgain(failure) => {
             let again = stage::again(&mut *open()?, &root, booted, &found, failure.clone())?;
             Ok(Settlement::StagedAgain(Box::new(again), failure))
@@ -99,29 +98,12 @@ pub fn settle(
             pending::close(&root)?;
             Ok(Settlement::Superseded(found))
         }
+        Fate::Left(reason) => {
+            hold(&root, &found.intent.record, &reason)?;
+            pending::close(&root)?;
+            Ok(Settlement::Left(found, reason))
+        }
         // The early part of the boot is there for that, and did not do it.
-        Fate::Bind | Fate::Leave => Err(TransactionError::Unbound(found.generation().to_owned())),
+        Fate::Bind | Fate::Leave(_) => Err(TransactionError::Unbound(found.generation().to_owned())),
     }
-}
-
-/// What runs is compared with its record before anything that leads back is removed.
-fn settle_arrived(
-    root: &Root,
-    booted: &Booted,
-    os: &mut dyn Sysroot,
-) -> Result<Settlement, TransactionError> {
-    let verified = sysroot::verify_running(os)?;
-    if verified.deviates() {
-        return Ok(Settlement::Deviates(Box::new(verified)));
-    }
-    pending::close(root)?;
-    // What is left over takes space and does no harm; the next change tries again.
-    if let Err(error) = os.clean_up() {
-        log::warn!("what no deployment needs could not be removed: {error}");
-    }
-    let stateroot = &booted.deployment.stateroot;
-    if let Err(error) = sysroot::prune(os, Path::new(SYSROOT), stateroot, Some(root)) {
-        log::warn!("the store could not be pruned: {error}");
-    }
-    Ok(Settlement::Settled(Box::new(verified.record)))
 }

@@ -133,7 +133,7 @@ fn wanted_image(
     current: &Current,
     target: Target<'_>,
 ) -> Result<Option<ImageRef>, TransactionError> {
-    if target.again.is_some() {
+    if target.again().is_some() {
         return Ok(None);
     }
     let configured = target.desired.host.os.image.as_ref();

@@ -78,6 +78,24 @@ pub enum TransactionError {
         .0.config, .0.reason, .0.generation
     )]
     Held(Box<Held>),
+    /// What runs was not judged yet, and the way back from it would be lost.
+    #[error(
+        "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `hostwright rollback`"
+    )]
+    OnProbation {
+        /// The generation.
+        generation: String,
+        /// How long it may take.
+        seconds: u64,
+    },
+    /// The generation is to be left, and what it replaced is gone.
+    #[error("generation {generation} is not healthy, and there is no way back: deployment {base} is gone")]
+    NoWayBack {
+        /// The generation.
+        generation: String,
+        /// What it replaced.
+        base: String,
+    },
     /// A mount namespace is needed and cannot be had.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),

@@ -86,7 +86,7 @@ pub(super) fn foresee(
     draft: &mut Draft,
 ) -> Result<(), TransactionError> {
     let deployments = os.deployments()?;
-    let next = match (&draft.image, target.again) {
+    let next = match (&draft.image, target.again()) {
         (None, Some(again)) => Some(again),
         (None, None) => Some(&draft.base),
         (Some(image), _) => deployments.iter().find(|deployment| is_of(deployment, image)),
@@ -119,7 +119,7 @@ pub(super) fn ensure_mergeable(
         return Ok(());
     }
     let base = &draft.base.id;
-    let otherwise = target.again.map_or(&base.commit, |again| &again.id.commit);
+    let otherwise = target.again().map_or(&base.commit, |again| &again.id.commit);
     let commit = imported.map_or(otherwise, |imported| &imported.commit);
     let merge = open(target.site.sysroot(), base)?;
     let new = if *commit == base.commit { None } else { Some(Root::open(&os.check_out_etc(commit)?)?) };

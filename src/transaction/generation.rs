@@ -31,10 +31,32 @@ pub struct Target<'a> {
     pub desired: &'a Configuration,
     /// An image that stands in for the configuration's own.
     pub image: Option<&'a ImageRef>,
-    /// A deployment whose commit is deployed again, whatever the configuration says of the image.
-    pub again: Option<&'a Deployment>,
+    /// What it is wanted for.
+    pub errand: Errand<'a>,
     /// Whose verdicts apply.
     pub profile: Profile,
+}
+
+/// What a configuration is applied for.
+#[derive(Debug, Clone, Copy)]
+pub enum Errand<'a> {
+    /// It is wanted.
+    Update,
+    /// What Ignition began is to be completed.
+    FirstBoot,
+    /// The host goes back to this deployment, whose commit is deployed again, whatever the configuration says of the
+    /// image.
+    Return(&'a Deployment),
+}
+
+impl<'a> Target<'a> {
+    /// The deployment whose commit is deployed again.
+    pub(super) fn again(self) -> Option<&'a Deployment> {
+        match self.errand {
+            Errand::Return(to) => Some(to),
+            Errand::Update | Errand::FirstBoot => None,
+        }
+    }
 }
 
 /// Which sysroot a generation is made for.
@@ -145,7 +167,7 @@ pub fn apply(
     etc::ensure_mergeable(os, target, &draft, imported.as_ref())?;
     progress(Stage::Deploying);
     let generation = crate::host::boot::new_generation_id();
-    let deployment = os.deploy(&request(&draft, imported.as_ref(), target.again, &generation))?;
+    let deployment = os.deploy(&request(&draft, imported.as_ref(), target.again(), &generation))?;
     progress(Stage::Configuring);
     let bound = bound(&deployment, &draft, imported.as_ref(), target);
     configure(os, sysroot, target, &draft, bound, &generation)?;
@@ -201,7 +223,7 @@ pub(super) fn bound(
     target: Target<'_>,
 ) -> BoundDeployment {
     let host = &target.desired.host;
-    let source = target.again.unwrap_or(&draft.base);
+    let source = target.again().unwrap_or(&draft.base);
     let image = draft.image.as_ref().or(source.image.as_ref());
     let digest = imported.map(|imported| imported.manifest_digest.clone());
     BoundDeployment {

@@ -27,9 +27,12 @@ pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
     Ok(bytes.map(|bytes| Held::parse(&bytes)).transpose()?)
 }
 
-/// Holds a target, durably.
+/// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
 pub(super) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
     let before = load(root).unwrap_or_default();
+    if before.as_ref().is_some_and(|before| before.generation == held.generation) {
+        return Ok(());
+    }
     let held = held.after(before.as_ref());
     let (path, new) = (ManagedPath::constant(HELD), ManagedPath::constant(NEW_HELD));
     Ok(whole_file::write(root, &path, &new, &held.render())?)

@@ -17,7 +17,7 @@ use crate::os::{Deployment, Sysroot};
 use super::TransactionError;
 use super::arrive::hold;
 use super::current::{Configuration, Current};
-use super::generation::{Site, Stage, Target};
+use super::generation::{Errand, Site, Stage, Target};
 use super::running::{self, Outcome};
 use super::sysroot;
 
@@ -98,7 +98,7 @@ pub fn stage(
         site: Site::Running(booted),
         desired: &previous.configuration,
         image: None,
-        again: Some(&previous.deployment),
+        errand: Errand::Return(&previous.deployment),
         profile: previous.record.profile,
     };
     let outcome = running::apply(os, services, booted, target, progress)?;

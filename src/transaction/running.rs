@@ -12,12 +12,13 @@ use crate::host::{Root, Services, boot};
 use crate::os::Sysroot;
 
 use super::TransactionError;
+use super::arrive::hold;
 use super::current::Current;
 use super::decided::Decided;
 use super::draft::{Draft, draft};
 use super::generation::{Stage, Target, bound, settled};
 use super::live::{self, Change};
-use super::{etc, held, pending, stage, tree};
+use super::{etc, held, pending, probation, stage, tree};
 
 /// What came of it.
 #[derive(Debug)]
@@ -55,20 +56,21 @@ pub fn apply(
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(&root, &boot_id)?;
+    ensure_judged(&root, booted, target, &boot_id)?;
     // Whoever goes back by hand has said so.
-    if target.again.is_none() {
+    if target.again().is_none() {
         ensure_not_held(&root, target)?;
     }
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
     let imported = draft.import(os, progress)?;
-    if let Some(pending) = waiting(&root, os, booted, &boot_id)? {
+    if let Some(pending) = waiting(&root, os, booted, target, &boot_id)? {
         if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
             return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
         }
         abandon(&root, os, &pending)?;
     }
-    if target.again.is_none()
+    if target.again().is_none()
         && let Some(generation) = settled(&draft, target)
     {
         return Ok(Outcome::Nothing { generation });
@@ -79,6 +81,35 @@ pub fn apply(
     etc::ensure_mergeable(os, target, &draft, imported.as_ref())?;
     let pending = stage::stage(os, &root, &draft, imported.as_ref(), target, progress)?;
     Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
+}
+
+/// A new target waits until what runs was judged: the way back from that is the deployment before it, which would be
+/// lost. What was left is held before anything else is wanted.
+fn ensure_judged(
+    root: &Root,
+    booted: &Booted,
+    target: Target<'_>,
+    boot_id: &str,
+) -> Result<(), TransactionError> {
+    let Some(found) = pending::load(root)? else { return Ok(()) };
+    let record = Current::load_record(root)?;
+    let is_wanted = record.as_ref().is_some_and(|record| record.config_hash == target.desired.hash());
+    match standing::fate(booted.seen(record.as_ref(), Some(&found)), boot_id, None) {
+        Fate::Left(reason) => {
+            hold(root, &found.intent.record, &reason)?;
+            Ok(pending::close(root)?)
+        }
+        Fate::Arrived | Fate::Leave(_) if target.again().is_none() && !is_wanted => {
+            match probation::time_left(root)? {
+                Some(left) => {
+                    let (generation, seconds) = (found.generation().to_owned(), left.as_secs());
+                    Err(TransactionError::OnProbation { generation, seconds })
+                }
+                None => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionError> {
@@ -96,13 +127,18 @@ fn waiting(
     root: &Root,
     os: &mut dyn Sysroot,
     booted: &Booted,
+    target: Target<'_>,
     boot_id: &str,
 ) -> Result<Option<Pending>, TransactionError> {
     let found = pending::load(root)?;
     let record = Current::load_record(root)?;
-    let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), boot_id);
+    let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), boot_id, None);
     let staged = stage::staged(os)?;
     match (fate, found, staged) {
+        // It runs already, and is still to be judged.
+        (Fate::Arrived, Some(found), None) if target.again().is_none() && is_running(&found, target) => {
+            Ok(None)
+        }
         (Fate::Waits, Some(pending), Some(staged)) if staged.id == pending.intent.deployment.id() => {
             Ok(Some(pending))
         }
@@ -117,9 +153,13 @@ fn waiting(
     }
 }
 
+fn is_running(pending: &Pending, target: Target<'_>) -> bool {
+    pending.intent.record.config_hash == target.desired.hash()
+}
+
 fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> bool {
     let (record, deployment) = (&pending.intent.record, &pending.intent.deployment);
-    let is_image = match (target.again, imported) {
+    let is_image = match (target.again(), imported) {
         (Some(again), _) => again.id.commit == deployment.commit,
         (None, Some(digest)) => deployment.image_digest.as_deref() == Some(digest),
         (None, None) => deployment.commit == pending.intent.base.commit,
@@ -134,7 +174,7 @@ fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &Pending) -> Result<(), T
 }
 
 fn reboots(draft: &Draft, target: Target<'_>) -> bool {
-    let is_deployed_anew = draft.image.is_some() || target.again.is_some() || draft.kernel_arguments_change;
+    let is_deployed_anew = draft.image.is_some() || target.again().is_some() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
 }
 

@@ -7,13 +7,13 @@ use crate::core::generation::{GENERATION_ARGUMENT, Record};
 use crate::core::pending::{Failure, Intent, Pending, VERSION};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
-use crate::host::{Root, boot};
+use crate::host::{Root, boot, interfaces};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
 
 use super::TransactionError;
 use super::current::Configuration;
 use super::draft::Draft;
-use super::generation::{Stage, Target, bound, request};
+use super::generation::{Errand, Stage, Target, bound, request};
 use super::labels;
 use super::own_files::OwnFiles;
 use super::space;
@@ -30,7 +30,7 @@ pub(super) fn stage(
 ) -> Result<Pending, TransactionError> {
     progress(Stage::Deploying);
     let generation = boot::new_generation_id();
-    let request = request(draft, imported, target.again, &generation);
+    let request = request(draft, imported, target.again(), &generation);
     let kernel_arguments = request.kernel_arguments.clone();
     let deployment = os.stage(&request)?;
     progress(Stage::Configuring);
@@ -46,8 +46,10 @@ pub(super) fn stage(
             from: draft.current.record.as_ref().map(|record| record.generation.clone()),
             staged_in: boot::boot_id(),
             failures: Vec::new(),
+            completes_first_boot: matches!(target.errand, Errand::FirstBoot),
+            had_network: interfaces::any_up(),
         };
-        let pending = Pending { intent, armed_in: None, failure: None, unbound_in: Vec::new() };
+        let pending = Pending::staged(intent);
         bind::rehearse(&draft.base.id, &pending, os.special_files())?;
         pending::open(root, &pending.intent)?;
         Ok(pending)
@@ -119,11 +121,11 @@ pub(super) fn again(
     let deployment = os.stage(&request)?;
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
-    let intent = pending.again(failure.clone(), bound, boot::boot_id());
+    let intent = pending.again(failure, bound, boot::boot_id());
     let kept = space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))
         .and_then(|()| Ok(pending::open(root, &intent)?));
     kept.inspect_err(|_| discard(os, &deployment))?;
-    Ok(Pending { intent, armed_in: None, failure: Some(failure), unbound_in: Vec::new() })
+    Ok(Pending::staged(intent))
 }
 
 /// What is staged, whoever did it.

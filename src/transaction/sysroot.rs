@@ -11,7 +11,7 @@ use crate::core::plan::Drift;
 use crate::core::tree::Deviation;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
-use crate::host::{HostError, Root, boot};
+use crate::host::{HostError, Root, boot, booted};
 use crate::os::{Deployment, DeploymentId, Sysroot};
 
 use super::TransactionError;
@@ -19,7 +19,7 @@ use super::current::Current;
 use super::labels::Labels;
 use super::settle::{self, SettleError, Settled};
 use super::verify::Verified;
-use super::{live, pending, store, tree};
+use super::{activate, live, pending, store, tree};
 
 /// A deployment and the record found in it.
 #[derive(Debug)]
@@ -135,7 +135,11 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
 
 /// Compares the deployment that runs with its record: all that it manages, and its boot entry.
 pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError> {
-    let mut verified = super::verify::verify(&Root::open(Path::new("/"))?, Reach::Everything)?;
+    let root = Root::open(Path::new("/"))?;
+    let mut verified = super::verify::verify(&root, Reach::Everything)?;
+    if activate::is_older(&verified.record, &Current::load(&root)?) {
+        verified.forgive_trust();
+    }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
         return Err(TransactionError::NoDeployment("/".to_owned()));
     };
@@ -143,6 +147,15 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError
         return Err(TransactionError::Foreign(running.id.to_string()));
     }
     verify_boot_entry(&mut verified, &running);
+    // What the bootloader gave the kernel is not always what its entry says.
+    let given = booted::kernel_arguments()?;
+    let wanted = verified.record.deployment.iter().flat_map(|bound| &bound.kernel_arguments);
+    let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kargs::parse(argument)).collect();
+    let path = ManagedPath::constant(RECORD);
+    let is_known = verified.deviations.iter().any(|found| found.drift.kind == Deviation::KernelArguments);
+    if !is_known && !kargs::missing(&given, &wanted).is_empty() {
+        verified.add(Drift { path, kind: Deviation::KernelArguments });
+    }
     Ok(verified)
 }
 

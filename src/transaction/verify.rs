@@ -1,5 +1,6 @@
 //! The disk against the record: every deviation, with what is to become of it.
 
+use crate::core::carried;
 use crate::core::facts::Facts;
 use crate::core::generation::{CURRENT_CONFIG, RECORD, Record};
 use crate::core::names::ManagedPath;
@@ -43,6 +44,13 @@ impl Verified {
     #[must_use]
     pub fn deviates(&self) -> bool {
         self.deviations.iter().any(|found| found.policy != DriftPolicy::Ignore)
+    }
+
+    /// What an older generation says of whom the host trusts does not count: that never goes back in time.
+    pub(super) fn forgive_trust(&mut self) {
+        for found in self.deviations.iter_mut().filter(|found| carried::is_trust(&found.drift.path)) {
+            found.policy = DriftPolicy::Ignore;
+        }
     }
 
     pub(super) fn add(&mut self, drift: Drift) {

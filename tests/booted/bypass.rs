@@ -29,7 +29,7 @@ fn it_is_bound_where_it_runs_and_rebooted_once() {
     assert_eq!(host.read_etc("app/two.conf").as_deref(), Some("two"));
     host.power_cut();
     let boot = host.boot().ensure_fine();
-    assert!(boot.recover.stdout.contains("is whole"), "{boot:?}");
+    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
     ensure_is(&host, "two", "one");
     host.ensure_whole();
     let again = host.apply(&two, None);
@@ -50,7 +50,7 @@ fn it_is_left_and_held_the_second_time() {
     host.start(0);
     assert_eq!(host.booted(), unbound);
     let second = host.run(["hostwright", "activate"]);
-    assert!(second.code == Some(1) && second.stderr.contains("going back"), "{second:?}");
+    assert!(second.code == Some(1) && second.stderr.contains("is left, and held"), "{second:?}");
     host.power_cut();
     host.boot().ensure_fine();
     ensure_is(&host, "one", "two");

@@ -57,6 +57,15 @@ pub(crate) fn whole(text: &str) -> Config {
         .unit(&format!("app-{text}.service"))
 }
 
+/// The same, on which a check of the host's health fails.
+pub(crate) fn sick(text: &str) -> Config {
+    whole(text).file_with_mode(
+        "/etc/hostwright/health.d/10-app",
+        0o755,
+        "#!/bin/sh\necho the app is sick\nexit 1\n",
+    )
+}
+
 /// All that such a config decides is there, and nothing of `other`.
 pub(crate) fn ensure_is(host: &Host, text: &str, other: &str) {
     let content = Some(text.to_owned());

@@ -19,7 +19,7 @@ fn files_alone_need_neither_registry_nor_image() {
     host.remove_media();
     let two = host.config(whole("two").json());
     let boot = host.update(&two, None);
-    assert!(boot.recover.stdout.contains("is whole"), "{boot:?}");
+    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
     assert_eq!(host.booted().id(), (commit, serial + 1));
     ensure_is(&host, "two", "one");
     host.ensure_whole();

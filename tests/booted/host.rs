@@ -37,12 +37,23 @@ pub(crate) struct Host {
 pub(crate) struct Boot {
     pub(crate) activate: Outcome,
     pub(crate) recover: Outcome,
+    pub(crate) settle: Outcome,
 }
 
 impl Boot {
-    /// Both units succeeded.
+    pub(crate) fn is_fine(&self) -> bool {
+        [&self.activate, &self.recover, &self.settle].iter().all(|outcome| outcome.code == Some(0))
+    }
+
+    /// A unit rebooted the host, as far as it goes here: there is no systemd that would.
+    pub(crate) fn is_rebooted(&self) -> bool {
+        let units = [&self.activate, &self.settle];
+        units.iter().any(|unit| unit.code == Some(1) && unit.stderr.contains("rebooting: "))
+    }
+
+    /// All units succeeded.
     pub(crate) fn ensure_fine(self) -> Self {
-        assert_eq!((self.activate.code, self.recover.code), (Some(0), Some(0)), "{self:?}");
+        assert!(self.is_fine(), "{self:?}");
         self
     }
 }
@@ -243,7 +254,8 @@ impl Host {
     pub(crate) fn boot_entry(&self, number: usize) -> Boot {
         self.start(number);
         let activate = self.run(["hostwright", "activate"]);
-        Boot { activate, recover: self.run(["hostwright", "recover"]) }
+        let [recover, settle] = ["recover", "settle"].map(|verb| self.run(["hostwright", verb]));
+        Boot { activate, recover, settle }
     }
 
     /// Boots an entry as far as the first unit: nothing of the product ran yet.
@@ -258,6 +270,9 @@ impl Host {
             fs::create_dir_all(self.path(directory)).unwrap();
         }
         fs::write(self.path("run/ostree-booted"), "").unwrap();
+        // What is healthy at the first look is settled then.
+        fs::create_dir_all(self.path("run/hostwright/config.d")).unwrap();
+        fs::write(self.path("run/hostwright/config.d/test.toml"), "[health]\nsteady = 0\n").unwrap();
         *self.booted.borrow_mut() = entry;
     }
 
@@ -267,6 +282,12 @@ impl Host {
             assert_eq!(bound.code, Some(0), "{bound:?}");
         }
         self.boot().ensure_fine()
+    }
+
+    /// Shuts down and boots, whatever the units of the boot say.
+    pub(crate) fn reboot_as_it_is(&self) -> Boot {
+        self.shut_down();
+        self.boot()
     }
 
     /// `hostwright apply` as far as it goes here: what needs a reboot is armed, and nobody is there to be asked

@@ -57,6 +57,7 @@ const STAGE: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&["--reboot", "n
 const ARM: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&[]);
 const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "bind"]);
 const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "activate"]);
+const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "settle"]);
 const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "recover"]);
 
 #[test]
@@ -111,12 +112,12 @@ fn binding_where_it_runs() {
 
 #[test]
 fn settling() {
-    kill(Stage { prepare: activated, command: RECOVER, victim: Victim::Hostwright, after: After::Boots });
+    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Hostwright, after: After::Boots });
 }
 
 #[test]
 fn the_worker_that_settles() {
-    kill(Stage { prepare: activated, command: RECOVER, victim: Victim::Worker, after: After::Boots });
+    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Worker, after: After::Boots });
 }
 
 #[test]
@@ -132,6 +133,20 @@ fn the_worker_that_stages_again() {
 #[test]
 fn carrying_over() {
     if let Some(bench) = Bench::at_the_boot_menu() {
+        bench.kill();
+    }
+}
+
+#[test]
+fn leaving() {
+    if let Some(bench) = Bench::leaving(Victim::Hostwright) {
+        bench.kill();
+    }
+}
+
+#[test]
+fn the_worker_that_leaves() {
+    if let Some(bench) = Bench::leaving(Victim::Worker) {
         bench.kill();
     }
 }

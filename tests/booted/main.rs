@@ -28,6 +28,7 @@ mod bypass;
 mod config;
 mod foreign;
 mod generations;
+mod health;
 mod host;
 mod kills;
 mod updates;

@@ -24,7 +24,7 @@ fn an_update_is_whole_once_it_booted() {
     assert_eq!(snapshot::take(&old.at("etc")), before, "the old /etc is not touched");
     assert!(!host.var("usrlocal/bin/tool").exists(), "the old deployment could still boot");
     let boot = host.boot().ensure_fine();
-    assert!(boot.recover.stdout.contains("runs, and is whole"), "{boot:?}");
+    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
     ensure_is(&host, "one", "two");
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA one\n");
     assert_eq!(host.read_etc("late.conf").as_deref(), Some("written after staging"));

@@ -19,6 +19,8 @@ pub(crate) fn intent(boot: &str) -> Intent {
         from: Some("old".into()),
         staged_in: boot.to_owned(),
         failures: Vec::new(),
+        completes_first_boot: false,
+        had_network: false,
     }
 }
 
@@ -33,14 +35,19 @@ fn what_was_written_is_read() {
         Reached::Armed { boot_id: "b".into() }.render(),
         Reached::Failed(failure("b")).render(),
         Reached::Unbound { boot_id: "n".into() }.render(),
+        Reached::Finalized { boot_id: "b".into() }.render(),
+        Reached::Booted { boot_id: "n".into() }.render(),
+        Reached::GivenUp { boot_id: "n".into(), reason: "it is sick".into() }.render(),
     ];
     let pending = Pending::parse(&written.concat()).unwrap();
     assert_eq!(pending.intent, intent("b"));
     assert_eq!(pending.armed_in.as_deref(), Some("b"));
     assert_eq!(pending.failure, Some(failure("b")));
     assert_eq!(pending.unbound_in, ["n"]);
+    assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".to_owned()]));
+    assert_eq!(pending.given_up.as_deref(), Some("it is sick"));
     let first = Pending::parse(&intent("b").render()).unwrap();
-    assert_eq!((first.armed_in, first.failure), (None, None));
+    assert_eq!(first, Pending::staged(intent("b")));
 }
 
 #[test]

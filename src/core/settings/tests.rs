@@ -53,6 +53,16 @@ fn later_fragments_win_and_leave_alone_what_they_do_not_mention() {
 }
 
 #[test]
+fn health_is_set_piece_by_piece() {
+    let first = "[health]\nprobation = 60\nrequired-units = [\"a.service\"]\nkubelet-port = 0\n";
+    let files = [file("1.toml", first), file("2.toml", "[health]\nsteady = 0\ngo-back = \"always\"\n")];
+    let health = Settings::of(&files).unwrap().health;
+    assert_eq!((health.probation.as_secs(), health.steady.as_secs(), health.boots), (60, 0, 3));
+    assert_eq!((health.required_units.len(), health.kubelet_port), (1, 0));
+    assert_eq!(Settings::of(&[]).unwrap().health, HealthPolicy::default());
+}
+
+#[test]
 fn the_record_cannot_be_ignored() {
     let all = "[drift]\ndefault = \"ignore\"\n".to_owned();
     let each = [RECORD, CURRENT_CONFIG].map(|path| listed(path, "ignore")).concat();
@@ -85,6 +95,9 @@ fn faults_are_named_with_line_and_column() {
         ("[drift]\ndefault = report\n", "2:11", ""),
         ("[drift]\ndefault = 1\n", "2:11", ""),
         ("[drift\n", "1:7", ""),
+        ("[health]\nprobation = 0\n", "2:13", "nonzero"),
+        ("[health]\ngo-back = \"sometimes\"\n", "2:11", "`sometimes`"),
+        ("[health]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
     ] {
         let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();

@@ -56,7 +56,7 @@ fn fate_of(commit: &str, argument: &str, record: &Record, pending: &Pending) -> 
         record: Some(record),
         pending: Some(pending),
     };
-    fate(seen, BOOT)
+    fate(seen, BOOT, Some(3))
 }
 
 #[test]
@@ -80,12 +80,36 @@ fn what_becomes_of_what_was_to_boot() {
 fn it_is_bound_where_it_runs_once() {
     let old = record("old", "c1");
     let unbound = |boot: &str| Reached::Unbound { boot_id: boot.into() };
+    let leave = Fate::Leave("its deployment booted without its configuration, twice".into());
     for (events, expected) in [
         (vec![], Fate::Bind),
         (vec![unbound(BOOT)], Fate::Bind),
-        (vec![unbound(EARLIER)], Fate::Leave),
-        (vec![unbound(EARLIER), unbound(BOOT)], Fate::Leave),
+        (vec![unbound(EARLIER)], leave.clone()),
+        (vec![unbound(EARLIER), unbound(BOOT)], leave),
     ] {
         assert_eq!(fate_of("c2", "new", &old, &pending(EARLIER, &events)), expected, "{events:?}");
     }
+}
+
+#[test]
+fn it_is_left_after_so_many_boots_or_when_that_was_decided() {
+    let (old, new) = (record("old", "c1"), record("new", "c2"));
+    let booted = |boot: &str| Reached::Booted { boot_id: boot.into() };
+    let given_up = Reached::GivenUp { boot_id: EARLIER.into(), reason: "it is sick".into() };
+    let (leave, left) = (Fate::Leave("it is sick".into()), Fate::Left("it is sick".into()));
+    let here = |events: &[Reached]| fate_of("c2", "new", &new, &pending(EARLIER, events));
+    let back = |events: &[Reached]| fate_of("c1", "old", &old, &pending(EARLIER, events));
+    assert_eq!(here(&[booted("a"), booted("b"), booted(BOOT)]), Fate::Arrived);
+    let three = [booted("a"), booted("b"), booted("c")];
+    assert!(matches!(here(&three), Fate::Leave(reason) if reason.contains("booted 3 times")));
+    assert_eq!(here(&[booted("a"), given_up.clone()]), leave);
+    assert_eq!(back(&[booted("a"), given_up]), left);
+    assert!(matches!(back(&[booted("a")]), Fate::Left(reason) if reason.starts_with("before it was found")));
+    let finalized = Reached::Finalized { boot_id: EARLIER.into() };
+    assert!(matches!(back(&[finalized]), Fate::Left(reason) if reason.starts_with("it did not come up")));
+    let deployment = deployment("c2");
+    let tried = pending(EARLIER, &three);
+    let seen =
+        Seen { deployment: &deployment, argument: Some("new"), record: Some(&new), pending: Some(&tried) };
+    assert_eq!(fate(seen, BOOT, None), Fate::Arrived, "without a number it may be tried for ever");
 }

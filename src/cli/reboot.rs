@@ -1,0 +1,18 @@
+//! A reboot that nobody is asked about.
+
+use std::path::Path;
+
+use super::terminal::say;
+use super::{CliError, Verdict};
+use crate::host::pid1::Pid1;
+use crate::transaction::TransactionError;
+
+/// Reboots before anything else happens. This does not return where it works: whoever waits for this command would go
+/// on.
+pub(super) fn reboot_at_once(why: &str) -> Result<Verdict, CliError> {
+    say(&format!("rebooting: {why}"));
+    Pid1::of(Path::new("/")).reboot().map_err(TransactionError::from)?;
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,247 @@
+//! Programs that others put into folders for the agent to run: found, and run with an end.
+
+use std::collections::BTreeMap;
+use std::fs::Metadata;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// How much of what a program says is kept: the end of it, in bytes.
+const KEPT: usize = 2048;
+/// How much of that a message has, in characters.
+const SHOWN: usize = 200;
+/// How long what it said last is waited for.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// Programs find others where services do.
+const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin";
+
+/// A program in one of the folders.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Its file's name.
+    pub name: String,
+    /// Its file.
+    pub path: PathBuf,
+}
+
+/// How a program ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// It may not be run.
+    #[error("{0}")]
+    Unsafe(String),
+    /// It could not be started.
+    #[error("it cannot be started: {0}")]
+    NotStarted(String),
+    /// It ended with an error.
+    #[error("it ended with {status}{}", said(output))]
+    Failed {
+        /// Exit code or signal.
+        status: String,
+        /// The end of what it said.
+        output: String,
+    },
+    /// It did not end, and was killed with all that it had started.
+    #[error("it did not end within {} seconds{}", deadline.as_secs(), said(output))]
+    Hung {
+        /// How long it was waited for.
+        deadline: Duration,
+        /// The end of what it said.
+        output: String,
+    },
+}
+
+fn said(output: &str) -> String {
+    let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let last: String = last.trim().chars().take(SHOWN).collect();
+    if last.is_empty() { last } else { format!(", and said: {last}") }
+}
+
+/// The programs in `directories`, by name. A name in a later directory replaces the same in an earlier one; one that is
+/// empty or a link to `/dev/null` takes it away. Hidden files and those that nobody may execute are none.
+#[must_use]
+pub fn list(directories: &[&Path]) -> Vec<Program> {
+    let mut found = BTreeMap::new();
+    for directory in directories {
+        let Ok(entries) = directory.read_dir() else { continue };
+        for entry in entries.flatten() {
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let path = entry.path();
+            let is_program = path.metadata().is_ok_and(|file| is_executable(&file));
+            let takes_away =
+                path.metadata().is_ok_and(|file| file.len() == 0 && !file.is_dir()) || is_masked(&path);
+            if !name.starts_with('.') && (is_program || takes_away) {
+                found.insert(name, path);
+            }
+        }
+    }
+    let programs = found.into_iter().filter(|(_, path)| {
+        !is_masked(path) && path.metadata().is_ok_and(|file| file.len() > 0 && is_executable(&file))
+    });
+    programs.map(|(name, path)| Program { name, path }).collect()
+}
+
+fn is_executable(file: &Metadata) -> bool {
+    file.is_file() && file.permissions().mode() & 0o111 != 0
+}
+
+fn is_masked(path: &Path) -> bool {
+    path.read_link().is_ok_and(|target| target == Path::new("/dev/null"))
+}
+
+impl Program {
+    /// Runs it as root with nothing on its standard input, until it ends or `deadline` passes.
+    pub fn run(&self, deadline: Duration) -> Result<(), ProgramError> {
+        self.ensure_trusted()?;
+        let (mut reader, writer) =
+            std::io::pipe().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
+        let spawned = writer.try_clone().and_then(|second| {
+            let mut command = Command::new(&self.path);
+            command.env_clear().env("PATH", PATH).current_dir("/").process_group(0);
+            command.stdin(Stdio::null()).stdout(writer).stderr(second).spawn()
+        });
+        let mut child = spawned.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
+        let output = Arc::new(Mutex::new(Vec::new()));
+        let kept = Arc::clone(&output);
+        let (tell, read) = mpsc::channel();
+        std::thread::spawn(move || {
+            keep_end(&mut reader, &kept);
+            // Nobody may be waiting any more.
+            let _ = tell.send(());
+        });
+        let ended = wait(&mut child, deadline);
+        // Not for ever: whoever left the program's group may keep the pipe open.
+        let _ = read.recv_timeout(LAST_WORDS);
+        let text = || {
+            let kept = output.lock().map(|kept| kept.clone()).unwrap_or_default();
+            String::from_utf8_lossy(&kept).into_owned()
+        };
+        match ended {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(ProgramError::Failed { status: in_words(status), output: text() }),
+            None => Err(ProgramError::Hung { deadline, output: text() }),
+        }
+    }
+
+    /// What others may write is not run as root.
+    fn ensure_trusted(&self) -> Result<(), ProgramError> {
+        let file = self.path.metadata().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
+        if file.uid() == 0 && file.permissions().mode() & 0o022 == 0 {
+            return Ok(());
+        }
+        let path = self.path.display();
+        Err(ProgramError::Unsafe(format!(
+            "{path} is not run: others than root may write it; chown and chmod it"
+        )))
+    }
+}
+
+/// Keeps the end of what comes, and reads on to the end.
+fn keep_end(reader: &mut impl std::io::Read, kept: &Mutex<Vec<u8>>) {
+    let mut buffer = [0; 4096];
+    while let Ok(read @ 1..) = reader.by_ref().read(&mut buffer) {
+        let Ok(mut kept) = kept.lock() else { return };
+        kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let excess = kept.len().saturating_sub(KEPT);
+        kept.drain(..excess);
+    }
+}
+
+/// Waits for the end; at the deadline, or where nobody can wait, the whole group is killed.
+fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
+    let pid = Pid::from_child(child);
+    let end = Instant::now() + deadline;
+    let is_over = pidfd_open(pid, PidfdFlags::empty()).is_ok_and(|process| {
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let timeout = Timespec::try_from(left).ok();
+            let mut events = [PollFd::new(&process, PollFlags::IN)];
+            match poll(&mut events, timeout.as_ref()) {
+                Ok(0) => return false,
+                Err(rustix::io::Errno::INTR) => {}
+                ended => return ended.is_ok(),
+            }
+        }
+    });
+    if is_over {
+        return child.wait().ok();
+    }
+    // It may have ended by itself meanwhile.
+    let _ = kill_process_group(pid, Signal::KILL);
+    let _ = child.wait();
+    None
+}
+
+fn in_words(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(directory: &Path, name: &str, text: &str) -> PathBuf {
+        let path = directory.join(name);
+        // Written by another process: a child that a parallel test forks meanwhile would keep it busy.
+        let mut write = Command::new("sh");
+        write.args(["-c", "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(&path).arg(text);
+        assert!(write.status().unwrap().success());
+        path
+    }
+
+    #[test]
+    fn later_folders_replace_and_take_away() {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for name in ["a", "b", "c", ".hidden"] {
+            put(first.path(), name, "#!/bin/sh\n");
+        }
+        std::fs::write(first.path().join("notes"), "no program").unwrap();
+        let replaced = put(second.path(), "a", "#!/bin/sh\nfalse\n");
+        std::fs::write(second.path().join("b"), "").unwrap();
+        std::os::unix::fs::symlink("/dev/null", second.path().join("c")).unwrap();
+        let found = list(&[first.path(), second.path(), Path::new("/nowhere")]);
+        assert_eq!(found, [Program { name: "a".into(), path: replaced }]);
+    }
+
+    #[test]
+    fn each_end_is_told_apart() {
+        let directory = tempfile::tempdir().unwrap();
+        let long = Duration::from_secs(60);
+        let run = |text: &str, deadline| {
+            let program = Program { name: "check".into(), path: put(directory.path(), "check", text) };
+            program.run(deadline).map_err(|error| error.to_string())
+        };
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only programs of root's are run");
+            return;
+        }
+        assert_eq!(run("#!/bin/sh\nexit 0\n", long), Ok(()));
+        let failed = run("#!/bin/sh\necho first\necho the disk is full >&2\nexit 3\n", long).unwrap_err();
+        assert_eq!(failed, "it ended with exit code 3, and said: the disk is full");
+        let hung = run("#!/bin/sh\nsleep 1000 & sleep 1000\n", Duration::from_millis(300)).unwrap_err();
+        assert!(hung.starts_with("it did not end within"), "{hung}");
+        assert!(run("no interpreter", long).unwrap_err().starts_with("it cannot be started"));
+        // More than a pipe holds.
+        assert_eq!(run("#!/bin/sh\nhead -c 1000000 /dev/zero\n", long), Ok(()));
+        std::fs::set_permissions(directory.path().join("check"), std::fs::Permissions::from_mode(0o777))
+            .unwrap();
+        let program = Program { name: "check".into(), path: directory.path().join("check") };
+        assert!(matches!(program.run(long), Err(ProgramError::Unsafe(_))));
+    }
+
+    #[test]
+    fn the_last_line_is_shown() {
+        let failed =
+            ProgramError::Failed { status: "exit code 1".into(), output: "a\nb is wrong\n\n".into() };
+        assert_eq!(failed.to_string(), "it ended with exit code 1, and said: b is wrong");
+    }
+}

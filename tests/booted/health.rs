@@ -1,0 +1,129 @@
+//! What boots and is not healthy: left and held, or kept where nobody may go back. The machine has run for longer than
+//! a probation, so each judgement is the last.
+
+use crate::{
+    config::{ensure_is, sick, whole},
+    host::{Host, settled},
+};
+
+const HEALTH: &str = "/etc/hostwright/config.d/health.toml";
+
+/// Generation two runs, and was judged.
+fn judged(config: &str, host: &Host) -> crate::host::Boot {
+    host.arm(config, None);
+    host.shut_down();
+    host.boot()
+}
+
+#[test]
+fn it_is_left_and_held_until_told() {
+    let Some(host) = settled("one") else { return };
+    let two = host.config(sick("two").json());
+    let boot = judged(&two, &host);
+    assert!(
+        boot.is_rebooted() && boot.settle.stderr.contains("check 10-app: it ended with exit code 1"),
+        "{boot:?}"
+    );
+    assert!(boot.settle.stderr.contains("the app is sick"), "{boot:?}");
+    host.power_cut();
+    host.boot().ensure_fine();
+    ensure_is(&host, "one", "two");
+    let status = host.status();
+    assert_eq!((&status["held"]["config"], &status["held"]["attempts"]), (&"rendered-two".into(), &1.into()));
+    assert!(status["held"]["reason"].as_str().unwrap().contains("the app is sick"), "{status}");
+    assert!(status["pending"].is_null(), "{status}");
+    for place in ["motd.d/60-hostwright.motd", "issue.d/60-hostwright.issue"] {
+        let notice = std::fs::read_to_string(host.path("run").join(place)).unwrap();
+        assert!(notice.contains("rendered-two is held") && notice.contains("hostwright retry"), "{notice}");
+    }
+    let refused = host.apply(&two, None);
+    assert!(refused.code == Some(1) && refused.stderr.contains("hostwright retry"), "{refused:?}");
+    host.reboot();
+    ensure_is(&host, "one", "two");
+    // Told so, it is tried again.
+    host.must(["hostwright", "retry"]);
+    assert!(!host.path("run/motd.d/60-hostwright.motd").exists());
+    assert!(judged(&two, &host).is_rebooted());
+    host.power_cut();
+    host.boot().ensure_fine();
+    // And another target is gone to at once.
+    let three = host.config(whole("three").json());
+    host.update(&three, None);
+    ensure_is(&host, "three", "one");
+    assert!(host.status()["held"].is_null());
+}
+
+#[test]
+fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
+    let Some(host) = settled("one") else { return };
+    let config = sick("two").file_with_mode(HEALTH, 0o644, "[health]\ngo-back = \"never\"\n");
+    let boot = judged(&host.config(config.json()), &host);
+    assert!(boot.settle.code == Some(2) && boot.settle.stderr.contains("it stays"), "{boot:?}");
+    ensure_is(&host, "two", "one");
+    let status = host.status();
+    assert_eq!(
+        (&status["health"]["phase"], status["held"].is_null()),
+        (&"unhealthy".into(), true),
+        "{status}"
+    );
+    host.reboot_as_it_is();
+    ensure_is(&host, "two", "one");
+    host.update(&host.config(whole("three").json()), None);
+    ensure_is(&host, "three", "two");
+    assert_eq!(host.status()["health"]["phase"], "healthy");
+}
+
+#[test]
+fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
+    let Some(host) = settled("one") else { return };
+    let long = "[health]\nprobation = 4000000000\nboots = 2\n";
+    let two = host.config(whole("two").file_with_mode(HEALTH, 0o644, long).json());
+    host.arm(&two, None);
+    host.shut_down();
+    let activated = |host: &Host| {
+        host.start(0);
+        host.run(["hostwright", "activate"])
+    };
+    assert_eq!(activated(&host).code, Some(0));
+    let three = host.config(whole("three").json());
+    let early = host.apply(&three, None);
+    assert!(early.code == Some(75) && early.stderr.contains("hostwright rollback"), "{early:?}");
+    let again = host.apply(&two, None);
+    assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
+    // It goes down each time before anybody judged it.
+    host.power_cut();
+    assert_eq!(activated(&host).code, Some(0));
+    host.power_cut();
+    let third = activated(&host);
+    assert!(third.code == Some(1) && third.stderr.contains("it was booted 2 times"), "{third:?}");
+    host.power_cut();
+    host.boot().ensure_fine();
+    ensure_is(&host, "one", "two");
+    assert!(host.status()["held"]["reason"].as_str().unwrap().contains("booted 2 times"));
+}
+
+#[test]
+fn an_older_entry_that_runs_instead_ends_it() {
+    for has_booted in [false, true] {
+        let Some(host) = settled("one") else { return };
+        let two = host.config(whole("two").json());
+        host.arm(&two, None);
+        host.shut_down();
+        if has_booted {
+            host.start(0);
+            host.must(["hostwright", "activate"]);
+            host.power_cut();
+        }
+        // Its kernel did not come up, or somebody chose so.
+        host.start(1);
+        host.must(["hostwright", "activate"]);
+        let refused = host.apply(&two, None);
+        assert!(
+            refused.code == Some(1) && refused.stderr.contains("older deployment was chosen"),
+            "{refused:?}"
+        );
+        host.must(["hostwright", "recover"]);
+        let status = host.status();
+        assert_eq!((&status["held"]["config"], status["pending"].is_null()), (&"rendered-two".into(), true));
+    }
+}
