@@ -1,6 +1,7 @@
 //! Makes an OSTree host what its rendered MachineConfig says: all of it or none of it.
 pub mod cli;
 pub mod core;
+pub mod firstboot;
 pub mod host;
 pub mod os;
 pub mod report;

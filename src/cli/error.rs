@@ -1,13 +1,12 @@
 //! What a command failed with, and the exit code that says how to go on.
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use crate::core::image::ImageRefError;
 use crate::core::refusal::Refusals;
 use crate::host::HostError;
 use crate::os::OsError;
-use crate::transaction::TransactionError;
+use crate::transaction::{TransactionError, chain};
 
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
@@ -66,18 +65,12 @@ impl CliError {
     /// The error and its causes in one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        // The refusals are the message already.
-        if matches!(self, Self::Refused { .. } | Self::Transaction(TransactionError::Refused(_))) {
-            return text;
+        match self {
+            Self::Transaction(error) => error.chain(),
+            // The refusals are the message already.
+            Self::Refused { .. } => self.to_string(),
+            _ => chain(self),
         }
-        let mut cause = self.source();
-        while let Some(deeper) = cause {
-            text.push_str(": ");
-            text.push_str(&deeper.to_string());
-            cause = deeper.source();
-        }
-        text
     }
 
     /// See the table in `docs/design.md`.

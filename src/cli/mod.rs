@@ -5,6 +5,7 @@ mod apply;
 mod bind;
 mod error;
 mod etc_diff;
+mod firstboot;
 mod input;
 mod paint;
 mod plan;
@@ -54,6 +55,8 @@ enum Verb {
     EtcDiff(etc_diff::EtcDiffArgs),
     /// Make what lies outside /etc match the generation that is in it
     Activate(activate::ActivateArgs),
+    /// Complete the first boot that Ignition began; run by systemd before the workload starts
+    Firstboot(firstboot::FirstbootArgs),
     /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
     Bind,
     /// Judge what booted: settle it once it is healthy, or go back; run by systemd in each boot
@@ -148,6 +151,7 @@ pub fn run() -> ExitCode {
         Verb::Status(args) => status::run(&args),
         Verb::EtcDiff(args) => etc_diff::run(&args),
         Verb::Activate(args) => activate::run(&args),
+        Verb::Firstboot(args) => firstboot::run(&args),
         Verb::Bind => bind::run(),
         Verb::Retry => retry::run(),
         Verb::Settle => settle::run(),

@@ -26,6 +26,12 @@ pub fn is_running(root: &Path) -> bool {
     is_top && Path::new("/run/systemd/system").is_dir()
 }
 
+/// Whether the kernel that runs is in FIPS mode.
+#[must_use]
+pub fn is_in_fips_mode() -> bool {
+    std::fs::read_to_string("/proc/sys/crypto/fips_enabled").is_ok_and(|text| text.trim() == "1")
+}
+
 /// Days since 1970, as `shadow(5)` counts. A clock before that counts as day 0.
 #[must_use]
 pub fn today() -> u64 {
@@ -39,6 +45,13 @@ pub fn uptime() -> std::time::Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
     std::time::Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+}
+
+/// A number from 0 to 1,000, as chance has it.
+#[must_use]
+pub fn chance() -> u32 {
+    let drawn = new_generation_id();
+    u32::from_str_radix(drawn.get(..8).unwrap_or_default(), 16).unwrap_or(0) % 1001
 }
 
 /// 128 random bits in hex: the name of a generation.

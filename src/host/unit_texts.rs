@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::error::HostError;
 use super::root::Root;
 use crate::core::enablement::{SEARCH_PATH, SystemdVersion, UnitFile};
+use crate::core::first_presets;
 use crate::core::host_config::UNIT_DIRECTORY;
 use crate::core::names::ManagedPath;
 use crate::core::tree::{Node, Observed};
@@ -29,6 +30,8 @@ pub fn load_presets(root: &Root, texts: &mut UnitTexts) -> Result<(), HostError>
         let directory = ManagedPath::constant(directory);
         load_directory(root, &directory, ".preset", texts)?;
     }
+    // It only repeats what the last configuration said.
+    texts.retain(|path, _| !first_presets::is_ours(path));
     Ok(())
 }
 

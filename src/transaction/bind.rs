@@ -61,7 +61,7 @@ pub fn bind(
         staged => pass(booted, staged.as_ref()),
     });
     if let Err(error) = &bound {
-        let failure = Failure { boot_id: boot::boot_id(), kind, reason: chain(error) };
+        let failure = Failure { boot_id: boot::boot_id(), kind, reason: error.chain() };
         if let Err(error) = pending::reach(&root, &Reached::Failed(failure)) {
             log::error!("why the generation was not bound could not be noted: {error}");
         }
@@ -77,11 +77,6 @@ fn pass(booted: &Booted, staged: Option<&Deployment>) -> Result<Bound, Transacti
     }
     finalizer::finalize()?;
     Ok(Bound::Passed)
-}
-
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 fn bind_pending(
@@ -222,7 +217,9 @@ pub(super) fn binding(
 ) -> Result<Binding, TransactionError> {
     let desired: Configuration = stage::configuration(pending)?;
     let staged = &pending.intent.record;
-    let plan = survey::plan(next, current, current.host(), &desired.host, staged.profile, Reach::Etc)?;
+    let begins = pending.intent.completes_first_boot && current.record.is_none();
+    let before = if begins { Some(&desired.host) } else { current.host() };
+    let plan = survey::plan(next, current, before, &desired.host, staged.profile, Reach::Etc)?;
     if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
@@ -243,7 +240,9 @@ pub(super) fn binding(
         ..composed
     };
     let mut files = OwnFiles::after(next, Vec::new());
-    record::frame(&mut files, tree.steps, &desired, &record, |_| Ok(()))?;
+    record::frame(&mut files, tree.steps, &desired, &record, |files| {
+        Ok(record::first_presets(files, next, &desired)?)
+    })?;
     let labels = labels::of_steps(next, &files.steps, &staged.labels)?;
     Ok(Binding { steps: files.steps, labels })
 }

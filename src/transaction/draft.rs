@@ -1,6 +1,7 @@
 //! What the next generation of a sysroot would be: decided from what is deployed, before anything is
 //! done.
 
+use crate::core::first_boot::{self, Found, is_for_first_boot_only};
 use crate::core::generation::{GENERATION_ARGUMENT, RECORD};
 use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::image::ImageRef;
@@ -9,7 +10,7 @@ use crate::core::names::ManagedPath;
 use crate::core::plan::{Drift, Plan, Preflight};
 use crate::core::refusal::{Refusal, Refusals};
 use crate::core::tree::Deviation;
-use crate::host::Root;
+use crate::host::{Root, boot};
 use crate::os::{Deployment, Imported, Sysroot};
 
 use super::TransactionError;
@@ -83,6 +84,17 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
     if let Some(before) = &mut before {
         before.os.image.clone_from(&deployed);
     }
+    let existing: Vec<KernelArgument> = base
+        .kernel_arguments
+        .iter()
+        .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument))
+        .flat_map(|argument| kargs::parse(argument))
+        .collect();
+    if target.begins_first_boot(&current) {
+        let found =
+            Found { image: deployed.as_ref(), kernel_arguments: &existing, fips: boot::is_in_fips_mode() };
+        before = Some(first_boot::applied(&desired, found));
+    }
     let (before, profile) = (before.as_ref(), target.profile);
     let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, site.reach())
     {
@@ -97,12 +109,10 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
     if let Some(tree) = &mut plan.tree {
         tree.preflight = preflight(&root, image.is_some())?;
     }
-    let existing: Vec<KernelArgument> = base
-        .kernel_arguments
-        .iter()
-        .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT))
-        .flat_map(|argument| kargs::parse(argument))
-        .collect();
+    if let (true, Some(before), Some(tree)) = (target.begins_first_boot(&current), before, &plan.tree) {
+        let (diff, disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
+        (plan.diff, plan.disruption) = (diff, disruption);
+    }
     let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
     let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
     let taken: Vec<KernelArgument> =

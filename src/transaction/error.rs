@@ -1,5 +1,6 @@
 //! Why a transaction did not happen.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use crate::core::held::Held;
@@ -96,6 +97,14 @@ pub enum TransactionError {
         /// What it replaced.
         base: String,
     },
+    /// What runs since the reboot that was for it would have to be rebooted again.
+    #[error(
+        "generation {0} differs from what runs in what only a reboot changes, although the host was rebooted for it; see `hostwright plan` and `hostwright verify`"
+    )]
+    RebootedInVain(String),
+    /// What was just applied is not what is there.
+    #[error("what was applied does not stay as it is: {}; see `hostwright verify`", .0.join(", "))]
+    Deviates(Vec<String>),
     /// A mount namespace is needed and cannot be had.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
@@ -153,6 +162,27 @@ pub enum TransactionError {
         "no other deployment of the stateroot {0} is a generation to go back to; to boot one that is none, choose it at the boot menu"
     )]
     NoGenerationBefore(String),
+}
+
+impl TransactionError {
+    /// The error and its causes in one line, outermost first.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        // The refusals are the message already.
+        if matches!(self, Self::Refused(_)) { self.to_string() } else { chain(self) }
+    }
+}
+
+/// An error and its causes in one line, outermost first.
+pub fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(deeper) = cause {
+        text.push_str(": ");
+        text.push_str(&deeper.to_string());
+        cause = deeper.source();
+    }
+    text
 }
 
 impl From<FactsError> for TransactionError {

@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use crate::core::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::pending::Pending;
-use crate::core::settings::DriftPolicy;
 use crate::host::programs::{self, Program};
 use crate::host::unit_states::{self, UnitStates};
 use crate::host::{healthz, interfaces};
 use crate::os::Sysroot;
 
-use super::{TransactionError, bind, sysroot};
+use super::{TransactionError, sysroot};
 
 const KUBELET: &str = "kubelet.service";
 /// There where greenboot is installed, which runs its own checks.
@@ -116,14 +115,10 @@ fn of_record(os: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>)
     match os().and_then(|mut os| sysroot::verify_running(&mut *os)) {
         Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
         Ok(verified) => {
-            let counting = verified.deviations.iter().filter(|found| found.policy != DriftPolicy::Ignore);
-            let paths: Vec<String> = counting.map(|found| found.drift.path.to_string()).collect();
-            Finding::ill(
-                "record",
-                format!("not as the configuration says: {}; see `hostwright verify`", some(&paths)),
-            )
+            let paths = some(&verified.paths());
+            Finding::ill("record", format!("not as the configuration says: {paths}; see `hostwright verify`"))
         }
-        Err(error) => Finding::ill("record", bind::chain(&error)),
+        Err(error) => Finding::ill("record", error.chain()),
     }
 }
 

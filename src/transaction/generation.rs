@@ -14,7 +14,7 @@ use crate::host::{HostError, Root};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, Progress, Sysroot};
 
 use super::TransactionError;
-use super::current::Configuration;
+use super::current::{Configuration, Current};
 use super::draft::{Draft, draft};
 use super::labels;
 use super::live;
@@ -56,6 +56,11 @@ impl<'a> Target<'a> {
             Errand::Return(to) => Some(to),
             Errand::Update | Errand::FirstBoot => None,
         }
+    }
+
+    /// Whether it completes what Ignition began, and nothing was applied since.
+    pub(super) fn begins_first_boot(self, current: &Current) -> bool {
+        matches!(self.errand, Errand::FirstBoot) && current.record.is_none()
     }
 }
 
@@ -267,6 +272,7 @@ fn configure(
     };
     let mut files = OwnFiles::after(&root, Vec::new());
     record::frame(&mut files, tree.steps, target.desired, &record, |files| {
+        record::first_presets(files, &root, target.desired)?;
         store::keep(files, &tree.outside, record.profile)
     })?;
     let steps = files.steps;

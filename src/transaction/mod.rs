@@ -11,6 +11,7 @@ mod draft;
 mod error;
 pub mod etc;
 mod examination;
+pub mod first_boot;
 pub mod generation;
 pub mod health_report;
 pub mod held;
@@ -38,4 +39,4 @@ pub mod tree;
 pub mod verify;
 mod whole_file;
 
-pub use error::TransactionError;
+pub use error::{TransactionError, chain};

@@ -3,16 +3,21 @@
 use std::collections::BTreeMap;
 
 use crate::core::activation::{Active, Manifest, Ran, SCHEMA as STORE_SCHEMA};
+use crate::core::first_presets;
 use crate::core::generation::{BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA};
 use crate::core::host_config::HostConfig;
+use crate::core::limits;
 use crate::core::names::ManagedPath;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::steps::{Step, Steps};
-use crate::host::{Root, boot};
+use crate::host::{HostError, Root, boot};
 
 use super::current::{Configuration, Current};
 use super::own_files::OwnFiles;
 use super::store::{self, StoreFailure};
+
+/// By which systemd tells a first boot.
+const MACHINE_ID: &str = "/etc/machine-id";
 
 /// The record of carrying `plan` out. The same configuration applied again to a tree keeps its generation, and so does a
 /// deployment whose files change while it runs: its boot entry names it.
@@ -113,6 +118,24 @@ pub(super) fn frame(
     between(files)?;
     files.write(ManagedPath::constant(CURRENT_IMAGE), Vec::new(), 0o644)?;
     Ok(files.write(ManagedPath::constant(CURRENT_CONFIG), desired.render(), 0o600)?)
+}
+
+/// Adds to the steps of a change to a deployment what its first boot, where that is ahead, must not decide otherwise; and
+/// takes that away once it is behind.
+pub(super) fn first_presets(
+    files: &mut OwnFiles<'_>,
+    root: &Root,
+    desired: &Configuration,
+) -> Result<(), HostError> {
+    let path = first_presets::path();
+    let machine_id = root.read(&ManagedPath::constant(MACHINE_ID), limits::FRAGMENT_BYTES)?;
+    let text = first_presets::text(&desired.host);
+    match text.filter(|_| first_presets::is_first_boot_ahead(machine_id.as_deref())) {
+        Some(text) => files.write(path, text.into_bytes(), 0o644)?,
+        None if root.exists(&path)? => files.extend([Step::Remove { path }]),
+        None => {}
+    }
+    Ok(())
 }
 
 /// All steps of a change to a plain tree, where what lies outside `/etc` changes as well.

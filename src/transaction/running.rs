@@ -16,7 +16,7 @@ use super::arrive::hold;
 use super::current::Current;
 use super::decided::Decided;
 use super::draft::{Draft, draft};
-use super::generation::{Stage, Target, bound, settled};
+use super::generation::{Errand, Stage, Target, bound, settled};
 use super::live::{self, Change};
 use super::{etc, held, pending, probation, stage, tree};
 
@@ -173,6 +173,13 @@ fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &Pending) -> Result<(), T
     Ok(os.unstage(&pending.intent.deployment.id())?)
 }
 
+/// Takes back what was staged and is not wanted after all.
+pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+    let root = Root::open(std::path::Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    abandon(&root, os, pending)
+}
+
 fn reboots(draft: &Draft, target: Target<'_>) -> bool {
     let is_deployed_anew = draft.image.is_some() || target.again().is_some() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
@@ -186,7 +193,11 @@ fn at_once(
     target: Target<'_>,
     boot_id: &str,
 ) -> Result<Outcome, TransactionError> {
-    let actions = ServiceAction::of(&draft.plan.disruption)?;
+    // On a first boot nothing is started yet that would have to take it up; what waits for us would wait for ever.
+    let actions = match target.errand {
+        Errand::FirstBoot => Vec::new(),
+        _ => ServiceAction::of(&draft.plan.disruption)?,
+    };
     let bound = bound(&draft.base, &draft, None, target);
     let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound))?;
     live::apply(root, services, Change { actions: &actions, ..decided.change(boot_id) })?;

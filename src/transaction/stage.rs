@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use crate::core::activation::Active;
 use crate::core::generation::{GENERATION_ARGUMENT, Record};
 use crate::core::pending::{Failure, Intent, Pending, VERSION};
 use crate::host::booted::{Booted, SYSROOT};
@@ -79,7 +80,9 @@ fn prepare(
     space::ensure_room(&directory)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
-    let mut plan = survey::plan(&next, current, current.host(), desired, target.profile, Reach::Etc)?;
+    let begins = target.begins_first_boot(current);
+    let before = if begins { Some(desired) } else { current.host() };
+    let mut plan = survey::plan(&next, current, before, desired, target.profile, Reach::Etc)?;
     if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
@@ -87,6 +90,11 @@ fn prepare(
     let tree = plan.tree.clone().unwrap_or_default();
     let mut files = OwnFiles::after(root, Vec::new());
     store::keep(&mut files, &tree.outside, target.profile)?;
+    if begins {
+        // What Ignition made there is not to be kept as somebody else's.
+        let manifest = store::digest_of(&tree.outside, target.profile);
+        store::activate(&mut files, current.active.as_ref(), &Active::adopted(manifest))?;
+    }
     live::write(root, &files.steps, &labels::of_steps(root, &files.steps, &current.remembered().labels)?)?;
     let given = labels::again_of_policy(os, &next, &current.remembered())?;
     let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);

@@ -46,6 +46,13 @@ impl Verified {
         self.deviations.iter().any(|found| found.policy != DriftPolicy::Ignore)
     }
 
+    /// Where something deviates that counts.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let counting = self.deviations.iter().filter(|found| found.policy != DriftPolicy::Ignore);
+        counting.map(|found| found.drift.path.to_string()).collect()
+    }
+
     /// What an older generation says of whom the host trusts does not count: that never goes back in time.
     pub(super) fn forgive_trust(&mut self) {
         for found in self.deviations.iter_mut().filter(|found| carried::is_trust(&found.drift.path)) {

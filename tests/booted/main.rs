@@ -26,6 +26,7 @@ mod bind_fails;
 mod boot_menu;
 mod bypass;
 mod config;
+mod first_boot;
 mod foreign;
 mod generations;
 mod health;

@@ -22,6 +22,8 @@ pub(crate) type Etc = BTreeMap<String, Node>;
 /// Edits files in an `/etc` as administrators do: one that the next image changes too, one that it does not,
 /// one removed, one of other mode, and new ones.
 pub(crate) fn administrate(etc: &Path) {
+    // It has booted before: a first boot that is ahead gets presets.
+    fs::write(etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
     fs::write(etc.join("hosts"), "127.0.0.1 localhost here\n").unwrap();
     fs::write(etc.join("chrony.conf"), "server by.hand\n").unwrap();
     fs::remove_file(etc.join("sysctl.conf")).unwrap();

@@ -18,6 +18,7 @@ mod activation;
 mod boot;
 mod etc;
 mod etc_merges;
+mod first_presets;
 mod generations;
 mod history;
 mod host;

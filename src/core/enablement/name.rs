@@ -85,7 +85,7 @@ impl UnitName {
     }
 
     /// What stands between `@` and the suffix; empty unless this is an instance.
-    pub(super) fn instance(&self) -> &str {
+    pub fn instance(&self) -> &str {
         self.stem().split_once('@').map_or("", |(_, instance)| instance)
     }
 

@@ -1,0 +1,58 @@
+//! `hostwright firstboot`: what `hostwright-firstboot.service` runs before the workload starts.
+
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::reboot::reboot_at_once;
+use super::terminal::{print_text, say};
+use super::{CliError, ProfileName, Verdict, running};
+use crate::firstboot::{self, Outcome, Outside};
+use crate::host::Systemd;
+use crate::os::Sysroot;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
+use crate::transaction::first_boot::Time;
+
+#[derive(Debug, Args)]
+pub(super) struct FirstbootArgs {
+    /// Whose verdicts apply
+    #[arg(long, value_enum, default_value_t = ProfileName::Mcd)]
+    profile: ProfileName,
+}
+
+pub(super) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
+    let booted = running::booted()?;
+    let mut sessions = || -> Result<Box<dyn Sysroot>, TransactionError> {
+        let session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?;
+        Ok(Box::new(session))
+    };
+    let outside = Outside {
+        sessions: &mut sessions,
+        services: &Systemd::system(),
+        profile: args.profile.into(),
+        say: &mut say,
+        wait: &mut std::thread::sleep,
+    };
+    match firstboot::run(&booted, outside)? {
+        Outcome::Nothing => print_text("no first boot is to be completed\n")?,
+        Outcome::Complete { config, times } => {
+            say(&format!("the first boot is complete: {config} runs{}", in_words(&times)));
+        }
+        Outcome::Reboot { config } => {
+            return reboot_at_once(&format!("the first boot is completed by {config}"));
+        }
+    }
+    Ok(Verdict::Fine)
+}
+
+/// Parts that took no time are left out.
+fn in_words(times: &[Time]) -> String {
+    let parts = times.iter().filter(|time| time.milliseconds >= 50);
+    let parts: Vec<String> = parts
+        .map(|time| format!("{} {:.1} s", time.phase, Duration::from_millis(time.milliseconds).as_secs_f64()))
+        .collect();
+    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) }
+}

@@ -1,0 +1,146 @@
+//! One attempt to complete a first boot, and what it failed for want of.
+
+use crate::core::retry::Cure;
+use crate::host::booted::Booted;
+use crate::host::{HostError, Root};
+use crate::os::{OsError, Phase};
+use crate::transaction::current::Configuration;
+use crate::transaction::first_boot::{self, Reach};
+use crate::transaction::generation::{Errand, Site, Stage, Target};
+use crate::transaction::running::{self, Outcome};
+use crate::transaction::{TransactionError, departure, sysroot};
+
+use super::Outside;
+use super::stopwatch::Stopwatch;
+
+/// What is attempted, and where.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Attempt<'a> {
+    pub(super) root: &'a Root,
+    pub(super) booted: &'a Booted,
+    pub(super) configuration: &'a Configuration,
+}
+
+/// How far it got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Attempted {
+    /// Everything is as the configuration says.
+    Verified,
+    /// It is armed: a reboot leads there.
+    Reboots,
+}
+
+impl Attempt<'_> {
+    pub(super) fn make(
+        self,
+        outside: &mut Outside<'_>,
+        stopwatch: &mut Stopwatch,
+    ) -> Result<Attempted, TransactionError> {
+        stopwatch.begin("looking");
+        let reach = first_boot::reach(self.root, self.booted, self.configuration)?;
+        let mut os = (outside.sessions)()?;
+        if reach != Reach::Wanted {
+            stopwatch.begin("verifying");
+            if !sysroot::verify_running(&mut *os)?.deviates() {
+                return Ok(Attempted::Verified);
+            }
+            stopwatch.begin("looking");
+        }
+        let target = Target {
+            site: Site::Running(self.booted),
+            desired: self.configuration,
+            image: None,
+            errand: Errand::FirstBoot,
+            profile: outside.profile,
+        };
+        let mut progress = |stage: Stage| stopwatch.begin(phase(&stage));
+        let outcome = running::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;
+        match outcome {
+            Outcome::Staged { pending, .. } if reach == Reach::Rebooted => {
+                running::withdraw(&mut *os, &pending)?;
+                Err(TransactionError::RebootedInVain(pending.generation().to_owned()))
+            }
+            Outcome::Staged { pending, .. } => {
+                stopwatch.begin("arming");
+                departure::arm(&mut *os, outside.services, &pending)?;
+                Ok(Attempted::Reboots)
+            }
+            Outcome::Nothing { .. } | Outcome::Live { .. } => {
+                stopwatch.begin("verifying");
+                let verified = sysroot::verify_running(&mut *os)?;
+                if verified.deviates() {
+                    return Err(TransactionError::Deviates(verified.paths()));
+                }
+                Ok(Attempted::Verified)
+            }
+        }
+    }
+}
+
+fn phase(stage: &Stage) -> &'static str {
+    match stage {
+        Stage::Importing(step) if step.phase == Phase::Manifest => "asking the registry",
+        Stage::Importing(_) => "fetching the image",
+        Stage::Deploying => "deploying",
+        Stage::Configuring | Stage::Finishing => "configuring",
+    }
+}
+
+/// What has to change before an attempt can succeed.
+pub(super) fn cure(error: &TransactionError) -> Cure {
+    match error {
+        TransactionError::Refused(_)
+        | TransactionError::Hindered(_)
+        | TransactionError::EtcRefused(_)
+        | TransactionError::Settings(_)
+        | TransactionError::Held(_) => Cure::Configuration,
+        TransactionError::Os(OsError::Busy { .. })
+        | TransactionError::Host(HostError::Locked { .. })
+        | TransactionError::OnProbation { .. }
+        | TransactionError::NotStaged(_) => Cure::Time,
+        TransactionError::Os(OsError::Pull { reason, .. }) if reason.is_transient() => Cure::Time,
+        _ => Cure::Repair,
+    }
+}
+
+/// What whoever reads the console is told to expect.
+pub(super) fn waits_for(error: &TransactionError) -> &'static str {
+    match (cure(error), error) {
+        (_, TransactionError::Os(OsError::Pull { reason, .. })) if reason.is_transient() => {
+            "waits for the network, and is tried until the registry answers"
+        }
+        (Cure::Time, _) => "waits, and is tried again",
+        (Cure::Repair, _) => "cannot be completed yet, and is tried again",
+        (Cure::Configuration, _) => {
+            "cannot be completed with this configuration, and is tried again now and then"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::refusal::Refusals;
+    use crate::os::{Cause, PullFailure};
+
+    #[test]
+    fn errors_are_told_apart_by_their_cure() {
+        let pull = |reason| {
+            let source = Cause::new("x");
+            TransactionError::Os(OsError::Pull { image: "reg/os".into(), reason, source })
+        };
+        for (error, expected) in [
+            (pull(PullFailure::Dns), Cure::Time),
+            (pull(PullFailure::Unreachable), Cure::Time),
+            (pull(PullFailure::Denied), Cure::Repair),
+            (pull(PullFailure::NotFound), Cure::Repair),
+            (Refusals::one("spec", "wrong").into(), Cure::Configuration),
+            (OsError::Busy { sysroot: "/".into() }.into(), Cure::Time),
+            (TransactionError::Deviates(vec!["/etc/a".into()]), Cure::Repair),
+        ] {
+            assert_eq!(cure(&error), expected, "{error}");
+        }
+        assert!(waits_for(&pull(PullFailure::Dns)).contains("waits for the network"));
+        assert!(!waits_for(&pull(PullFailure::Denied)).contains("network"));
+    }
+}

@@ -1,0 +1,124 @@
+//! The first boot of a node: what Ignition cannot do is completed before the workload starts, in one transaction and
+//! with one reboot, or without one where nothing needs it. Tried for ever, since nobody is there yet to try again.
+
+mod attempt;
+mod stopwatch;
+
+use std::path::Path;
+
+use crate::core::profile::Profile;
+use crate::core::retry::Cure;
+use crate::host::booted::Booted;
+use crate::host::{Root, Services, boot};
+use crate::os::Sysroot;
+use crate::transaction::TransactionError;
+use crate::transaction::first_boot::{self, Seed, Time};
+
+use attempt::{Attempt, Attempted};
+use stopwatch::Stopwatch;
+
+/// What is outside: deployments, services, time, and whoever reads the console.
+pub struct Outside<'a> {
+    /// A session that may stage, one per attempt.
+    pub sessions: &'a mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
+    /// Who makes services take up a change.
+    pub services: &'a dyn Services,
+    /// Whose verdicts apply.
+    pub profile: Profile,
+    /// Tells whoever reads the console.
+    pub say: &'a mut dyn FnMut(&str),
+    /// Waits.
+    pub wait: &'a mut dyn FnMut(std::time::Duration),
+}
+
+impl std::fmt::Debug for Outside<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").field("profile", &self.profile).finish_non_exhaustive()
+    }
+}
+
+/// What came of it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing is to be completed here.
+    Nothing,
+    /// The host is what its configuration says, and that is verified.
+    Complete {
+        /// The configuration's name.
+        config: String,
+        /// How long the parts took, those before the reboot included.
+        times: Vec<Time>,
+    },
+    /// It is with the next reboot, which is to come now.
+    Reboot {
+        /// The configuration's name.
+        config: String,
+    },
+}
+
+/// Completes the first boot, or gets as far as the reboot. An attempt that fails is followed by another: this returns an
+/// error only where the host cannot be looked at.
+pub fn run(booted: &Booted, mut outside: Outside<'_>) -> Result<Outcome, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let mut stopwatch = Stopwatch::go_on(first_boot::load_times(&root));
+    let mut failures = Failures::default();
+    loop {
+        match once(&root, booted, &mut outside, &mut stopwatch) {
+            Ok(outcome) => return Ok(outcome),
+            Err(error) => {
+                let delay = failures.next(&error, outside.say);
+                stopwatch.begin("waiting");
+                (outside.wait)(delay);
+            }
+        }
+    }
+}
+
+fn once(
+    root: &Root,
+    booted: &Booted,
+    outside: &mut Outside<'_>,
+    stopwatch: &mut Stopwatch,
+) -> Result<Outcome, TransactionError> {
+    let Some(Seed { configuration, is_hollow }) = first_boot::load(root)? else {
+        return Ok(Outcome::Nothing);
+    };
+    let config = configuration.object.name.clone();
+    if is_hollow {
+        log::warn!("the whole configuration was not sent along: files and units stay as Ignition left them");
+    }
+    let attempt = Attempt { root, booted, configuration: &configuration };
+    match attempt.make(outside, stopwatch)? {
+        Attempted::Reboots => {
+            first_boot::keep_times(root, &stopwatch.stop());
+            Ok(Outcome::Reboot { config })
+        }
+        Attempted::Verified => {
+            first_boot::conclude(root)?;
+            Ok(Outcome::Complete { config, times: stopwatch.stop() })
+        }
+    }
+}
+
+/// Attempts that failed in a row.
+#[derive(Debug, Default)]
+struct Failures {
+    last: Option<Cure>,
+    number: u32,
+    said: String,
+}
+
+impl Failures {
+    /// How long to wait after one more. What keeps it is said once.
+    fn next(&mut self, error: &TransactionError, say: &mut dyn FnMut(&str)) -> std::time::Duration {
+        let cure = attempt::cure(error);
+        self.number = if self.last == Some(cure) { self.number.saturating_add(1) } else { 1 };
+        self.last = Some(cure);
+        let text = format!("the first boot {}: {}", attempt::waits_for(error), error.chain());
+        if text != self.said {
+            say(&text);
+            self.said = text;
+        }
+        cure.delay(self.number, boot::chance())
+    }
+}

@@ -1,0 +1,45 @@
+//! How long the parts of a first boot take.
+
+use std::time::Duration;
+
+use crate::host::boot;
+use crate::transaction::first_boot::Time;
+
+/// Measures one part at a time, by the time since the kernel started.
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    times: Vec<Time>,
+    running: Option<(String, Duration)>,
+}
+
+impl Stopwatch {
+    /// After parts that were measured before a reboot.
+    pub(super) fn go_on(times: Vec<Time>) -> Self {
+        Self { times, running: None }
+    }
+
+    /// Ends the part that is measured, and begins another unless it is the same.
+    pub(super) fn begin(&mut self, phase: &str) {
+        if self.running.as_ref().is_some_and(|(running, _)| running == phase) {
+            return;
+        }
+        self.end();
+        self.running = Some((phase.to_owned(), boot::uptime()));
+    }
+
+    fn end(&mut self) {
+        let Some((phase, since)) = self.running.take() else { return };
+        let took = boot::uptime().saturating_sub(since);
+        let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        match self.times.iter_mut().find(|time| time.phase == phase) {
+            Some(time) => time.milliseconds = time.milliseconds.saturating_add(milliseconds),
+            None => self.times.push(Time { phase, milliseconds }),
+        }
+    }
+
+    /// All that was measured.
+    pub(super) fn stop(&mut self) -> Vec<Time> {
+        self.end();
+        self.times.clone()
+    }
+}

@@ -1,0 +1,176 @@
+//! The first boot of a node, from what Ignition leaves to what the workload may start on.
+
+use std::fs;
+
+use osimage::Os;
+use serde_json::{Value, json};
+
+use crate::{
+    config::{Config, ensure_is, whole},
+    host::{Host, ensure_asked, record},
+    model::run::Outcome,
+};
+
+const ENCAPSULATED: &str = "ignition-machine-config-encapsulated.json";
+const PRESET: &str = "systemd/system-preset/20-ignition.preset";
+
+/// A host after Ignition, whose config server wants this configuration on version `os` of the image, or on none.
+pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Option<Host> {
+    let host = Host::install(Os::new(1))?;
+    let mut object = config.json().clone();
+    if let Some(os) = os {
+        object["spec"]["osImageURL"] = host.image(&Os::new(os)).into();
+    }
+    ignite(&host, &object);
+    Some(host)
+}
+
+/// Leaves what Ignition does: the files and units, a preset, and what the server sent along.
+fn ignite(host: &Host, object: &Value) {
+    let text = object["metadata"]["name"].as_str().unwrap().trim_start_matches("rendered-").to_owned();
+    host.write_etc("machine-id", "0123456789abcdef0123456789abcdef\n");
+    host.write_etc("app/a.conf", &text);
+    host.write_etc(&format!("app/{text}.conf"), &text);
+    host.must(["chmod", "600", &format!("/etc/app/{text}.conf")]);
+    fs::create_dir_all(host.var("usrlocal/bin")).unwrap();
+    fs::write(host.var("usrlocal/bin/tool"), &text).unwrap();
+    host.must(["chmod", "755", "/usr/local/bin/tool"]);
+    host.write_etc(PRESET, &format!("enable app-{text}.service\n"));
+    let mut hollow = object.clone();
+    hollow["spec"]["config"] = json!({"ignition": {"version": "3.4.0"}});
+    host.write_etc("mcs-machine-config-content.json", &object.to_string());
+    host.write_etc(ENCAPSULATED, &hollow.to_string());
+}
+
+fn first_boot(host: &Host) -> Outcome {
+    host.run(["hostwright", "firstboot"])
+}
+
+/// The whole of it is over.
+fn ensure_complete(host: &Host, text: &str) {
+    let outcome = first_boot(host);
+    let is_told = outcome.stderr.contains(&format!("the first boot is complete: rendered-{text} runs"));
+    assert!(outcome.code == Some(0) && is_told, "{outcome:?}");
+    assert!(host.read_etc(ENCAPSULATED).is_none() && host.etc(&format!("{ENCAPSULATED}.bak")).exists());
+    assert_eq!(host.read_etc(PRESET), None, "later configurations are not judged by Ignition's presets");
+    let left = host.var("lib/hostwright/first-boot");
+    assert!(!left.exists(), "{} is left", left.display());
+    host.ensure_whole();
+    let again = first_boot(host);
+    assert!(again.code == Some(0) && again.stdout.contains("no first boot"), "{again:?}");
+}
+
+fn ensure_reboots(outcome: &Outcome) {
+    let reboots = outcome.stderr.contains("rebooting: the first boot is completed by");
+    assert!(outcome.code == Some(1) && reboots, "{outcome:?}");
+}
+
+#[test]
+fn one_reboot_completes_it() {
+    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    let before = first_boot(&host);
+    ensure_reboots(&before);
+    assert!(host.etc(ENCAPSULATED).exists(), "it is not complete yet");
+    let boot = host.reboot();
+    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
+    ensure_is(&host, "one", "two");
+    assert!(host.etc("os/version-2.conf").exists());
+    ensure_complete(&host, "one");
+    let record = record(&host.booted());
+    assert_eq!(record["originals"], json!([]), "{record}");
+    assert!(!host.var("lib/hostwright/originals").exists(), "nor is anything kept of what lies outside /etc");
+    // What Ignition wrote on behalf of this configuration goes with it.
+    host.update(&host.config(whole("two").json()), None);
+    ensure_is(&host, "two", "one");
+    host.ensure_whole();
+}
+
+#[test]
+fn without_anything_to_do_there_is_no_reboot() {
+    let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
+        .file_with_mode("/etc/app/one.conf", 0o600, "one")
+        .file_with_mode("/usr/local/bin/tool", 0o755, "one")
+        .kernel_arguments(&["rw"]);
+    let Some(host) = ignited(&config, None) else { return };
+    let before = host.booted();
+    ensure_complete(&host, "one");
+    assert!(!host.is_staged() && host.default() == before);
+    let record = record(&host.booted());
+    assert_eq!((&record["config"], &record["originals"]), (&"rendered-one".into(), &json!([])));
+    // Later the same argument is the configuration's to take away.
+    let boot = host.update(&host.config(whole("two").json()), None);
+    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
+    ensure_is(&host, "two", "one");
+}
+
+#[test]
+fn what_differs_without_a_reboot_is_put_right() {
+    let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
+        .file_with_mode("/etc/app/one.conf", 0o600, "one")
+        .file_with_mode("/var/lib/kubelet/config.json", 0o600, "secret");
+    let Some(host) = ignited(&config, None) else { return };
+    ensure_complete(&host, "one");
+    assert_eq!(host.read_var("lib/kubelet/config.json").as_deref(), Some("secret"));
+    assert!(!host.is_staged());
+}
+
+#[test]
+fn it_goes_on_from_wherever_the_power_went() {
+    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    // Once after arming, and once after the reboot, before it was said to be complete.
+    ensure_reboots(&first_boot(&host));
+    host.power_cut();
+    host.start(0);
+    host.must(["hostwright", "activate"]);
+    ensure_reboots(&first_boot(&host));
+    assert_eq!(host.shut_down().unwrap().code, Some(0));
+    host.start(0);
+    host.must(["hostwright", "activate"]);
+    host.power_cut();
+    host.boot().ensure_fine();
+    ensure_complete(&host, "one");
+    ensure_is(&host, "one", "two");
+}
+
+#[test]
+fn what_hinders_it_is_said_once_and_tried_on() {
+    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    let tried = |host: &Host| host.run(["timeout", "8", "hostwright", "firstboot"]);
+    let good = host.read_etc("mcs-machine-config-content.json").unwrap();
+    let other = good.replace("rendered-one", "rendered-two");
+    for (content, expected) in
+        [("{", "mcs-machine-config-content.json: : not valid JSON"), (&other, "rendered-two")]
+    {
+        host.write_etc("mcs-machine-config-content.json", content);
+        let outcome = tried(&host);
+        let times = outcome.stderr.matches("cannot be completed with this configuration").count();
+        assert!(outcome.code == Some(124) && times == 1 && outcome.stderr.contains(expected), "{outcome:?}");
+    }
+    host.write_etc("mcs-machine-config-content.json", &good);
+    let images = host.path("media/images");
+    fs::rename(&images, host.path("media/elsewhere")).unwrap();
+    let outcome = tried(&host);
+    assert!(outcome.code == Some(124) && outcome.stderr.contains("is tried again"), "{outcome:?}");
+    fs::rename(host.path("media/elsewhere"), &images).unwrap();
+    ensure_reboots(&first_boot(&host));
+    host.reboot();
+    ensure_complete(&host, "one");
+}
+
+#[test]
+fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
+    let Some(host) = ignited(&crate::config::sick("one"), Some(2)) else { return };
+    ensure_reboots(&first_boot(&host));
+    host.shut_down();
+    let boot = host.boot();
+    assert!(boot.settle.code == Some(2) && boot.settle.stderr.contains("first boot"), "{boot:?}");
+    ensure_complete(&host, "one");
+    ensure_is(&host, "one", "two");
+}
+
+#[test]
+fn by_hand_it_is_an_update_like_any_other() {
+    let Some(host) = ignited(&whole("one"), None) else { return };
+    let outcome = host.apply(&host.config(whole("one").json()), None);
+    ensure_asked(&outcome);
+}
