@@ -319,7 +319,9 @@ fn good(name: &str) -> Value {
             "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false,
                 "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
             "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
-                "generation": "3".repeat(32), "reason": "a reason", "attempts": 1}}),
+                "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
+            "health": {"generation": null, "phase": "probation",
+                "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]}}),
         other => panic!("{other} has no schema"),
     }
 }

@@ -11,6 +11,7 @@ use crate::core::standing::Standing;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::mount_namespace::MountNamespace;
+use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
@@ -58,8 +59,11 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
         Arrival::Leave { pending, reason } => {
             let generation = pending.generation();
             say(&format!("generation {generation} is left, and held: {reason}"));
-            let mut session = WorkerSession::open(&worker?, Path::new("/"), Access::Stage)?;
-            arrive::leave(&mut session, &pending, &reason)?;
+            let worker = worker?;
+            let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
+                Ok(Box::new(WorkerSession::open(&worker, Path::new("/"), Access::Stage)?))
+            };
+            arrive::leave(&mut open, &pending, &reason)?;
             return reboot_at_once(&format!("generation {generation} is left"));
         }
     }

@@ -1,6 +1,5 @@
 //! `hostwright firstboot`: what `hostwright-firstboot.service` runs before the workload starts.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
@@ -10,10 +9,6 @@ use super::terminal::{print_text, say};
 use super::{CliError, ProfileName, Verdict, running};
 use crate::firstboot::{self, Outcome, Outside};
 use crate::host::Systemd;
-use crate::os::Sysroot;
-use crate::os::protocol::Access;
-use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::TransactionError;
 use crate::transaction::first_boot::Time;
 
 #[derive(Debug, Args)]
@@ -25,12 +20,8 @@ pub(super) struct FirstbootArgs {
 
 pub(super) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
     let booted = running::booted()?;
-    let mut sessions = || -> Result<Box<dyn Sysroot>, TransactionError> {
-        let session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?;
-        Ok(Box::new(session))
-    };
     let outside = Outside {
-        sessions: &mut sessions,
+        sessions: &mut running::open_session,
         services: &Systemd::system(),
         profile: args.profile.into(),
         say: &mut say,

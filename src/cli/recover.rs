@@ -5,13 +5,11 @@ use std::path::Path;
 use clap::Args;
 
 use super::terminal::print_text;
-use super::{CliError, Place, Verdict};
+use super::{CliError, Place, Verdict, running};
 use crate::host::Root;
 use crate::host::booted::Booted;
-use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::TransactionError;
 use crate::transaction::departure::{self, Settlement};
 use crate::transaction::settle::Settled;
 use crate::transaction::{notice, sysroot, tree};
@@ -38,11 +36,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
 }
 
 fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
-    let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
-        let session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?;
-        Ok(Box::new(session))
-    };
-    let text = match departure::settle(booted, &mut open)? {
+    let text = match departure::settle(booted, &mut running::open_session)? {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
         Settlement::OnProbation(pending) => format!(

@@ -17,6 +17,7 @@ use crate::host::reboot_port::Outcome::{Asked, Joined};
 use crate::host::reboot_port::{Inhibitor, Insist, Reboots as _, Request};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::os::{OsError, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Configuration;
 use crate::transaction::generation::{Errand, Site, Target};
@@ -33,8 +34,13 @@ pub(super) fn booted() -> Result<Booted, CliError> {
 }
 
 /// A session that may stage.
-pub(super) fn session() -> Result<WorkerSession, CliError> {
-    Ok(WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?)
+pub(super) fn session() -> Result<WorkerSession, OsError> {
+    WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)
+}
+
+/// The same, as the floors below ask for one.
+pub(super) fn open_session() -> Result<Box<dyn Sysroot>, TransactionError> {
+    Ok(Box::new(session()?))
 }
 
 pub(super) fn apply(

@@ -1,26 +1,16 @@
 //! `hostwright settle`: what `hostwright-verify.service` runs in each boot.
 
-use std::path::Path;
-
 use super::reboot::reboot_at_once;
 use super::terminal::{print_text, say};
 use super::{CliError, Verdict, running};
 use crate::core::health::complaint;
-use crate::os::Sysroot;
-use crate::os::protocol::Access;
-use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::TransactionError;
 use crate::transaction::probation::{self, Judgement};
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let booted = running::booted()?;
-    let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
-        let session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)?;
-        Ok(Box::new(session))
-    };
     // Nobody is left to tell when standard output is gone, and the judgement goes on.
     let mut waits = |what: &str| drop(print_text(&format!("waiting; {what}\n")));
-    match probation::judge(&booted, &mut open, &mut waits)? {
+    match probation::judge(&booted, &mut running::open_session, &mut waits)? {
         Judgement::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
         Judgement::Examined(report) => print_text(&match complaint(&report.findings) {
             None => "the host is healthy\n".to_owned(),
@@ -34,9 +24,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
             return reboot_at_once(&format!("generation {generation} is not healthy"));
         }
         Judgement::Kept { generation, reason, because } => {
-            say(&format!(
-                "generation {generation}: {reason}; it stays: {because}; go back with `hostwright rollback`"
-            ));
+            say(&format!("generation {generation} stays, although {reason}: {because}"));
             return Ok(Verdict::Differences);
         }
     }

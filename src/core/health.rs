@@ -72,13 +72,15 @@ impl Default for HealthPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
     /// The settings say so.
-    #[error("`health.go-back` is `never`")]
+    #[error("`health.go-back` is `never`; go back with `hostwright rollback`")]
     BySetting,
     /// Nobody goes back there unasked.
-    #[error("this is a control plane, where `health.go-back` is `never` unless it is set to `always`")]
+    #[error(
+        "this is a control plane, where `health.go-back` is `never` unless it is set to `always`; go back with `hostwright rollback`"
+    )]
     ControlPlane,
     /// What it replaced was never fit for work.
-    #[error("it completes the first boot: what ran before was never configured")]
+    #[error("it completes the first boot, and what ran before was never configured")]
     FirstBoot,
 }
 

@@ -41,11 +41,12 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_bound_and_spread() {
-        let seconds = |cure: Cure, failures, chance| cure.delay(failures, chance).as_secs_f64();
-        assert_eq!([1, 2, 3].map(|n| seconds(Cure::Time, n, 500)), [2.0, 4.0, 8.0]);
-        for (cure, longest) in [(Cure::Time, 30.0), (Cure::Repair, 300.0), (Cure::Configuration, 600.0)] {
-            assert_eq!(seconds(cure, u32::MAX, 500), longest);
-            assert!(seconds(cure, 9, 0) >= 0.75 * longest && seconds(cure, 9, 5000) <= 1.25 * longest);
+        let delay = |cure: Cure, failures, chance| cure.delay(failures, chance).as_millis();
+        assert_eq!([1, 2, 3].map(|failures| delay(Cure::Time, failures, 500)), [2000, 4000, 8000]);
+        for (cure, longest) in [(Cure::Time, 30_000), (Cure::Repair, 300_000), (Cure::Configuration, 600_000)]
+        {
+            assert_eq!(delay(cure, u32::MAX, 500), longest);
+            assert_eq!((delay(cure, 9, 0), delay(cure, 9, 5000)), (longest * 3 / 4, longest * 5 / 4));
         }
     }
 }

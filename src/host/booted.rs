@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::error::{HostError, Op};
 use crate::core::deployment::DeploymentId;
@@ -16,6 +17,11 @@ const COMMAND_LINE: &str = "/proc/cmdline";
 
 /// Made early in a boot through OSTree.
 pub(super) const BOOTED: &str = "/run/ostree-booted";
+
+/// Where the bootloader's entries are, on a file system of its own perhaps.
+const ENTRIES: &str = "/boot/loader";
+/// How often they are looked for.
+const PACE: Duration = Duration::from_millis(100);
 
 /// Where the physical root is on a system that OSTree booted.
 pub const SYSROOT: &str = "/sysroot";
@@ -54,6 +60,22 @@ impl Booted {
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         Path::new(SYSROOT).join(self.deployment.path())
+    }
+}
+
+/// Whether the bootloader's entries appear within `limit`: early in a boot their file system is still being mounted, and
+/// nobody says when it is.
+#[must_use]
+pub fn has_entries_within(limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        if Path::new(ENTRIES).exists() {
+            return true;
+        }
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(PACE);
     }
 }
 

@@ -173,7 +173,9 @@ pub enum PullFailure {
     #[error("there is no such image; check its name, tag or digest")]
     NotFound,
     /// The registry refuses.
-    #[error("the registry denies access; check the pull secret in ostree/auth.json, and the image's name")]
+    #[error(
+        "the registry denies access; check the pull secret (/var/lib/kubelet/config.json, or /etc/ostree/auth.json where that is there), and the image's name"
+    )]
     Denied,
     /// The registry's certificate is not trusted.
     #[error("no trusted TLS connection; check the host's CA certificates, its clock, and registries.conf")]

@@ -2,6 +2,7 @@
 //! network, no D-Bus and no libostree.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::core::generation::Record;
 use crate::core::held::{Held, SCHEMA as HELD_SCHEMA};
@@ -10,12 +11,12 @@ use crate::core::names::ManagedPath;
 use crate::core::pending::{Pending, Reached};
 use crate::core::standing::{self, Fate, Standing};
 use crate::core::steps::Step;
-use crate::host::booted::{Booted, SYSROOT};
+use crate::host::booted::{self, Booted, SYSROOT};
 use crate::host::lock::Lock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
-use crate::os::{DeploymentId, Sysroot};
+use crate::os::DeploymentId;
 
 use super::TransactionError;
 use super::activate::{self, Activated};
@@ -23,6 +24,7 @@ use super::bind;
 use super::current::Current;
 use super::labels::{self, Labels};
 use super::live::{self, Change};
+use super::probation::Sessions;
 use super::settle::{self, SettleError};
 use super::{carry, held, pending, probation, sysroot, tree};
 
@@ -140,9 +142,16 @@ fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, Tran
     Ok(Arrival::Rebound { generation: pending.generation().to_owned() })
 }
 
+/// As long as systemd waits for a device, and some.
+const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
+
 /// Leaves the generation that runs: the deployment that it replaced boots from now on, and the target is held. It can
 /// be interrupted anywhere: what is pending says until the end that this is to be done.
-pub fn leave(os: &mut dyn Sysroot, pending: &Pending, reason: &str) -> Result<(), TransactionError> {
+pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), TransactionError> {
+    if !booted::has_entries_within(ENTRIES_LIMIT) {
+        return Err(TransactionError::NoEntries(ENTRIES_LIMIT.as_secs()));
+    }
+    let mut os = os()?;
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     if pending.given_up.is_none() {

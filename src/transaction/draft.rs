@@ -84,12 +84,7 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
     if let Some(before) = &mut before {
         before.os.image.clone_from(&deployed);
     }
-    let existing: Vec<KernelArgument> = base
-        .kernel_arguments
-        .iter()
-        .filter(|argument| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument))
-        .flat_map(|argument| kargs::parse(argument))
-        .collect();
+    let existing = others_arguments(&base);
     if target.begins_first_boot(&current) {
         let found =
             Found { image: deployed.as_ref(), kernel_arguments: &existing, fips: boot::is_in_fips_mode() };
@@ -110,14 +105,10 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         tree.preflight = preflight(&root, image.is_some())?;
     }
     if let (true, Some(before), Some(tree)) = (target.begins_first_boot(&current), before, &plan.tree) {
-        let (diff, disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
-        (plan.diff, plan.disruption) = (diff, disruption);
+        (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
     let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
-    let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
-    let taken: Vec<KernelArgument> =
-        applied.iter().flat_map(|applied| &applied.taken_over).flat_map(|text| kargs::parse(text)).collect();
-    let owned = kargs::less(listed, &taken);
+    let owned = kargs::less(listed, &taken_over_before(&current));
     let kernel_arguments = kargs::apply(&existing, &owned, &desired.os.kernel_arguments);
     let taken_over = kargs::taken_over(&existing, &owned, &desired.os.kernel_arguments);
     let kernel_arguments_change = kernel_arguments != existing;
@@ -135,6 +126,19 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         taken_over,
         unresolved,
     })
+}
+
+/// The arguments of the base's boot entry that are nobody's name and not about a first boot.
+fn others_arguments(base: &Deployment) -> Vec<KernelArgument> {
+    let is_kept =
+        |argument: &&String| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument);
+    base.kernel_arguments.iter().filter(is_kept).flat_map(|argument| kargs::parse(argument)).collect()
+}
+
+/// What the last generation lists, and others had set before.
+fn taken_over_before(current: &Current) -> Vec<KernelArgument> {
+    let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
+    applied.iter().flat_map(|applied| &applied.taken_over).flat_map(|text| kargs::parse(text)).collect()
 }
 
 /// The image to import, unless the base deployment is that image already.

@@ -89,6 +89,11 @@ pub enum TransactionError {
         /// How long it may take.
         seconds: u64,
     },
+    /// What boots next cannot be changed.
+    #[error(
+        "the boot entries are not there: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
+    )]
+    NoEntries(u64),
     /// The generation is to be left, and what it replaced is gone.
     #[error("generation {generation} is not healthy, and there is no way back: deployment {base} is gone")]
     NoWayBack {

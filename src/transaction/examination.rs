@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::enablement::UnitName;
 use crate::core::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::pending::Pending;
 use crate::host::programs::{self, Program};
@@ -21,7 +22,7 @@ const NAMED: usize = 3;
 
 /// What costs next to nothing to look at.
 pub(super) fn glance(policy: &HealthPolicy, pending: Option<&Pending>) -> Vec<Finding> {
-    let mut names: Vec<&str> = policy.required_units.iter().map(|unit| unit.as_str()).collect();
+    let mut names: Vec<&str> = policy.required_units.iter().map(UnitName::as_str).collect();
     if !names.contains(&KUBELET) {
         names.push(KUBELET);
     }
@@ -79,8 +80,8 @@ fn of_boot(states: &UnitStates) -> Finding {
 
 fn some(names: &[String]) -> String {
     let more = names.len().saturating_sub(NAMED);
-    let named = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if more == 0 { named } else { format!("{named} and {more} more") }
+    let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
 }
 
 /// The rest: programs that others put there, none longer than until `deadline`, and the record.
@@ -125,7 +126,6 @@ fn of_record(os: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::enablement::UnitName;
     use crate::core::health::complaint;
     use crate::host::unit_states::UnitState;
 

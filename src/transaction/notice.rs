@@ -7,7 +7,7 @@ use crate::host::Root;
 
 use super::{health_report, held};
 
-/// Read by pam_motd(8) and by agetty(8).
+/// Read by `pam_motd(8)` and by `agetty(8)`.
 const PLACES: [&str; 2] = ["/run/motd.d/60-hostwright.motd", "/run/issue.d/60-hostwright.issue"];
 
 /// Makes it say what holds now. Nothing depends on it but what people are told.

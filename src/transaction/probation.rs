@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::first_boot::ENCAPSULATED;
 use crate::core::generation::Record;
 use crate::core::health::{ETCD_POD, Finding, HealthPolicy, HealthReport, Kept, Phase, complaint};
 use crate::core::names::ManagedPath;
@@ -80,13 +81,18 @@ pub fn judge(
     say: &mut dyn FnMut(&str),
 ) -> Result<Judgement, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let Some(record) = Current::load_record(&root)? else { return Ok(Judgement::Unmanaged) };
+    let record = Current::load_record(&root)?;
+    // Where a first boot is completed without a reboot, there is a record at its end.
+    if record.is_none() && !root.exists(&ManagedPath::constant(ENCAPSULATED))? {
+        return Ok(Judgement::Unmanaged);
+    }
     let found = pending::load(&root)?;
     let most = most_boots(&root, found.as_ref());
-    let fate = standing::fate(booted.seen(Some(&record), found.as_ref()), &boot::boot_id(), most);
+    let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), &boot::boot_id(), most);
     let on_probation = found.filter(|_| fate == Fate::Arrived);
     let policy = policy(&root);
-    let findings = watch(&root, &record, on_probation.as_ref(), &policy, os, say)?;
+    let findings = watch(&root, record.as_ref(), on_probation.as_ref(), &policy, os, say)?;
+    let Some(record) = Current::load_record(&root)? else { return Ok(Judgement::Unmanaged) };
     let complaint = complaint(&findings);
     let phase = if complaint.is_some() { Phase::Unhealthy } else { Phase::Healthy };
     let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
@@ -95,14 +101,14 @@ pub fn judge(
     match (on_probation, complaint) {
         (None, _) => Ok(Judgement::Examined(report)),
         (Some(pending), None) => settle(&root, booted, &pending, &mut *os()?, record),
-        (Some(pending), Some(complaint)) => leave(&root, &policy, &pending, os, complaint),
+        (Some(pending), Some(complaint)) => leave(&root, &policy, &pending, os, &complaint),
     }
 }
 
 /// Looks until everything was well for long enough, or there is no time left; says what was seen last.
 fn watch(
     root: &Root,
-    record: &Record,
+    record: Option<&Record>,
     pending: Option<&Pending>,
     policy: &HealthPolicy,
     os: Sessions<'_>,
@@ -132,7 +138,7 @@ fn watch(
             complaint.unwrap_or_else(|| format!("{} seconds without a complaint", steady.as_secs()));
         if waits_for != said {
             say(&waits_for);
-            let generation = Some(record.generation.clone());
+            let generation = record.map(|record| record.generation.clone());
             health_report::publish(root, &HealthReport { generation, phase: Phase::Probation, findings });
             said = waits_for;
         }
@@ -179,19 +185,18 @@ fn leave(
     policy: &HealthPolicy,
     pending: &Pending,
     os: Sessions<'_>,
-    complaint: String,
+    complaint: &str,
 ) -> Result<Judgement, TransactionError> {
     let generation = pending.generation().to_owned();
     let reason = format!("it was not healthy within {} seconds: {complaint}", policy.probation.as_secs());
     if let Err(because) = policy.may_go_back(pending, has_etcd(root)) {
         return Ok(Judgement::Kept { generation, reason, because });
     }
-    let mut os = os()?;
     let base = &pending.intent.base;
-    if !os.deployments()?.iter().any(|deployment| deployment.id == *base) {
+    if !os()?.deployments()?.iter().any(|deployment| deployment.id == *base) {
         return Err(TransactionError::NoWayBack { generation, base: base.to_string() });
     }
     drop(take_lock(root)?);
-    arrive::leave(&mut *os, pending, &reason)?;
+    arrive::leave(os, pending, &reason)?;
     Ok(Judgement::Left { generation, reason })
 }

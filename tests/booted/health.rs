@@ -58,7 +58,10 @@ fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
     let Some(host) = settled("one") else { return };
     let config = sick("two").file_with_mode(HEALTH, 0o644, "[health]\ngo-back = \"never\"\n");
     let boot = judged(&host.config(config.json()), &host);
-    assert!(boot.settle.code == Some(2) && boot.settle.stderr.contains("it stays"), "{boot:?}");
+    assert!(
+        boot.settle.code == Some(2) && boot.settle.stderr.contains("stays, although it was not healthy"),
+        "{boot:?}"
+    );
     ensure_is(&host, "two", "one");
     let status = host.status();
     assert_eq!(

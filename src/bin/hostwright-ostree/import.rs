@@ -1,5 +1,6 @@
 //! From a container image to a commit in the sysroot's repository.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hostwright::core::image::{ImageRef, Transport};
@@ -52,6 +53,13 @@ async fn import_image(
     Ok(describe(&state, &amount))
 }
 
+/// Where libostree's own secrets lie, which ostree-ext finds by itself.
+const OSTREE_SECRETS: [&str; 3] =
+    ["/etc/ostree/auth.json", "/run/ostree/auth.json", "/usr/lib/ostree/auth.json"];
+/// Where a cluster's lie.
+const CLUSTER_SECRETS: [&str; 2] =
+    ["/etc/mco/internal-registry-pull-secret.json", "/var/lib/kubelet/config.json"];
+
 /// An image with this manifest, under whatever name it was imported.
 fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<LayeredImageState>>> {
     for name in store::list_images(repo)? {
@@ -69,7 +77,8 @@ fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<L
 /// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
 fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
-        Transport::Registry | Transport::ContainersStorage => ImageProxyConfig::default(),
+        Transport::Registry => ImageProxyConfig { authfile: pull_secret(), ..ImageProxyConfig::default() },
+        Transport::ContainersStorage => ImageProxyConfig::default(),
         Transport::Oci | Transport::OciArchive | Transport::DockerArchive | Transport::Directory => {
             ImageProxyConfig {
                 skopeo_cmd: Some(Command::new("skopeo")),
@@ -78,6 +87,19 @@ fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
             }
         }
     }
+}
+
+/// The cluster's pull secret, where the host has none for its OS: the one with which internal registries are merged, or
+/// else the kubelet's (the reference's choice).
+fn pull_secret() -> Option<PathBuf> {
+    if OSTREE_SECRETS.iter().any(|path| Path::new(path).exists()) {
+        return None;
+    }
+    let is_usable = |path: &&&str| {
+        let read = std::fs::File::open(path).map(std::io::BufReader::new);
+        read.is_ok_and(|file| serde_json::from_reader::<_, serde::de::IgnoredAny>(file).is_ok())
+    };
+    CLUSTER_SECRETS.iter().find(is_usable).map(PathBuf::from)
 }
 
 /// Runs the import and tells how far it is, in steps of one hundredth.

@@ -85,6 +85,7 @@ impl UnitName {
     }
 
     /// What stands between `@` and the suffix; empty unless this is an instance.
+    #[must_use]
     pub fn instance(&self) -> &str {
         self.stem().split_once('@').map_or("", |(_, instance)| instance)
     }
