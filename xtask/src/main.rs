@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition` and `bench`.
 //!
 //! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
 
@@ -7,6 +7,7 @@ mod boot_entry;
 mod checks;
 mod consent;
 mod demo;
+mod ignition;
 mod invocation;
 mod packages;
 mod setup;
@@ -61,6 +62,12 @@ enum Verb {
     /// Build hosts that boot in QEMU, and test on them.
     #[command(subcommand)]
     Vm(VmVerb),
+    /// Print an Ignition config that installs the release build on a machine whose image does not have it.
+    Ignition {
+        /// Where the machine fetches the two executables from.
+        #[arg(long, value_name = "URL")]
+        from: String,
+    },
     /// Measure the release executable, each figure beside a baseline of the same minute.
     Bench(BenchArgs),
     /// What `bench` compares with, as a process of its own.
@@ -101,6 +108,7 @@ fn run(xtask: Xtask) -> Result<ExitCode> {
             Ok(checks::run(&Workspace::locate()?, consent, extent))
         }
         Verb::Vm(verb) => vm::run(&Workspace::locate()?, consent, &verb),
+        Verb::Ignition { from } => ignition::print(&Workspace::locate()?, &from).map(|()| ExitCode::SUCCESS),
         Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
         Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
     }

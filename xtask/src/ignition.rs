@@ -1,0 +1,100 @@
+//! `cargo xtask ignition`: an Ignition config that installs Hostwright on a machine whose image does not have it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha512};
+
+use crate::workspace::Workspace;
+
+/// Read by every Ignition from 2.15 on.
+const VERSION: &str = "3.4.0";
+/// What is installed, and where: `/usr` belongs to the image.
+const EXECUTABLES: [(&str, &str); 2] = [
+    ("hostwright", "/usr/local/bin/hostwright"),
+    ("hostwright-ostree", "/usr/local/libexec/hostwright/hostwright-ostree"),
+];
+/// Made by whoever owns them; Ignition must not find others' there.
+const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/hostwright"];
+
+/// Prints the config. The machine fetches the executables of the release build from below `url`.
+pub fn print(workspace: &Workspace, url: &str) -> Result<()> {
+    workspace.build_release()?;
+    let digests = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
+    let [agent, worker] = digests;
+    let config = render(&workspace.root().join("systemd"), url, &[agent?, worker?])?;
+    println!("{}", serde_json::to_string_pretty(&config)?);
+    Ok(())
+}
+
+fn digest(executable: &Path) -> Result<String> {
+    let bytes = fs::read(executable).with_context(|| format!("reading {}", executable.display()))?;
+    Ok(format!("sha512-{:x}", Sha512::digest(bytes)))
+}
+
+/// What Ignition does: the executables by their digests, and the units of `systemd`.
+fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
+    let url = url.trim_end_matches('/');
+    let files = EXECUTABLES.iter().zip(digests).map(|((name, path), digest)| {
+        let contents = json!({"source": format!("{url}/{name}"), "verification": {"hash": digest}});
+        json!({"path": path, "mode": 0o755, "contents": contents})
+    });
+    let directories = DIRECTORIES.map(|path| json!({"path": path, "mode": 0o755}));
+    Ok(json!({
+        "ignition": {"version": VERSION},
+        "storage": {"directories": directories, "files": files.collect::<Vec<_>>()},
+        "systemd": {"units": units(systemd)?},
+    }))
+}
+
+/// Units of ours, enabled; and drop-ins for those of others.
+fn units(systemd: &Path) -> Result<Vec<Value>> {
+    let mut units = Vec::new();
+    for path in sorted(systemd)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(unit) = name.strip_suffix(".d") {
+            let dropins = sorted(&path)?.into_iter().map(|file| {
+                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                Ok(json!({"name": name, "contents": fs::read_to_string(file)?}))
+            });
+            units.push(json!({"name": unit, "dropins": dropins.collect::<Result<Vec<_>>>()?}));
+        } else if name.ends_with(".service") {
+            units.push(json!({"name": name, "enabled": true, "contents": fs::read_to_string(path)?}));
+        }
+    }
+    Ok(units)
+}
+
+fn sorted(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let entries = fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
+    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignition_takes_it_and_it_has_every_unit() {
+        let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
+        let digests = ["a", "b"].map(|name| format!("sha512-{:x}", Sha512::digest(name)));
+        let config = render(systemd, "https://downloads.example/0.1/", &digests).unwrap();
+        let (parsed, warnings) = ignition_config::Config::parse_slice(config.to_string().as_bytes()).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let ignition_config::Config::V3_4(parsed) = parsed else { panic!("another version") };
+        let units = parsed.systemd.unwrap().units.unwrap();
+        for path in sorted(systemd).unwrap() {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let name = name.strip_suffix(".d").unwrap_or(&name);
+            let is_unit = name.ends_with(".service");
+            assert_eq!(units.iter().any(|unit| unit.name == name), is_unit, "{name}");
+        }
+        let files = parsed.storage.unwrap().files.unwrap();
+        let source = files[0].contents.as_ref().unwrap().source.as_ref().unwrap();
+        assert_eq!(source, "https://downloads.example/0.1/hostwright");
+    }
+}
