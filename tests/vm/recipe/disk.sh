@@ -1,4 +1,5 @@
-# A disk with a bootloader, a file system for /boot, one for the rest, and the image LAYOUT deployed: OUT/disk.qcow2.
+# A disk with a bootloader, a file system for /boot, one for the rest, and the image LAYOUT deployed with the kernel
+# arguments ARGUMENTS: OUT/disk.qcow2.
 # The origin names the image as REFERENCE, from where a host would have got it.
 disk=$SCRATCH/disk.raw
 builder=$BUILDER
@@ -30,6 +31,6 @@ ln -s ../loader/syslinux.cfg "$root/boot/syslinux/syslinux.cfg"
 
 "$OSIMAGE" sysroot "$root" --version 1 --stateroot os --bootloader syslinux \
   --image "ostree-unverified-image:oci:$LAYOUT" --origin "ostree-unverified-registry:$REFERENCE" \
-  --karg quiet --karg systemd.show_status=1
+  --karg quiet --karg systemd.show_status=1 $(for argument in $ARGUMENTS; do echo "--karg $argument"; done)
 umount "$root/boot" "$root"
 of_builder usr/bin/qemu-img convert -O qcow2 "$disk" "$OUT/disk.qcow2"

@@ -1,7 +1,8 @@
-# Three versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
+# Four versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
 # Each is the tree TREE with the files OVERLAY in it. 2 and 3 differ from 1 as real updates do: in files that a host
-# changed meanwhile, in files that came and went; 2 has another initramfs too, so that /boot changes.
-for version in 1 2 3; do
+# changed meanwhile, in files that came and went; 2 has another initramfs too, so that /boot changes. 3 has whatever fault
+# /var/fault names. 4 is what machines are installed with: its initramfs has Ignition in it.
+for version in 1 2 3 4; do
   tree=$SCRATCH/tree
   rm -rf "$tree"
   # Copied by links: what differs is replaced below and never written in place.
@@ -21,6 +22,10 @@ for version in 1 2 3; do
     (cd "$SCRATCH" && echo version-2 | of_builder usr/bin/cpio --quiet --create --format=newc --reproducible) > "$SCRATCH/initramfs"
     cat "$initramfs" >> "$SCRATCH/initramfs"
     cp --remove-destination "$SCRATCH/initramfs" "$initramfs"
+  fi
+  if [ "$version" = 3 ]; then touch --date=@0 "$tree/usr/lib/faulty-os"; fi
+  if [ "$version" = 4 ]; then
+    cp --remove-destination "$TREE/initramfs-with-ignition.img" "$(echo "$tree"/usr/lib/modules/*/initramfs.img)"
   fi
   "$OSIMAGE" encapsulate "$tree" --version "$version" --output "oci:$OUT/layout:$version" > "$OUT/digest-$version"
 done

@@ -27,6 +27,55 @@ chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --repr
   --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree' \
   --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
   "/usr/lib/modules/$release/initramfs.img"
+# Another one, which has Ignition provision the machine. It reads its configuration from QEMU, so no network is needed.
+modules35=$tree/usr/lib/dracut/modules.d/35hostwright-test
+mkdir "$modules35"
+cat > "$modules35/module-setup.sh" << 'END'
+check() { return 0; }
+depends() { echo ignition ostree; }
+installkernel() { instmods qemu_fw_cfg; }
+install() {
+  inst_multiple chown mkdir modprobe mount rm sed umount
+  inst_simple "$moddir/once.conf" /etc/systemd/system/ignition-files.service.d/once.conf
+  inst_script "$moddir/var" /usr/sbin/hostwright-test-var
+  # Ignition labels what it wrote also where there is no policy to label by.
+  inst_script "$moddir/setfiles" /usr/sbin/setfiles
+}
+END
+cat > "$modules35/once.conf" << 'END'
+# Not a second time on a host that has it behind it; and with the /var that ostree-system-generator mounts later.
+[Unit]
+ConditionPathExists=!/sysroot/etc/.ignition-result.json
+After=ostree-prepare-root.service
+[Service]
+ExecStartPre=/usr/sbin/hostwright-test-var mount
+ExecStartPost=/usr/sbin/hostwright-test-var umount
+END
+cat > "$modules35/var" << 'END'
+#!/bin/sh
+set -e
+if [ "$1" = umount ]; then
+  rm /sysroot/etc/selinux/config
+  umount /sysroot/var
+  exit 0
+fi
+mkdir -p /sysroot/etc/selinux
+printf 'SELINUX=disabled\nSELINUXTYPE=none\n' > /sysroot/etc/selinux/config
+stateroot=$(sed 's,.*ostree=/ostree/boot\.[01]/\([^/]*\)/.*,\1,' /proc/cmdline)
+mount --bind "/sysroot/sysroot/ostree/deploy/$stateroot/var" /sysroot/var
+for directory in home lib opt srv usrlocal; do mkdir -p "/sysroot/var/$directory"; done
+mkdir -p -m 0700 /sysroot/var/roothome /sysroot/var/home/core
+chown 1000:1000 /sysroot/var/home/core
+END
+printf '#!/bin/sh\nexit 0\n' > "$modules35/setfiles"
+chmod 755 "$modules35"/{module-setup.sh,setfiles,var}
+chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
+  --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree systemd-networkd network url-lib ignition hostwright-test' \
+  --drivers 'virtio_blk virtio_net virtio_rng qemu_fw_cfg ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
+  /initramfs-with-ignition.img
+mv "$tree/initramfs-with-ignition.img" "$OUT/"
+chmod 644 "$OUT/initramfs-with-ignition.img"
+rm -rf "$modules35" "$tree"/usr/lib/dracut/modules.d/*ignition* "$tree"/usr/{bin,sbin,libexec}/*ignition*
 chroot "$tree" useradd --uid 1000 --user-group --home-dir /var/home/core --no-create-home --shell /bin/bash core
 # Somebody at the serial console of `vm run` gets in without a password.
 chroot "$tree" passwd --quiet --delete root

@@ -2,6 +2,36 @@
 
 use serde_json::{Value, json};
 
+/// A URL that holds this text.
+#[must_use]
+pub fn data_url(text: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    format!("data:,{}", text.bytes().map(escape).collect::<String>())
+}
+
+/// The text that such a URL holds.
+#[must_use]
+pub fn text_of(data_url: &str) -> String {
+    let mut pieces = data_url.trim_start_matches("data:,").split('%');
+    let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
+    for piece in pieces {
+        let (byte, rest) = piece.split_at_checked(2).unwrap_or(("3F", piece));
+        bytes.push(u8::from_str_radix(byte, 16).unwrap_or(b'?'));
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[test]
+fn a_text_comes_back_from_its_url() {
+    for text in ["", "a b\n", "[health]\nname = \"%\"\n", "ö"] {
+        assert_eq!(text_of(&data_url(text)), text);
+    }
+}
+
 /// A configuration in the making.
 #[derive(Debug, Clone)]
 #[must_use]
@@ -53,7 +83,7 @@ impl Config {
 
     /// With a file that others may do other things with.
     pub fn file_of_mode(mut self, path: &str, contents: &str, mode: u32) -> Self {
-        let source = format!("data:,{}", contents.replace(' ', "%20").replace('\n', "%0A"));
+        let source = data_url(contents);
         self.files
             .push(json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": source}}));
         self

@@ -26,10 +26,15 @@ pub enum Warm {
     Fresh,
     /// The same disk as an installer leaves it: its first boot is waited for.
     Cold,
+    /// A machine as an installer leaves it for Ignition, which gets this configuration: its first boot is not waited
+    /// for.
+    Unprovisioned(String),
     /// What [`Host::save_warm`] saved under this name.
     Named(String),
     /// A disk image in the qcow2 format: it is booted.
     Disk(PathBuf),
+    /// The same, and it is not switched on yet.
+    SwitchedOff(PathBuf),
 }
 
 /// How to start a host.
@@ -50,6 +55,8 @@ pub struct Host {
     pub(crate) sockets: TempDir,
     pub(crate) disk: PathBuf,
     pub(crate) write_log: Option<PathBuf>,
+    /// What Ignition gets.
+    pub(crate) ignition: Option<PathBuf>,
     pub(crate) registry: Registry,
     pub(crate) boots: u32,
     pub(crate) running: Option<Running>,
@@ -85,10 +92,22 @@ impl Host {
     pub fn start_with(start: Start) -> Result<Self> {
         let lab = Lab::locate()?;
         let base = snapshot::base(&lab, &start.warm)?;
-        Self::start_from(lab, &base, start.write_log)
+        match start.warm {
+            Warm::Unprovisioned(config) => {
+                let mut host = Self::new(lab, &base, start.write_log)?;
+                let file = host.folder().join("ignition.json");
+                std::fs::write(&file, config)?;
+                host.ignition = Some(file);
+                host.switch_on()?;
+                Ok(host)
+            }
+            Warm::SwitchedOff(_) => Self::new(lab, &base, start.write_log),
+            _ => Self::start_from(lab, &base, start.write_log),
+        }
     }
 
-    pub(crate) fn start_from(lab: Lab, base: &snapshot::Base, write_log: Option<PathBuf>) -> Result<Self> {
+    /// One that is switched off.
+    fn new(lab: Lab, base: &snapshot::Base, write_log: Option<PathBuf>) -> Result<Self> {
         let name = evidence::test_name();
         let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
         let disk = folder.path().join("disk.qcow2");
@@ -97,7 +116,7 @@ impl Host {
         let port = registry::free_port()?;
         // While the images are being made there are none to serve.
         let images = lab.stage("images").unwrap_or_default().join("registry");
-        let mut host = Self {
+        Ok(Self {
             registry: Registry::new(&builder, &images, folder.path(), port),
             sockets: tempfile::Builder::new().prefix("vm-").tempdir()?,
             lab,
@@ -105,11 +124,16 @@ impl Host {
             folder,
             disk,
             write_log,
+            ignition: None,
             boots: 0,
             running: None,
             failed_units: Vec::new(),
             errors: Vec::new(),
-        };
+        })
+    }
+
+    pub(crate) fn start_from(lab: Lab, base: &snapshot::Base, write_log: Option<PathBuf>) -> Result<Self> {
+        let mut host = Self::new(lab, base, write_log)?;
         let up = match &base.state {
             None => host.power_on(),
             Some(state) => host.restore(state),
@@ -169,6 +193,7 @@ impl Host {
     pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
         until(&format!("{text:?} on the console"), limit, || {
             let running = self.alive()?;
+            running.serial.ensure_alive(running.heard)?;
             let console = running.serial.text()?;
             let Some(at) = console.get(running.heard..).and_then(|new| new.find(text)) else {
                 return Ok(None);

@@ -10,6 +10,8 @@ use crate::program;
 
 /// The registry's address in every guest; QEMU connects it to one on this machine, or to nothing.
 pub const REGISTRY: &str = "10.0.2.100:5000";
+/// The version of the OS that machines are installed with, for Ignition to provision them.
+pub const INSTALLED: u32 = 4;
 /// The repository in it.
 pub const REPOSITORY: &str = "hostwright/os";
 

@@ -30,6 +30,8 @@ pub struct Machine<'a> {
     pub console: Console,
     /// A saved state to go on from, in place of booting.
     pub incoming: Option<&'a Path>,
+    /// What Ignition gets.
+    pub ignition: Option<&'a Path>,
     /// Records every write to the disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<&'a Path>,
 }
@@ -106,6 +108,10 @@ impl Machine<'_> {
         command.args(["-device", "virtserialport,chardev=agent,name=org.qemu.guest_agent.0"]);
         command.arg("-chardev").arg(socket("monitor", &self.monitor()));
         command.args(["-mon", "chardev=monitor,mode=control"]);
+        if let Some(config) = self.ignition {
+            let config = format!("name=opt/com.coreos/config,file={}", config.display());
+            command.args(["-fw_cfg", &config]);
+        }
         if let Some(state) = self.incoming {
             command.arg("-incoming").arg(format!("file:{}", state.display()));
         }

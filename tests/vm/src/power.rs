@@ -30,8 +30,31 @@ impl Host {
         self.wait_for_boot(&previous, REBOOT)
     }
 
-    /// Waits for another boot than this one, and until its units have started or failed.
+    /// Waits for another boot than this one, until its units have started or failed, and what booted was judged.
     pub fn wait_for_boot(&mut self, previous: &str, limit: Duration) -> Result<()> {
+        self.wait_for_boot_that(limit, |host| Ok(host.boot_id()? != previous))?;
+        self.wait_until_judged(limit)
+    }
+
+    /// The same without the judgement.
+    pub fn wait_for_units(&mut self, previous: &str, limit: Duration) -> Result<()> {
+        self.wait_for_boot_that(limit, |host| Ok(host.boot_id()? != previous))
+    }
+
+    /// Waits for a boot whose kernel was started with this argument, and otherwise as [`Host::wait_for_boot`].
+    pub fn wait_for_boot_with(&mut self, argument: &str, limit: Duration) -> Result<()> {
+        self.wait_for_boot_that(limit, |host| {
+            let line = host.read("/proc/cmdline")?;
+            Ok(String::from_utf8_lossy(&line).split_whitespace().any(|word| word == argument))
+        })?;
+        self.wait_until_judged(limit)
+    }
+
+    fn wait_for_boot_that(
+        &mut self,
+        limit: Duration,
+        is_it: impl Fn(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
         let mut from = self.alive()?.serial.text()?.len();
         until("another boot", limit, || {
             if self.failed_early(from)? {
@@ -42,7 +65,7 @@ impl Host {
                 return Ok(None);
             }
             // The agent may end between one request and the next.
-            Ok(self.boot_id().ok().filter(|id| id != previous))
+            Ok(is_it(self).unwrap_or_default().then_some(()))
         })?;
         self.wait_until_up(limit)
     }
@@ -61,7 +84,13 @@ impl Host {
             }
             Ok(self.agent_answers(0)?.then_some(()))
         })?;
-        self.wait_until_up(BOOT)
+        self.wait_until_up(BOOT)?;
+        self.wait_until_judged(BOOT)
+    }
+
+    /// Switches the host on, and waits for nothing.
+    pub fn switch_on(&mut self) -> Result<()> {
+        self.start_booting()
     }
 
     /// Switches the host off in an orderly way.
@@ -140,6 +169,7 @@ impl Host {
             console: Console::Log(log.clone()),
             incoming,
             write_log: self.write_log.as_deref(),
+            ignition: self.ignition.as_deref(),
         };
         let (agent, monitor) = (machine.agent(), machine.monitor());
         for socket in [&agent, &monitor] {
@@ -169,5 +199,14 @@ impl Host {
             "running" | "degraded" => Ok(()),
             state => bail!("the guest is {state:?} after its boot: {}", output.stderr),
         }
+    }
+
+    /// The judgement comes after the last unit: it waits for that.
+    fn wait_until_judged(&mut self, limit: Duration) -> Result<()> {
+        until("the judgement on what booted", limit, || {
+            let state =
+                self.run_ok("systemctl show --property=ActiveState --value hostwright-verify.service")?;
+            Ok((!state.starts_with("activ")).then_some(()))
+        })
     }
 }

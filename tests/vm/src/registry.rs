@@ -44,11 +44,25 @@ impl Registry {
     /// # Errors
     /// It does not start, or ends at once; its log is then in the error.
     pub fn start(&mut self) -> Result<()> {
+        self.start_with("")
+    }
+
+    /// The same for those only who log in as somebody of this file, as htpasswd(1) makes it with bcrypt.
+    ///
+    /// # Errors
+    /// As for [`Registry::start`].
+    pub fn start_for(&mut self, logins: &str) -> Result<()> {
+        let file = self.folder.join("htpasswd");
+        fs::write(&file, logins).with_context(|| format!("writing {}", file.display()))?;
+        self.start_with(&format!("auth: {{htpasswd: {{realm: test, path: '{}'}}}}\n", file.display()))
+    }
+
+    fn start_with(&mut self, more: &str) -> Result<()> {
         self.stop();
         let config = self.folder.join("registry.yml");
         let text = format!(
             "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n\
-             storage: {{filesystem: {{rootdirectory: '{}'}}}}\nhttp: {{addr: '127.0.0.1:{}'}}\n",
+             storage: {{filesystem: {{rootdirectory: '{}'}}}}\nhttp: {{addr: '127.0.0.1:{}'}}\n{more}",
             self.storage.display(),
             self.port
         );

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 
 use crate::host::Warm;
-use crate::lab::Lab;
+use crate::lab::{INSTALLED, Lab};
 
 /// A disk that is only read, and the state to go on from.
 #[derive(Debug)]
@@ -33,12 +33,13 @@ pub fn base(lab: &Lab, warm: &Warm) -> Result<Base> {
     match warm {
         Warm::Fresh => Ok(Base::running(&lab.stage("warm")?)),
         Warm::Cold => Ok(Base::switched_off(&lab.stage("disk")?)),
+        Warm::Unprovisioned(_) => Ok(Base::switched_off(&lab.stage(&format!("disk{INSTALLED}"))?)),
         Warm::Named(name) => {
             let folder = folder(lab, name)?;
             ensure!(folder.is_dir(), "no host was saved as {name:?} by this test program with this build");
             Ok(Base::running(&folder))
         }
-        Warm::Disk(disk) => Ok(Base { disk: disk.clone(), state: None }),
+        Warm::Disk(disk) | Warm::SwitchedOff(disk) => Ok(Base { disk: disk.clone(), state: None }),
     }
 }
 

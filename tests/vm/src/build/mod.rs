@@ -7,8 +7,8 @@
 //! | `tree` | the same laid out for OSTree, with an initramfs | its recipe changes |
 //! | `accelerator` | whether KVM runs a guest here | the machine or QEMU changes |
 //! | `overlay` | this project's executables and units, and the tests' own files | one of them changes |
-//! | `images` | three versions as container images, in a layout and a registry's storage | `tree` or `overlay` do |
-//! | `disk` | a disk with version 1 deployed | `images` do |
+//! | `images` | four versions as container images, in a layout and a registry's storage | `tree` or `overlay` do |
+//! | `disk`, `disk4` | a disk with version 1 deployed, and one as an installer leaves it for Ignition | `images` do |
 //! | `warm` | that disk and the memory of a host that booted from it | `disk` or the machine do |
 
 mod cache;
@@ -87,6 +87,7 @@ fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
     let overlay = Overlay { sources: sources.repository.clone(), binaries: sources.binaries.clone() };
     let overlay = cache.stage("overlay", overlay.inputs()?, |out| overlay.write(&out.join("tree")))?;
     let images = images(&cache, sources, [&builder, &tree, &overlay])?;
+    disk(&cache, sources, &images, lab::INSTALLED)?;
     let disk = disk(&cache, sources, &images, version)?;
     Ok((lab, disk))
 }
@@ -139,7 +140,7 @@ fn fill_registry(builder: &Path, images: &Path) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let mut registry = Registry::new(builder, &storage, scratch.path(), registry::free_port()?);
     registry.start()?;
-    for version in 1..=3 {
+    for version in 1..=4 {
         let mut copy = Command::new("skopeo");
         copy.args(["copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false"]);
         copy.arg(format!("oci:{}:{version}", images.join("layout").display()));
@@ -153,11 +154,15 @@ fn disk(cache: &Cache, sources: &Sources, images: &Path, version: u32) -> Result
     let recipe = include_str!("../../recipe/disk.sh");
     let name = if version == 1 { "disk".to_owned() } else { format!("disk{version}") };
     let builder = cache.current("builder")?;
-    cache.stage(&name, Inputs::default().text(recipe).stage(&builder).stage(images), |out| {
+    // Debian's Ignition is told by the boot entry that it is to run, and where.
+    let is_installed = version == lab::INSTALLED;
+    let arguments = if is_installed { "ignition.firstboot ignition.platform.id=qemu" } else { "" };
+    cache.stage(&name, Inputs::default().text(recipe).text(arguments).stage(&builder).stage(images), |out| {
         let layout = PathBuf::from(format!("{}:{version}", images.join("layout").display()));
         let reference = PathBuf::from(lab::image_reference(images, version)?);
         let builder = builder.join("tree");
         let variables = [
+            ("ARGUMENTS", Path::new(arguments)),
             ("BUILDER", builder.as_path()),
             ("LAYOUT", &layout),
             ("OSIMAGE", &sources.osimage),

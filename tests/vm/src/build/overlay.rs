@@ -11,6 +11,7 @@ use crate::build::cache::Inputs;
 use crate::program;
 
 const UNITS: &str = "usr/lib/systemd/system";
+const PRESETS: &str = "usr/lib/systemd/system-preset";
 const EXECUTABLES: [(&str, &str); 2] =
     [("hostwright", "usr/bin/hostwright"), ("hostwright-ostree", "usr/libexec/hostwright/hostwright-ostree")];
 
@@ -65,6 +66,11 @@ impl Overlay {
         }
         collect(&self.sources.join("systemd"), Path::new(UNITS), &mut entries)?;
         collect(&self.sources.join("tests/vm/guest"), Path::new(""), &mut entries)?;
+        for entry in &mut entries {
+            if entry.to.extension().is_some_and(|extension| extension == "preset") {
+                entry.to = Path::new(PRESETS).join(entry.to.file_name().unwrap_or_default());
+            }
+        }
         entries.retain(|entry| entry.from.extension().is_none_or(|extension| extension != "md"));
         for entry in &mut entries {
             // An OS ships its part of /etc there.

@@ -30,6 +30,7 @@ pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
         forwards,
         console: Console::Terminal,
         incoming: None,
+        ignition: None,
         write_log: None,
     };
     let status = machine.start()?.wait().context("waiting for QEMU")?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use vm::{Host, Output, Warm, until};
 
-use crate::prepared::{running_one, running_two, three, two};
+use crate::prepared::{running_one, running_two, staged_faulty, three, two};
 
 /// An emulated shutdown and boot.
 pub const REBOOT: Duration = Duration::from_secs(600);
@@ -21,6 +21,8 @@ pub enum Change {
     Files,
     /// Back from the first.
     Back,
+    /// Away from what is not healthy.
+    Leave,
 }
 
 impl Change {
@@ -29,12 +31,20 @@ impl Change {
         match self {
             Self::Image | Self::Files => "hostwright apply --desired /var/tmp/desired.json",
             Self::Back => "hostwright rollback",
+            // Its time is over at once.
+            Self::Leave => {
+                "printf '[health]\\nprobation = 1\\n' > /etc/hostwright/config.d/99-over.toml; systemctl restart hostwright-verify.service"
+            }
         }
     }
 
     /// The host that it begins with.
     pub fn before(self) -> Result<Warm> {
-        if self == Self::Back { running_two() } else { running_one() }
+        match self {
+            Self::Image | Self::Files => running_one(),
+            Self::Back => running_two(),
+            Self::Leave => staged_faulty(),
+        }
     }
 
     /// Starts to stage it, and returns the process.
@@ -59,6 +69,13 @@ impl Change {
                 ends_well(host, &format!("{} --reboot never", self.command()))
             }
             Self::Back => ends_well(host, &format!("{} --reboot never", self.command())),
+            Self::Leave => {
+                let long = "mkdir -p /etc/hostwright/config.d && printf '[health]\\nprobation = 100000\\n' > /etc/hostwright/config.d/90-long.toml";
+                host.run_ok(&format!("{long} && echo unit > /var/fault && sync"))?;
+                let before = host.boot_id()?;
+                host.spawn("hostwright apply --desired /var/tmp/desired.json")?;
+                host.wait_for_units(&before, REBOOT)
+            }
         }
     }
 
@@ -67,7 +84,7 @@ impl Change {
         match self {
             Self::Image => "two",
             Self::Files => "three",
-            Self::Back => "one",
+            Self::Back | Self::Leave => "one",
         }
     }
 }

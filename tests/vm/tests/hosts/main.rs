@@ -3,5 +3,7 @@
 
 mod change;
 mod cuts;
+mod first_boot;
 mod generations;
+mod kola;
 mod prepared;

@@ -5,7 +5,7 @@ use vm::config::Config;
 use vm::operator::{settled, update};
 use vm::{Host, Warm, prepared, scenario};
 
-use crate::change::{Change, REBOOT};
+use crate::change::{Change, REBOOT, ends_well};
 
 /// A host with the generation `one` on version 1 of the OS.
 pub fn running_one() -> Result<Warm> {
@@ -43,6 +43,29 @@ pub fn staged(change: Change) -> Result<Warm> {
             host.save_warm(&name)
         })
     })
+}
+
+/// A host on which the faulty version of the OS is staged; `/var/fault` is to say what is wrong with it.
+pub fn staged_faulty() -> Result<Warm> {
+    let before = running_one()?;
+    prepared("staged-faulty", || {
+        scenario(before, |host| {
+            host.registry().start()?;
+            host.write("/var/tmp/desired.json", faulty(host).render())?;
+            ends_well(host, "hostwright apply --desired /var/tmp/desired.json --reboot never")?;
+            // Neither the API nor a registry is there from here on.
+            host.registry().stop();
+            host.run_ok("echo local > /etc/local && sync")?;
+            host.save_warm("staged-faulty")
+        })
+    })
+}
+
+/// On version 3, which has to show within two minutes that it is healthy.
+pub fn faulty(host: &Host) -> Config {
+    let image = host.image(3).expect("the images are built");
+    let health = "[health]\nprobation = 120\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
+    configured("faulty").image(&image).file("/etc/hostwright/config.d/60-health.toml", health)
 }
 
 /// On version 1.

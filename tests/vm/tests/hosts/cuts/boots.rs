@@ -12,6 +12,9 @@ use vm::operator::{booted, settled, status};
 /// The disk boots the generation that it was judged to, which is whole and says so; and the change comes through.
 pub fn boots(change: Change, disk: Warm, side: Side, judge: &Judge) -> Result<()> {
     scenario(disk, |host| {
+        if change == Change::Leave {
+            return leaves(host, judge);
+        }
         is_whole(host, change, side, judge)?;
         if side == Side::Old {
             goes_on(host, change)?;
@@ -22,6 +25,13 @@ pub fn boots(change: Change, disk: Warm, side: Side, judge: &Judge) -> Result<()
         }
         Ok(())
     })
+}
+
+/// What is not healthy is left by itself, if that did not happen yet.
+fn leaves(host: &mut Host, judge: &Judge) -> Result<()> {
+    host.wait_for_boot_with(&format!("hostwright.generation={}", judge.new.id), REBOOT)?;
+    host.allow_error("hostwright-activate.service");
+    is_whole(host, Change::Leave, Side::New, judge)
 }
 
 /// What runs is that side, and nothing deviates from its record.

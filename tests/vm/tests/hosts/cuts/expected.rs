@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 use vm::writelog::{Choice, Tree};
 
-use vm::config::Config;
+use vm::config::{Config, text_of};
 
 /// A file that a configuration wants.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,8 +42,7 @@ impl Expected {
         let spec = &document["spec"];
         let mut files = BTreeMap::new();
         for file in spec["config"]["storage"]["files"].as_array().unwrap() {
-            let source = file["contents"]["source"].as_str().unwrap().trim_start_matches("data:,");
-            let contents = source.replace("%20", " ").replace("%0A", "\n");
+            let contents = text_of(file["contents"]["source"].as_str().unwrap());
             let mode = u32::try_from(file["mode"].as_u64().unwrap()).unwrap();
             files.insert(file["path"].as_str().unwrap().to_owned(), File { contents, mode });
         }

@@ -3,18 +3,30 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use vm::Host;
-use vm::writelog::{Booted, Side};
+use vm::writelog::{Booted, Side, Tree};
 
 use super::expected::Expected;
 use super::state;
 use crate::change::Change;
-use crate::prepared::{one, three, two};
+use crate::prepared::{faulty, one, three, two};
 
 /// A generation of a host: its name, and what it is.
 #[derive(Debug, Clone)]
 pub struct Generation {
     pub id: String,
     pub expected: Expected,
+}
+
+/// Says which of two systems a disk boots.
+pub trait Judging {
+    /// Which of them.
+    ///
+    /// # Errors
+    /// It boots a part of one, or a mixture, or something else.
+    fn side(&mut self, booted: &Booted) -> Result<Side>;
+
+    /// Whether nothing is left to be done on the last disk.
+    fn is_settled(&self) -> bool;
 }
 
 /// A change from one to the other.
@@ -24,8 +36,7 @@ pub struct Judge {
     pub new: Generation,
     /// How many states were seen that boot the new one.
     arrived: usize,
-    /// Whether nothing is pending any more in the last of them.
-    pub is_settled: bool,
+    is_settled: bool,
 }
 
 impl Judge {
@@ -33,28 +44,30 @@ impl Judge {
     pub fn of(change: Change, host: &mut Host) -> Result<Self> {
         let (one, two, three) =
             (Expected::new(&one(), 1), Expected::new(&two(host), 2), Expected::new(&three(), 1));
+        let faulty = Expected::new(&faulty(host), 3);
         let (old, new) = match change {
             Change::Image => (one, two),
             Change::Files => (one, three),
             Change::Back => (two, one),
+            Change::Leave => (faulty, one),
         };
         let line = host.run_ok("cat /proc/cmdline")?;
         let booted = line.split_whitespace().find_map(|word| word.strip_prefix("hostwright.generation="));
         let pending = host.run_ok("head -n 1 /var/lib/hostwright/pending | cut -d' ' -f2-")?;
         // Before it is staged it has no name, and nothing may boot it.
         let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
-        let pending = pending["record"]["generation"].as_str().unwrap_or("none");
+        // What is left is pending itself, and what it replaced boots again.
+        let name = if change == Change::Leave { &pending["from"] } else { &pending["record"]["generation"] };
+        let pending = name.as_str().unwrap_or("none");
         let booted = booted.context("no generation runs")?;
         let old = Generation { id: booted.to_owned(), expected: old };
         let new = Generation { id: pending.to_owned(), expected: new };
         Ok(Self { old, new, arrived: 0, is_settled: false })
     }
+}
 
-    /// Which of them the disk boots.
-    ///
-    /// # Errors
-    /// It boots a part of one, or a mixture, or something else.
-    pub fn side(&mut self, booted: &Booted) -> Result<Side> {
+impl Judging for Judge {
+    fn side(&mut self, booted: &Booted) -> Result<Side> {
         let id =
             booted.choice.argument("hostwright.generation").context("the boot entry names no generation")?;
         let (side, its, other) = match id {
@@ -78,9 +91,15 @@ impl Judge {
                 ensure_bootable(booted)?;
             }
             self.arrived += 1;
-            self.is_settled = !booted.var.has("lib/hostwright/pending")?;
+            // What is left is closed before the reboot: it is over once the other one ran.
+            let has_run = state::ran(&booted.var)? == self.new.id;
+            self.is_settled = has_run && !booted.var.has("lib/hostwright/pending")?;
         }
         Ok(side)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.is_settled
     }
 }
 
@@ -100,6 +119,13 @@ fn deviations(its: &Generation, other: &Generation, booted: &Booted) -> Result<V
     if deployment.text("etc/local")?.as_deref() != Some("local\n") {
         found.push("/etc/local is not what others wrote".to_owned());
     }
+    found.extend(record_deviations(its, deployment)?);
+    Ok(found)
+}
+
+/// What is wrong with its record and the configuration beside it.
+pub fn record_deviations(its: &Generation, deployment: &Tree) -> Result<Vec<String>> {
+    let (expected, mut found) = (&its.expected, Vec::new());
     let record = state::document(deployment, "etc/hostwright/generation")?;
     let bound = &record["deployment"];
     let named = format!("{}.{}", bound["commit"].as_str().unwrap_or_default(), bound["serial"]);

@@ -1,11 +1,11 @@
 //! Power cuts: whatever moment the power goes, the disk boots one generation, and the whole of it.
 
 mod boots;
-mod expected;
-mod judge;
+pub mod expected;
+pub mod judge;
 mod moments;
-mod orders;
+pub mod orders;
 mod planted;
 mod staging;
 mod state;
-mod sweep;
+pub mod sweep;

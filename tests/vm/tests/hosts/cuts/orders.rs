@@ -9,13 +9,13 @@ use vm::writelog::{Layout, Replay, Report, Side, WriteLog};
 use vm::{Start, Warm, scenario_from};
 
 use super::boots::boots;
-use super::judge::Judge;
+use super::judge::{Judge, Judging as _};
 use super::sweep::{Kept, Sweep};
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
 use vm::operator::settled;
 
-/// How often each change is cut at least, and how often where there are hours for it; three changes are.
+/// How often each change is cut at least, and how often where there are hours for it; four changes are.
 const CUTS: usize = 40;
 const EXHAUSTIVE_CUTS: usize = 350;
 
@@ -83,7 +83,7 @@ fn booted_of(
     };
     Ok(match change {
         _ if is_exhaustive() => kept.iter().map(cut).chain([reordered()?]).collect(),
-        Change::Image => one.map(cut).into_iter().collect(),
+        Change::Image | Change::Leave => one.map(cut).into_iter().collect(),
         Change::Files | Change::Back => vec![reordered()?],
     })
 }
@@ -147,6 +147,11 @@ fn an_update_of_everything() -> Result<()> {
 #[test]
 fn an_update_of_files() -> Result<()> {
     survives(Change::Files)
+}
+
+#[test]
+fn what_is_not_healthy_is_left() -> Result<()> {
+    survives(Change::Leave)
 }
 
 #[test]

@@ -15,6 +15,12 @@ pub fn document(tree: &Tree, path: &str) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("{path} is no JSON: {text:?}"))
 }
 
+/// The generation that ran last.
+pub fn ran(var: &Tree) -> Result<String> {
+    let active = document(var, &format!("{STATE}/active"))?;
+    Ok(active["ran"]["generation"].as_str().unwrap_or_default().to_owned())
+}
+
 /// All that the booted generation needs is there, what is open can be settled, and what is settled is whole.
 pub fn ensure_sound(booted: &Booted, side: Side, old: &Generation, new: &Generation) -> Result<()> {
     let var = &booted.var;
@@ -25,7 +31,7 @@ pub fn ensure_sound(booted: &Booted, side: Side, old: &Generation, new: &Generat
     log(var, "pending")?;
     let journal = log(var, "journal")?;
     let active = document(var, &format!("{STATE}/active"))?;
-    let ran = active["ran"]["generation"].as_str().unwrap_or_default();
+    let ran = ran(var)?;
     if let Some(digest) = active["manifest"].as_str() {
         ensure_stored(var, digest)?;
     }

@@ -11,7 +11,7 @@ use fastrand::Rng;
 use vm::writelog::{OverlayDisk, Side};
 use vm::{Host, Lab, Warm};
 
-use super::judge::Judge;
+use super::judge::Judging;
 use super::moments::{Progress, STEPS};
 
 /// A disk as a cut left it, kept to be booted.
@@ -62,13 +62,13 @@ impl Sweep {
     pub fn run(
         &mut self,
         host: &mut Host,
-        judge: &mut Judge,
+        judge: &mut dyn Judging,
         limit: Duration,
         mut done: impl FnMut(&mut Host, &Progress) -> Result<bool>,
     ) -> Result<()> {
         let begun = Instant::now();
         let mut progress = Progress::default();
-        while !judge.is_settled {
+        while !judge.is_settled() {
             progress.follow(&host.console()?);
             if done(host, &progress)? {
                 break;
@@ -86,7 +86,7 @@ impl Sweep {
         Ok(())
     }
 
-    fn cut(&mut self, host: &mut Host, judge: &mut Judge, step: usize) -> Result<()> {
+    fn cut(&mut self, host: &mut Host, judge: &mut dyn Judging, step: usize) -> Result<()> {
         let begun = Instant::now();
         host.frozen(|image| self.look(image, judge, step))?;
         self.judging += begun.elapsed();
@@ -94,7 +94,7 @@ impl Sweep {
     }
 
     /// Judges a disk that nobody writes to.
-    pub fn look(&mut self, image: &Path, judge: &mut Judge, step: usize) -> Result<()> {
+    pub fn look(&mut self, image: &Path, judge: &mut dyn Judging, step: usize) -> Result<()> {
         let written = fs::metadata(image)?.modified()?;
         if self.last.is_some_and(|(last, _)| last == written) {
             self.same += 1;

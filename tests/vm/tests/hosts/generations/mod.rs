@@ -2,3 +2,4 @@
 
 mod as_planned;
 mod failures;
+mod unhealthy;

@@ -1,0 +1,73 @@
+//! A node that joins.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use vm::{Host, Lab, Warm, scenario};
+
+use super::node::{ensure_complete, served, wanted};
+use crate::change::REBOOT;
+
+/// Ignition, and everything up to the reboot or the last unit: emulated, on a busy machine.
+const FIRST: Duration = Duration::from_secs(900);
+/// bcrypt of the passwords of these names.
+const RIGHT: &str = "node:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
+const OTHER: &str = "someone:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
+/// `node:right`, as Docker writes it.
+const SECRET: &str = r#"{"auths": {"10.0.2.100:5000": {"auth": "bm9kZTpyaWdodA=="}}}"#;
+
+fn image(version: u32) -> Result<String> {
+    Lab::locate()?.image(version)
+}
+
+/// A machine that Ignition provisions for this configuration.
+fn unprovisioned(object: &serde_json::Value) -> Result<Warm> {
+    Ok(Warm::Unprovisioned(served(object)?))
+}
+
+#[test]
+fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()> {
+    let object = wanted(&image(2)?, SECRET)?;
+    scenario(unprovisioned(&object)?, |host| {
+        // The registry is down, then it does not know us, then it does.
+        host.wait_for_console("the first boot waits for the network", FIRST)?;
+        let before = host.boot_id()?;
+        host.registry().start_for(OTHER)?;
+        host.wait_for_console("the registry denies access; check the pull secret", FIRST)?;
+        host.registry().start_for(RIGHT)?;
+        host.wait_for_console("rebooting: the first boot is completed by", FIRST)?;
+        host.wait_for_boot(&before, REBOOT)?;
+        host.registry().stop();
+        ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 2)?;
+        // The reboot ends it, and the workload that waits for it.
+        host.allow_error("hostwright-firstboot.service");
+        let line = host.run_ok("cat /proc/cmdline")?;
+        ensure!(!line.contains("ignition.firstboot"), "{line}");
+        nothing_is_left_to_do(host)
+    })
+}
+
+/// Another boot changes nothing.
+fn nothing_is_left_to_do(host: &mut Host) -> Result<()> {
+    let before = host.state_hash()?;
+    host.run_ok("systemctl restart hostwright-firstboot.service")?;
+    ensure!(host.state_hash()? == before, "something changed");
+    let said = host.run_ok("hostwright firstboot")?;
+    ensure!(said.contains("no first boot is to be completed"), "{said}");
+    Ok(())
+}
+
+#[test]
+fn without_anything_to_do_the_workload_starts_in_the_first_boot() -> Result<()> {
+    let mut object = wanted(&image(4)?, SECRET)?;
+    object["spec"]["kernelArguments"] = serde_json::json!(["quiet"]);
+    // What Ignition enables, it leaves to presets, which systemd applies to no machine with an empty ID.
+    object["spec"]["config"]["systemd"]["units"] = serde_json::json!([]);
+    let served = served(&object)?.replace("data:,draft", "data:,final");
+    scenario(Warm::Unprovisioned(served), |host| {
+        host.wait_for_console("the first boot is complete", FIRST)?;
+        host.wait_for_boot_with("ignition.firstboot", FIRST)?;
+        ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 4)?;
+        nothing_is_left_to_do(host)
+    })
+}

@@ -1,0 +1,86 @@
+//! What boots and is not healthy goes back by itself, says why, and is not gone to again until told.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use vm::operator::{booted, go, only_seen, settled, status};
+use vm::{Host, scenario};
+
+use crate::change::REBOOT;
+use crate::prepared::staged_faulty;
+
+/// A boot with a probation of two minutes, an orderly shutdown, and another boot: emulated, on a busy machine.
+const AND_BACK: Duration = Duration::from_secs(900);
+
+/// Goes to the faulty version, which comes back by itself, for a reason that says `expected`.
+fn goes_back(fault: &str, expected: &str) -> Result<()> {
+    scenario(staged_faulty()?, |host| {
+        leaves_by_itself(host, fault, expected)?;
+        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("hostwright retry"), "{}", refused.stderr);
+        Ok(())
+    })
+}
+
+fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> {
+    host.run_ok(&format!("echo {fault} > /var/fault && sync"))?;
+    let line = host.run_ok("cat /proc/cmdline")?;
+    let old = line.split_whitespace().find(|word| word.starts_with("hostwright.generation="));
+    let old = old.context("no generation runs")?.to_owned();
+    let (before, begun) = (host.boot_id()?, Instant::now());
+    host.spawn("hostwright apply --desired /var/tmp/desired.json")?;
+    host.wait_for_console("reboot: Restarting system", REBOOT)?;
+    host.wait_for_boot_with(&old, AND_BACK)?;
+    ensure!(host.boot_id()? != before, "it never left");
+    eprintln!("{fault}: back after {:.0} s", begun.elapsed().as_secs_f64());
+    settled(host, "one")?;
+    only_seen(host, "one")?;
+    let held = status(host)?["held"].clone();
+    let reason = held["reason"].as_str().unwrap_or_default();
+    ensure!(held["config"] == "faulty" && held["attempts"] == 1 && reason.contains(expected), "{held}");
+    for place in ["/run/motd.d/60-hostwright.motd", "/run/issue.d/60-hostwright.issue"] {
+        let notice = host.run_ok(&format!("cat {place}"))?;
+        ensure!(notice.contains("faulty is held") && notice.contains(expected), "{place}: {notice}");
+    }
+    let journal = host.run_ok("journalctl --no-pager --output=cat --unit='hostwright*'")?;
+    ensure!(journal.contains("is left, and held"), "{journal}");
+    host.allow_error("is left, and held");
+    host.allow_error("rebooting: ");
+    Ok(())
+}
+
+#[test]
+fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
+    scenario(staged_faulty()?, |host| {
+        leaves_by_itself(host, "unit", "unit needed.service: it is failed")?;
+        host.run_ok("rm /var/fault && hostwright retry")?;
+        host.registry().start()?;
+        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        settled(host, "faulty")?;
+        only_seen(host, "faulty")?;
+        let status = status(host)?;
+        ensure!(status["held"].is_null() && status["health"]["phase"] == "healthy", "{status:#}");
+        ensure!(booted(&status)?["version"] == "3", "{status:#}");
+        Ok(())
+    })
+}
+
+#[test]
+fn the_network_breaks() -> Result<()> {
+    goes_back("network", "network: no interface is up")
+}
+
+#[test]
+fn a_check_hangs() -> Result<()> {
+    goes_back("hang", "check 10-hang: it did not end within")
+}
+
+#[test]
+fn usr_local_is_lost() -> Result<()> {
+    goes_back("usr-local", "/usr/local/bin/program")
+}
+
+#[test]
+fn every_boot_of_it_ends_at_once() -> Result<()> {
+    goes_back("reset", "it was booted 3 times")
+}

@@ -1,0 +1,45 @@
+//! The scenarios that kola runs on Fedora CoreOS, run here as kola runs them: a script, called again with a mark after
+//! each reboot that it announces.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use vm::{Host, Output, Warm, scenario, until};
+
+use crate::change::REBOOT;
+
+/// What a script does between two reboots.
+const STEP: Duration = Duration::from_secs(900);
+/// Where the announced mark is kept.
+const MARK: &str = "/var/tmp/kola-mark";
+const SCRIPT: &str = "/var/tmp/kola-test";
+
+/// Runs a script to its end, over all its reboots.
+fn kola(host: &mut Host, script: &str) -> Result<()> {
+    host.write(SCRIPT, script)?;
+    let mut mark = String::new();
+    loop {
+        let prepare = "#!/bin/sh\necho \"$1\" > /var/tmp/kola-mark\nsync\n";
+        host.write("/tmp/autopkgtest-reboot-prepare", prepare)?;
+        host.run_ok(&format!("chmod 755 /tmp/autopkgtest-reboot-prepare {SCRIPT} && rm -f {MARK}"))?;
+        let before = host.boot_id()?;
+        let process = host.spawn(&format!("AUTOPKGTEST_REBOOT_MARK={mark} {SCRIPT}"))?;
+        let ended = until("the script to end, or to announce a reboot", STEP, || {
+            if let Some(output) = host.ended(process)? {
+                return Ok(Some(Some(output)));
+            }
+            Ok((host.run(&format!("test -e {MARK}"))?.code == 0).then_some(None))
+        })?;
+        if let Some(Output { code, stdout, stderr }) = ended {
+            ensure!(code == 0, "with the mark {mark:?} it ended with {code}: {stdout}{stderr}");
+            return Ok(());
+        }
+        host.run_ok(&format!("cat {MARK}"))?.trim().clone_into(&mut mark);
+        host.wait_for_boot(&before, REBOOT)?;
+    }
+}
+
+#[test]
+fn updates_and_goes_back() -> Result<()> {
+    scenario(Warm::Fresh, |host| kola(host, include_str!("../../kola/tests/kola/generations/update")))
+}
