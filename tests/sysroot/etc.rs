@@ -22,8 +22,7 @@ pub(crate) type Etc = BTreeMap<String, Node>;
 /// Edits files in an `/etc` as administrators do: one that the next image changes too, one that it does not,
 /// one removed, one of other mode, and new ones.
 pub(crate) fn administrate(etc: &Path) {
-    // It has booted before: a first boot that is ahead gets presets.
-    fs::write(etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    identify(etc);
     fs::write(etc.join("hosts"), "127.0.0.1 localhost here\n").unwrap();
     fs::write(etc.join("chrony.conf"), "server by.hand\n").unwrap();
     fs::remove_file(etc.join("sysctl.conf")).unwrap();
@@ -32,6 +31,11 @@ pub(crate) fn administrate(etc: &Path) {
     fs::write(etc.join("local.d/own.conf"), "kept\n").unwrap();
     chown(etc.join("local.d/own.conf"), Some(1000), Some(10)).unwrap();
     symlink("own.conf", etc.join("local.d/link.conf")).unwrap();
+}
+
+/// Makes it that of a machine that has booted before: a first boot that is ahead gets presets.
+pub(crate) fn identify(etc: &Path) {
+    fs::write(etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
 }
 
 /// Whether `expected` can be worked out here; says so where it cannot.

@@ -45,11 +45,12 @@ impl Swing {
             return None;
         }
         let host = Host::new().filter(|_| etc::has_systemctl())?;
+        etc::identify(&host.default().at("etc"));
         let side = |name: &'static str, text: &str, arguments: [&'static str; 2], os: u32| {
             let desired = host.config(&config(name, text, arguments));
             let image = with_images.then(|| host.image(&Os::new(os)));
             let root = host.update(&desired, image.as_deref()).root;
-            let etc = etc::expected(&root, |_| (), &load(&desired));
+            let etc = etc::expected(&root, etc::identify, &load(&desired));
             Side { desired, image, arguments, etc }
         };
         let sides = [side("left", "1\n", ["one", "two"], 2), side("right", "2\n", ["two", "one"], 3)];
