@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use vm::{Host, Output, Warm, scenario, until};
 
 use crate::change::REBOOT;
+use crate::cuts::orders::is_exhaustive;
 
 /// What a script does between two reboots.
 const STEP: Duration = Duration::from_secs(900);
@@ -41,5 +42,9 @@ fn kola(host: &mut Host, script: &str) -> Result<()> {
 
 #[test]
 fn updates_and_goes_back() -> Result<()> {
+    if !is_exhaustive() {
+        eprintln!("SKIPPED: other tests update and go back as well; HOSTWRIGHT_EXHAUSTIVE=1 runs the script");
+        return Ok(());
+    }
     scenario(Warm::Fresh, |host| kola(host, include_str!("../../kola/tests/kola/generations/update")))
 }
