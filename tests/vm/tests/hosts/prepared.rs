@@ -64,7 +64,8 @@ pub fn staged_faulty() -> Result<Warm> {
 /// On version 3, which has to show within two minutes that it is healthy.
 pub fn faulty(host: &Host) -> Config {
     let image = host.image(3).expect("the images are built");
-    let health = "[health]\nprobation = 120\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
+    let health =
+        "[health]\nprobation = 120\nboots = 2\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
     configured("faulty").image(&image).file("/etc/hostwright/config.d/60-health.toml", health)
 }
 

@@ -86,7 +86,8 @@ fn booted_of(
     Ok(match change {
         _ if is_exhaustive() => kept.iter().map(cut).chain([reordered()?]).collect(),
         Change::Image | Change::Leave => one.map(cut).into_iter().collect(),
-        Change::Files | Change::Back => vec![reordered()?],
+        Change::Files => Vec::new(),
+        Change::Back => vec![reordered()?],
     })
 }
 

@@ -82,5 +82,5 @@ fn usr_local_is_lost() -> Result<()> {
 
 #[test]
 fn every_boot_of_it_ends_at_once() -> Result<()> {
-    goes_back("reset", "it was booted 3 times")
+    goes_back("reset", "it was booted 2 times")
 }
