@@ -60,8 +60,8 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
             let generation = pending.generation();
             say(&format!("generation {generation} is left, and held: {reason}"));
             let worker = worker?;
-            let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
-                Ok(Box::new(WorkerSession::open(&worker, Path::new("/"), Access::Stage)?))
+            let mut open = |access| -> Result<Box<dyn Sysroot>, TransactionError> {
+                Ok(Box::new(WorkerSession::open(&worker, Path::new("/"), access)?))
             };
             arrive::leave(&mut open, &pending, &reason)?;
             return reboot_at_once(&format!("generation {generation} is left"));

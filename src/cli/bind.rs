@@ -7,7 +7,6 @@ use super::terminal::print_text;
 use super::{CliError, Verdict, running};
 use crate::host::mount_namespace::MountNamespace;
 use crate::os::Sysroot;
-use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::bind::{self, Bound};
@@ -17,9 +16,9 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let mut open = || -> Result<Box<dyn Sysroot>, TransactionError> {
+    let mut open = |access| -> Result<Box<dyn Sysroot>, TransactionError> {
         let worker = worker.as_ref().map_err(Clone::clone)?;
-        let session = WorkerSession::open(worker, Path::new("/"), Access::Read)?;
+        let session = WorkerSession::open(worker, Path::new("/"), access)?;
         Ok(Box::new(session))
     };
     let text = match bind::bind(&namespace, &booted, &mut open)? {

@@ -82,11 +82,8 @@ impl CliError {
             | Self::Transaction(TransactionError::Refused(_) | TransactionError::Settings(_)) => {
                 ExitCode::from(CONFIG)
             }
-            Self::Transaction(
-                TransactionError::Os(OsError::Busy { .. })
-                | TransactionError::Host(HostError::Locked { .. })
-                | TransactionError::OnProbation { .. },
-            ) => ExitCode::from(TRY_AGAIN),
+            Self::Transaction(TransactionError::OnProbation { .. }) => ExitCode::from(TRY_AGAIN),
+            Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct FirstbootArgs {
 pub(super) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
     let booted = running::booted()?;
     let outside = Outside {
-        sessions: &mut running::open_session,
+        sessions: &mut running::session,
         services: &Systemd::system(),
         profile: args.profile.into(),
         say: &mut say,

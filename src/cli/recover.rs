@@ -12,7 +12,7 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::departure::{self, Settlement};
 use crate::transaction::settle::Settled;
-use crate::transaction::{notice, sysroot, tree};
+use crate::transaction::{sysroot, tree};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
@@ -36,7 +36,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
 }
 
 fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
-    let text = match departure::settle(booted, &mut running::open_session)? {
+    let text = match departure::settle(booted, &mut running::session)? {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
         Settlement::OnProbation(pending) => format!(
@@ -44,7 +44,6 @@ fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
             pending.generation()
         ),
         Settlement::Left(pending, reason) => {
-            notice::refresh(&Root::open(Path::new("/"))?);
             format!("generation {} is held: {reason}; `hostwright retry` releases it\n", pending.generation())
         }
         Settlement::StagedAgain(pending, failure) => format!(

@@ -6,7 +6,7 @@ use super::terminal::print_text;
 use super::{CliError, Verdict};
 use crate::host::Root;
 use crate::host::lock::Lock;
-use crate::transaction::{held, notice};
+use crate::transaction::held;
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let root = Root::open(Path::new("/"))?;
@@ -18,7 +18,6 @@ pub(super) fn run() -> Result<Verdict, CliError> {
         Err(error) => format!("what was held cannot be read, and is released: {error}\n"),
     };
     held::release(&root)?;
-    notice::refresh(&root);
     print_text(&text)?;
     Ok(Verdict::Fine)
 }

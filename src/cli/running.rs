@@ -15,9 +15,9 @@ use crate::host::booted::Booted;
 use crate::host::logind::Logind;
 use crate::host::reboot_port::Outcome::{Asked, Joined};
 use crate::host::reboot_port::{Inhibitor, Insist, Reboots as _, Request};
+use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::os::{OsError, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Configuration;
 use crate::transaction::generation::{Errand, Site, Target};
@@ -33,14 +33,9 @@ pub(super) fn booted() -> Result<Booted, CliError> {
     Booted::look()?.ok_or_else(|| CliError::Usage(none.to_owned()))
 }
 
-/// A session that may stage.
-pub(super) fn session() -> Result<WorkerSession, OsError> {
-    WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Stage)
-}
-
-/// The same, as the floors below ask for one.
-pub(super) fn open_session() -> Result<Box<dyn Sysroot>, TransactionError> {
-    Ok(Box::new(session()?))
+/// A session on the sysroot that runs.
+pub(super) fn session(access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+    Ok(Box::new(WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), access)?))
 }
 
 pub(super) fn apply(
@@ -51,7 +46,7 @@ pub(super) fn apply(
 ) -> Result<Verdict, CliError> {
     let image = image.map(str::parse).transpose()?;
     let booted = booted()?;
-    let mut session = session()?;
+    let mut session = session(Access::Stage)?;
     let target = Target {
         site: Site::Running(&booted),
         desired,
@@ -60,7 +55,7 @@ pub(super) fn apply(
         profile,
     };
     let mut progress = Progress::start();
-    let outcome = running::apply(&mut session, &Systemd::system(), &booted, target, &mut |stage| {
+    let outcome = running::apply(&mut *session, &Systemd::system(), &booted, target, &mut |stage| {
         progress.show(&stage);
     });
     progress.finish();
@@ -70,10 +65,10 @@ pub(super) fn apply(
 /// Stages the generation before the one that runs.
 pub(super) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
     let booted = booted()?;
-    let mut session = session()?;
-    let previous = rollback::previous(&mut session, &booted)?;
+    let mut session = session(Access::Stage)?;
+    let previous = rollback::previous(&mut *session, &booted)?;
     let mut progress = Progress::start();
-    let outcome = rollback::stage(&mut session, &Systemd::system(), &booted, &previous, &mut |stage| {
+    let outcome = rollback::stage(&mut *session, &Systemd::system(), &booted, &previous, &mut |stage| {
         progress.show(&stage);
     });
     progress.finish();
@@ -104,7 +99,7 @@ fn left_alone(paths: &[PathBuf]) -> String {
 }
 
 fn go_on(
-    mut session: WorkerSession,
+    mut session: Box<dyn Sysroot>,
     outcome: Outcome,
     name: &str,
     reboot: Reboot,
@@ -125,7 +120,7 @@ fn go_on(
                 say("it boots once this is called again without `--reboot never`");
                 return Ok(Verdict::Fine);
             }
-            departure::arm(&mut session, &Systemd::system(), &pending)?;
+            departure::arm(&mut *session, &Systemd::system(), &pending)?;
             drop(session);
             restart(&pending, name, reboot)?;
         }

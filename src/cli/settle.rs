@@ -10,7 +10,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     let booted = running::booted()?;
     // Nobody is left to tell when standard output is gone, and the judgement goes on.
     let mut waits = |what: &str| drop(print_text(&format!("waiting; {what}\n")));
-    match probation::judge(&booted, &mut running::open_session, &mut waits)? {
+    match probation::judge(&booted, &mut running::session, &mut waits)? {
         Judgement::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
         Judgement::Examined(report) => print_text(&match complaint(&report.findings) {
             None => "the host is healthy\n".to_owned(),

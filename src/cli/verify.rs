@@ -82,8 +82,8 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
         (None, None) if Booted::look()?.is_some() => {
-            let mut session = WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), Access::Read)?;
-            sysroot::verify_running(&mut session)?
+            let mut session = super::running::session(Access::Read)?;
+            sysroot::verify_running(&mut *session)?
         }
         (root, None) => {
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));

@@ -1,8 +1,9 @@
 //! One attempt to complete a first boot, and what it failed for want of.
 
 use crate::core::retry::Cure;
+use crate::host::Root;
 use crate::host::booted::Booted;
-use crate::host::{HostError, Root};
+use crate::os::protocol::Access;
 use crate::os::{OsError, Phase};
 use crate::transaction::current::Configuration;
 use crate::transaction::first_boot::{self, Reach};
@@ -38,7 +39,7 @@ impl Attempt<'_> {
     ) -> Result<Attempted, TransactionError> {
         stopwatch.begin("looking");
         let reach = first_boot::reach(self.root, self.booted, self.configuration)?;
-        let mut os = (outside.sessions)()?;
+        let mut os = (outside.sessions)(Access::Stage)?;
         if reach != Reach::Wanted {
             stopwatch.begin("verifying");
             if !sysroot::verify_running(&mut *os)?.deviates() {
@@ -94,10 +95,8 @@ pub(super) fn cure(error: &TransactionError) -> Cure {
         | TransactionError::EtcRefused(_)
         | TransactionError::Settings(_)
         | TransactionError::Held(_) => Cure::Configuration,
-        TransactionError::Os(OsError::Busy { .. })
-        | TransactionError::Host(HostError::Locked { .. })
-        | TransactionError::OnProbation { .. }
-        | TransactionError::NotStaged(_) => Cure::Time,
+        TransactionError::OnProbation { .. } | TransactionError::NotStaged(_) => Cure::Time,
+        error if error.is_busy() => Cure::Time,
         TransactionError::Os(OsError::Pull { reason, .. }) if reason.is_transient() => Cure::Time,
         _ => Cure::Repair,
     }

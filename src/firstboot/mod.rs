@@ -10,17 +10,16 @@ use crate::core::profile::Profile;
 use crate::core::retry::Cure;
 use crate::host::booted::Booted;
 use crate::host::{Root, Services, boot};
-use crate::os::Sysroot;
-use crate::transaction::TransactionError;
 use crate::transaction::first_boot::{self, Seed, Time};
+use crate::transaction::{Sessions, TransactionError};
 
 use attempt::{Attempt, Attempted};
 use stopwatch::Stopwatch;
 
 /// What is outside: deployments, services, time, and whoever reads the console.
 pub struct Outside<'a> {
-    /// A session that may stage, one per attempt.
-    pub sessions: &'a mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
+    /// The sysroot; one session per attempt.
+    pub sessions: Sessions<'a>,
     /// Who makes services take up a change.
     pub services: &'a dyn Services,
     /// Whose verdicts apply.

@@ -17,16 +17,15 @@ use crate::host::mount_namespace::MountNamespace;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 use crate::os::DeploymentId;
+use crate::os::protocol::Access;
 
-use super::TransactionError;
 use super::activate::{self, Activated};
 use super::bind;
 use super::current::Current;
 use super::labels::{self, Labels};
 use super::live::{self, Change};
-use super::probation::Sessions;
 use super::settle::{self, SettleError};
-use super::{carry, held, pending, probation, sysroot, tree};
+use super::{Sessions, TransactionError, carry, held, pending, probation, sysroot, tree};
 
 /// What a boot found, and what has to come next.
 #[derive(Debug)]
@@ -151,7 +150,7 @@ pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), Tr
     if !booted::has_entries_within(ENTRIES_LIMIT) {
         return Err(TransactionError::NoEntries(ENTRIES_LIMIT.as_secs()));
     }
-    let mut os = os()?;
+    let mut os = os(Access::Stage)?;
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     if pending.given_up.is_none() {

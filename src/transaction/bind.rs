@@ -16,14 +16,14 @@ use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{HostError, Op, Root, boot, etc_copy};
-use crate::os::{Deployment, DeploymentId, Sysroot, finalizer};
+use crate::os::protocol::Access;
+use crate::os::{Deployment, DeploymentId, finalizer};
 
-use super::TransactionError;
 use super::current::{Configuration, Current};
 use super::labels::{self, Labels};
 use super::own_files::OwnFiles;
 use super::settle::SettleError;
-use super::{etc, journal, live, pending, record, shipped_links, stage, survey};
+use super::{Sessions, TransactionError, etc, journal, live, pending, record, shipped_links, stage, survey};
 
 /// Where the copy is made: memory, which no disk can be too full for.
 const COPY: &str = "/run/hostwright/etc";
@@ -40,26 +40,26 @@ pub enum Bound {
 }
 
 /// Finalizes whatever is staged, bound to its configuration where it is the pending generation.
-/// `open` starts a session that reads.
 pub fn bind(
     namespace: &MountNamespace,
     booted: &Booted,
-    open: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
+    open: Sessions<'_>,
 ) -> Result<Bound, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let Some(pending) = pending::load(&root)? else {
         // Where nobody can be asked, nothing of ours was staged either.
-        let staged = open().and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
+        let staged = open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
         return pass(booted, staged.as_ref());
     };
     let mut kind = FailureKind::NotBound;
-    let bound = open().and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
-        Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
-            bind_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
-            Ok(Bound::Generation(pending.generation().to_owned()))
-        }
-        staged => pass(booted, staged.as_ref()),
-    });
+    let bound =
+        open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
+            Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
+                bind_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
+                Ok(Bound::Generation(pending.generation().to_owned()))
+            }
+            staged => pass(booted, staged.as_ref()),
+        });
     if let Err(error) = &bound {
         let failure = Failure { boot_id: boot::boot_id(), kind, reason: error.chain() };
         if let Err(error) = pending::reach(&root, &Reached::Failed(failure)) {

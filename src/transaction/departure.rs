@@ -8,11 +8,11 @@ use crate::host::booted::{Booted, SYSROOT};
 use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
 use crate::os::Sysroot;
+use crate::os::protocol::Access;
 
-use super::TransactionError;
 use super::arrive::hold;
 use super::current::Current;
-use super::{pending, space, stage, tree};
+use super::{Sessions, TransactionError, pending, space, stage, tree};
 
 /// The unit with which libostree finalizes what is staged, when it is stopped.
 const FINALIZER: &str = "ostree-finalize-staged.service";
@@ -67,11 +67,8 @@ pub enum Settlement {
     Discarded(Box<Pending>),
 }
 
-/// Settles what is pending, once the host is up. `open` starts a session that may stage.
-pub fn settle(
-    booted: &Booted,
-    open: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
-) -> Result<Settlement, TransactionError> {
+/// Settles what is pending, once the host is up.
+pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
@@ -83,7 +80,9 @@ pub fn settle(
     match fate {
         Fate::Nothing => Ok(Settlement::Nothing),
         Fate::Waits => {
-            if stage::staged(&mut *open()?)?.is_some_and(|staged| stage::is_pending(&staged, &found)) {
+            if stage::staged(&mut *open(Access::Stage)?)?
+                .is_some_and(|staged| stage::is_pending(&staged, &found))
+            {
                 return Ok(Settlement::Waits(found));
             }
             pending::close(&root)?;
@@ -91,7 +90,7 @@ pub fn settle(
         }
         Fate::Arrived => Ok(Settlement::OnProbation(found)),
         Fate::StageAgain(failure) => {
-            let again = stage::again(&mut *open()?, &root, booted, &found, failure.clone())?;
+            let again = stage::again(&mut *open(Access::Stage)?, &root, booted, &found, failure.clone())?;
             Ok(Settlement::StagedAgain(Box::new(again), failure))
         }
         Fate::Superseded => {

@@ -95,7 +95,9 @@ pub enum TransactionError {
     )]
     NoEntries(u64),
     /// The generation is to be left, and what it replaced is gone.
-    #[error("generation {generation} is not healthy, and there is no way back: deployment {base} is gone")]
+    #[error(
+        "generation {generation} is not healthy, and there is no way back: deployment {base} is gone; apply a configuration that works, or choose another entry at the boot menu"
+    )]
     NoWayBack {
         /// The generation.
         generation: String,
@@ -170,6 +172,12 @@ pub enum TransactionError {
 }
 
 impl TransactionError {
+    /// Whether somebody else is at work: the same may succeed once they are done.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Os(OsError::Busy { .. }) | Self::Host(HostError::Locked { .. }))
+    }
+
     /// The error and its causes in one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {

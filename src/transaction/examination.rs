@@ -7,13 +7,12 @@ use crate::core::enablement::UnitName;
 use crate::core::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::pending::Pending;
 use crate::host::programs::{self, Program};
-use crate::host::unit_states::{self, UnitStates};
+use crate::host::unit_states::{self, KUBELET, UnitStates};
 use crate::host::{healthz, interfaces};
-use crate::os::Sysroot;
+use crate::os::protocol::Access;
 
-use super::{TransactionError, sysroot};
+use super::{Sessions, sysroot};
 
-const KUBELET: &str = "kubelet.service";
 /// There where greenboot is installed, which runs its own checks.
 const GREENBOOT: [&str; 2] =
     ["/usr/libexec/greenboot/greenboot", "/usr/lib/systemd/system/greenboot-healthcheck.service"];
@@ -87,7 +86,7 @@ fn some(names: &[String]) -> String {
 /// The rest: programs that others put there, none longer than until `deadline`, and the record.
 pub(super) fn examine(
     policy: &HealthPolicy,
-    os: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>,
+    os: Sessions<'_>,
     deadline: &dyn Fn() -> Duration,
 ) -> Vec<Finding> {
     let mut findings: Vec<Finding> = programs()
@@ -112,8 +111,9 @@ fn programs() -> Vec<Program> {
     programs::list(&directories)
 }
 
-fn of_record(os: &mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>) -> Finding {
-    match os().and_then(|mut os| sysroot::verify_running(&mut *os)) {
+fn of_record(os: Sessions<'_>) -> Finding {
+    // It only looks: libostree's lock is for those who change something.
+    match os(Access::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
         Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
         Ok(verified) => {
             let paths = some(&verified.paths());

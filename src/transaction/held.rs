@@ -5,6 +5,7 @@ use crate::core::limits;
 use crate::core::names::ManagedPath;
 use crate::host::{Disk, HostError, Root};
 
+use super::notice;
 use super::whole_file::{self, forget};
 
 /// Where it is written before it has its name.
@@ -35,11 +36,15 @@ pub(super) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
     }
     let held = held.after(before.as_ref());
     let (path, new) = (ManagedPath::constant(HELD), ManagedPath::constant(NEW_HELD));
-    Ok(whole_file::write(root, &path, &new, &held.render())?)
+    whole_file::write(root, &path, &new, &held.render())?;
+    notice::refresh(root);
+    Ok(())
 }
 
 /// Holds nothing any more, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
     forget(root, &ManagedPath::constant(HELD))?;
-    root.sync(&[ManagedPath::constant(HELD).parent()])
+    root.sync(&[ManagedPath::constant(HELD).parent()])?;
+    notice::refresh(root);
+    Ok(())
 }

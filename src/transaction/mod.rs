@@ -40,3 +40,9 @@ pub mod verify;
 mod whole_file;
 
 pub use error::{TransactionError, chain};
+
+use crate::os::Sysroot;
+use crate::os::protocol::Access;
+
+/// Opens sessions on the sysroot that runs, as often as one is needed.
+pub type Sessions<'a> = &'a mut dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError>;

@@ -12,19 +12,18 @@ use crate::core::pending::Pending;
 use crate::core::standing::{self, Fate};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::lock::Lock;
-use crate::host::{HostError, Root, boot};
-use crate::os::Sysroot;
+use crate::host::{Root, boot};
+use crate::os::protocol::Access;
 
 use super::current::Current;
-use super::{TransactionError, arrive, examination, health_report, notice, pending, sysroot, verify};
+use super::{
+    Sessions, TransactionError, arrive, examination, health_report, notice, pending, sysroot, verify,
+};
 
 /// How often is looked.
 const PACE: Duration = Duration::from_secs(2);
 /// How long others who change the host are waited for at the end.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// A session that may change deployments, as often as one is needed.
-pub type Sessions<'a> = &'a mut dyn FnMut() -> Result<Box<dyn Sysroot>, TransactionError>;
 
 /// What came of it.
 #[derive(Debug)]
@@ -69,9 +68,8 @@ pub(super) fn most_boots(root: &Root, pending: Option<&Pending>) -> Option<usize
 }
 
 /// How long what booted may still take; `None` where that is over.
-pub(super) fn time_left(root: &Root) -> Result<Option<Duration>, TransactionError> {
-    let policy = verify::settings(root)?.health;
-    Ok(policy.probation.checked_sub(boot::uptime()).filter(|left| !left.is_zero()))
+pub(super) fn time_left(root: &Root) -> Option<Duration> {
+    policy(root).probation.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
 }
 
 /// Looks until all is well, or the time is over, and acts on it. `say` gets what it waits for, whenever that changes.
@@ -100,8 +98,10 @@ pub fn judge(
     notice::refresh(&root);
     match (on_probation, complaint) {
         (None, _) => Ok(Judgement::Examined(report)),
-        (Some(pending), None) => settle(&root, booted, &pending, &mut *os()?, record),
-        (Some(pending), Some(complaint)) => leave(&root, &policy, &pending, os, &complaint),
+        (Some(pending), None) => patiently(&mut || settle(&root, booted, &pending, os, &record)),
+        (Some(pending), Some(complaint)) => {
+            patiently(&mut || leave(&root, &policy, &pending, os, &complaint))
+        }
     }
 }
 
@@ -150,13 +150,15 @@ fn watch(
     }
 }
 
-/// Others who change the host are waited for.
-fn take_lock(root: &Root) -> Result<Lock, HostError> {
+/// Acts on the judgement. Others who change the host are waited for.
+fn patiently(
+    act: &mut dyn FnMut() -> Result<Judgement, TransactionError>,
+) -> Result<Judgement, TransactionError> {
     let end = boot::uptime() + PATIENCE;
     loop {
-        match Lock::take(root) {
-            Err(HostError::Locked { .. }) if boot::uptime() < end => std::thread::sleep(PACE),
-            taken => return taken,
+        match act() {
+            Err(error) if error.is_busy() && boot::uptime() < end => std::thread::sleep(PACE),
+            acted => return acted,
         }
     }
 }
@@ -165,10 +167,11 @@ fn settle(
     root: &Root,
     booted: &Booted,
     pending: &Pending,
-    os: &mut dyn Sysroot,
-    record: Record,
+    os: Sessions<'_>,
+    record: &Record,
 ) -> Result<Judgement, TransactionError> {
-    let _lock = take_lock(root)?;
+    let mut os = os(Access::Stage)?;
+    let _lock = Lock::take(root)?;
     // Somebody may have gone back, or settled it, meanwhile.
     if pending::load(root)?.is_some_and(|now| now.intent == pending.intent) {
         pending::close(root)?;
@@ -178,10 +181,10 @@ fn settle(
         log::warn!("what no deployment needs could not be removed: {error}");
     }
     let stateroot = &booted.deployment.stateroot;
-    if let Err(error) = sysroot::prune(os, Path::new(SYSROOT), stateroot, Some(root)) {
+    if let Err(error) = sysroot::prune(&mut *os, Path::new(SYSROOT), stateroot, Some(root)) {
         log::warn!("the store could not be pruned: {error}");
     }
-    Ok(Judgement::Settled(Box::new(record)))
+    Ok(Judgement::Settled(Box::new(record.clone())))
 }
 
 fn leave(
@@ -197,10 +200,9 @@ fn leave(
         return Ok(Judgement::Kept { generation, reason, because });
     }
     let base = &pending.intent.base;
-    if !os()?.deployments()?.iter().any(|deployment| deployment.id == *base) {
+    if !os(Access::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
         return Err(TransactionError::NoWayBack { generation, base: base.to_string() });
     }
-    drop(take_lock(root)?);
     arrive::leave(os, pending, &reason)?;
     Ok(Judgement::Left { generation, reason })
 }

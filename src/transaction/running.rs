@@ -56,15 +56,19 @@ pub fn apply(
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(&root, &boot_id)?;
-    ensure_judged(&root, booted, target, &boot_id)?;
+    let found = look(&root, booted, &boot_id)?;
+    let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
     // Whoever goes back by hand has said so.
     if target.again().is_none() {
+        if !runs {
+            ensure_judged(&root, found.as_ref())?;
+        }
         ensure_not_held(&root, target)?;
     }
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
     let imported = draft.import(os, progress)?;
-    if let Some(pending) = waiting(&root, os, booted, target, &boot_id)? {
+    if !runs && let Some(pending) = waiting(&root, os, booted, found.as_ref())? {
         if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
             return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
         }
@@ -78,36 +82,54 @@ pub fn apply(
     if !reboots(&draft, target) {
         return at_once(&root, services, draft, target, &boot_id);
     }
+    if runs {
+        ensure_judged(&root, found.as_ref())?;
+        waiting(&root, os, booted, found.as_ref())?;
+    }
     etc::ensure_mergeable(os, target, &draft, imported.as_ref())?;
     let pending = stage::stage(os, &root, &draft, imported.as_ref(), target, progress)?;
     Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
 }
 
-/// A new target waits until what runs was judged: the way back from that is the deployment before it, which would be
-/// lost. What was left is held before anything else is wanted.
-fn ensure_judged(
-    root: &Root,
-    booted: &Booted,
-    target: Target<'_>,
-    boot_id: &str,
-) -> Result<(), TransactionError> {
-    let Some(found) = pending::load(root)? else { return Ok(()) };
+/// What is pending, and what is to become of it.
+struct Found {
+    pending: Pending,
+    fate: Fate,
+}
+
+impl Found {
+    /// Whether what is wanted runs already, and is still to be judged.
+    fn is_on_probation_for(&self, target: Target<'_>) -> bool {
+        let is_wanted = self.pending.intent.record.config_hash == target.desired.hash();
+        self.fate == Fate::Arrived && is_wanted && target.again().is_none()
+    }
+}
+
+/// Finds it. What was left is held before anything else is wanted.
+fn look(root: &Root, booted: &Booted, boot_id: &str) -> Result<Option<Found>, TransactionError> {
+    let Some(pending) = pending::load(root)? else { return Ok(None) };
     let record = Current::load_record(root)?;
-    let is_wanted = record.as_ref().is_some_and(|record| record.config_hash == target.desired.hash());
-    match standing::fate(booted.seen(record.as_ref(), Some(&found)), boot_id, None) {
+    match standing::fate(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
         Fate::Left(reason) => {
-            hold(root, &found.intent.record, &reason)?;
-            Ok(pending::close(root)?)
+            hold(root, &pending.intent.record, &reason)?;
+            pending::close(root)?;
+            Ok(None)
         }
-        Fate::Arrived | Fate::Leave(_) if target.again().is_none() && !is_wanted => {
-            match probation::time_left(root)? {
-                Some(left) => {
-                    let (generation, seconds) = (found.generation().to_owned(), left.as_secs());
-                    Err(TransactionError::OnProbation { generation, seconds })
-                }
-                None => Ok(()),
+        fate => Ok(Some(Found { pending, fate })),
+    }
+}
+
+/// What needs a reboot waits until what runs was judged: the way back from that is the deployment before it, which would
+/// be lost.
+fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+    match found {
+        Some(Found { pending, fate: Fate::Arrived | Fate::Leave(_) }) => match probation::time_left(root) {
+            Some(left) => {
+                let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
+                Err(TransactionError::OnProbation { generation, seconds })
             }
-        }
+            None => Ok(()),
+        },
         _ => Ok(()),
     }
 }
@@ -127,34 +149,19 @@ fn waiting(
     root: &Root,
     os: &mut dyn Sysroot,
     booted: &Booted,
-    target: Target<'_>,
-    boot_id: &str,
+    found: Option<&Found>,
 ) -> Result<Option<Pending>, TransactionError> {
-    let found = pending::load(root)?;
-    let record = Current::load_record(root)?;
-    let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), boot_id, None);
-    let staged = stage::staged(os)?;
-    match (fate, found, staged) {
-        // It runs already, and is still to be judged.
-        (Fate::Arrived, Some(found), None) if target.again().is_none() && is_running(&found, target) => {
-            Ok(None)
-        }
-        (Fate::Waits, Some(pending), Some(staged)) if staged.id == pending.intent.deployment.id() => {
-            Ok(Some(pending))
-        }
-        (fate, found, _) => {
-            stage::ensure_none_staged(os, booted)?;
-            if found.is_some() {
-                log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
-                pending::close(root)?;
-            }
-            Ok(None)
-        }
+    if let (Some(Found { pending, fate: Fate::Waits }), Some(staged)) = (found, stage::staged(os)?)
+        && stage::is_pending(&staged, pending)
+    {
+        return Ok(Some(pending.clone()));
     }
-}
-
-fn is_running(pending: &Pending, target: Target<'_>) -> bool {
-    pending.intent.record.config_hash == target.desired.hash()
+    stage::ensure_none_staged(os, booted)?;
+    if let Some(Found { fate, .. }) = found {
+        log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
+        pending::close(root)?;
+    }
+    Ok(None)
 }
 
 fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> bool {
