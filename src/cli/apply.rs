@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use super::input::{load_configuration, open_to_change};
+use super::os_backend::OsBackend;
 use super::progress::Progress;
 use super::terminal::print_text;
 use super::{CliError, Place, ProfileName, Verdict, running};
@@ -30,6 +31,8 @@ pub(super) struct ApplyArgs {
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
+    #[command(flatten)]
+    os_backend: OsBackend,
     /// Whether the running host is rebooted into the result; neither a tree nor a sysroot at rest ever is
     #[arg(long, value_enum, default_value_t)]
     reboot: Reboot,
@@ -51,7 +54,10 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => on_tree(root, &desired, args),
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args),
-        (None, None) => running::apply(&desired, args.os_image.as_deref(), args.profile.into(), args.reboot),
+        (None, None) => {
+            let image = args.os_image.as_deref();
+            running::apply(&desired, image, args.profile.into(), args.reboot, args.os_backend)
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::os_backend::OsBackend;
 use super::reboot::reboot_at_once;
 use super::terminal::{print_text, say};
 use super::{CliError, ProfileName, Verdict, running};
@@ -16,12 +17,14 @@ pub(super) struct FirstbootArgs {
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t = ProfileName::Mcd)]
     profile: ProfileName,
+    #[command(flatten)]
+    os_backend: OsBackend,
 }
 
 pub(super) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
     let booted = running::booted()?;
     let outside = Outside {
-        sessions: &mut running::session,
+        sessions: &mut args.os_backend.sessions(),
         services: &Systemd::system(),
         profile: args.profile.into(),
         say: &mut say,

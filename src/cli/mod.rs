@@ -7,6 +7,7 @@ mod error;
 mod etc_diff;
 mod firstboot;
 mod input;
+mod os_backend;
 mod paint;
 mod plan;
 mod plan_text;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use super::input::{load_configuration, load_document, print_json};
+use super::os_backend::OsBackend;
 use super::paint::Paint;
 use super::terminal::print_text;
 use super::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
@@ -15,6 +16,7 @@ use crate::core::plan::Plan;
 use crate::core::policy::Policy;
 use crate::host::Root;
 use crate::host::booted::Booted;
+use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
@@ -38,6 +40,8 @@ pub(super) struct PlanArgs {
     /// Whose verdicts apply
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
+    #[command(flatten)]
+    os_backend: OsBackend,
     /// A MachineConfiguration whose node disruption policy decides what a change interrupts
     #[arg(long, value_name = "FILE", conflicts_with = "first_boot")]
     policy: Option<PathBuf>,
@@ -119,7 +123,9 @@ fn on_tree(
 }
 
 fn on_running(desired: &Configuration, args: &PlanArgs) -> Result<(Plan, Option<Configuration>), CliError> {
-    on_deployments(Path::new("/"), Site::Running(&running::booted()?), desired, args)
+    let booted = running::booted()?;
+    let mut session = args.os_backend.sessions()(Access::Read)?;
+    on_deployments(&mut *session, Site::Running(&booted), desired, args)
 }
 
 fn on_sysroot(
@@ -127,19 +133,19 @@ fn on_sysroot(
     desired: &Configuration,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<Configuration>), CliError> {
-    on_deployments(sysroot, Site::AtRest(sysroot), desired, args)
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+    on_deployments(&mut session, Site::AtRest(sysroot), desired, args)
 }
 
 fn on_deployments(
-    sysroot: &Path,
+    os: &mut dyn Sysroot,
     site: Site<'_>,
     desired: &Configuration,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<Configuration>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
     let target =
         Target { site, desired, image: image.as_ref(), errand: Errand::Update, profile: args.profile.into() };
-    let planned = generation::plan(&mut session, target)?;
+    let planned = generation::plan(os, target)?;
     Ok((planned.plan, planned.before))
 }

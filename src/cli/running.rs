@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::apply::{Reboot, left_out};
+use super::os_backend::OsBackend;
 use super::progress::Progress;
 use super::terminal::{print_text, say};
 use super::{CliError, Verdict};
@@ -15,9 +16,9 @@ use crate::host::booted::Booted;
 use crate::host::logind::Logind;
 use crate::host::reboot_port::Outcome::{Asked, Joined};
 use crate::host::reboot_port::{Inhibitor, Insist, Reboots as _, Request};
-use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
 use crate::transaction::current::Configuration;
 use crate::transaction::generation::{Errand, Site, Target};
@@ -29,11 +30,16 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The deployment that runs; wrong usage where none does.
 pub(super) fn booted() -> Result<Booted, CliError> {
-    let none = "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
-    Booted::look()?.ok_or_else(|| CliError::Usage(none.to_owned()))
+    let booted = Booted::look()?.ok_or_else(|| {
+        let none =
+            "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
+        CliError::Usage(backend::other_kind().unwrap_or_else(|| none.to_owned()))
+    })?;
+    backend::ensure_etc_stays()?;
+    Ok(booted)
 }
 
-/// A session on the sysroot that runs.
+/// A session on the sysroot that runs, of libostree alone.
 pub(super) fn session(access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
     Ok(Box::new(WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), access)?))
 }
@@ -43,10 +49,11 @@ pub(super) fn apply(
     image: Option<&str>,
     profile: Profile,
     reboot: Reboot,
+    os_backend: OsBackend,
 ) -> Result<Verdict, CliError> {
     let image = image.map(str::parse).transpose()?;
     let booted = booted()?;
-    let mut session = session(Access::Stage)?;
+    let mut session = os_backend.sessions()(Access::Stage)?;
     let target = Target {
         site: Site::Running(&booted),
         desired,

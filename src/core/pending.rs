@@ -46,6 +46,9 @@ pub struct Intent {
     /// Whether it completes a first boot: what it replaces was never fit for work, and is not gone back to.
     #[serde(default)]
     pub completes_first_boot: bool,
+    /// How many transactions of rpm-ostreed it took to stage it.
+    #[serde(default)]
+    pub transactions: u32,
     /// Whether a network interface was up when it was staged.
     #[serde(default)]
     pub had_network: bool,

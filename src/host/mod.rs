@@ -13,6 +13,7 @@ pub mod facts;
 pub mod fragments;
 pub mod healthz;
 pub mod interfaces;
+pub mod interrupt;
 pub mod lock;
 mod login_bus;
 pub mod logind;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::rpm_ostree::daemon::DaemonError;
 use crate::core::image::redact_credentials;
 
 /// The text of an error that happened in another process, cleared of credentials.
@@ -150,6 +151,34 @@ pub enum OsError {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// The host is of a kind that cannot be served.
+    #[error("this host cannot be served: {reason}")]
+    Unsupported {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// rpm-ostreed cannot be asked.
+    #[error("{0}")]
+    Daemon(Cause),
+    /// rpm-ostreed does something for somebody else. Try again later.
+    #[error("rpm-ostreed is busy; try again when it is done, or cancel that with `rpm-ostree cancel`")]
+    DaemonBusy {
+        /// What it does, and for whom.
+        #[source]
+        with: Cause,
+    },
+    /// Packages cannot be had, or not together.
+    #[error(
+        "packages cannot be changed; check spec.extensions, spec.kernelType and spec.baseOSExtensionsContainerImage, and the repositories of this host"
+    )]
+    Packages {
+        /// What rpm-ostreed said.
+        #[source]
+        source: Cause,
+    },
+    /// This process was told to end.
+    #[error("interrupted; nothing was changed, call it again")]
+    Cancelled,
     /// Anything else.
     #[error("{doing}")]
     Other {
@@ -200,6 +229,15 @@ pub enum PullFailure {
     /// Anything else.
     #[error("it failed for a reason unknown here; see the cause")]
     Other,
+}
+
+impl From<DaemonError> for OsError {
+    fn from(error: DaemonError) -> Self {
+        match error {
+            DaemonError::Busy(with) => Self::DaemonBusy { with },
+            error => Self::Daemon(Cause::new(&error.to_string())),
+        }
+    }
 }
 
 impl PullFailure {

@@ -2,7 +2,8 @@
 //!
 //! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it through
 //! `hostwright-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
-//! each other.
+//! each other. [`rpm_ostree::RpmOstree`] implements it where images and packages are rpm-ostreed's, by that session and
+//! over D-Bus.
 //!
 //! In a sysroot that is *not running* (`--sysroot DIR`: image building, installers, tests) a new deployment is made in
 //! this order, and boots only after the last step:
@@ -18,9 +19,13 @@
 //! On the *running* system a deployment is [staged](Sysroot::stage) instead: checked out now, and finalized, its `/etc`
 //! merged and its boot entry written, while the system shuts down; unless it is still locked then.
 
+pub mod backend;
 mod error;
 pub mod finalizer;
 pub mod protocol;
+pub mod pull_secret;
+pub mod rpm_ostree;
+pub mod wording;
 pub mod worker;
 
 use std::path::PathBuf;
@@ -30,6 +35,7 @@ use serde::{Deserialize, Serialize};
 pub use crate::core::deployment::DeploymentId;
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image::ImageRef;
+use crate::core::layering::{Layering, LayeringChange};
 pub use error::{Cause, OsError, PullFailure};
 
 /// A session on an OSTree sysroot.
@@ -39,8 +45,14 @@ pub trait Sysroot {
     /// All deployments, in boot order: the first is what boots next.
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError>;
 
-    /// Brings an image into the sysroot's repository. An image that is pinned by digest and already there needs no network.
-    fn import(&mut self, image: &ImageRef, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError>;
+    /// Whether packages can be changed here.
+    fn layers_packages(&self) -> bool {
+        false
+    }
+
+    /// Brings what is wanted into the sysroot's repository. An image that is pinned by digest and already there needs no
+    /// network. Where packages can be changed, nothing may be staged before it, and what it made may be staged after.
+    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError>;
 
     /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
@@ -68,7 +80,7 @@ pub trait Sysroot {
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError>;
 
     /// Checks a commit out on the running system, to be finalized at shutdown; *locked*, so that it is not. Nothing may
-    /// be staged already. A reboot while it is locked loses it.
+    /// be staged already, but for what [`import`](Self::import) staged. A reboot while it is locked loses it.
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
 
     /// Lets the staged deployment be finalized at shutdown.
@@ -92,6 +104,8 @@ pub struct Deployment {
     pub image: Option<ImageRef>,
     /// The digest of the image's manifest, as recorded at its import.
     pub manifest_digest: Option<String>,
+    /// What its origin says of packages.
+    pub layering: Layering,
     /// The version that the image or the commit says it is.
     pub version: Option<String>,
     /// Kept by the administrator's wish, whatever else is deployed.
@@ -118,6 +132,35 @@ pub struct DeployRequest {
     pub merge: DeploymentId,
     /// All kernel arguments, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
+    /// The staged deployment whose place it takes. Any other that is staged is in the way.
+    pub replaces: Option<DeploymentId>,
+}
+
+/// What is to be brought in.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// The image; `None` where what runs stays beneath its packages.
+    pub image: Option<ImageRef>,
+    /// What becomes of packages. Nothing can be asked for where packages cannot be changed.
+    pub packages: LayeringChange,
+}
+
+impl Wanted {
+    /// Whether a deployment has it: the image by digest or by name, and the packages.
+    #[must_use]
+    pub fn is_in(&self, deployment: &Deployment) -> bool {
+        let has_image = self.image.as_ref().is_none_or(|image| match image.digest() {
+            Some(digest) => deployment.manifest_digest.as_deref() == Some(digest),
+            None => deployment.image.as_ref() == Some(image),
+        });
+        has_image && self.packages.missing_in(&deployment.layering).is_empty()
+    }
+}
+
+impl From<ImageRef> for Wanted {
+    fn from(image: ImageRef) -> Self {
+        Self { image: Some(image), packages: LayeringChange::default() }
+    }
 }
 
 /// What a deployment says it comes from, which is what later updates follow.
@@ -139,14 +182,16 @@ pub struct Imported {
     pub commit: String,
     /// The digest of the manifest, `sha256:…`.
     pub manifest_digest: String,
-    /// The digest of the image configuration ("image ID"), `sha256:…`.
-    pub image_digest: String,
     /// The version that the image says it is.
     pub version: Option<String>,
     /// How many layers had to be fetched.
     pub layers_fetched: usize,
     /// How many bytes these have, as they are stored in the registry.
     pub bytes_fetched: u64,
+    /// What rpm-ostreed staged, locked, to make it.
+    pub staged: Option<DeploymentId>,
+    /// How many of its transactions that took.
+    pub transactions: u32,
 }
 
 /// How far an import is. Sums are over the layers that are not there yet.

@@ -15,7 +15,7 @@ use super::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress
 use crate::core::image::ImageRef;
 
 /// The version of this protocol. Any change of a type here is a new one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The worker's first line. This type must stay readable by every version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +54,16 @@ pub enum Request {
     Deployments,
     /// Answered by [`Reply::Imported`].
     Import(ImageRef),
+    /// The image with this manifest digest, under whatever name it was imported; answered by [`Reply::Imported`] where it
+    /// is there, else by [`Reply::Done`].
+    Find(String),
+    /// The version of a package in a commit; answered by [`Reply::PackageVersion`].
+    PackageVersion {
+        /// The commit.
+        commit: String,
+        /// The package's name.
+        package: String,
+    },
     /// Answered by [`Reply::Deployed`].
     Deploy(DeployRequest),
     /// Answered by [`Reply::Deployed`].
@@ -78,7 +88,14 @@ impl Request {
     /// True for what a session with [`Access::Read`] may ask.
     #[must_use]
     pub fn only_reads(&self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Deployments | Self::Labels(_))
+        matches!(
+            self,
+            Self::Open { .. }
+                | Self::Deployments
+                | Self::Labels(_)
+                | Self::Find(_)
+                | Self::PackageVersion { .. }
+        )
     }
 }
 
@@ -98,6 +115,8 @@ pub enum Reply {
     Labels(Vec<Option<String>>),
     /// It lies at `usr/etc` below this directory, until another one is asked for or the session ends.
     EtcCheckedOut(PathBuf),
+    /// The version; `None` where the commit does not say.
+    PackageVersion(Option<String>),
     /// It is done.
     Done,
     /// The request failed; the session goes on.
@@ -115,6 +134,7 @@ impl Reply {
             Self::Deployed(_) => "deployed",
             Self::Labels(_) => "labels",
             Self::EtcCheckedOut(_) => "etc-checked-out",
+            Self::PackageVersion(_) => "package-version",
             Self::Done => "done",
             Self::Failed(_) => "failed",
         }

@@ -10,9 +10,8 @@ use std::thread::JoinHandle;
 use serde::de::DeserializeOwned;
 
 use super::protocol::{Access, Greeting, Reply, Request, VERSION};
-use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot};
+use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted};
 use crate::core::etc_merge::SpecialFiles;
-use crate::core::image::ImageRef;
 
 /// The worker's file name.
 const NAME: &str = "hostwright-ostree";
@@ -144,6 +143,24 @@ impl WorkerSession {
         self.child.id()
     }
 
+    /// The image with this manifest digest, where it is in the repository.
+    pub fn find(&mut self, digest: &str) -> Result<Option<Imported>, OsError> {
+        match self.request(&Request::Find(digest.to_owned()))? {
+            Reply::Imported(imported) => Ok(Some(imported)),
+            Reply::Done => Ok(None),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The version of a package in a commit, where the commit says.
+    pub fn package_version(&mut self, commit: &str, package: &str) -> Result<Option<String>, OsError> {
+        let (commit, package) = (commit.to_owned(), package.to_owned());
+        match self.request(&Request::PackageVersion { commit, package })? {
+            Reply::PackageVersion(version) => Ok(version),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn be_greeted(&mut self) -> Result<(), OsError> {
         let Greeting { protocol, ignores_special_files } = self.receive()?;
         if ignores_special_files {
@@ -244,7 +261,13 @@ impl Sysroot for WorkerSession {
         }
     }
 
-    fn import(&mut self, image: &ImageRef, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
+    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
+        let Wanted { image: Some(image), packages } = wanted else {
+            return Err(out_of_turn("an import without an image"));
+        };
+        if !packages.is_empty() {
+            return Err(out_of_turn("packages, which libostree does not change"));
+        }
         match self.request_with_progress(&Request::Import(image.clone()), progress)? {
             Reply::Imported(imported) => Ok(imported),
             other => Err(unexpected(&other)),

@@ -42,6 +42,8 @@ pub struct PendingItem {
     pub commit: String,
     /// Whether the next reboot of this boot switches to it.
     pub armed: bool,
+    /// How many transactions of rpm-ostreed it took to stage it; 0 where libostree did it alone.
+    pub rpm_ostree_transactions: u32,
     /// What went wrong with the last attempt.
     pub failure: Option<Failure>,
 }
@@ -55,6 +57,7 @@ impl PendingItem {
             config: pending.intent.record.config.clone(),
             commit: pending.intent.deployment.commit.clone(),
             armed: pending.armed_in.as_deref() == Some(boot_id),
+            rpm_ostree_transactions: pending.intent.transactions,
             failure: pending.failure.clone(),
         }
     }

@@ -3,20 +3,21 @@
 
 use crate::core::first_boot::{self, Found, is_for_first_boot_only};
 use crate::core::generation::{GENERATION_ARGUMENT, RECORD};
-use crate::core::host_config::{HostConfig, KernelType};
+use crate::core::host_config::HostConfig;
 use crate::core::image::ImageRef;
 use crate::core::kargs::{self, KernelArgument};
+use crate::core::layering::LayeringChange;
 use crate::core::names::ManagedPath;
 use crate::core::plan::{Drift, Plan, Preflight};
 use crate::core::refusal::{Refusal, Refusals};
 use crate::core::tree::Deviation;
 use crate::host::{Root, boot};
-use crate::os::{Deployment, Imported, Sysroot};
+use crate::os::{Deployment, Imported, Sysroot, Wanted};
 
 use super::TransactionError;
 use super::current::Current;
 use super::generation::{Stage, Target};
-use super::{survey, tree};
+use super::{layering, survey, tree};
 
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
@@ -28,6 +29,8 @@ pub(super) struct Draft {
     pub(super) plan: Plan,
     /// The image to import; `None` where the base's commit is deployed again.
     pub(super) image: Option<ImageRef>,
+    /// What becomes of packages.
+    pub(super) packages: LayeringChange,
     /// All kernel arguments of the new boot entry but the generation's own.
     pub(super) kernel_arguments: Vec<KernelArgument>,
     pub(super) kernel_arguments_change: bool,
@@ -49,20 +52,42 @@ impl Draft {
         if !hindrances.is_empty() {
             return Err(TransactionError::Hindered(hindrances));
         }
-        let imported = match &self.image {
-            Some(image) => Some(os.import(image, &mut |step| progress(Stage::Importing(step)))?),
-            None => None,
+        let imported = if self.is_same_os() {
+            None
+        } else {
+            let wanted = self.wanted();
+            Some(os.import(&wanted, &mut |step| progress(Stage::Importing(step)))?)
         };
         // The same image by the same name: what is deployed stays what it is.
         let is_deployed = imported.as_ref().is_some_and(|imported| {
-            Some(&imported.manifest_digest) == self.base.manifest_digest.as_ref()
-                && self.image == self.base.image
+            let is_image = Some(&imported.manifest_digest) == self.base.manifest_digest.as_ref();
+            is_image && self.image == self.base.image && self.packages.is_empty()
         });
+        if let (true, Some(staged)) = (is_deployed, imported.as_ref().and_then(|made| made.staged.as_ref())) {
+            os.unstage(staged)?;
+        }
         self.image = self.image.take().filter(|_| !is_deployed);
         match (&self.image, self.unresolved.take()) {
             (None, Some(refusals)) => Err(refusals.into()),
             _ => Ok(imported.filter(|_| !is_deployed)),
         }
+    }
+}
+
+impl Draft {
+    /// Whether the deployment that it is made from has the OS that is wanted, packages included.
+    pub(super) fn is_same_os(&self) -> bool {
+        self.image.is_none() && self.packages.is_empty()
+    }
+
+    /// The digest of the image that is to be brought in, where it is pinned.
+    pub(super) fn digest(&self) -> Option<&str> {
+        self.image.as_ref().and_then(ImageRef::digest)
+    }
+
+    /// What has to be brought in where it has not.
+    pub(super) fn wanted(&self) -> Wanted {
+        Wanted { image: self.image.clone(), packages: self.packages.clone() }
     }
 }
 
@@ -99,7 +124,11 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         plan => (plan?, None),
     };
     plan.current_os.image = deployed;
-    plan.left_out.extend(package_parts(&desired));
+    let packages = match target.again() {
+        // It has those that it had.
+        Some(_) => LayeringChange::default(),
+        None => layering::decide(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan),
+    };
     refuse_paths_in_the_image(&desired, &mut plan);
     if let Some(tree) = &mut plan.tree {
         tree.preflight = preflight(&root, image.is_some())?;
@@ -121,6 +150,7 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         current,
         plan,
         image,
+        packages,
         kernel_arguments,
         kernel_arguments_change,
         taken_over,
@@ -169,16 +199,6 @@ fn wanted_image(
     let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
     let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
     Ok((!by_name && !by_digest).then_some(image))
-}
-
-/// What needs rpm-ostreed, which does not serve a sysroot that is not running.
-fn package_parts(config: &HostConfig) -> impl Iterator<Item = String> {
-    let parts = [
-        ("spec.kernelType", config.os.kernel_type != KernelType::Default),
-        ("spec.extensions", !config.os.extensions.is_empty()),
-    ];
-    let named = parts.into_iter().filter(|(_, is_set)| *is_set);
-    named.map(|(part, _)| format!("{part}: packages cannot be changed in a sysroot that is not running"))
 }
 
 /// The image's own directories are read-only on an OSTree host.

@@ -175,7 +175,11 @@ impl TransactionError {
     /// Whether somebody else is at work: the same may succeed once they are done.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Os(OsError::Busy { .. }) | Self::Host(HostError::Locked { .. }))
+        match self {
+            Self::Os(error) => matches!(error, OsError::Busy { .. } | OsError::DaemonBusy { .. }),
+            Self::Host(error) => matches!(error, HostError::Locked { .. }),
+            _ => false,
+        }
     }
 
     /// The error and its causes in one line, outermost first.

@@ -88,7 +88,8 @@ pub(super) fn foresee(
     let deployments = os.deployments()?;
     let next = match (&draft.image, target.again()) {
         (None, Some(again)) => Some(again),
-        (None, None) => Some(&draft.base),
+        (None, None) if draft.packages.is_empty() => Some(&draft.base),
+        (None, None) => None,
         (Some(image), _) => deployments.iter().find(|deployment| is_of(deployment, image)),
     };
     let merge = open(target.site.sysroot(), &draft.base.id)?;

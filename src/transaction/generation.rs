@@ -192,7 +192,7 @@ pub(super) fn settled(draft: &Draft, target: Target<'_>) -> Option<String> {
     let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);
     let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.is_empty());
     let same = record.config_hash == target.desired.hash() && record.profile == target.profile;
-    let unchanged = is_its_own && same && !steps && draft.image.is_none() && !draft.kernel_arguments_change;
+    let unchanged = is_its_own && same && !steps && draft.is_same_os() && !draft.kernel_arguments_change;
     unchanged.then(|| record.generation.clone())
 }
 
@@ -217,6 +217,7 @@ pub(super) fn request(
         origin,
         merge: base.clone(),
         kernel_arguments,
+        replaces: None,
     }
 }
 

@@ -3,8 +3,7 @@
 use crate::core::health::HealthReport;
 use crate::core::limits;
 use crate::core::names::ManagedPath;
-use crate::core::tree::Attributes;
-use crate::host::{Disk as _, HostError, Root};
+use crate::host::{HostError, Root};
 
 use super::whole_file;
 
@@ -21,13 +20,8 @@ pub(super) fn publish(root: &Root, report: &HealthReport) {
 
 fn write(root: &Root, report: &HealthReport) -> Result<(), HostError> {
     let (path, new) = (ManagedPath::constant(REPORT), ManagedPath::constant(NEW_REPORT));
-    for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-        if root.status(&directory)?.is_none() {
-            root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
-        }
-    }
     let text = serde_json::to_vec(report).expect("a report of ours has only string keys");
-    whole_file::write(root, &path, &new, &text)
+    whole_file::write_for_this_boot(root, &path, &new, &text)
 }
 
 /// What was published in this boot; nothing where nobody did, or it cannot be read.

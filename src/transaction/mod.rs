@@ -2,6 +2,7 @@
 
 pub mod activate;
 pub mod arrive;
+mod asked;
 pub mod bind;
 mod carry;
 pub mod current;
@@ -17,6 +18,7 @@ pub mod health_report;
 pub mod held;
 pub mod journal;
 pub mod labels;
+mod layering;
 pub mod live;
 mod moves;
 pub mod notice;

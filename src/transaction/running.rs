@@ -18,7 +18,7 @@ use super::decided::Decided;
 use super::draft::{Draft, draft};
 use super::generation::{Errand, Stage, Target, bound, settled};
 use super::live::{self, Change};
-use super::{etc, held, pending, probation, stage, tree};
+use super::{asked, etc, held, pending, probation, stage, tree};
 
 /// What came of it.
 #[derive(Debug)]
@@ -67,8 +67,25 @@ pub fn apply(
     }
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
+    let mut waits = match &found {
+        // It runs already: nothing of it is staged.
+        Some(_) if runs => stage::ensure_none_staged(os, &root, booted).map(|()| None)?,
+        found => waiting(&root, os, booted, found.as_ref())?,
+    };
+    if os.layers_packages() && !draft.is_same_os() {
+        // Whoever imports stages as well, in place of what is staged.
+        match waits.take() {
+            Some(pending) if is_same(&pending, target, draft.digest()) => {
+                return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
+            }
+            Some(pending) => abandon(&root, os, &pending)?,
+            None if runs => ensure_judged(&root, found.as_ref())?,
+            None => {}
+        }
+        asked::note(&root, &draft.wanted())?;
+    }
     let imported = draft.import(os, progress)?;
-    if !runs && let Some(pending) = waiting(&root, os, booted, found.as_ref())? {
+    if let Some(pending) = waits {
         if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
             return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
         }
@@ -82,12 +99,16 @@ pub fn apply(
     if !reboots(&draft, target) {
         return at_once(&root, services, draft, target, &boot_id);
     }
-    if runs {
-        ensure_judged(&root, found.as_ref())?;
-        waiting(&root, os, booted, found.as_ref())?;
-    }
-    etc::ensure_mergeable(os, target, &draft, imported.as_ref())?;
-    let pending = stage::stage(os, &root, &draft, imported.as_ref(), target, progress)?;
+    let imported = imported.as_ref();
+    let staged = if runs { replace(&root, found.as_ref()) } else { Ok(()) };
+    let staged = staged
+        .and_then(|()| etc::ensure_mergeable(os, target, &draft, imported))
+        .and_then(|()| stage::stage(os, &root, &draft, imported, target, progress));
+    let pending = staged.inspect_err(|_| {
+        if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
+            stage::discard(os, made);
+        }
+    })?;
     Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
 }
 
@@ -156,12 +177,18 @@ fn waiting(
     {
         return Ok(Some(pending.clone()));
     }
-    stage::ensure_none_staged(os, booted)?;
+    stage::ensure_none_staged(os, root, booted)?;
     if let Some(Found { fate, .. }) = found {
         log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
         pending::close(root)?;
     }
     Ok(None)
+}
+
+/// What is on probation gives way, where it had its time.
+fn replace(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+    ensure_judged(root, found)?;
+    Ok(pending::close(root)?)
 }
 
 fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> bool {
@@ -188,7 +215,7 @@ pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), Transacti
 }
 
 fn reboots(draft: &Draft, target: Target<'_>) -> bool {
-    let is_deployed_anew = draft.image.is_some() || target.again().is_some() || draft.kernel_arguments_change;
+    let is_deployed_anew = !draft.is_same_os() || target.again().is_some() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
 }
 

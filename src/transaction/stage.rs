@@ -18,7 +18,7 @@ use super::generation::{Errand, Stage, Target, bound, request};
 use super::labels;
 use super::own_files::OwnFiles;
 use super::space;
-use super::{bind, live, pending, record, store, survey};
+use super::{asked, bind, live, pending, record, store, survey};
 
 /// Stages the next generation. The caller holds the lock, and nothing is staged.
 pub(super) fn stage(
@@ -49,19 +49,22 @@ pub(super) fn stage(
             failures: Vec::new(),
             completes_first_boot: matches!(target.errand, Errand::FirstBoot),
             had_network: interfaces::any_up(),
+            transactions: imported.map_or(0, |imported| imported.transactions),
         };
         let pending = Pending::staged(intent);
         bind::rehearse(&draft.base.id, &pending, os.special_files())?;
         pending::open(root, &pending.intent)?;
         Ok(pending)
     });
-    kept.inspect_err(|_| discard(os, &deployment))
+    kept.inspect_err(|_| discard(os, &deployment.id))
 }
 
 /// Takes a deployment back whose generation could not be kept. It is locked, and lost with this boot at the latest.
-fn discard(os: &mut dyn Sysroot, deployment: &Deployment) {
-    if let Err(error) = os.unstage(&deployment.id) {
-        log::warn!("the staged deployment {} could not be discarded: {error}", deployment.id);
+pub(super) fn discard(os: &mut dyn Sysroot, deployment: &DeploymentId) {
+    match os.unstage(deployment) {
+        // Something else took its place, or it is discarded already.
+        Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
+        Err(error) => log::warn!("the staged deployment {deployment} could not be discarded: {error}"),
     }
 }
 
@@ -111,7 +114,7 @@ pub(super) fn again(
     pending: &Pending,
     failure: Failure,
 ) -> Result<Pending, TransactionError> {
-    ensure_none_staged(os, booted)?;
+    ensure_none_staged(os, root, booted)?;
     let intent = &pending.intent;
     let commit = intent.deployment.commit.clone();
     let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
@@ -125,6 +128,7 @@ pub(super) fn again(
         origin,
         merge: intent.base.clone(),
         kernel_arguments: intent.kernel_arguments.clone(),
+        replaces: None,
     };
     let deployment = os.stage(&request)?;
     let mut bound = intent.deployment.clone();
@@ -132,7 +136,7 @@ pub(super) fn again(
     let intent = pending.again(failure, bound, boot::boot_id());
     let kept = space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))
         .and_then(|()| Ok(pending::open(root, &intent)?));
-    kept.inspect_err(|_| discard(os, &deployment))?;
+    kept.inspect_err(|_| discard(os, &deployment.id))?;
     Ok(Pending::staged(intent))
 }
 
@@ -143,10 +147,16 @@ pub(super) fn staged(os: &mut dyn Sysroot) -> Result<Option<Deployment>, Transac
 
 /// Takes back what is staged where it is ours: the agent was killed before it could say so, or what it says is of
 /// another boot.
-pub(super) fn ensure_none_staged(os: &mut dyn Sysroot, booted: &Booted) -> Result<(), TransactionError> {
+pub(super) fn ensure_none_staged(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    booted: &Booted,
+) -> Result<(), TransactionError> {
     match staged(os)? {
         None => Ok(()),
-        Some(staged) if is_ours(&staged, booted) => Ok(os.unstage(&staged.id)?),
+        Some(staged) if is_ours(&staged, booted) || asked::is_answer(root, &staged) => {
+            Ok(os.unstage(&staged.id)?)
+        }
         Some(staged) => Err(OsError::AlreadyStaged { deployment: staged.id.to_string() }.into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::core::names::ManagedPath;
 use crate::core::tree::Attributes;
-use crate::host::{Disk, HostError};
+use crate::host::{Disk, HostError, Root};
 
 /// It may hold what is nobody else's to know.
 pub(super) const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
@@ -24,6 +24,21 @@ pub(super) fn write(
     disk.exchange(new, path)?;
     disk.sync(&[path.parent()])?;
     disk.remove_file(new)
+}
+
+/// The same below `/run`, where the directories may be missing.
+pub(super) fn write_for_this_boot(
+    root: &Root,
+    path: &ManagedPath,
+    new: &ManagedPath,
+    contents: &[u8],
+) -> Result<(), HostError> {
+    for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+        if root.status(&directory)?.is_none() {
+            root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+        }
+    }
+    write(root, path, new, contents)
 }
 
 /// Removes it where it is there; the caller syncs.

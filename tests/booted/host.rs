@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -100,7 +100,7 @@ impl Host {
     }
 
     /// Makes a program the one at `original`, or takes it away.
-    fn put_program(&self, name: &str, original: Option<&Path>) {
+    pub(crate) fn put_program(&self, name: &str, original: Option<&Path>) {
         let (program, at) =
             (self.path("programs").join(name), self.path("programs").join(format!("{name}.at")));
         let [_, _] = [&program, &at].map(|path| fs::remove_file(path).is_ok());
@@ -206,17 +206,19 @@ impl Host {
 
     /// Runs a program on the host to its end.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Outcome {
+        launch("unshare", self.entering(command))
+    }
+
+    /// What unshare(1) is called with to run a program on the host.
+    pub(crate) fn entering<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Vec<OsString> {
         let root = self.booted().root;
         let deployment = root.strip_prefix(self.sysroot()).unwrap();
-        let mut arguments: Vec<&OsStr> =
-            ["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-                .map(OsStr::new)
-                .to_vec();
-        arguments.extend([OsStr::new("sh"), OsStr::new(ENTER), self.scratch.path().as_os_str()]);
-        arguments.extend([deployment.as_os_str(), OsStr::new(STATEROOT)]);
-        let command: Vec<A> = command.into_iter().collect();
-        arguments.extend(command.iter().map(AsRef::as_ref));
-        launch("unshare", arguments)
+        let namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"];
+        let mut arguments: Vec<OsString> = namespaces.map(OsString::from).to_vec();
+        arguments.extend(["sh".into(), ENTER.into(), self.scratch.path().into()]);
+        arguments.extend([deployment.into(), STATEROOT.into()]);
+        arguments.extend(command.into_iter().map(|word| word.as_ref().to_owned()));
+        arguments
     }
 
     /// The same where it has to succeed; says what it printed.

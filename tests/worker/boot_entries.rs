@@ -106,7 +106,7 @@ fn what_is_pinned_or_of_another_stateroot_stays() {
     for version in [2, 3] {
         let image = host.image(&Os::new(version), &version.to_string());
         let mut session = host.write();
-        let imported = session.import(&image, &mut |_| ()).unwrap();
+        let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
         let mut request = host.request(&imported.commit, Origin::Image(image));
         request.stateroot.clone_from(&pinned.id.stateroot);
         request.merge.clone_from(&pinned.id);

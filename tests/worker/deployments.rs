@@ -20,7 +20,7 @@ fn an_update_merges_etc_before_the_boot_entry_is_written() {
     let entries = host.boot_entries();
     let image = host.image(&Os::new(2), "v2");
     let mut session = host.write();
-    let imported = session.import(&image, &mut |_| ()).unwrap();
+    let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
     let new = session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
 
     let etc = host.root_of(&new.id).join("etc");
@@ -87,7 +87,7 @@ fn labels_are_those_of_the_new_deployment() {
         return;
     };
     let mut session = host.write_with(&program).unwrap();
-    let imported = session.import(&image, &mut |_| ()).unwrap();
+    let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
     session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
     let asked = [
         ("/etc/shadow", 0o100_000),
@@ -109,7 +109,7 @@ fn a_missing_bubblewrap_is_told_as_such() {
         return;
     };
     let mut session = host.write_with(&program).unwrap();
-    let imported = session.import(&image, &mut |_| ()).unwrap();
+    let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
     let request = host.request(&imported.commit, Origin::Image(image));
     let error = session.deploy(&request).unwrap_err();
     assert!(matches!(&error, OsError::ToolMissing { tool, .. } if tool == "bubblewrap"), "{error}");

@@ -82,6 +82,7 @@ impl Host {
             origin,
             merge: default.id,
             kernel_arguments: default.kernel_arguments,
+            replaces: None,
         }
     }
 
@@ -89,7 +90,7 @@ impl Host {
     pub(crate) fn update(&self, os: &Os) -> Deployment {
         let image = self.image(os, &os.version());
         let mut session = self.write();
-        let imported = session.import(&image, &mut |_| ()).unwrap();
+        let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
         let request = self.request(&imported.commit, Origin::Image(image));
         let deployment = session.deploy(&request).unwrap();
         session.finish().unwrap();

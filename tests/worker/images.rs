@@ -12,7 +12,7 @@ use crate::fixture::{Host, program};
 use crate::registry::{Answers, Registry};
 
 fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<Imported, OsError> {
-    host.write_with(program).unwrap().import(image, &mut |_| ())
+    host.write_with(program).unwrap().import(&image.clone().into(), &mut |_| ())
 }
 
 fn failure_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> PullFailure {
@@ -49,7 +49,7 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
     let digest = osimage::write_image(&Os::new(2), &host.path("same"), None).unwrap();
     let mut session = host.write();
     let mut steps: Vec<Progress> = Vec::new();
-    let first = session.import(&image, &mut |step| steps.push(step)).unwrap();
+    let first = session.import(&image.clone().into(), &mut |step| steps.push(step)).unwrap();
 
     assert_eq!(first.manifest_digest, digest);
     assert_eq!(first.version, Some(Os::new(2).version()));
@@ -62,7 +62,7 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
     assert!(sorted(steps.iter().map(|step| step.bytes_done).collect()), "{steps:?}");
     assert!(sorted(steps.iter().map(|step| step.layers_done as u64).collect()), "{steps:?}");
 
-    let again = session.import(&image, &mut |_| ()).unwrap();
+    let again = session.import(&image.clone().into(), &mut |_| ()).unwrap();
     assert_eq!((again.layers_fetched, again.bytes_fetched), (0, 0));
     assert_eq!(again.commit, first.commit);
 }
@@ -71,7 +71,7 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
 fn layers_that_are_there_are_not_fetched_again() {
     let Some(host) = Host::new() else { return };
     let update = host.image(&Os::new(2), "v2");
-    let imported = host.write().import(&update, &mut |_| ()).unwrap();
+    let imported = host.write().import(&update.clone().into(), &mut |_| ()).unwrap();
     let manifest = fs::read_dir(host.path("v2/blobs/sha256")).unwrap().count() - 2;
     assert!(imported.layers_fetched < manifest, "{imported:?} of {manifest} layers");
 }

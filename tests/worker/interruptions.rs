@@ -28,7 +28,7 @@ fn a_reading_session_changes_nothing() {
     for error in [
         session.deploy(&request).unwrap_err(),
         session.set_default(&default.id).unwrap_err(),
-        session.import(&host.layout("any"), &mut |_| ()).unwrap_err(),
+        session.import(&host.layout("any").into(), &mut |_| ()).unwrap_err(),
         session.finish().unwrap_err(),
     ] {
         assert!(matches!(error, OsError::Protocol { .. }), "{error}");
@@ -56,7 +56,7 @@ fn a_client_that_dies_during_an_import_leaves_the_host_as_it_was() {
     let image = host.image(&Os::new(2), "v2");
     let mut session = host.write();
     let died = catch_unwind(AssertUnwindSafe(move || {
-        session.import(&image, &mut |step| {
+        session.import(&image.clone().into(), &mut |step| {
             assert_ne!(step.phase, Phase::Layers, "the client dies here");
         })
     }));
@@ -74,7 +74,7 @@ fn a_worker_that_is_killed_is_reported_with_its_signal() {
     let mut session = host.write();
     let worker = Pid::from_raw(session.process_id().cast_signed()).unwrap();
     let error = session
-        .import(&image, &mut |step| {
+        .import(&image.clone().into(), &mut |step| {
             if step.phase == Phase::Layers {
                 // It is dead already where several steps were told at once.
                 let _ = kill_process(worker, Signal::KILL);
@@ -119,6 +119,6 @@ fn a_full_file_system_is_told_as_such() {
         return;
     };
     let mut session = host.write_with(&program).unwrap();
-    let error = session.import(&image, &mut |_| ()).unwrap_err();
+    let error = session.import(&image.clone().into(), &mut |_| ()).unwrap_err();
     assert!(matches!(error, OsError::NoSpace { .. }), "{error}");
 }

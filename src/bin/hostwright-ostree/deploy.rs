@@ -11,8 +11,8 @@ use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
 use crate::deployments::{self, describe, find, identify, kernel_arguments};
-use crate::options;
 use crate::session::{Opened, other, out_of_turn};
+use crate::{options, stage};
 
 /// A deployment that is checked out and has no boot entry yet.
 pub(crate) struct Pending {
@@ -217,6 +217,9 @@ fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
 
 /// Removes trees and kernels that no boot entry needs, and images that no deployment comes from.
 pub(crate) fn clean_up(opened: &mut Opened) -> Result<(), OsError> {
+    if opened.sysroot.staged_deployment().is_none() {
+        stage::keep(&opened.sysroot, None)?;
+    }
     let cleaned = opened.sysroot.cleanup(Cancellable::NONE);
     cleaned.map_err(|error| failure("removing what no deployment needs".into(), &error.into()))?;
     prune_images(&opened.sysroot);

@@ -6,7 +6,7 @@ use ostree_ext::container::store;
 use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
-use crate::{options, stage};
+use crate::{options, packages, stage};
 
 /// All deployments of a loaded sysroot, in boot order.
 pub(crate) fn list(sysroot: &ostree::Sysroot) -> Result<Vec<Deployment>, OsError> {
@@ -44,13 +44,17 @@ pub(crate) fn describe(
         .repo()
         .load_commit(&id.commit)
         .map_err(|error| failure(format!("reading the commit of deployment {id}"), &error.into()))?;
+    // What packages were put onto has the image's own metadata.
+    let base = packages::base(&sysroot.repo(), &id.commit, &commit)?;
+    let (base_commit, commit) = base.unwrap_or((id.commit.clone(), commit));
     // A commit that did not come as a container image has no manifest; its image, if it has one, needs no layers here.
-    let image_state = store::query_image_commit(&sysroot.repo(), &id.commit).ok();
+    let image_state = store::query_image_commit(&sysroot.repo(), &base_commit).ok();
     let image_version = image_state.as_ref().and_then(|state| state.version().map(str::to_owned));
     Ok(Deployment {
         kernel_arguments: kernel_arguments(deployment),
         image: image_of_origin(deployment),
         manifest_digest: store::manifest_digest_from_commit(&commit).ok().map(|digest| digest.to_string()),
+        layering: deployment.origin().map(|origin| packages::layering(&origin)).unwrap_or_default(),
         version: image_version.or_else(|| commit_version(&commit)),
         pinned: deployment.is_pinned(),
         staged: deployment.is_staged(),

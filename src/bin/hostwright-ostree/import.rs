@@ -1,10 +1,9 @@
 //! From a container image to a commit in the sysroot's repository.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use hostwright::core::image::{ImageRef, Transport};
-use hostwright::os::{Imported, OsError, Phase, Progress};
+use hostwright::os::{Imported, OsError, Phase, Progress, pull_secret};
 use ostree_ext::container::store::{
     self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,
 };
@@ -13,7 +12,7 @@ use ostree_ext::containers_image_proxy::ImageProxyConfig;
 use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
-use crate::classify::pull_failure;
+use crate::classify::{failure, pull_failure};
 
 /// Into how many steps the bytes of an import are divided for its progress.
 const STEPS: u64 = 100;
@@ -28,6 +27,13 @@ pub(crate) async fn import(
         Ok(imported) => Ok(imported),
         Err(error) => Err(pull_failure(image, &error)),
     }
+}
+
+/// Finds an image by its manifest digest.
+pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<Imported>, OsError> {
+    let found = find_digest(repo, digest)
+        .map_err(|error| failure(format!("looking for the image {digest} in the repository"), &error))?;
+    Ok(found.map(|state| describe(&state, &Amount::default())))
 }
 
 async fn import_image(
@@ -53,13 +59,6 @@ async fn import_image(
     Ok(describe(&state, &amount))
 }
 
-/// Where libostree's own secrets lie, which ostree-ext finds by itself.
-const OSTREE_SECRETS: [&str; 3] =
-    ["/etc/ostree/auth.json", "/run/ostree/auth.json", "/usr/lib/ostree/auth.json"];
-/// Where a cluster's lie.
-const CLUSTER_SECRETS: [&str; 2] =
-    ["/etc/mco/internal-registry-pull-secret.json", "/var/lib/kubelet/config.json"];
-
 /// An image with this manifest, under whatever name it was imported.
 fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<LayeredImageState>>> {
     for name in store::list_images(repo)? {
@@ -77,7 +76,9 @@ fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<L
 /// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
 fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
-        Transport::Registry => ImageProxyConfig { authfile: pull_secret(), ..ImageProxyConfig::default() },
+        Transport::Registry => {
+            ImageProxyConfig { authfile: pull_secret::of_cluster(), ..ImageProxyConfig::default() }
+        }
         Transport::ContainersStorage => ImageProxyConfig::default(),
         Transport::Oci | Transport::OciArchive | Transport::DockerArchive | Transport::Directory => {
             ImageProxyConfig {
@@ -87,19 +88,6 @@ fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
             }
         }
     }
-}
-
-/// The cluster's pull secret, where the host has none for its OS: the one with which internal registries are merged, or
-/// else the kubelet's (the reference's choice).
-fn pull_secret() -> Option<PathBuf> {
-    if OSTREE_SECRETS.iter().any(|path| Path::new(path).exists()) {
-        return None;
-    }
-    let is_usable = |path: &&&str| {
-        let read = std::fs::File::open(path).map(std::io::BufReader::new);
-        read.is_ok_and(|file| serde_json::from_reader::<_, serde::de::IgnoredAny>(file).is_ok())
-    };
-    CLUSTER_SECRETS.iter().find(is_usable).map(PathBuf::from)
 }
 
 /// Runs the import and tells how far it is, in steps of one hundredth.
@@ -217,9 +205,10 @@ fn describe(state: &LayeredImageState, amount: &Amount) -> Imported {
     Imported {
         commit: state.merge_commit.clone(),
         manifest_digest: state.manifest_digest.to_string(),
-        image_digest: state.manifest.config().digest().to_string(),
         version: state.version().map(str::to_owned),
         layers_fetched: amount.layers,
         bytes_fetched: amount.bytes,
+        staged: None,
+        transactions: 0,
     }
 }

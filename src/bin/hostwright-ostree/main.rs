@@ -10,6 +10,7 @@ mod deployments;
 mod etc;
 mod import;
 mod options;
+mod packages;
 mod session;
 mod stage;
 mod wire;

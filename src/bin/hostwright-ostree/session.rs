@@ -11,7 +11,7 @@ use crate::classify::failure;
 use crate::deploy::Pending;
 use crate::etc::EtcCheckout;
 use crate::wire::{Replies, Wire};
-use crate::{deploy, deployments, etc, import, stage};
+use crate::{deploy, deployments, etc, import, packages, stage};
 
 /// Answers requests until the client closes the pipe, be it in the middle of one.
 pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
@@ -49,6 +49,13 @@ async fn answer(
             let progress = |step| replies.progress(step);
             let imported = import::import(&opened.sysroot.repo(), &image, progress).await;
             imported.map(Reply::Imported)
+        }
+        Request::Find(digest) => {
+            let found = import::find(&opened.sysroot.repo(), &digest)?;
+            Ok(found.map_or(Reply::Done, Reply::Imported))
+        }
+        Request::PackageVersion { commit, package } => {
+            packages::version(&opened.sysroot.repo(), &commit, &package).map(Reply::PackageVersion)
         }
         Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
         Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),

@@ -9,16 +9,20 @@ use hostwright::host::boot;
 use hostwright::host::mount_namespace::{MountNamespace, NamespaceError};
 use hostwright::os::{DeployRequest, Deployment, DeploymentId, OsError};
 use ostree_ext::gio::Cancellable;
-use ostree_ext::ostree;
+use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
 use crate::deploy::{prepare, remember};
 use crate::deployments::identify;
+use crate::packages;
 use crate::session::{Opened, other};
 
 /// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
 /// stage; these bindings cannot, and the file is honoured by all.
 const LOCK: &str = "/run/ostree/staged-deployment-locked";
+
+/// The ref that names what was staged last.
+const KEPT: &str = "hostwright/staged";
 
 /// On a booted host `/sysroot` is read-only, and libostree makes it writable for its own process: in a mount namespace
 /// that nobody else is in. Before there are threads, which would stay outside.
@@ -29,21 +33,43 @@ pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
     Ok(())
 }
 
+/// Newer ones note it in here, and rpm-ostreed has them do so.
+const STAGED: &str = "/run/ostree/staged-deployment";
+
 pub(crate) fn is_locked() -> bool {
-    Path::new(LOCK).exists()
+    let noted = || described()?.lookup::<bool>("locked").ok()?;
+    Path::new(LOCK).exists() || noted().unwrap_or(false)
+}
+
+/// What libostree notes of what is staged.
+fn described() -> Option<glib::VariantDict> {
+    let bytes = std::fs::read(STAGED).ok()?;
+    let staged = glib::Variant::from_data_with_type(bytes, glib::VariantTy::VARDICT);
+    Some(glib::VariantDict::new(Some(&staged)))
 }
 
 /// Checks the commit out, locked. The lock comes first: there is no moment at which a shutdown would finalize it.
 pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
     let sysroot = &opened.sysroot;
     if let Some(staged) = sysroot.staged_deployment() {
-        return Err(OsError::AlreadyStaged { deployment: identify(&staged)?.to_string() });
+        let staged = identify(&staged)?;
+        if request.replaces.as_ref() != Some(&staged) {
+            return Err(OsError::AlreadyStaged { deployment: staged.to_string() });
+        }
     }
     let (merge, origin) = prepare(sysroot, request)?;
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
-    let options =
-        ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
+    let overlays = match &request.replaces {
+        Some(_) => described().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
+        None => packages::initrd_overlays(&merge),
+    };
+    let overlays: Vec<&str> = overlays.iter().map(String::as_str).collect();
+    let options = ostree::SysrootDeployTreeOpts {
+        override_kernel_argv: Some(&arguments),
+        overlay_initrds: (!overlays.is_empty()).then_some(&overlays),
+    };
     lock()?;
+    keep(sysroot, Some(&request.commit))?;
     let staged = sysroot.stage_tree_with_options(
         Some(&request.stateroot),
         &request.commit,
@@ -60,6 +86,13 @@ pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Depl
         return Err(other("staging a deployment", "libostree says that none is staged"));
     };
     remember(opened, deployment, request)
+}
+
+/// Keeps what is staged in the repository, should the staging itself be lost: a commit with packages in it has no name of
+/// its own there.
+pub(crate) fn keep(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
+    let kept = sysroot.repo().set_ref_immediate(None, KEPT, commit, Cancellable::NONE);
+    kept.map_err(|error| failure(format!("noting {KEPT} in the repository"), &error.into()))
 }
 
 fn lock() -> Result<(), OsError> {

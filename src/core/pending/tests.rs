@@ -21,6 +21,7 @@ pub(crate) fn intent(boot: &str) -> Intent {
         failures: Vec::new(),
         completes_first_boot: false,
         had_network: false,
+        transactions: 0,
     }
 }
 

@@ -1,0 +1,55 @@
+//! `--os-backend`: who changes images and packages of the host that runs.
+
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+
+use crate::host::interrupt::Interrupt;
+use crate::os::Sysroot;
+use crate::os::backend::{self, Backend};
+use crate::os::protocol::Access;
+use crate::os::rpm_ostree::{Deadlines, RpmOstree};
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::TransactionError;
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct OsBackend {
+    /// Who changes images and packages of the running host
+    #[arg(long = "os-backend", value_enum, default_value_t, value_name = "WHO")]
+    who: Who,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum Who {
+    /// rpm-ostreed where the host has it, else libostree
+    #[default]
+    Auto,
+    /// libostree, which leaves packages as they are
+    Libostree,
+    /// rpm-ostreed
+    RpmOstree,
+}
+
+impl OsBackend {
+    /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.
+    pub(super) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+        // First: whoever is asked may start threads.
+        let interrupt = (self.who != Who::Libostree).then(Interrupt::expect);
+        let is_daemons = match self.who {
+            Who::Auto => backend::probe() == Backend::RpmOstree,
+            Who::Libostree => false,
+            Who::RpmOstree => true,
+        };
+        let interrupt = interrupt.filter(|_| is_daemons);
+        move |access| {
+            let program = WorkerProgram::locate()?;
+            Ok(match &interrupt {
+                Some(interrupt) => {
+                    let deadlines = Deadlines::default();
+                    Box::new(RpmOstree::open(program, interrupt.clone(), deadlines, access)?)
+                }
+                None => Box::new(WorkerSession::open(&program, Path::new("/"), access)?),
+            })
+        }
+    }
+}

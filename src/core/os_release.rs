@@ -1,0 +1,54 @@
+//! Which operating system it is, by os-release(5).
+
+/// Where it says so, most specific first.
+pub const PLACES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
+
+/// What is read of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OsRelease {
+    id: String,
+    variant: String,
+}
+
+impl OsRelease {
+    /// Reads the assignments that matter. What cannot be understood says nothing.
+    #[must_use]
+    pub fn parse(text: &str) -> Self {
+        let value = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.trim().split_once('='));
+            let found = lines.rfind(|(key, _)| *key == name);
+            found.map(|(_, value)| value.trim_matches(['"', '\'']).to_lowercase()).unwrap_or_default()
+        };
+        Self { id: value("ID"), variant: value("VARIANT_ID") }
+    }
+
+    /// Whether it is RHEL `CoreOS` or `CentOS` Stream `CoreOS`: for these alone there are images of extensions and other
+    /// kernels (the reference's rule).
+    #[must_use]
+    pub fn is_enterprise_coreos(&self) -> bool {
+        let Self { id, variant } = self;
+        matches!(id.as_str(), "rhcos" | "scos")
+            || (matches!(id.as_str(), "rhel" | "centos") && variant == "coreos")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn enterprise_coreos_is_told_from_fedoras() {
+        for (text, expected) in [
+            ("NAME=\"Red Hat Enterprise Linux CoreOS\"\nID=\"rhcos\"\nID_LIKE=\"rhel fedora\"\n", true),
+            ("ID=scos\n", true),
+            ("ID=\"rhel\"\nVARIANT_ID=coreos\n", true),
+            ("ID=\"centos\"\nVARIANT_ID='CoreOS'\n", true),
+            ("ID=fedora\nVARIANT_ID=coreos\n", false),
+            ("ID=\"rhel\"\nVARIANT_ID=server\n", false),
+            ("# ID=rhcos\nno line\n", false),
+            ("", false),
+        ] {
+            assert_eq!(OsRelease::parse(text).is_enterprise_coreos(), expected, "{text}");
+        }
+    }
+}

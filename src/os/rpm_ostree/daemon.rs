@@ -1,0 +1,212 @@
+//! rpm-ostreed on the bus: found, started where it idles, asked, and waited for where it is busy.
+
+use std::future::Future;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use zbus::Connection;
+use zbus::zvariant::Value;
+
+use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
+use super::transaction::{self, News, Outcome};
+use super::{Deadlines, LayerRequest};
+use crate::core::retry::Cure;
+use crate::host::boot;
+use crate::os::Cause;
+
+/// What it calls itself towards the daemon, which notes that with what it deploys.
+const CLIENT: &str = "hostwright";
+
+/// `G_IO_ERROR_BUSY`, as `GDBus` spells an error that it knows no name for.
+const BUSY: &str = "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code26";
+
+/// How often a daemon that leaves at the very moment in which it is called is called again.
+const CALLS: u32 = 5;
+
+/// Why the daemon could not be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DaemonError {
+    /// There is no bus, or no such service on it.
+    #[error("rpm-ostreed cannot be reached: {0}; see `systemctl status rpm-ostreed.service`")]
+    Unreachable(Cause),
+    /// It said nothing in time.
+    #[error("rpm-ostreed does not answer within {0} seconds; see `systemctl status rpm-ostreed.service`")]
+    Silent(u64),
+    /// Somebody else has it do something, for longer than is waited for.
+    #[error("rpm-ostreed is busy: {0}")]
+    Busy(Cause),
+    /// It refuses.
+    #[error("rpm-ostreed refuses: {0}")]
+    Refused(Cause),
+}
+
+/// A connection on which the daemon is asked. While it lives, the daemon does not leave for want of work.
+#[derive(Debug)]
+pub struct Daemon {
+    connection: Connection,
+    deadlines: Deadlines,
+}
+
+impl Daemon {
+    /// Connects to the bus at `address`, else to the system's. The daemon itself is started when it is asked.
+    pub async fn connect(address: Option<&str>, deadlines: Deadlines) -> Result<Self, DaemonError> {
+        let connected = async {
+            let builder = match address {
+                Some(address) => zbus::connection::Builder::address(address)?,
+                None => zbus::connection::Builder::system()?,
+            };
+            builder.method_timeout(deadlines.answer).build().await
+        };
+        let connection = timeout(deadlines.answer, connected).await;
+        let connection = connection.map_err(|_| silent(&deadlines))?.map_err(|error| unreachable(&error))?;
+        Ok(Self { connection, deadlines })
+    }
+
+    /// Whether the bus knows how to start the daemon, or it runs.
+    pub async fn is_there(&self) -> Result<bool, DaemonError> {
+        let bus = zbus::fdo::DBusProxy::new(&self.connection).await.map_err(|error| unreachable(&error))?;
+        let activatable = bus.list_activatable_names().await.map_err(|error| unreachable(&error.into()))?;
+        if activatable.iter().any(|name| name.as_str() == NAME) {
+            return Ok(true);
+        }
+        let running = bus.name_has_owner(NAME.try_into().map_err(|_| silent(&self.deadlines))?).await;
+        running.map_err(|error| unreachable(&error.into()))
+    }
+
+    /// Registers, which starts the daemon; has it look at the sysroot; and returns its objects: of the sysroot, and of the
+    /// stateroot that runs.
+    async fn objects(&self) -> Result<(SysrootProxy<'_>, StaterootProxy<'_>), DaemonError> {
+        let sysroot = SysrootProxy::new(&self.connection).await.map_err(|error| unreachable(&error))?;
+        // Every time: one that was started anew does not know us.
+        self.register(&sysroot).await?;
+        let asked = async {
+            sysroot.reload().await?;
+            let path = sysroot.booted().await?;
+            StaterootProxy::builder(&self.connection).path(path)?.build().await
+        };
+        let stateroot = asked.await.map_err(|error| self.failed(&error))?;
+        Ok((sysroot, stateroot))
+    }
+
+    /// One that is about to leave may have taken the call along.
+    async fn register(&self, sysroot: &SysrootProxy<'_>) -> Result<(), DaemonError> {
+        let options = Options::from([("id", Value::from(CLIENT))]);
+        let mut call = 0;
+        loop {
+            call += 1;
+            match sysroot.register_client(&options).await {
+                Ok(()) => return Ok(()),
+                Err(error) if call < CALLS && is_gone(&error) => {
+                    log::debug!("rpm-ostreed left while it was called: {error}");
+                    sleep(Cure::Time.delay(1, boot::chance()) / 10).await;
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        }
+    }
+
+    /// Has the daemon make a deployment, staged and locked. Where it is busy, that is waited for; `wait` hears with what.
+    /// Once `to_cancel` returns, it is asked to stop.
+    pub async fn layer(
+        &self,
+        request: &LayerRequest,
+        news: &mut (dyn FnMut(News) + '_),
+        to_cancel: impl Future<Output = ()>,
+    ) -> Result<Outcome, DaemonError> {
+        let patience = Instant::now() + self.deadlines.patience;
+        let mut failures = 0;
+        let address = loop {
+            let (sysroot, stateroot) = self.objects().await?;
+            // Equal calls are joined, and the result of the earlier one is taken for theirs: this makes each unlike all others.
+            let command_line = format!("{CLIENT} {}", boot::new_generation_id());
+            let (modifiers, options) = (request.modifiers(), request.options(&command_line));
+            match stateroot.update_deployment(&modifiers, &options).await {
+                Ok(address) => break address,
+                Err(error) if is_busy(&error) => {
+                    let with = with_what(&sysroot, &error).await;
+                    if Instant::now() >= patience {
+                        return Err(DaemonError::Busy(Cause::new(&with)));
+                    }
+                    news(News::Message(format!("rpm-ostreed is busy, and is waited for: {with}")));
+                    failures += 1;
+                    sleep(self.deadlines.pace(failures)).await;
+                }
+                Err(error) if is_gone(&error) => {
+                    let text = format!("rpm-ostreed went away when it was called: {error}");
+                    return Ok(Outcome::Unknown(Cause::new(&text)));
+                }
+                Err(error) => return Err(self.failed(&error)),
+            }
+        };
+        let caller = self.connection.unique_name().map_or("", |name| name.as_str());
+        Ok(transaction::follow(&address, caller, &self.deadlines, news, to_cancel).await)
+    }
+
+    /// Lets the daemon go, which leaves by itself then. Nothing depends on it: the end of the connection says the same.
+    pub async fn leave(self) {
+        if let Ok(sysroot) = SysrootProxy::new(&self.connection).await {
+            drop(sysroot.unregister_client(&Options::new()).await);
+        }
+        drop(timeout(self.deadlines.answer, self.connection.close()).await);
+    }
+
+    fn failed(&self, error: &zbus::Error) -> DaemonError {
+        match error {
+            zbus::Error::MethodError(..) if is_gone(error) => unreachable(error),
+            zbus::Error::MethodError(_, text, _) => {
+                let text = text.clone().unwrap_or_else(|| error.to_string());
+                DaemonError::Refused(Cause::new(&text))
+            }
+            zbus::Error::InputOutput(source) if source.kind() == std::io::ErrorKind::TimedOut => {
+                silent(&self.deadlines)
+            }
+            error => unreachable(error),
+        }
+    }
+}
+
+fn unreachable(error: &zbus::Error) -> DaemonError {
+    DaemonError::Unreachable(Cause::new(&error.to_string()))
+}
+
+fn silent(deadlines: &Deadlines) -> DaemonError {
+    DaemonError::Silent(deadlines.answer.as_secs())
+}
+
+/// The error's D-Bus name.
+fn name_of(error: &zbus::Error) -> &str {
+    match error {
+        zbus::Error::MethodError(name, ..) => name.as_str(),
+        _ => "",
+    }
+}
+
+fn is_busy(error: &zbus::Error) -> bool {
+    name_of(error) == BUSY
+}
+
+/// Whether the daemon, and not what it says, is the reason.
+fn is_gone(error: &zbus::Error) -> bool {
+    let names = ["NoReply", "NameHasNoOwner", "Disconnected", "ServiceUnknown", "TimedOut"];
+    let name = name_of(error).strip_prefix("org.freedesktop.DBus.Error.");
+    name.is_some_and(|name| names.contains(&name) || name.starts_with("Spawn."))
+}
+
+/// What the daemon is busy with: who calls for what, or the text of the error.
+async fn with_what(sysroot: &SysrootProxy<'_>, error: &zbus::Error) -> String {
+    let text = match error {
+        zbus::Error::MethodError(_, Some(text), _) => text.lines().next().unwrap_or_default(),
+        _ => "",
+    };
+    match sysroot.active_transaction().await {
+        Ok((method, caller, _)) if !method.is_empty() => format!("{text} ({method}, called by {caller})"),
+        _ => text.to_owned(),
+    }
+}
+
+impl Deadlines {
+    /// How long to wait before a busy daemon is asked again.
+    fn pace(&self, failures: u32) -> Duration {
+        Cure::Time.delay(failures, boot::chance()).min(self.pace)
+    }
+}

@@ -1,0 +1,109 @@
+//! How far a transaction is, told from what it says for people. It sends no number of bytes for container images.
+
+use super::transaction::News;
+use crate::os::{Phase, Progress};
+
+/// A message that says how many layers are to be fetched, and how large they are together, holds this.
+const NEEDED: &str = "layers needed: ";
+/// Tasks that are about one layer begin with one of these.
+const LAYER_TASKS: [&str; 2] = ["Fetching", "Importing"];
+
+/// What was said so far.
+#[derive(Debug, Clone)]
+pub(super) struct Heard {
+    progress: Progress,
+}
+
+impl Heard {
+    pub(super) fn nothing() -> Self {
+        let progress =
+            Progress { phase: Phase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 };
+        Self { progress }
+    }
+
+    /// How far it is after this; `None` where it says nothing of that.
+    pub(super) fn hear(&mut self, news: &News) -> Option<Progress> {
+        let is_layer = |task: &str| LAYER_TASKS.iter().any(|start| task.starts_with(start));
+        let progress = &mut self.progress;
+        match news {
+            News::Message(text) => {
+                let (layers, bytes) = needed(text)?;
+                progress.layers += layers;
+                progress.bytes += bytes;
+                progress.phase = Phase::Layers;
+            }
+            News::TaskEnds(task) if is_layer(task) && progress.layers_done < progress.layers => {
+                progress.layers_done += 1;
+                // Nobody says how large one is.
+                let share =
+                    |total: u64| u128::from(total) * progress.layers_done as u128 / progress.layers as u128;
+                progress.bytes_done = u64::try_from(share(progress.bytes)).unwrap_or(progress.bytes);
+            }
+            News::TaskBegins(task) if !is_layer(task) && progress.phase != Phase::Merge => {
+                progress.phase = Phase::Merge;
+                progress.layers_done = progress.layers;
+                progress.bytes_done = progress.bytes;
+            }
+            _ => return None,
+        }
+        Some(progress.clone())
+    }
+}
+
+/// `ostree chunk layers needed: 3 (14.2 MB)`.
+fn needed(text: &str) -> Option<(usize, u64)> {
+    let (_, rest) = text.split_once(NEEDED)?;
+    let (number, size) = rest.split_once(' ').unwrap_or((rest, ""));
+    Some((number.parse().ok()?, bytes(size.trim_matches(['(', ')'])).unwrap_or(0)))
+}
+
+/// `14.2 MB` and `14.2\u{a0}MB`, as `GLib` formats sizes.
+fn bytes(text: &str) -> Option<u64> {
+    let (number, unit) = text.split_once([' ', '\u{a0}'])?;
+    let factor: u64 = match unit {
+        "bytes" | "B" => 1,
+        "kB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000,
+        _ => return None,
+    };
+    let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
+    let tenths: u64 = tenths.get(..1)?.parse().ok()?;
+    Some(whole.parse::<u64>().ok()?.saturating_mul(factor).saturating_add(tenths * factor / 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pull_is_followed_by_what_it_says() {
+        let mut heard = Heard::nothing();
+        let mut hear = |news: News| {
+            heard.hear(&news).map(|now| (now.phase, now.layers_done, now.layers, now.bytes_done))
+        };
+        assert_eq!(hear(News::Message("Pulling manifest: h/x".into())), None);
+        let needed = News::Message("ostree chunk layers needed: 2 (14.2\u{a0}MB)".into());
+        assert_eq!(hear(needed), Some((Phase::Layers, 0, 2, 0)));
+        let task = "Fetching ostree chunk sha256:1 (7 MB)";
+        assert_eq!(hear(News::TaskBegins(task.into())), None);
+        assert_eq!(hear(News::TaskEnds(task.into())), Some((Phase::Layers, 1, 2, 7_100_000)));
+        let staging = News::TaskBegins("Staging deployment".into());
+        assert_eq!(hear(staging), Some((Phase::Merge, 2, 2, 14_200_000)));
+        assert_eq!(hear(News::TaskEnds("Staging deployment".into())), None);
+    }
+
+    #[test]
+    fn sizes_are_read_as_they_are_written_for_people() {
+        for (text, expected) in [
+            ("0 bytes", Some(0)),
+            ("999 bytes", Some(999)),
+            ("1.5 kB", Some(1_500)),
+            ("2.0 GB", Some(2_000_000_000)),
+            ("much", None),
+            ("1 XB", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! The sysroot that runs, on a host whose images and packages are rpm-ostreed's.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::Deadlines;
+use super::daemon::Daemon;
+use super::messages::Heard;
+use super::request::{Base, LayerRequest};
+use super::transaction::Outcome;
+use super::verdict::{Verdict, conclude};
+use crate::core::etc_merge::SpecialFiles;
+use crate::core::retry::Cure;
+use crate::host::boot;
+use crate::host::interrupt::Interrupt;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::os::{
+    Cause, DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Phase, Progress, Sysroot,
+    Wanted, pull_secret,
+};
+
+/// The sysroot that runs is called this, by libostree as well.
+const SYSROOT: &str = "/";
+/// How often the daemon is asked for one thing.
+const TRIES: u32 = 5;
+/// How long its lock is waited for once its transaction has ended.
+const LOCK: Duration = Duration::from_secs(30);
+const PACE: Duration = Duration::from_millis(100);
+/// The first release that says of itself that it knows images, and those that it was added to for RHEL 8.
+const KNOWS_IMAGES: (u32, u32) = (2022, 10);
+
+/// A session that asks rpm-ostreed for images and packages, and libostree for everything else. The daemon takes libostree's
+/// lock, so the session with libostree ends before it is asked.
+#[derive(Debug)]
+pub struct RpmOstree {
+    program: WorkerProgram,
+    interrupt: Interrupt,
+    deadlines: Deadlines,
+    special_files: SpecialFiles,
+    local: Option<(Access, WorkerSession)>,
+    /// What the daemon staged and is to be staged anew.
+    made: Option<DeploymentId>,
+}
+
+impl RpmOstree {
+    /// Opens the sysroot. The daemon is not asked yet.
+    pub fn open(
+        program: WorkerProgram,
+        interrupt: Interrupt,
+        deadlines: Deadlines,
+        access: Access,
+    ) -> Result<Self, OsError> {
+        let local = WorkerSession::open(&program, Path::new(SYSROOT), access)?;
+        let special_files = local.special_files();
+        let local = Some((access, local));
+        Ok(Self { program, interrupt, deadlines, special_files, local, made: None })
+    }
+
+    /// The session with libostree, with at least this access.
+    fn local(&mut self, access: Access) -> Result<&mut WorkerSession, OsError> {
+        let serves = self.local.as_ref().is_some_and(|(has, _)| *has == access || access == Access::Read);
+        if !serves {
+            self.local = None;
+        }
+        let session = match self.local.take() {
+            Some(session) => session,
+            None => (access, self.open_patiently(access)?),
+        };
+        Ok(&mut self.local.insert(session).1)
+    }
+
+    /// The daemon gives its lock back a moment after it has said that it is done.
+    fn open_patiently(&self, access: Access) -> Result<WorkerSession, OsError> {
+        let end = Instant::now() + LOCK;
+        loop {
+            match WorkerSession::open(&self.program, Path::new(SYSROOT), access) {
+                Err(OsError::Busy { .. }) if Instant::now() < end => std::thread::sleep(PACE),
+                opened => return opened,
+            }
+        }
+    }
+
+    /// Has the daemon make a deployment; `None` where what runs is what is wanted already. Says how many transactions it
+    /// took as well.
+    fn ask(
+        &mut self,
+        mut request: LayerRequest,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Option<Deployment>, u32), OsError> {
+        let mut transactions = 0;
+        loop {
+            // Its lock would keep the daemon out.
+            self.local = None;
+            let outcome = self.ask_once(&request, progress)?;
+            transactions += 1;
+            let deployments = self.local(Access::Read)?.deployments()?;
+            match conclude(&outcome, &request, &deployments) {
+                Verdict::Made(deployment) => return Ok((Some(*deployment), transactions)),
+                Verdict::Nothing => return Ok((None, transactions)),
+                Verdict::Again { without_driver, error } if transactions < TRIES => {
+                    request.drives &= !without_driver;
+                    let delay = Cure::Time.delay(transactions, boot::chance()).min(self.deadlines.pace);
+                    let cause =
+                        std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+                    log::warn!("{error}: {cause}; it is asked again");
+                    std::thread::sleep(delay);
+                }
+                Verdict::Again { error, .. } | Verdict::Failed(error) => return Err(error),
+            }
+        }
+    }
+
+    fn ask_once(
+        &self,
+        request: &LayerRequest,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Outcome, OsError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| OsError::Daemon(Cause::new(&error.to_string())))?;
+        let mut heard = Heard::nothing();
+        let mut news = |news| {
+            log::debug!(news:?; "rpm-ostreed");
+            if let Some(step) = heard.hear(&news) {
+                progress(step);
+            }
+        };
+        let mut care = self.interrupt.take_care();
+        runtime.block_on(async {
+            // A connection for each: what an earlier one had begun goes with it.
+            let daemon = Daemon::connect(None, self.deadlines).await?;
+            let outcome = daemon.layer(request, &mut news, care.asked()).await;
+            daemon.leave().await;
+            Ok(outcome?)
+        })
+    }
+
+    /// Whether the daemon that runs can rebase to images at all. Where nobody knows, it is asked.
+    fn knows_images(&mut self, booted: &Deployment) -> Result<bool, OsError> {
+        let version = self.local(Access::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
+        Ok(version.as_deref().is_none_or(is_new_enough))
+    }
+}
+
+fn is_new_enough(version: &str) -> bool {
+    let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= KNOWS_IMAGES
+}
+
+/// Whether this process belongs to a unit, as the daemon needs it to note who drives updates.
+fn is_in_unit() -> bool {
+    std::env::var_os("INVOCATION_ID").is_some()
+}
+
+impl Sysroot for RpmOstree {
+    fn layers_packages(&self) -> bool {
+        true
+    }
+
+    fn deployments(&mut self) -> Result<Vec<Deployment>, OsError> {
+        self.local(Access::Read)?.deployments()
+    }
+
+    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
+        let deployments = self.deployments()?;
+        let Some(booted) = deployments.into_iter().find(|deployment| deployment.booted) else {
+            return Err(OsError::AtRest { path: SYSROOT.into() });
+        };
+        // Its packages would be lost with another image under them, were it not the daemon that puts it there.
+        let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
+        if let (true, Some(image)) = (is_bare, &wanted.image) {
+            let digest = image.digest().map(str::to_owned);
+            if let Some(digest) = digest
+                && let Some(found) = self.local(Access::Read)?.find(&digest)?
+            {
+                return Ok(found);
+            }
+            if !self.knows_images(&booted)? {
+                log::warn!(
+                    "the rpm-ostreed that runs is too old to deploy images; libostree does it without it"
+                );
+                return self.local(Access::Stage)?.import(wanted, progress);
+            }
+        } else if !self.knows_images(&booted)? && wanted.image.is_some() {
+            let text = "the rpm-ostreed that runs is too old to deploy images with packages; update to a version of the OS without packages first";
+            return Err(OsError::Packages { source: Cause::new(text) });
+        }
+        pull_secret::lend()?;
+        progress(Progress { phase: Phase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 });
+        let base = match &wanted.image {
+            None => Base::Kept,
+            Some(image) if image.digest().is_none() && booted.image.as_ref() == Some(image) => Base::Followed,
+            Some(image) => Base::Image(image.clone()),
+        };
+        let request = LayerRequest { base, change: wanted.packages.clone(), drives: is_in_unit() };
+        let (made, transactions) = self.ask(request, progress)?;
+        let staged = made.as_ref().map(|made| made.id.clone());
+        self.made.clone_from(&staged);
+        let deployment = made.unwrap_or(booted);
+        Ok(Imported {
+            commit: deployment.id.commit,
+            manifest_digest: deployment.manifest_digest.unwrap_or_default(),
+            version: deployment.version,
+            layers_fetched: 0,
+            bytes_fetched: 0,
+            staged,
+            transactions,
+        })
+    }
+
+    fn deploy(&mut self, _request: &DeployRequest) -> Result<Deployment, OsError> {
+        Err(OsError::Running { path: SYSROOT.into() })
+    }
+
+    fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
+        self.local(Access::Stage)?.labels(paths)
+    }
+
+    fn special_files(&self) -> SpecialFiles {
+        self.special_files
+    }
+
+    fn check_out_etc(&mut self, commit: &str) -> Result<std::path::PathBuf, OsError> {
+        self.local(Access::Stage)?.check_out_etc(commit)
+    }
+
+    fn finish(&mut self) -> Result<(), OsError> {
+        Err(OsError::Running { path: SYSROOT.into() })
+    }
+
+    fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError> {
+        self.local(Access::Stage)?.set_default(deployment)
+    }
+
+    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
+        let mut request = request.clone();
+        if let Some(made) = self.made.clone().filter(|made| made.commit == request.commit) {
+            // Its origin is the daemon's, packages included.
+            request.origin = Origin::Of(made.clone());
+            request.replaces = Some(made);
+        }
+        let staged = self.local(Access::Stage)?.stage(&request)?;
+        self.made = None;
+        Ok(staged)
+    }
+
+    fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
+        self.local(Access::Stage)?.unlock(staged)
+    }
+
+    fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
+        self.local(Access::Stage)?.unstage(staged)?;
+        self.made = None;
+        Ok(())
+    }
+
+    fn clean_up(&mut self) -> Result<(), OsError> {
+        self.local(Access::Stage)?.clean_up()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn old_daemons_are_known_by_their_version() {
+        for (version, expected) in
+            [("2022.10.99", true), ("2022.13", true), ("2026.2", true), ("2022.9", false), ("2021.14", false)]
+        {
+            assert_eq!(is_new_enough(version), expected, "{version}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! The host's system bus, which starts the daemon when it is called.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, ChildStdout, Command, Stdio},
+};
+
+use rpmostreed::Faults;
+
+use crate::{daemon, host::Host};
+
+const SOCKET: &str = "run/dbus/system_bus_socket";
+
+/// A bus that goes with its owner, and with it what it started.
+pub(crate) struct Bus {
+    process: Child,
+    /// What it starts writes there too, and would end if nobody read.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Bus {
+    /// Starts it on a host that runs.
+    pub(crate) fn start(host: &Host) -> Self {
+        Self::start_with_idle(host, 60_000)
+    }
+
+    /// The same with a daemon that leaves after so many milliseconds.
+    pub(crate) fn start_with_idle(host: &Host, idle: u64) -> Self {
+        daemon::install(host);
+        let directory = host.path("run/dbus");
+        fs::create_dir_all(&directory).unwrap();
+        // The bus is outside of the host, and what it starts has to get in.
+        let quoted: Vec<String> = host
+            .entering(daemon::command(idle))
+            .iter()
+            .map(|word| format!("\"{}\"", word.to_str().unwrap()))
+            .collect();
+        let exec = format!("/usr/bin/unshare {}", quoted.join(" "));
+        let service = format!("[D-BUS Service]\nName={}\nExec={exec}\n", rpmostreed::NAME);
+        fs::write(directory.join("rpmostree.service"), service).unwrap();
+        let config = format!(
+            "<busconfig><listen>unix:path={}</listen><auth>EXTERNAL</auth><servicedir>{}</servicedir>\
+             <policy context='default'><allow user='*'/><allow own='*'/><allow send_destination='*'/>\
+             <allow receive_sender='*'/></policy></busconfig>",
+            host.path(SOCKET).display(),
+            directory.display()
+        );
+        fs::write(directory.join("bus.conf"), config).unwrap();
+        let mut process = Command::new("dbus-daemon")
+            .args(["--nofork", "--print-address=1"])
+            .arg(format!("--config-file={}", directory.join("bus.conf").display()))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It prints the address when it listens.
+        let mut address = String::new();
+        let mut output = BufReader::new(process.stdout.take().unwrap());
+        output.read_line(&mut address).unwrap();
+        Self { process, _output: output }
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        // It may be gone already. What it started ends with its connection to it.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// Says how the daemon is to fail from now on.
+pub(crate) fn fail(host: &Host, faults: &Faults) {
+    let path = host.path(daemon::FAULTS.trim_start_matches('/'));
+    fs::write(path, serde_json::to_vec(faults).unwrap()).unwrap();
+}

@@ -1,0 +1,239 @@
+//! The daemon: its name, its clients, and the one transaction at a time.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use futures_lite::StreamExt as _;
+use ostree_ext::gio::Cancellable;
+use tokio::sync::{mpsc, oneshot};
+use zbus::Connection;
+use zbus::fdo::DBusProxy;
+use zbus::zvariant::Value;
+
+use crate::active::{self, Active, Said};
+use crate::error::Refusal;
+use crate::experimental::ExperimentalObject;
+use crate::faults::{Die, Faults, boundary};
+use crate::stateroot::StaterootObject;
+use crate::sysroot::SysrootObject;
+use crate::work::{self, Work};
+use crate::{NAME, Options, TOP, deployments};
+
+/// How often is looked whether anybody needs it.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// What the objects share.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    options: Options,
+    connection: Connection,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    active: Option<Arc<Active>>,
+    clients: HashMap<String, String>,
+    idle_since: Instant,
+    /// As the sysroot was when it was last looked at.
+    deployments: Vec<deployments::Described>,
+    stateroot: Option<String>,
+}
+
+/// What a method was called with.
+#[derive(Debug)]
+pub(crate) struct Call<'a> {
+    pub(crate) method: &'a str,
+    pub(crate) sender: String,
+    pub(crate) path: String,
+    pub(crate) parameters: String,
+}
+
+pub(crate) async fn serve(options: &Options) -> anyhow::Result<()> {
+    let connection = zbus::connection::Builder::system()?.build().await.context("connecting to the bus")?;
+    let looked = deployments::look()?;
+    let state = State {
+        active: None,
+        clients: HashMap::new(),
+        idle_since: Instant::now(),
+        deployments: looked.deployments,
+        stateroot: looked.booted.clone(),
+    };
+    let daemon = Arc::new(Daemon {
+        options: options.clone(),
+        connection: connection.clone(),
+        state: Mutex::new(state),
+    });
+    let objects = connection.object_server();
+    objects.at(TOP, zbus::fdo::ObjectManager).await?;
+    objects.at(format!("{TOP}/Sysroot"), SysrootObject { daemon: Arc::clone(&daemon) }).await?;
+    for name in &looked.stateroots {
+        let object = StaterootObject { daemon: Arc::clone(&daemon), name: name.clone() };
+        objects.at(path_of(name), object).await?;
+        objects.at(path_of(name), ExperimentalObject).await?;
+    }
+    let bus = DBusProxy::new(&connection).await?;
+    let mut changes = bus.receive_name_owner_changed().await?;
+    connection.request_name(NAME).await.context("taking the name")?;
+    loop {
+        tokio::select! {
+            change = changes.next() => {
+                let Some(change) = change else { return Ok(()) };
+                let change = change.args()?;
+                if change.new_owner().is_none() {
+                    daemon.forget(change.name().as_str());
+                }
+            }
+            () = tokio::time::sleep(LOOK) => {
+                if daemon.is_idle() {
+                    connection.release_name(NAME).await?;
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// The object of a stateroot. Names here need no escaping.
+pub(crate) fn path_of(stateroot: &str) -> String {
+    format!("{TOP}/{}", stateroot.replace('-', "_"))
+}
+
+impl Daemon {
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn faults_path(&self) -> &Path {
+        &self.options.faults
+    }
+
+    pub(crate) fn faults(&self) -> Faults {
+        Faults::load(self.faults_path())
+    }
+
+    /// A message comes or goes.
+    pub(crate) fn boundary(&self) {
+        boundary(self.faults_path());
+    }
+
+    fn is_idle(&self) -> bool {
+        let mut state = self.state();
+        if state.active.is_some() || !state.clients.is_empty() {
+            state.idle_since = Instant::now();
+        }
+        self.options.idle().is_some_and(|idle| state.idle_since.elapsed() >= idle)
+    }
+
+    pub(crate) fn register(&self, sender: &str, id: &str) {
+        self.state().clients.insert(sender.to_owned(), id.to_owned());
+    }
+
+    pub(crate) fn unregister(&self, sender: &str) {
+        self.state().clients.remove(sender);
+    }
+
+    /// A name is gone from the bus, and what it had called for and not started with it.
+    fn forget(&self, name: &str) {
+        let mut state = self.state();
+        state.clients.remove(name);
+        if let Some(active) =
+            state.active.as_ref().filter(|active| active.sender == name && !active.is_started())
+        {
+            active.abandon();
+        }
+    }
+
+    /// Who that is, as transactions say it.
+    fn describe(&self, sender: &str) -> String {
+        match self.state().clients.get(sender) {
+            Some(id) => format!("client(id:{id} dbus:{} uid:0)", sender.trim_start_matches(':')),
+            None => format!("caller {sender}"),
+        }
+    }
+
+    pub(crate) fn deployments(&self) -> Vec<deployments::Described> {
+        self.state().deployments.clone()
+    }
+
+    pub(crate) fn booted(&self) -> Option<String> {
+        self.state().stateroot.clone()
+    }
+
+    pub(crate) fn active(&self) -> Option<Arc<Active>> {
+        self.state().active.clone()
+    }
+
+    /// Looks at the sysroot again, and tells everybody.
+    pub(crate) async fn reload(&self) -> anyhow::Result<()> {
+        let looked = deployments::look()?;
+        let described = Value::from(looked.deployments.clone());
+        self.state().deployments = looked.deployments;
+        self.tell("Deployments", described).await;
+        Ok(())
+    }
+
+    async fn tell(&self, property: &str, value: Value<'_>) {
+        let interface = format!("{NAME}.Sysroot");
+        let changed = HashMap::from([(property, value)]);
+        let body = (interface.as_str(), changed, Vec::<&str>::new());
+        let properties = "org.freedesktop.DBus.Properties";
+        let path = format!("{TOP}/Sysroot");
+        let none = None::<&str>;
+        drop(self.connection.emit_signal(none, path, properties, "PropertiesChanged", &body).await);
+    }
+
+    /// Makes a transaction of a call, or joins the one that is equal to it.
+    pub(crate) async fn begin(self: &Arc<Self>, call: Call<'_>, work: Work) -> Result<String, Refusal> {
+        self.boundary();
+        self.faults().reach(Die::AtCall);
+        if let Some(active) = self.active() {
+            let is_same = active.method == call.method && active.parameters == call.parameters;
+            return if is_same {
+                Ok(self.address())
+            } else {
+                let text = format!(
+                    "Transaction in progress: {}\n You can cancel the current transaction with `rpm-ostree cancel`",
+                    active.title()
+                );
+                Err(Refusal::busy(text))
+            };
+        }
+        let (start, started) = std::sync::mpsc::channel();
+        let (say, said) = mpsc::unbounded_channel::<Said>();
+        let (locked, is_locked) = oneshot::channel();
+        let cancellable = Cancellable::new();
+        let worker = work::Worker {
+            work,
+            faults: self.faults_path().to_owned(),
+            say,
+            cancellable: cancellable.clone(),
+        };
+        std::thread::spawn(move || worker.run(locked, &started));
+        is_locked.await.map_err(|_| Refusal::own("the sysroot cannot be opened".into()))??;
+        let client = self.describe(&call.sender);
+        let names = (call.method, call.sender.as_str(), call.path.as_str());
+        let faults = self.faults_path().to_owned();
+        let active = Arc::new(Active::new(names, call.parameters, client, faults, start, cancellable));
+        let listener =
+            active::bind(&self.options.socket).map_err(|error| Refusal::failed(error.to_string()))?;
+        self.state().active = Some(Arc::clone(&active));
+        tokio::spawn(Arc::clone(&active).speak(said));
+        let (daemon, socket) = (Arc::clone(self), self.options.socket.clone());
+        tokio::spawn(async move {
+            Arc::clone(&active).listen(socket, listener).await;
+            daemon.state().active = None;
+            daemon.tell("ActiveTransactionPath", Value::from("")).await;
+        });
+        self.tell("ActiveTransactionPath", Value::from(self.address())).await;
+        self.boundary();
+        Ok(self.address())
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("unix:path={}", self.options.socket.display())
+    }
+}

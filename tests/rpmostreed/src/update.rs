@@ -1,0 +1,202 @@
+//! A new deployment: another image, other packages, or both.
+
+use ostree_ext::container::deploy::ORIGIN_CONTAINER;
+use ostree_ext::gio::Cancellable;
+use ostree_ext::{glib, ostree};
+
+use crate::active::Said;
+use crate::deployments::origin_of;
+use crate::faults::{Die, Faults};
+use crate::layering::{self, REMOVED, REQUESTED};
+use crate::options::Dict;
+use crate::packages;
+use crate::pull;
+use crate::work::{LOCK, STAGED, Worker};
+
+/// What is asked for.
+#[derive(Debug, Default)]
+#[allow(clippy::struct_excessive_bools, reason = "options of a method")]
+pub(crate) struct Update {
+    pub(crate) stateroot: String,
+    pub(crate) refspec: Option<String>,
+    pub(crate) install: Vec<String>,
+    pub(crate) uninstall: Vec<String>,
+    pub(crate) remove: Vec<String>,
+    pub(crate) reset: Vec<String>,
+    pub(crate) no_pull_base: bool,
+    pub(crate) lock: bool,
+    pub(crate) idempotent: bool,
+    pub(crate) allow_downgrade: bool,
+    pub(crate) driver: Option<String>,
+    pub(crate) title: Option<String>,
+}
+
+impl Update {
+    pub(crate) fn of(stateroot: &str, modifiers: &Dict, options: &Dict) -> Self {
+        Self {
+            stateroot: stateroot.to_owned(),
+            refspec: modifiers.text("set-refspec"),
+            install: modifiers.list("install-packages"),
+            uninstall: modifiers.list("uninstall-packages"),
+            remove: modifiers.list("override-remove-packages"),
+            reset: modifiers.list("override-reset-packages"),
+            no_pull_base: options.flag("no-pull-base"),
+            lock: options.flag("lock-finalization"),
+            idempotent: options.flag("idempotent-layering"),
+            allow_downgrade: options.flag("allow-downgrade"),
+            driver: options.text("register-driver"),
+            title: options.text("initiating-command-line"),
+        }
+    }
+}
+
+pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Update) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        !(update.no_pull_base && update.refspec.is_some()),
+        "Can't specify no-pull-base if setting a new refspec or revision"
+    );
+    let title = match (&update.title, &update.refspec) {
+        (Some(title), _) => title.clone(),
+        (None, Some(_)) => "rebase".to_owned(),
+        (None, None) => "upgrade".to_owned(),
+    };
+    worker.say(Said::Title(title));
+    if update.driver.is_some() && !is_in_unit() {
+        anyhow::bail!("could not find caller systemd unit");
+    }
+    let merge = origin_merge(sysroot, &update.stateroot)?;
+    let origin = origin_of(&merge)?;
+    let refspec = origin.string("origin", ORIGIN_CONTAINER).map(|text| text.to_string()).unwrap_or_default();
+    if let Some(wanted) = &update.refspec {
+        anyhow::ensure!(*wanted != refspec, "Old and new refs are equal: {wanted}");
+        origin.remove_key("origin", "refspec").unwrap_or_default();
+        origin.set_string("origin", ORIGIN_CONTAINER, wanted);
+    }
+    let mut is_changed = change_packages(&origin, update)?;
+    let faults = Faults::load(&worker.faults);
+    let old_base = layering::base(&sysroot.repo(), &merge.csum())?;
+    let base = if update.no_pull_base {
+        old_base.clone()
+    } else {
+        if let Some(text) = faults.fail {
+            anyhow::bail!("{text}");
+        }
+        pull::pull(worker, &sysroot.repo(), &origin.string("origin", ORIGIN_CONTAINER)?)?
+    };
+    is_changed |= base != old_base;
+    worker.ensure_wanted()?;
+    if !update.allow_downgrade && update.refspec.is_none() && base != old_base {
+        pull::ensure_newer(&sysroot.repo(), &base, &old_base)?;
+    }
+    if !is_changed && update.refspec.is_none() {
+        let is_upgrade = !update.no_pull_base;
+        worker.message(if is_upgrade { "No upgrade available." } else { "No change." });
+        return Ok(());
+    }
+    faults.reach(Die::Midway);
+    let (requested, removed) = (layering::list(&origin, REQUESTED), layering::list(&origin, REMOVED));
+    let commit = packages::lay(&sysroot.repo(), &base, &requested, &removed)?;
+    worker.ensure_wanted()?;
+    let arguments = arguments_of(&merge);
+    stage(worker, sysroot, (&update.stateroot, &commit, &origin), &arguments, update.lock)
+}
+
+/// What is pending, else what runs.
+pub(crate) fn origin_merge(sysroot: &ostree::Sysroot, stateroot: &str) -> anyhow::Result<ostree::Deployment> {
+    let merge = sysroot.staged_deployment().or_else(|| sysroot.merge_deployment(Some(stateroot)));
+    merge.ok_or_else(|| anyhow::anyhow!("No deployments found for {stateroot}"))
+}
+
+pub(crate) fn arguments_of(deployment: &ostree::Deployment) -> Vec<String> {
+    let options = deployment.bootconfig().and_then(|entry| entry.get("options")).unwrap_or_default();
+    let arguments = ostree::KernelArgs::from_string(&options).to_strv();
+    arguments.iter().map(ToString::to_string).filter(|argument| !argument.starts_with("ostree=")).collect()
+}
+
+/// Stages, in place of what is staged. The lock is taken with it, or there is none any more.
+pub(crate) fn stage(
+    worker: &Worker,
+    sysroot: &ostree::Sysroot,
+    (stateroot, commit, origin): (&str, &str, &glib::KeyFile),
+    arguments: &[String],
+    lock: bool,
+) -> anyhow::Result<()> {
+    worker.say(Said::TaskBegin("Staging deployment".to_owned()));
+    let merge = sysroot.booted_deployment();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let options =
+        ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), overlay_initrds: None };
+    // Versions that note the lock with what is staged do so at once; here that takes two steps.
+    if lock {
+        std::fs::write(LOCK, "")?;
+    }
+    sysroot.stage_tree_with_options(
+        Some(stateroot),
+        commit,
+        Some(origin),
+        merge.as_ref(),
+        &options,
+        Cancellable::NONE,
+    )?;
+    if ostree::check_version(2023, 8) {
+        note_lock(lock)?;
+        drop(std::fs::remove_file(LOCK));
+    } else if !lock {
+        drop(std::fs::remove_file(LOCK));
+    }
+    sysroot.cleanup(Cancellable::NONE)?;
+    worker.say(Said::TaskEnd("Staging deployment".to_owned()));
+    Ok(())
+}
+
+/// Whether what is staged says that it is locked.
+pub(crate) fn noted_lock() -> Option<bool> {
+    staged()?.lookup::<bool>("locked").ok()?
+}
+
+fn staged() -> Option<glib::VariantDict> {
+    let bytes = std::fs::read(STAGED).ok()?;
+    let variant = glib::Variant::from_data_with_type(bytes, glib::VariantTy::VARDICT);
+    Some(glib::VariantDict::new(Some(&variant)))
+}
+
+pub(crate) fn note_lock(lock: bool) -> anyhow::Result<()> {
+    let Some(staged) = staged() else { return Ok(()) };
+    staged.insert("locked", lock);
+    let new = format!("{STAGED}.new");
+    std::fs::write(&new, staged.end().data())?;
+    Ok(std::fs::rename(new, STAGED)?)
+}
+
+/// The daemon looks at its caller; here everybody is in the unit that the stand-in is in, if any.
+fn is_in_unit() -> bool {
+    std::env::var_os("INVOCATION_ID").is_some()
+}
+
+fn change_packages(origin: &glib::KeyFile, update: &Update) -> anyhow::Result<bool> {
+    let (mut requested, mut removed) = (layering::list(origin, REQUESTED), layering::list(origin, REMOVED));
+    let before = (requested.clone(), removed.clone());
+    for package in &update.uninstall {
+        let is_there = requested.contains(package);
+        anyhow::ensure!(is_there || update.idempotent, "Package '{package}' is not currently requested");
+        requested.retain(|other| other != package);
+    }
+    for package in &update.install {
+        let is_there = requested.contains(package);
+        anyhow::ensure!(!is_there || update.idempotent, "Package '{package}' is already requested");
+        if !is_there {
+            requested.push(package.clone());
+        }
+    }
+    for package in &update.reset {
+        anyhow::ensure!(removed.contains(package), "No overrides for package '{package}'");
+        removed.retain(|other| other != package);
+    }
+    for package in &update.remove {
+        anyhow::ensure!(!removed.contains(package), "Override already exists for package '{package}'");
+        removed.push(package.clone());
+    }
+    layering::set(origin, REQUESTED, &requested);
+    layering::set(origin, REMOVED, &removed);
+    Ok(before != (requested, removed))
+}

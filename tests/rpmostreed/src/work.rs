@@ -1,0 +1,230 @@
+//! What transactions do, each on a thread of its own: libostree's objects stay where they were made.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use ostree_ext::gio::Cancellable;
+use ostree_ext::ostree;
+use ostree_ext::prelude::CancellableExt as _;
+use ostree_ext::prelude::CancellableExtManual as _;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::active::Said;
+use crate::error::Refusal;
+use crate::faults::Faults;
+use crate::kargs::{self, KargsChange};
+use crate::options::Dict;
+use crate::update::{self, Update};
+
+/// Where libostree keeps what is staged, and where the lock of older versions is.
+pub(crate) const STAGED: &str = "/run/ostree/staged-deployment";
+pub(crate) const LOCK: &str = "/run/ostree/staged-deployment-locked";
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) enum Work {
+    Update(Update),
+    Kargs(String, KargsChange),
+    Cleanup(Cleanup),
+    Rollback,
+    Finalize(Finalize),
+}
+
+/// What is to be cleaned up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Cleanup {
+    pending: bool,
+    rollback: bool,
+}
+
+impl Cleanup {
+    pub(crate) fn of(elements: &[String]) -> Result<Self, Refusal> {
+        let mut cleanup = Self::default();
+        for element in elements {
+            match element.as_str() {
+                "pending-deploy" => cleanup.pending = true,
+                "rollback-deploy" => cleanup.rollback = true,
+                "base" | "repomd" => {}
+                other => return Err(Refusal::failed(format!("Invalid cleanup type: {other}"))),
+            }
+        }
+        Ok(cleanup)
+    }
+}
+
+/// Which deployment is to be finalized.
+#[derive(Debug)]
+pub(crate) struct Finalize {
+    checksum: Option<String>,
+    allow_missing: bool,
+    allow_unlocked: bool,
+}
+
+impl Finalize {
+    pub(crate) fn of(options: &Dict) -> Self {
+        Self {
+            checksum: options.text("checksum"),
+            allow_missing: options.flag("allow-missing-checksum"),
+            allow_unlocked: options.flag("allow-unlocked"),
+        }
+    }
+}
+
+/// A thread that does it.
+pub(crate) struct Worker {
+    pub(crate) work: Work,
+    pub(crate) faults: PathBuf,
+    pub(crate) say: mpsc::UnboundedSender<Said>,
+    pub(crate) cancellable: Cancellable,
+}
+
+impl Worker {
+    /// Locks the sysroot, waits for the start, and does it. Where that never comes, the lock is given back.
+    pub(crate) fn run(self, locked: oneshot::Sender<Result<(), Refusal>>, started: &Receiver<()>) {
+        let sysroot = match open() {
+            Ok(sysroot) => sysroot,
+            Err(refusal) => return drop(locked.send(Err(refusal))),
+        };
+        if locked.send(Ok(())).is_err() || started.recv().is_err() {
+            return sysroot.unlock();
+        }
+        let done = self.carry_out(&sysroot);
+        // Before the result: whoever hears that may want the lock next.
+        sysroot.unlock();
+        let finished = match done {
+            Ok(()) => Said::Finished(true, String::new()),
+            Err(_) if self.cancellable.is_cancelled() => {
+                Said::Finished(false, "Operation was cancelled".to_owned())
+            }
+            Err(error) => Said::Finished(false, format!("{error:#}")),
+        };
+        self.say(finished);
+    }
+
+    fn carry_out(&self, sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
+        self.message("Starting");
+        let faults = Faults::load(&self.faults);
+        if faults.lie {
+            return Ok(());
+        }
+        self.pause(Duration::from_millis(faults.slow))?;
+        match &self.work {
+            Work::Update(update) => update::carry_out(self, sysroot, update),
+            Work::Kargs(stateroot, change) => kargs::carry_out(self, sysroot, stateroot, change),
+            Work::Cleanup(cleanup) => self.clean_up(sysroot, *cleanup),
+            Work::Rollback => self.roll_back(sysroot),
+            Work::Finalize(finalize) => finish(sysroot, finalize),
+        }
+    }
+
+    /// Waits, unless somebody cancels.
+    fn pause(&self, duration: Duration) -> anyhow::Result<()> {
+        let end = Instant::now() + duration;
+        while Instant::now() < end {
+            self.ensure_wanted()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.ensure_wanted()
+    }
+
+    pub(crate) fn ensure_wanted(&self) -> anyhow::Result<()> {
+        Ok(self.cancellable.set_error_if_cancelled()?)
+    }
+
+    pub(crate) fn say(&self, said: Said) {
+        // Nobody may listen any more.
+        drop(self.say.send(said));
+    }
+
+    pub(crate) fn message(&self, text: impl Into<String>) {
+        self.say(Said::Message(text.into()));
+    }
+
+    fn clean_up(&self, sysroot: &ostree::Sysroot, cleanup: Cleanup) -> anyhow::Result<()> {
+        let before = sysroot.deployments();
+        let booted = before.iter().position(ostree::Deployment::is_booted_);
+        let kept: Vec<_> = before
+            .iter()
+            .enumerate()
+            .filter(|(index, one)| {
+                let is_rollback = booted.is_some_and(|booted| *index > booted) && !one.is_pinned();
+                let is_pending = one.is_staged() || booted.is_some_and(|booted| *index < booted);
+                !(cleanup.pending && is_pending || cleanup.rollback && is_rollback)
+            })
+            .map(|(_, one)| one.clone())
+            .collect();
+        if kept.len() == before.len() {
+            self.message("Deployments unchanged.");
+            return Ok(());
+        }
+        if cleanup.pending {
+            drop(std::fs::remove_file(LOCK));
+        }
+        let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
+        Ok(sysroot.write_deployments_with_options(&kept, &options, Cancellable::NONE)?)
+    }
+
+    fn roll_back(&self, sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
+        let mut order = sysroot.deployments();
+        anyhow::ensure!(
+            !order.iter().any(ostree::Deployment::is_staged),
+            "Staged deployment (remove with cleanup -p)"
+        );
+        anyhow::ensure!(order.len() > 1, "No rollback deployment found");
+        order.swap(0, 1);
+        self.message("Moving the rollback deployment to be first in boot order");
+        Ok(sysroot.write_deployments(&order, Cancellable::NONE)?)
+    }
+}
+
+/// `Deployment` does not say itself whether it runs.
+trait Booted {
+    fn is_booted_(&self) -> bool;
+}
+
+impl Booted for ostree::Deployment {
+    fn is_booted_(&self) -> bool {
+        let sysroot = ostree::Sysroot::new_default();
+        let loaded = sysroot.load(Cancellable::NONE).is_ok();
+        loaded && sysroot.booted_deployment().is_some_and(|booted| booted.equal(self))
+    }
+}
+
+fn open() -> Result<ostree::Sysroot, Refusal> {
+    let sysroot = ostree::Sysroot::new_default();
+    sysroot.set_mount_namespace_in_use();
+    let failed = |error: ostree_ext::glib::Error| Refusal::own(error.to_string());
+    if !sysroot.try_lock().map_err(failed)? {
+        return Err(Refusal::busy("System transaction in progress".to_owned()));
+    }
+    sysroot.load(Cancellable::NONE).map_err(failed)?;
+    Ok(sysroot)
+}
+
+fn finish(sysroot: &ostree::Sysroot, wanted: &Finalize) -> anyhow::Result<()> {
+    let Some(staged) = sysroot.staged_deployment() else {
+        anyhow::bail!("No pending staged deployment found");
+    };
+    match &wanted.checksum {
+        None if !wanted.allow_missing => anyhow::bail!("Missing expected checksum"),
+        Some(checksum) if *checksum != staged.csum() => {
+            anyhow::bail!("Expected staged base checksum {checksum}, but found {}", staged.csum())
+        }
+        _ => {}
+    }
+    if !is_locked() && !wanted.allow_unlocked {
+        anyhow::bail!("Staged deployment already unlocked");
+    }
+    unlock()?;
+    anyhow::bail!("Reboot blocked by a systemd inhibitor lock: the stand-in reboots nobody")
+}
+
+fn is_locked() -> bool {
+    Path::new(LOCK).exists() || update::noted_lock().unwrap_or(false)
+}
+
+fn unlock() -> anyhow::Result<()> {
+    drop(std::fs::remove_file(LOCK));
+    update::note_lock(false)
+}
