@@ -206,15 +206,18 @@ impl Host {
 
     /// Runs a program on the host to its end.
     pub(crate) fn run<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Outcome {
-        launch("unshare", self.entering(command))
+        let mut arguments: Vec<OsString> =
+            ["--mount", "--pid", "--fork", "--kill-child"].map(OsString::from).to_vec();
+        arguments.extend(self.entering(command));
+        launch("unshare", arguments)
     }
 
-    /// What unshare(1) is called with to run a program on the host.
+    /// What unshare(1) is called with to run a program on the host, but for the namespaces that it is to have. It needs
+    /// one of mounts.
     pub(crate) fn entering<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Vec<OsString> {
         let root = self.booted().root;
         let deployment = root.strip_prefix(self.sysroot()).unwrap();
-        let namespaces = ["--mount", "--pid", "--fork", "--kill-child", "--propagation", "private"];
-        let mut arguments: Vec<OsString> = namespaces.map(OsString::from).to_vec();
+        let mut arguments: Vec<OsString> = ["--propagation", "private"].map(OsString::from).to_vec();
         arguments.extend(["sh".into(), ENTER.into(), self.scratch.path().into()]);
         arguments.extend([deployment.into(), STATEROOT.into()]);
         arguments.extend(command.into_iter().map(|word| word.as_ref().to_owned()));

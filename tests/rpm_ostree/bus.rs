@@ -30,13 +30,14 @@ impl Bus {
         daemon::install(host);
         let directory = host.path("run/dbus");
         fs::create_dir_all(&directory).unwrap();
-        // The bus is outside of the host, and what it starts has to get in.
+        // The bus is outside of the host, and what it starts has to get in. It sees the processes of all others: who
+        // connects has a number there.
         let quoted: Vec<String> = host
             .entering(daemon::command(idle))
             .iter()
             .map(|word| format!("\"{}\"", word.to_str().unwrap()))
             .collect();
-        let exec = format!("/usr/bin/unshare {}", quoted.join(" "));
+        let exec = format!("/usr/bin/unshare --mount {}", quoted.join(" "));
         let service = format!("[D-BUS Service]\nName={}\nExec={exec}\n", rpmostreed::NAME);
         fs::write(directory.join("rpmostree.service"), service).unwrap();
         let config = format!(

@@ -201,7 +201,10 @@ impl Active {
             let builder = zbus::connection::Builder::unix_stream(stream);
             builder.server(zbus::Guid::generate())?.p2p().serve_at("/", object)?.build().await
         };
-        let Ok(connection) = built.await else { return };
+        let connection = match built.await {
+            Ok(connection) => connection,
+            Err(error) => return eprintln!("a peer is turned away: {error}"),
+        };
         let mut messages = MessageStream::from(&connection);
         let number = {
             let mut state = self.state();
