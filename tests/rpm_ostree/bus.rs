@@ -3,6 +3,7 @@
 use std::{
     fs,
     io::{BufRead, BufReader},
+    path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Stdio},
 };
 
@@ -22,18 +23,23 @@ pub(crate) struct Bus {
 impl Bus {
     /// Starts it on a host that runs.
     pub(crate) fn start(host: &Host) -> Self {
-        Self::start_with_idle(host, 60_000)
+        Self::launch(host, 60_000, None)
     }
 
-    /// The same with a daemon that leaves after so many milliseconds.
-    pub(crate) fn start_with_idle(host: &Host, idle: u64) -> Self {
+    /// The same where transactions are found from outside of the host, with a daemon that leaves after so many
+    /// milliseconds.
+    pub(crate) fn start_for_tests(host: &Host, idle: u64) -> Self {
+        Self::launch(host, idle, Some(&socket(host)))
+    }
+
+    fn launch(host: &Host, idle: u64, announce: Option<&Path>) -> Self {
         daemon::install(host);
         let directory = host.path("run/dbus");
         fs::create_dir_all(&directory).unwrap();
         // The bus is outside of the host, and what it starts has to get in. It sees the processes of all others: who
         // connects has a number there.
         let quoted: Vec<String> = host
-            .entering(daemon::command(idle))
+            .entering(daemon::command(idle, announce))
             .iter()
             .map(|word| format!("\"{}\"", word.to_str().unwrap()))
             .collect();
@@ -69,6 +75,16 @@ impl Drop for Bus {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// The bus as it is called from outside of the host.
+pub(crate) fn address(host: &Host) -> String {
+    format!("unix:path={}", host.path(SOCKET).display())
+}
+
+/// Where transactions are found from there.
+pub(crate) fn socket(host: &Host) -> PathBuf {
+    host.path(daemon::SOCKET.trim_start_matches('/'))
 }
 
 /// Says how the daemon is to fail from now on.

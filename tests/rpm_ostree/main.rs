@@ -21,6 +21,13 @@ mod host;
 mod model;
 
 mod bus;
+mod client;
+mod concurrency;
 mod daemon;
 mod failures;
+mod lifecycle;
+mod meddling;
+mod packages;
+mod repeated;
+mod stranger;
 mod updates;

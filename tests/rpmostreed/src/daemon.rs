@@ -190,6 +190,9 @@ impl Daemon {
     pub(crate) async fn begin(self: &Arc<Self>, call: Call<'_>, work: Work) -> Result<String, Refusal> {
         self.boundary();
         self.faults().reach(Die::AtCall);
+        if let Some(text) = self.faults().refuse {
+            return Err(Refusal::failed(text));
+        }
         if let Some(active) = self.active() {
             let is_same = active.method == call.method && active.parameters == call.parameters;
             return if is_same {
@@ -234,6 +237,7 @@ impl Daemon {
     }
 
     pub(crate) fn address(&self) -> String {
-        format!("unix:path={}", self.options.socket.display())
+        let socket = self.options.announce.as_ref().unwrap_or(&self.options.socket);
+        format!("unix:path={}", socket.display())
     }
 }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 pub struct Faults {
     /// The text that transactions fail with once they have begun to pull.
     pub fail: Option<String>,
+    /// The text that methods are refused with.
+    pub refuse: Option<String>,
     /// How many milliseconds a transaction takes at least.
     pub slow: u64,
     /// Where it dies.

@@ -6,7 +6,6 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree;
 use zbus::zvariant::{OwnedValue, Value};
 
-use crate::active::Said;
 use crate::deployments::origin_of;
 use crate::error::Refusal;
 use crate::options::Dict;
@@ -24,7 +23,7 @@ pub(crate) struct KargsChange {
     delete_if_present: Vec<String>,
     all: Option<String>,
     lock: bool,
-    title: Option<String>,
+    pub(crate) title: Option<String>,
 }
 
 impl KargsChange {
@@ -81,7 +80,6 @@ pub(crate) fn carry_out(
     stateroot: &str,
     change: &KargsChange,
 ) -> anyhow::Result<()> {
-    worker.say(Said::Title(change.title.clone().unwrap_or_else(|| "kargs".to_owned())));
     let arguments = change.apply()?;
     if change.all.is_none() && arguments == split(&change.existing) {
         worker.message("No changes.");

@@ -39,6 +39,9 @@ pub struct Options {
     /// Where transactions are found
     #[arg(long, default_value = "/run/rpm-ostree-transaction.sock")]
     pub socket: PathBuf,
+    /// What it says where that is, if not so
+    #[arg(long)]
+    pub announce: Option<PathBuf>,
     /// A file that says how to fail, read at each call
     #[arg(long, default_value = "/run/rpm-ostreed-faults.json")]
     pub faults: PathBuf,

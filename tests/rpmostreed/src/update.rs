@@ -48,6 +48,16 @@ impl Update {
             title: options.text("initiating-command-line"),
         }
     }
+
+    pub(crate) fn title(&self) -> &str {
+        match &self.title {
+            Some(title) => title,
+            None if self.no_pull_base && self.install.is_empty() => "uninstall",
+            None if self.no_pull_base => "install",
+            None if self.refspec.is_some() => "rebase",
+            None => "upgrade",
+        }
+    }
 }
 
 pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Update) -> anyhow::Result<()> {
@@ -55,12 +65,6 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
         !(update.no_pull_base && update.refspec.is_some()),
         "Can't specify no-pull-base if setting a new refspec or revision"
     );
-    let title = match (&update.title, &update.refspec) {
-        (Some(title), _) => title.clone(),
-        (None, Some(_)) => "rebase".to_owned(),
-        (None, None) => "upgrade".to_owned(),
-    };
-    worker.say(Said::Title(title));
     if update.driver.is_some() && !is_in_unit() {
         anyhow::bail!("could not find caller systemd unit");
     }

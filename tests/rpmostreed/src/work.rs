@@ -31,6 +31,18 @@ pub(crate) enum Work {
     Finalize(Finalize),
 }
 
+impl Work {
+    fn title(&self) -> &str {
+        match self {
+            Self::Update(update) => update.title(),
+            Self::Kargs(_, change) => change.title.as_deref().unwrap_or("kargs"),
+            Self::Cleanup(_) => "cleanup",
+            Self::Rollback => "rollback",
+            Self::Finalize(_) => "finalize-deployment",
+        }
+    }
+}
+
 /// What is to be cleaned up.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cleanup {
@@ -103,6 +115,7 @@ impl Worker {
     }
 
     fn carry_out(&self, sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
+        self.say(Said::Title(self.work.title().to_owned()));
         self.message("Starting");
         let faults = Faults::load(&self.faults);
         if faults.lie {
@@ -143,7 +156,8 @@ impl Worker {
 
     fn clean_up(&self, sysroot: &ostree::Sysroot, cleanup: Cleanup) -> anyhow::Result<()> {
         let before = sysroot.deployments();
-        let booted = before.iter().position(ostree::Deployment::is_booted_);
+        let runs = sysroot.booted_deployment();
+        let booted = before.iter().position(|one| runs.as_ref().is_some_and(|runs| runs.equal(one)));
         let kept: Vec<_> = before
             .iter()
             .enumerate()
@@ -175,19 +189,6 @@ impl Worker {
         order.swap(0, 1);
         self.message("Moving the rollback deployment to be first in boot order");
         Ok(sysroot.write_deployments(&order, Cancellable::NONE)?)
-    }
-}
-
-/// `Deployment` does not say itself whether it runs.
-trait Booted {
-    fn is_booted_(&self) -> bool;
-}
-
-impl Booted for ostree::Deployment {
-    fn is_booted_(&self) -> bool {
-        let sysroot = ostree::Sysroot::new_default();
-        let loaded = sysroot.load(Cancellable::NONE).is_ok();
-        loaded && sysroot.booted_deployment().is_some_and(|booted| booted.equal(self))
     }
 }
 
