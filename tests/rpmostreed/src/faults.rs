@@ -16,9 +16,9 @@ pub struct Faults {
     pub refuse: Option<String>,
     /// How many milliseconds a transaction takes at least.
     pub slow: u64,
-    /// Where it dies.
+    /// Where it dies, each time.
     pub die: Option<Die>,
-    /// It dies when so many messages have come and gone since its start.
+    /// It dies when so many messages have come and gone since its start; once, and all faults with it.
     pub die_at: Option<u64>,
     /// The result comes before the answer to the start.
     pub early_result: bool,
@@ -70,6 +70,8 @@ static MESSAGES: AtomicU64 = AtomicU64::new(0);
 pub(crate) fn boundary(path: &Path) {
     let passed = MESSAGES.fetch_add(1, Ordering::SeqCst);
     if Faults::load(path).die_at == Some(passed) {
+        // Another one that is started is a good one.
+        let _ = std::fs::remove_file(path);
         die();
     }
 }
