@@ -109,7 +109,7 @@ fn kill_after(address: &str, moment: Duration) {
         let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
         // It may have left, and its number be another's.
         if command.contains("daemon::serves") {
-            drop(kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), Signal::KILL));
+            let _ = kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), Signal::KILL);
         }
     });
 }

@@ -20,12 +20,17 @@ mod host;
 #[expect(dead_code, unused_imports, reason = "plain trees have a use for the rest of the model")]
 mod model;
 
+#[path = "../strace/mod.rs"]
+#[expect(dead_code, reason = "runs on a host are traced there")]
+mod strace;
+
 mod bus;
 mod client;
 mod concurrency;
 mod daemon;
 mod deaths;
 mod failures;
+mod kills;
 mod leaks;
 mod lifecycle;
 mod meddling;
