@@ -76,6 +76,7 @@ fn in_words(stage: &Stage) -> String {
             Phase::Layers => format!("fetching {} layers, {}", step.layers, HumanBytes(step.bytes)),
             Phase::Merge => "writing the image's commit".to_owned(),
         },
+        Stage::Unpacking => "unpacking the packages of extensions".to_owned(),
         Stage::Deploying => "making the deployment".to_owned(),
         Stage::Configuring => "writing the configuration into it".to_owned(),
         Stage::Finishing => "writing the boot entries".to_owned(),

@@ -81,7 +81,7 @@ impl Attempt<'_> {
 fn phase(stage: &Stage) -> &'static str {
     match stage {
         Stage::Importing(step) if step.phase == Phase::Manifest => "asking the registry",
-        Stage::Importing(_) => "fetching the image",
+        Stage::Importing(_) | Stage::Unpacking => "fetching the image",
         Stage::Deploying => "deploying",
         Stage::Configuring | Stage::Finishing => "configuring",
     }

@@ -28,7 +28,7 @@ pub mod rpm_ostree;
 pub mod wording;
 pub mod worker;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,9 @@ pub trait Sysroot {
     /// Brings what is wanted into the sysroot's repository. An image that is pinned by digest and already there needs no
     /// network. Where packages can be changed, nothing may be staged before it, and what it made may be staged after.
     fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError>;
+
+    /// Puts the files that an image, no OS image, has below `within` into the directory `to`.
+    fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError>;
 
     /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;

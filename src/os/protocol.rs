@@ -64,6 +64,15 @@ pub enum Request {
         /// The package's name.
         package: String,
     },
+    /// Files of an image that is no operating system; answered by [`Reply::Done`].
+    Unpack {
+        /// The image.
+        image: ImageRef,
+        /// The path in the image below which they are.
+        within: PathBuf,
+        /// The directory that they are put into.
+        to: PathBuf,
+    },
     /// Answered by [`Reply::Deployed`].
     Deploy(DeployRequest),
     /// Answered by [`Reply::Deployed`].
@@ -94,6 +103,7 @@ impl Request {
                 | Self::Deployments
                 | Self::Labels(_)
                 | Self::Find(_)
+                | Self::Unpack { .. }
                 | Self::PackageVersion { .. }
         )
     }

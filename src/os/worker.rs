@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::protocol::{Access, Greeting, Reply, Request, VERSION};
 use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::image::ImageRef;
 
 /// The worker's file name.
 const NAME: &str = "hostwright-ostree";
@@ -272,6 +273,11 @@ impl Sysroot for WorkerSession {
             Reply::Imported(imported) => Ok(imported),
             other => Err(unexpected(&other)),
         }
+    }
+
+    fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError> {
+        let (image, within, to) = (image.clone(), within.to_owned(), to.to_owned());
+        self.request_done(&Request::Unpack { image, within, to })
     }
 
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {

@@ -25,7 +25,7 @@ use super::current::Current;
 use super::labels::{self, Labels};
 use super::live::{self, Change};
 use super::settle::{self, SettleError};
-use super::{Sessions, TransactionError, carry, held, pending, probation, sysroot, tree};
+use super::{Sessions, TransactionError, carry, extensions, held, pending, probation, sysroot, tree};
 
 /// What a boot found, and what has to come next.
 #[derive(Debug)]
@@ -63,6 +63,7 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     settle_wherever(&root, booted, namespace, &boot_id)?;
+    extensions::take_back(&root)?;
     let record = Current::load_record(&root)?;
     let found = match pending::load(&root) {
         // What runs is whole without it, and whoever is to settle it fails with it.

@@ -12,7 +12,7 @@ use crate::os::protocol::Access;
 
 use super::arrive::hold;
 use super::current::Current;
-use super::{Sessions, TransactionError, pending, space, stage, tree};
+use super::{Sessions, TransactionError, extensions, pending, space, stage, tree};
 
 /// The unit with which libostree finalizes what is staged, when it is stopped.
 const FINALIZER: &str = "ostree-finalize-staged.service";
@@ -73,6 +73,7 @@ pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, Transac
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(&root, &boot_id)?;
+    extensions::take_back(&root)?;
     let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
     let record = Current::load_record(&root)?;
     let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);

@@ -80,6 +80,14 @@ impl Draft {
         self.image.is_none() && self.packages.is_empty()
     }
 
+    /// The image that packages are in which are installed, or installed again on another OS.
+    pub(super) fn extensions_image<'a>(&self, target: Target<'a>, os: &dyn Sysroot) -> Option<&'a str> {
+        let desired = &target.desired.host.os;
+        let has_packages = !self.base.layering.is_empty() || !self.packages.install.is_empty();
+        let is_needed = os.layers_packages() && !self.is_same_os() && has_packages;
+        desired.extensions_image.as_deref().filter(|_| is_needed)
+    }
+
     /// The digest of the image that is to be brought in, where it is pinned.
     pub(super) fn digest(&self) -> Option<&str> {
         self.image.as_ref().and_then(ImageRef::digest)

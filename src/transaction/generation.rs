@@ -120,6 +120,8 @@ impl Site<'_> {
 pub enum Stage {
     /// The image is brought in.
     Importing(Progress),
+    /// The packages of extensions and kernels are brought in.
+    Unpacking,
     /// The new deployment is made.
     Deploying,
     /// The configuration is written into it.
@@ -209,7 +211,9 @@ pub(super) fn request(
     let (commit, origin) = match (again, imported, &draft.image) {
         (Some(again), ..) => (&again.id.commit, Origin::Of(again.id.clone())),
         (None, Some(imported), Some(image)) => (&imported.commit, Origin::Image(image.clone())),
-        _ => (&base.commit, Origin::Kept),
+        // With other packages, of the same image.
+        (None, Some(imported), None) => (&imported.commit, Origin::Kept),
+        (None, None, _) => (&base.commit, Origin::Kept),
     };
     DeployRequest {
         stateroot: base.stateroot.clone(),

@@ -12,6 +12,7 @@ mod draft;
 mod error;
 pub mod etc;
 mod examination;
+mod extensions;
 pub mod first_boot;
 pub mod generation;
 pub mod health_report;

@@ -18,7 +18,7 @@ use super::decided::Decided;
 use super::draft::{Draft, draft};
 use super::generation::{Errand, Stage, Target, bound, settled};
 use super::live::{self, Change};
-use super::{asked, etc, held, pending, probation, stage, tree};
+use super::{asked, etc, extensions, held, pending, probation, stage, tree};
 
 /// What came of it.
 #[derive(Debug)]
@@ -56,6 +56,7 @@ pub fn apply(
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(&root, &boot_id)?;
+    extensions::take_back(&root)?;
     let found = look(&root, booted, &boot_id)?;
     let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
     // Whoever goes back by hand has said so.
@@ -84,7 +85,15 @@ pub fn apply(
         }
         asked::note(&root, &draft.wanted())?;
     }
+    let lent = match draft.extensions_image(target, &*os) {
+        Some(image) => {
+            progress(Stage::Unpacking);
+            Some(extensions::lend(&root, os, image)?)
+        }
+        None => None,
+    };
     let imported = draft.import(os, progress)?;
+    drop(lent);
     if let Some(pending) = waits {
         if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
             return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });

@@ -29,21 +29,21 @@ fn refused(faults: &Faults, words: &[&str]) {
     }
     assert!(!host.is_staged(), "{outcome:?}");
     fail(&host, &Faults::default());
-    goes_there(host, bus, &config, &image);
+    goes_there(&host, bus, &config, &image);
 }
 
 /// It works all the same.
 fn survived(faults: &Faults) {
     let Some((host, bus, [config, image])) = faulty(faults) else { return };
-    goes_there(host, bus, &config, &image);
+    goes_there(&host, bus, &config, &image);
 }
 
-fn goes_there(host: Host, bus: Bus, config: &str, image: &str) {
+fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
     let outcome = host.apply(config, Some(image));
     ensure_asked(&outcome);
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    ensure_is(host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists(), "{outcome:?}");
 }
 

@@ -74,7 +74,7 @@ fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<L
 }
 
 /// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
-fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
+pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
         Transport::Registry => {
             ImageProxyConfig { authfile: pull_secret::of_cluster(), ..ImageProxyConfig::default() }

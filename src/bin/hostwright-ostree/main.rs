@@ -13,6 +13,7 @@ mod options;
 mod packages;
 mod session;
 mod stage;
+mod unpack;
 mod wire;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use crate::classify::failure;
 use crate::deploy::Pending;
 use crate::etc::EtcCheckout;
 use crate::wire::{Replies, Wire};
-use crate::{deploy, deployments, etc, import, packages, stage};
+use crate::{deploy, deployments, etc, import, packages, stage, unpack};
 
 /// Answers requests until the client closes the pipe, be it in the middle of one.
 pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
@@ -56,6 +56,10 @@ async fn answer(
         }
         Request::PackageVersion { commit, package } => {
             packages::version(&opened.sysroot.repo(), &commit, &package).map(Reply::PackageVersion)
+        }
+        Request::Unpack { image, within, to } => {
+            let config = import::proxy_config(&image);
+            unpack::unpack(&image, config, &within, &to).await.map(|()| Reply::Done)
         }
         Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
         Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),

@@ -4,8 +4,8 @@ use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
-use zbus::Connection;
 use zbus::zvariant::Value;
+use zbus::{Connection, DBusError as _};
 
 use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
 use super::transaction::{self, News, Outcome};
@@ -20,7 +20,7 @@ const CLIENT: &str = "hostwright";
 /// `G_IO_ERROR_BUSY`, as `GDBus` spells an error that it knows no name for.
 const BUSY: &str = "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code26";
 
-/// How often a daemon that leaves at the very moment in which it is called is called again.
+/// How often it is called at most where it leaves meanwhile.
 const CALLS: u32 = 5;
 
 /// Why the daemon could not be asked.
@@ -73,36 +73,31 @@ impl Daemon {
         running.map_err(|error| unreachable(&error.into()))
     }
 
-    /// Registers, which starts the daemon; has it look at the sysroot; and returns its objects: of the sysroot, and of the
-    /// stateroot that runs.
+    /// The objects of the daemon: of the sysroot, and of the stateroot that runs. One that leaves, or dies, at the very
+    /// moment in which it is called is called again.
     async fn objects(&self) -> Result<(SysrootProxy<'_>, StaterootProxy<'_>), DaemonError> {
-        let sysroot = SysrootProxy::new(&self.connection).await.map_err(|error| unreachable(&error))?;
-        // Every time: one that was started anew does not know us.
-        self.register(&sysroot).await?;
-        let asked = async {
-            sysroot.reload().await?;
-            let path = sysroot.booted().await?;
-            StaterootProxy::builder(&self.connection).path(path)?.build().await
-        };
-        let stateroot = asked.await.map_err(|error| self.failed(&error))?;
-        Ok((sysroot, stateroot))
-    }
-
-    /// One that is about to leave may have taken the call along.
-    async fn register(&self, sysroot: &SysrootProxy<'_>) -> Result<(), DaemonError> {
-        let options = Options::from([("id", Value::from(CLIENT))]);
         let mut call = 0;
         loop {
             call += 1;
-            match sysroot.register_client(&options).await {
-                Ok(()) => return Ok(()),
+            match self.look().await {
                 Err(error) if call < CALLS && is_gone(&error) => {
                     log::debug!("rpm-ostreed left while it was called: {error}");
                     sleep(Cure::Time.delay(1, boot::chance()) / 10).await;
                 }
-                Err(error) => return Err(self.failed(&error)),
+                looked => return looked.map_err(|error| self.failed(&error)),
             }
         }
+    }
+
+    /// Registers, which starts the daemon, every time: one that was started anew does not know us. Then it looks at the
+    /// sysroot.
+    async fn look(&self) -> zbus::Result<(SysrootProxy<'_>, StaterootProxy<'_>)> {
+        let sysroot = SysrootProxy::new(&self.connection).await?;
+        sysroot.register_client(&Options::from([("id", Value::from(CLIENT))])).await?;
+        sysroot.reload().await?;
+        let path = sysroot.booted().await?;
+        let stateroot = StaterootProxy::builder(&self.connection).path(path)?.build().await?;
+        Ok((sysroot, stateroot))
     }
 
     /// Has the daemon make a deployment, staged and locked. Where it is busy, that is waited for; `wait` hears with what.
@@ -173,11 +168,12 @@ fn silent(deadlines: &Deadlines) -> DaemonError {
     DaemonError::Silent(deadlines.answer.as_secs())
 }
 
-/// The error's D-Bus name.
-fn name_of(error: &zbus::Error) -> &str {
+/// The error's D-Bus name. Those of properties come by another way.
+fn name_of(error: &zbus::Error) -> String {
     match error {
-        zbus::Error::MethodError(name, ..) => name.as_str(),
-        _ => "",
+        zbus::Error::MethodError(name, ..) => name.to_string(),
+        zbus::Error::FDO(error) => error.name().to_string(),
+        _ => String::new(),
     }
 }
 
@@ -188,7 +184,8 @@ fn is_busy(error: &zbus::Error) -> bool {
 /// Whether the daemon, and not what it says, is the reason.
 fn is_gone(error: &zbus::Error) -> bool {
     let names = ["NoReply", "NameHasNoOwner", "Disconnected", "ServiceUnknown", "TimedOut"];
-    let name = name_of(error).strip_prefix("org.freedesktop.DBus.Error.");
+    let name = name_of(error);
+    let name = name.strip_prefix("org.freedesktop.DBus.Error.");
     name.is_some_and(|name| names.contains(&name) || name.starts_with("Spawn."))
 }
 

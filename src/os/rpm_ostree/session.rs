@@ -10,6 +10,7 @@ use super::request::{Base, LayerRequest};
 use super::transaction::Outcome;
 use super::verdict::{Verdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::image::ImageRef;
 use crate::core::retry::Cure;
 use crate::host::boot;
 use crate::host::interrupt::Interrupt;
@@ -206,6 +207,10 @@ impl Sysroot for RpmOstree {
             staged,
             transactions,
         })
+    }
+
+    fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError> {
+        self.local(Access::Read)?.unpack(image, within, to)
     }
 
     fn deploy(&mut self, _request: &DeployRequest) -> Result<Deployment, OsError> {
