@@ -24,12 +24,14 @@ mod model;
 #[expect(dead_code, reason = "runs on a host are traced there")]
 mod strace;
 
+mod beside;
 mod bus;
 mod client;
 mod concurrency;
 mod daemon;
 mod deaths;
 mod failures;
+mod introspection;
 mod kills;
 mod leaks;
 mod lifecycle;

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use osimage::Os;
-use rpmostreed::{Die, Faults};
+use rpmostreed::Faults;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -193,7 +193,7 @@ fn what_was_lent_is_taken_back_whoever_dies() {
     let lent = extensions_image(&host, &["usbguard"]);
     let config = with(&host, &whole("one"), "", &["usbguard"], &lent);
     let bus = Bus::start(&host);
-    fail(&host, &Faults { fail: None, die: Some(Die::Midway), ..Faults::default() });
+    fail(&host, &Faults { fail: Some("Could not depsolve".into()), ..Faults::default() });
     let outcome = host.apply(&config, None);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     ensure_nothing_lent(&host);

@@ -68,6 +68,12 @@ impl Peer {
         value.try_into().unwrap()
     }
 
+    pub(crate) async fn introspect(&self) -> String {
+        let interface = Some("org.freedesktop.DBus.Introspectable");
+        let told = self.connection.call_method(None::<&str>, "/", interface, "Introspect", &()).await;
+        told.unwrap().body().deserialize().unwrap()
+    }
+
     pub(crate) async fn cancel(&self) {
         self.call("Cancel").await;
     }

@@ -108,3 +108,115 @@ fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
         None => deployment.image.as_ref() == Some(image),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::layering::{Layering, LayeringChange};
+    use crate::os::{Cause, DeploymentId, PullFailure};
+
+    const NEW: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
+
+    fn deployment(serial: u32, digest: &str) -> Deployment {
+        Deployment {
+            id: DeploymentId { stateroot: "os".into(), commit: "c".repeat(64), serial },
+            kernel_arguments: Vec::new(),
+            image: "h/os:1".parse().ok(),
+            manifest_digest: Some(digest.to_owned()),
+            layering: Layering::default(),
+            version: None,
+            pinned: false,
+            staged: false,
+            locked: false,
+            booted: false,
+        }
+    }
+
+    fn staged(digest: &str) -> Deployment {
+        Deployment { staged: true, locked: true, ..deployment(1, digest) }
+    }
+
+    fn request(base: Base) -> LayerRequest {
+        LayerRequest { base, change: LayeringChange::default(), drives: true }
+    }
+
+    fn new_image() -> Base {
+        Base::Image(format!("h/os@{NEW}").parse().unwrap())
+    }
+
+    /// In one word.
+    fn concluded(outcome: &Outcome, base: Base, staged: Option<Deployment>) -> &'static str {
+        let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
+        let deployments: Vec<Deployment> = staged.into_iter().chain([booted]).collect();
+        match conclude(outcome, &request(base), &deployments) {
+            Verdict::Made(_) => "made",
+            Verdict::Nothing => "nothing",
+            Verdict::Again { without_driver: true, .. } => "again without driver",
+            Verdict::Again { .. } => "again",
+            Verdict::Failed(OsError::AlreadyStaged { .. }) => "another's",
+            Verdict::Failed(OsError::Cancelled) => "interrupted",
+            Verdict::Failed(_) => "failed",
+        }
+    }
+
+    #[test]
+    fn the_deployments_decide() {
+        let failed = |text: &str| Outcome::Failed(Cause::new(text));
+        let unknown = Outcome::Unknown(Cause::new("gone"));
+        let [caller, deadline, else_] =
+            [Canceller::Caller, Canceller::Deadline, Canceller::SomebodyElse].map(Outcome::Cancelled);
+        let unlocked = || Deployment { locked: false, ..staged(NEW) };
+        let other_image = || Deployment { image: "h/other:1".parse().ok(), ..staged("sha256:1") };
+        for (outcome, base, staged, expected) in [
+            (&Outcome::Succeeded, new_image(), Some(staged(NEW)), "made"),
+            (&unknown, new_image(), Some(staged(NEW)), "made"),
+            (&caller, new_image(), Some(staged(NEW)), "made"),
+            (&Outcome::Succeeded, new_image(), Some(staged("sha256:3")), "failed"),
+            (&Outcome::Succeeded, new_image(), Some(unlocked()), "failed"),
+            (&unknown, new_image(), Some(unlocked()), "another's"),
+            (&else_, new_image(), Some(staged("sha256:3")), "another's"),
+            (&Outcome::Succeeded, new_image(), None, "failed"),
+            (&Outcome::Succeeded, Base::Kept, None, "nothing"),
+            (&Outcome::Succeeded, Base::Followed, Some(staged("sha256:3")), "made"),
+            (&Outcome::Succeeded, Base::Kept, Some(other_image()), "failed"),
+            (&unknown, new_image(), None, "again"),
+            (&else_, new_image(), None, "again"),
+            (&caller, new_image(), None, "interrupted"),
+            (&deadline, new_image(), None, "failed"),
+            (&failed("Old and new refs are equal: h/os"), new_image(), None, "failed"),
+            (&failed("Old and new refs are equal: h/os"), Base::Followed, None, "nothing"),
+            (&failed("could not find caller systemd unit"), new_image(), None, "again without driver"),
+            (&failed("dial tcp: lookup h: no such host"), new_image(), None, "again"),
+            (&failed("unauthorized"), new_image(), None, "failed"),
+            (&failed("anything else"), new_image(), None, "failed"),
+        ] {
+            assert_eq!(
+                concluded(outcome, base.clone(), staged.clone()),
+                expected,
+                "{outcome:?} {base:?} {staged:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn packages_are_part_of_it() {
+        let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
+        let request = LayerRequest { change, ..request(Base::Kept) };
+        let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
+        let with = Layering { requested: vec!["usbguard".into()], ..Layering::default() };
+        let conclude = |staged| conclude(&Outcome::Succeeded, &request, &[staged, booted.clone()]);
+        let Verdict::Failed(error) = conclude(staged("sha256:1")) else { panic!("it lacks the package") };
+        let cause = std::error::Error::source(&error).unwrap().to_string();
+        assert!(cause.contains("usbguard is not installed"), "{cause}");
+        assert!(matches!(conclude(Deployment { layering: with, ..staged("sha256:1") }), Verdict::Made(_)));
+    }
+
+    #[test]
+    fn a_registry_that_is_away_is_an_error_about_the_image() {
+        let outcome = Outcome::Failed(Cause::new("dial tcp 192.0.2.1:443: i/o timeout"));
+        let Verdict::Again { error, .. } = conclude(&outcome, &request(new_image()), &[]) else {
+            panic!("it may come back")
+        };
+        assert!(matches!(error, OsError::Pull { reason: PullFailure::Unreachable, .. }), "{error}");
+    }
+}

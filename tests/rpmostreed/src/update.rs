@@ -78,13 +78,13 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     }
     let mut is_changed = change_packages(&origin, update)?;
     let faults = Faults::load(&worker.faults);
+    if let Some(text) = faults.fail.clone() {
+        anyhow::bail!("{text}");
+    }
     let old_base = layering::base(&sysroot.repo(), &merge.csum())?;
     let base = if update.no_pull_base {
         old_base.clone()
     } else {
-        if let Some(text) = faults.fail {
-            anyhow::bail!("{text}");
-        }
         pull::pull(worker, &sysroot.repo(), &origin.string("origin", ORIGIN_CONTAINER)?)?
     };
     is_changed |= base != old_base;
