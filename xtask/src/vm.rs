@@ -98,7 +98,14 @@ fn prepare(workspace: &Workspace, consent: Consent) -> Result<()> {
     if std::env::var_os(BINARIES).is_none() {
         workspace.build_release()?;
     } else {
-        invocation::run(&mut workspace.cargo(&["build", "--release", "--package", "osimage"]))?;
+        invocation::run(&mut workspace.cargo(&[
+            "build",
+            "--release",
+            "--package",
+            "osimage",
+            "--package",
+            "rpmostreed",
+        ]))?;
     }
     invocation::run(&mut workspace.cargo(&["build", "--package", "vm", "--bins"]))
 }

@@ -57,7 +57,7 @@ impl Workspace {
     /// # Errors
     /// The build fails.
     pub fn build_release(&self) -> Result<()> {
-        let packages = ["--package", "hostwright", "--package", "osimage"];
+        let packages = ["hostwright", "osimage", "rpmostreed"].map(|name| ["--package", name]).concat();
         invocation::run(self.cargo(&["build", "--release", "--bins"]).args(packages))
     }
 }

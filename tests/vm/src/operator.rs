@@ -62,6 +62,22 @@ pub fn status(host: &mut Host) -> Result<Value> {
     serde_json::from_str(&text).with_context(|| format!("reading {text}"))
 }
 
+/// What has the message bus start the stand-in for rpm-ostreed: a path, and what is there.
+pub const RPM_OSTREED: (&str, &str) = (
+    "/usr/local/share/dbus-1/system-services/org.projectatomic.rpmostree1.service",
+    "[D-BUS Service]\nName=org.projectatomic.rpmostree1\nExec=/bin/false\nUser=root\nSystemdService=rpm-ostreed.service\n",
+);
+
+/// From now on images and packages are rpm-ostreed's, as on CoreOS.
+pub fn enable_rpm_ostreed(host: &mut Host) -> Result<()> {
+    let (path, text) = RPM_OSTREED;
+    let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
+    host.run_ok(&format!("mkdir -p {directory}"))?;
+    host.write(path, text)?;
+    host.run_ok("systemctl reload dbus.service && sync")?;
+    Ok(())
+}
+
 /// The deployment that runs.
 pub fn booted(status: &Value) -> Result<&Value> {
     let deployments = status["deployments"].as_array().context("no deployments")?;

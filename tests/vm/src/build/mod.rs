@@ -84,7 +84,11 @@ fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
     let debian = debian(&cache, "debian", include_str!("../../recipe/os.packages"))?;
     let tree = tree(&cache, &debian)?;
     accelerator(&cache, &builder, &tree)?;
-    let overlay = Overlay { sources: sources.repository.clone(), binaries: sources.binaries.clone() };
+    let overlay = Overlay {
+        sources: sources.repository.clone(),
+        binaries: sources.binaries.clone(),
+        stand_ins: sources.osimage.parent().unwrap_or(Path::new("")).to_owned(),
+    };
     let overlay = cache.stage("overlay", overlay.inputs()?, |out| overlay.write(&out.join("tree")))?;
     let images = images(&cache, sources, [&builder, &tree, &overlay])?;
     disk(&cache, sources, &images, lab::INSTALLED)?;

@@ -14,6 +14,7 @@ const UNITS: &str = "usr/lib/systemd/system";
 const PRESETS: &str = "usr/lib/systemd/system-preset";
 const EXECUTABLES: [(&str, &str); 2] =
     [("hostwright", "usr/bin/hostwright"), ("hostwright-ostree", "usr/libexec/hostwright/hostwright-ostree")];
+const STAND_INS: [(&str, &str); 1] = [("rpmostreed", "usr/libexec/hostwright-test/rpm-ostreed")];
 
 /// Where the files come from.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Overlay {
     pub sources: PathBuf,
     /// The folder of the executables.
     pub binaries: PathBuf,
+    /// The folder of the tests' own.
+    pub stand_ins: PathBuf,
 }
 
 /// One file to install.
@@ -52,7 +55,7 @@ impl Overlay {
                 .with_context(|| format!("copying {} to {}", entry.from.display(), to.display()))?;
             fs::set_permissions(&to, fs::Permissions::from_mode(mode(&entry.from)?))?;
         }
-        for (_, to) in EXECUTABLES {
+        for (_, to) in EXECUTABLES.into_iter().chain(STAND_INS) {
             // A debug build is mostly symbols, which a guest would have to fetch.
             program::read(Command::new("strip").arg(root.join(to)))?;
         }
@@ -63,6 +66,9 @@ impl Overlay {
         let mut entries = Vec::new();
         for (name, to) in EXECUTABLES {
             entries.push(Entry { from: self.binaries.join(name), to: to.into() });
+        }
+        for (name, to) in STAND_INS {
+            entries.push(Entry { from: self.stand_ins.join(name), to: to.into() });
         }
         collect(&self.sources.join("systemd"), Path::new(UNITS), &mut entries)?;
         collect(&self.sources.join("tests/vm/guest"), Path::new(""), &mut entries)?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
+use vm::operator::enable_rpm_ostreed;
 use vm::{Host, Output, Warm, until};
 
 use crate::prepared::{running_one, running_two, staged_faulty, three, two};
@@ -15,9 +16,9 @@ const LONGEST: Duration = Duration::from_secs(1200);
 /// From one generation to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// To another image, with kernel arguments, files in `/etc` and outside, and units.
+    /// To another image, with kernel arguments, files in `/etc` and outside, and units; by rpm-ostreed.
     Image,
-    /// The same without an image and without arguments.
+    /// The same without an image and without arguments, by libostree alone.
     Files,
     /// Back from the first.
     Back,
@@ -29,7 +30,8 @@ impl Change {
     /// What starts it.
     pub fn command(self) -> &'static str {
         match self {
-            Self::Image | Self::Files => "hostwright apply --desired /var/tmp/desired.json",
+            Self::Image => "hostwright apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
+            Self::Files => "hostwright apply --desired /var/tmp/desired.json",
             Self::Back => "hostwright rollback",
             // Its time is over at once.
             Self::Leave => {
@@ -49,6 +51,7 @@ impl Change {
 
     /// Starts to stage it, and returns the process.
     pub fn begin_staging(self, host: &mut Host) -> Result<u64> {
+        enable_rpm_ostreed(host)?;
         host.registry().start()?;
         host.write("/var/tmp/desired.json", two(host).render())?;
         host.spawn(&format!("{} --reboot never", self.command()))
@@ -58,6 +61,7 @@ impl Change {
     pub fn stage(self, host: &mut Host) -> Result<()> {
         match self {
             Self::Image => {
+                enable_rpm_ostreed(host)?;
                 host.registry().start()?;
                 host.write("/var/tmp/desired.json", two(host).render())?;
                 ends_well(host, &format!("{} --reboot never", self.command()))?;

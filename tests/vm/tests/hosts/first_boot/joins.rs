@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
+use vm::config::data_url;
+use vm::operator::RPM_OSTREED;
 use vm::{Host, Lab, Warm, scenario};
 
 use super::node::{ensure_complete, served, wanted};
@@ -22,7 +24,12 @@ fn image(version: u32) -> Result<String> {
 
 /// A machine that Ignition provisions for this configuration.
 fn unprovisioned(object: &serde_json::Value) -> Result<Warm> {
-    Ok(Warm::Unprovisioned(served(object)?))
+    // And images are rpm-ostreed's there, as on CoreOS.
+    let mut config: serde_json::Value = serde_json::from_str(&served(object)?)?;
+    let (path, text) = RPM_OSTREED;
+    let file = serde_json::json!({"path": path, "mode": 0o644, "contents": {"source": data_url(text)}});
+    config["storage"]["files"].as_array_mut().context("it has files")?.push(file);
+    Ok(Warm::Unprovisioned(config.to_string()))
 }
 
 #[test]

@@ -2,17 +2,21 @@
 
 use anyhow::{Context as _, Result, ensure};
 use vm::config::Config;
-use vm::operator::{go, only_seen, roll_back, settled, status, update};
+use vm::operator::{apply, enable_rpm_ostreed, go, only_seen, roll_back, settled, status, update};
 use vm::{Host, scenario};
 
 use crate::change::Change;
 use crate::prepared::{running_one, staged, two};
 
+const RPM: &str = "org.projectatomic.rpmostree1";
+const RPM_PATH: &str = "/org/projectatomic/rpmostree1/Sysroot";
 const KEY: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 #[test]
 fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()> {
     scenario(staged(Change::Image)?, |host| {
+        let transactions = status(host)?["pending"]["rpmOstreeTransactions"].clone();
+        ensure!(transactions == 1, "rpm-ostreed was asked {transactions} times");
         // What others write between staging and power-off is in the new generation. The registry is down.
         host.run_ok(
             "echo late > /etc/late && mkdir -p /etc/os && echo local > /etc/os/changed-in-both && cp -a /etc /var/etc-before",
@@ -77,6 +81,12 @@ fn a_change_without_an_image_is_a_deployment_of_the_same_commit() -> Result<()> 
             Ok(vm::operator::booted(&status(host)?)?["commit"].to_string())
         };
         let before = commit(host)?;
+        // rpm-ostreed is not asked, and sees it.
+        enable_rpm_ostreed(host)?;
+        apply(host, &Config::named("between").kernel_argument("between"), "--reboot never")?;
+        let seen = host.run_ok(&format!("busctl call {RPM} {RPM_PATH} {RPM}.Sysroot Reload && busctl get-property {RPM} {RPM_PATH} {RPM}.Sysroot Deployments"))?;
+        ensure!(seen.contains("\"staged\" b true"), "{seen}");
+        ensure!(status(host)?["pending"]["rpmOstreeTransactions"] == 0, "it was asked");
         update(host, &Config::named("two").kernel_argument("hostwright-test=two"))?;
         assert_eq!(commit(host)?, before);
         only_seen(host, "two")?;
