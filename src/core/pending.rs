@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::deployment::DeploymentId;
 use super::generation::{BoundDeployment, Record};
+use super::layering::Layering;
 use super::log_line;
 
 /// Where it lies.
@@ -32,6 +33,9 @@ pub struct Intent {
     pub deployment: BoundDeployment,
     /// All arguments of its boot entry, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
+    /// What the deployment's origin says of packages.
+    #[serde(default)]
+    pub layering: Layering,
     /// The configuration document.
     pub document: Value,
     /// The deployment that was running when it was staged, whose `/etc` is merged.

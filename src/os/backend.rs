@@ -30,7 +30,7 @@ pub fn probe() -> Backend {
         Ok(true) => Backend::RpmOstree,
         Ok(false) => Backend::Libostree,
         Err(error) => {
-            log::info!("libostree is used alone: {error}");
+            log::debug!("libostree is used alone: {error}");
             Backend::Libostree
         }
     }

@@ -135,6 +135,8 @@ pub struct DeployRequest {
     pub merge: DeploymentId,
     /// All kernel arguments, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
+    /// What its origin is to say of packages; `None` where that is said by the origin that it gets.
+    pub layering: Option<Layering>,
     /// The staged deployment whose place it takes. Any other that is staged is in the way.
     pub replaces: Option<DeploymentId>,
 }

@@ -1,110 +1,27 @@
-//! The client of `hostwright-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
+//! The client of `hostwright-ostree`: [finds](program) it, starts it, and speaks [`protocol`](super::protocol) with it.
+
+mod program;
 
 use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 
 use serde::de::DeserializeOwned;
+
+pub use program::WorkerProgram;
 
 use super::protocol::{Access, Greeting, Reply, Request, VERSION};
 use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image::ImageRef;
 
-/// The worker's file name.
-const NAME: &str = "hostwright-ostree";
-
-/// Where distributions install it.
-const LIBEXEC: &str = "/usr/libexec/hostwright";
-
 /// How many lines of the worker's standard error are kept for a diagnosis.
 const STDERR_LINES: usize = 20;
 
 /// How long such a line may be, in bytes.
 const STDERR_LINE_LENGTH: u64 = 1000;
-
-/// What the worker's environment keeps: where programs, registries and their certificates are found, and what skopeo,
-/// libostree and systemd look at. The language is not among it: messages are told apart by their English text.
-const ENVIRONMENT: [&str; 16] = [
-    "PATH",
-    "HOME",
-    "TMPDIR",
-    "INVOCATION_ID",
-    "RUST_BACKTRACE",
-    "OSTREE_SYSROOT_DEBUG",
-    "CONTAINERS_CONF",
-    "CONTAINERS_STORAGE_CONF",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "http_proxy",
-    "https_proxy",
-    "no_proxy",
-];
-
-/// How to start the worker.
-#[derive(Debug, Clone)]
-pub struct WorkerProgram {
-    path: PathBuf,
-    environment: Vec<(OsString, OsString)>,
-}
-
-impl WorkerProgram {
-    /// Finds the worker: beside the running executable, in `../libexec/hostwright` from there, or in `/usr/libexec/hostwright`.
-    pub fn locate() -> Result<Self, OsError> {
-        let executable = std::env::current_exe().map_err(|source| OsError::Other {
-            doing: "finding the running executable".into(),
-            source: Cause::new(&source.to_string()),
-        })?;
-        let candidates = candidates(&executable);
-        match candidates.iter().find(|path| path.is_file()) {
-            Some(path) => Ok(Self::at(path)),
-            None => Err(OsError::WorkerMissing { looked_for: candidates }),
-        }
-    }
-
-    /// The worker is this executable.
-    #[must_use]
-    pub fn at(path: impl Into<PathBuf>) -> Self {
-        let kept = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
-        Self { path: path.into(), environment: ENVIRONMENT.iter().filter_map(kept).collect() }
-    }
-
-    /// Sets a variable of the worker's environment.
-    #[must_use]
-    pub fn with_env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
-        let name = name.as_ref();
-        self.environment.retain(|(known, _)| known != name);
-        self.environment.push((name.into(), value.as_ref().into()));
-        self
-    }
-
-    fn start(&self) -> Result<Child, OsError> {
-        Command::new(&self.path)
-            .env_clear()
-            .envs(self.environment.iter().map(|(name, value)| (name, value)))
-            .env("LC_ALL", "C")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|source| OsError::WorkerNotStarted {
-                program: self.path.clone(),
-                source: Cause::new(&source.to_string()),
-            })
-    }
-}
-
-fn candidates(executable: &Path) -> Vec<PathBuf> {
-    let directory = executable.parent().unwrap_or(Path::new("/"));
-    let prefix = directory.parent().unwrap_or(Path::new("/"));
-    vec![directory.join(NAME), prefix.join("libexec/hostwright").join(NAME), Path::new(LIBEXEC).join(NAME)]
-}
 
 /// A session with a worker of its own. Dropping it ends the worker and with it the lock, and waits for both.
 #[derive(Debug)]
@@ -359,18 +276,9 @@ fn last_lines(stderr: impl Read) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::process::Command;
 
-    #[test]
-    fn the_worker_is_looked_for_beside_the_executable_first() {
-        let found = candidates(Path::new("/usr/local/bin/hostwright"));
-        let expected = [
-            "/usr/local/bin/hostwright-ostree",
-            "/usr/local/libexec/hostwright/hostwright-ostree",
-            "/usr/libexec/hostwright/hostwright-ostree",
-        ];
-        assert_eq!(found, expected.map(PathBuf::from));
-    }
+    use super::*;
 
     #[test]
     fn only_the_last_lines_are_kept() {

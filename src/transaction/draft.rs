@@ -48,10 +48,6 @@ impl Draft {
         os: &mut dyn Sysroot,
         progress: &mut dyn FnMut(Stage),
     ) -> Result<Option<Imported>, TransactionError> {
-        let hindrances = self.plan.hindrances();
-        if !hindrances.is_empty() {
-            return Err(TransactionError::Hindered(hindrances));
-        }
         let imported = if self.is_same_os() {
             None
         } else {
@@ -75,6 +71,12 @@ impl Draft {
 }
 
 impl Draft {
+    /// Fails where something keeps it from being carried out.
+    pub(super) fn ensure_unhindered(&self) -> Result<(), TransactionError> {
+        let hindrances = self.plan.hindrances();
+        if hindrances.is_empty() { Ok(()) } else { Err(TransactionError::Hindered(hindrances)) }
+    }
+
     /// Whether the deployment that it is made from has the OS that is wanted, packages included.
     pub(super) fn is_same_os(&self) -> bool {
         self.image.is_none() && self.packages.is_empty()
@@ -138,16 +140,11 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         None => layering::decide(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan),
     };
     refuse_paths_in_the_image(&desired, &mut plan);
-    if let Some(tree) = &mut plan.tree {
-        tree.preflight = preflight(&root, image.is_some())?;
-    }
+    look_for_programs(&root, image.is_some(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.begins_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
-    let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
-    let owned = kargs::less(listed, &taken_over_before(&current));
-    let kernel_arguments = kargs::apply(&existing, &owned, &desired.os.kernel_arguments);
-    let taken_over = kargs::taken_over(&existing, &owned, &desired.os.kernel_arguments);
+    let (kernel_arguments, taken_over) = arguments(&existing, before, &current, &desired);
     let kernel_arguments_change = kernel_arguments != existing;
     if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
         let path = ManagedPath::constant(RECORD);
@@ -164,6 +161,18 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         taken_over,
         unresolved,
     })
+}
+
+/// All arguments of the new boot entry, and those of the desired ones that others had set.
+fn arguments(
+    existing: &[KernelArgument],
+    before: Option<&HostConfig>,
+    current: &Current,
+    desired: &HostConfig,
+) -> (Vec<KernelArgument>, Vec<KernelArgument>) {
+    let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
+    let (owned, wanted) = (kargs::less(listed, &taken_over_before(current)), &desired.os.kernel_arguments);
+    (kargs::apply(existing, &owned, wanted), kargs::taken_over(existing, &owned, wanted))
 }
 
 /// The arguments of the base's boot entry that are nobody's name and not about a first boot.
@@ -226,14 +235,17 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
 }
 
 /// The programs of this host that an update will start.
-fn preflight(root: &Root, imports: bool) -> Result<Vec<Preflight>, TransactionError> {
+fn look_for_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
     let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
     let programs = [
         (imports, "skopeo", "images are pulled with it"),
         (has_policy, "bwrap", "libostree rebuilds the deployment's SELinux policy in it (bubblewrap)"),
     ];
     let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
-    Ok(needed.map(|(_, program, purpose)| program_check(program, purpose)).collect())
+    if let Some(tree) = &mut plan.tree {
+        tree.preflight = needed.map(|(_, program, purpose)| program_check(program, purpose)).collect();
+    }
+    Ok(())
 }
 
 fn program_check(program: &'static str, purpose: &str) -> Preflight {

@@ -167,6 +167,7 @@ pub fn apply(
     sysroot::settle(os, sysroot)?;
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
+    draft.ensure_unhindered()?;
     let imported = draft.import(os, progress)?;
     if let Some(generation) = settled(&draft, target) {
         return Ok(Generated { plan: draft.plan, deployment: None, generation });
@@ -221,6 +222,7 @@ pub(super) fn request(
         origin,
         merge: base.clone(),
         kernel_arguments,
+        layering: None,
         replaces: None,
     }
 }

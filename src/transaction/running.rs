@@ -9,7 +9,7 @@ use crate::core::standing::{self, Fate};
 use crate::host::booted::Booted;
 use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
-use crate::os::Sysroot;
+use crate::os::{Imported, Sysroot};
 
 use super::TransactionError;
 use super::arrive::hold;
@@ -68,37 +68,25 @@ pub fn apply(
     }
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
+    draft.ensure_unhindered()?;
     let mut waits = match &found {
         // It runs already: nothing of it is staged.
         Some(_) if runs => stage::ensure_none_staged(os, &root, booted).map(|()| None)?,
         found => waiting(&root, os, booted, found.as_ref())?,
     };
     if os.layers_packages() && !draft.is_same_os() {
-        // Whoever imports stages as well, in place of what is staged.
-        match waits.take() {
-            Some(pending) if is_same(&pending, target, draft.digest()) => {
-                return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
-            }
-            Some(pending) => abandon(&root, os, &pending)?,
-            None if runs => ensure_judged(&root, found.as_ref())?,
-            None => {}
+        // Whoever brings it in stages as well, in place of what is staged.
+        if runs {
+            ensure_judged(&root, found.as_ref())?;
         }
-        asked::note(&root, &draft.wanted())?;
+        if let Some(pending) = keep(&root, os, waits.take(), target, draft.digest())? {
+            return Ok(Outcome::Staged { plan: None, pending });
+        }
     }
-    let lent = match draft.extensions_image(target, &*os) {
-        Some(image) => {
-            progress(Stage::Unpacking);
-            Some(extensions::lend(&root, os, image)?)
-        }
-        None => None,
-    };
-    let imported = draft.import(os, progress)?;
-    drop(lent);
-    if let Some(pending) = waits {
-        if is_same(&pending, target, imported.as_ref().map(|imported| imported.manifest_digest.as_str())) {
-            return Ok(Outcome::Staged { plan: None, pending: Box::new(pending) });
-        }
-        abandon(&root, os, &pending)?;
+    let imported = bring_in(&root, os, &mut draft, target, progress)?;
+    let digest = imported.as_ref().map(|imported| imported.manifest_digest.as_str());
+    if let Some(pending) = keep(&root, os, waits, target, digest)? {
+        return Ok(Outcome::Staged { plan: None, pending });
     }
     if target.again().is_none()
         && let Some(generation) = settled(&draft, target)
@@ -108,17 +96,47 @@ pub fn apply(
     if !reboots(&draft, target) {
         return at_once(&root, services, draft, target, &boot_id);
     }
-    let imported = imported.as_ref();
-    let staged = if runs { replace(&root, found.as_ref()) } else { Ok(()) };
-    let staged = staged
-        .and_then(|()| etc::ensure_mergeable(os, target, &draft, imported))
-        .and_then(|()| stage::stage(os, &root, &draft, imported, target, progress));
+    let way = if runs { give_way(&root, found.as_ref()) } else { Ok(()) };
+    let staged = way.and_then(|()| stage_anew(&root, os, &draft, imported.as_ref(), target, progress));
     let pending = staged.inspect_err(|_| {
-        if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
+        if let Some(made) = imported.as_ref().and_then(|imported| imported.staged.as_ref()) {
             stage::discard(os, made);
         }
     })?;
     Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
+}
+
+/// Brings the OS in where it is another one.
+fn bring_in(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    draft: &mut Draft,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Option<Imported>, TransactionError> {
+    if os.layers_packages() && !draft.is_same_os() {
+        asked::note(root, &draft.wanted())?;
+    }
+    let _lent = match draft.extensions_image(target, &*os) {
+        Some(image) => {
+            progress(Stage::Unpacking);
+            Some(extensions::lend(root, os, image)?)
+        }
+        None => None,
+    };
+    draft.import(os, progress)
+}
+
+fn stage_anew(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    draft: &Draft,
+    imported: Option<&Imported>,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Pending, TransactionError> {
+    etc::ensure_mergeable(os, target, draft, imported)?;
+    stage::stage(os, root, draft, imported, target, progress)
 }
 
 /// What is pending, and what is to become of it.
@@ -195,7 +213,7 @@ fn waiting(
 }
 
 /// What is on probation gives way, where it had its time.
-fn replace(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+fn give_way(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
     ensure_judged(root, found)?;
     Ok(pending::close(root)?)
 }
@@ -208,6 +226,21 @@ fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> boo
         (None, None) => deployment.commit == pending.intent.base.commit,
     };
     record.config_hash == target.desired.hash() && record.profile == target.profile && is_image
+}
+
+/// What waits already, where it is what is wanted, with the image of this digest. Otherwise it is taken back.
+fn keep(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    waits: Option<Pending>,
+    target: Target<'_>,
+    digest: Option<&str>,
+) -> Result<Option<Box<Pending>>, TransactionError> {
+    match waits {
+        Some(pending) if is_same(&pending, target, digest) => Ok(Some(Box::new(pending))),
+        Some(pending) => abandon(root, os, &pending).map(|()| None),
+        None => Ok(None),
+    }
 }
 
 /// Takes back what is staged. It is forgotten first: what nobody speaks of is never bound.

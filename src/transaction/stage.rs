@@ -42,6 +42,7 @@ pub(super) fn stage(
             deployment: bound(&deployment, draft, imported, target),
             record,
             kernel_arguments,
+            layering: deployment.layering.clone(),
             document: target.desired.object.document.clone(),
             base: draft.base.id.clone(),
             from: draft.current.record.as_ref().map(|record| record.generation.clone()),
@@ -128,6 +129,7 @@ pub(super) fn again(
         origin,
         merge: intent.base.clone(),
         kernel_arguments: intent.kernel_arguments.clone(),
+        layering: Some(intent.layering.clone()),
         replaces: None,
     };
     let deployment = os.stage(&request)?;

@@ -82,7 +82,7 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
 }
 
 #[test]
-fn the_same_image_by_another_tag_is_found_by_its_digest() {
+fn a_tag_that_has_not_moved_is_nothing_to_do() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);

@@ -91,3 +91,8 @@ pub(crate) fn nothing() -> LayerRequest {
 pub(crate) fn heard(said: &[News], text: &str) -> bool {
     said.iter().any(|news| matches!(news, News::Message(message) if message.contains(text)))
 }
+
+/// Whether it was waited for something with this text.
+pub(crate) fn waited(said: &[News], text: &str) -> bool {
+    said.iter().any(|news| matches!(news, News::Waits(with) if with.contains(text)))
+}

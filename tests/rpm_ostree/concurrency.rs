@@ -6,7 +6,7 @@ use hostwright::os::rpm_ostree::{Deadlines, daemon::DaemonError, failure::Failur
 use rpmostreed::Faults;
 
 use crate::{
-    client::{DEADLINES, Seen, heard, nothing},
+    client::{DEADLINES, Seen, nothing, waited},
     stranger::{Peer, Stranger},
 };
 
@@ -32,7 +32,7 @@ fn equal_calls_are_not_joined() {
     seen.runtime.block_on(async {
         let request = seen.rebase();
         let (first, second) = tokio::join!(seen.asked(&request), seen.asked(&request));
-        let told = |said: &[_]| heard(said, "rpm-ostreed is busy");
+        let told = |said: &[_]| waited(said, "Transaction in progress");
         assert!(told(&first.1) != told(&second.1), "one waits for the other: {first:?} {second:?}");
         let late = if told(&first.1) { first.0 } else { second.0 };
         // The result is its own, not the earlier one's.
@@ -55,7 +55,7 @@ fn a_lock_of_another_program_is_waited_for() {
         let request = nothing();
         let ((outcome, said), ()) = tokio::join!(seen.asked(&request), release);
         assert_eq!(outcome.unwrap(), Outcome::Succeeded);
-        assert!(heard(&said, "System transaction in progress"), "{said:?}");
+        assert!(waited(&said, "System transaction in progress"), "{said:?}");
     });
 }
 

@@ -245,3 +245,27 @@ fn what_a_host_cannot_have_is_left_out_with_the_reason() {
         assert!(refused.stderr.contains("64 KiB pages on aarch64 only"), "{refused:?}");
     }
 }
+
+#[test]
+fn what_is_staged_again_keeps_its_packages() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &["usbguard"]);
+    let (config, image) = (with(&host, &whole("one"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&config, Some(&image)));
+    drop(bus);
+    // The power goes, and the daemon is not there when it is back.
+    host.power_cut();
+    let boot = host.boot().ensure_fine();
+    assert!(boot.recover.stdout.contains("it is staged again"), "{boot:?}");
+    host.update(&config, Some(&image));
+    ensure_is(&host, "one", "two");
+    assert_eq!(installed(&host), ["usbguard"]);
+    let origin = host.must(["sh", "-c", "cat /sysroot/ostree/deploy/*/deploy/*.origin"]);
+    assert!(
+        origin.contains("requested=usbguard;") && origin.contains("container-image-reference="),
+        "{origin}"
+    );
+    assert!(host.etc("os/version-2.conf").exists());
+    host.ensure_whole();
+}

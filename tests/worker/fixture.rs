@@ -82,6 +82,7 @@ impl Host {
             origin,
             merge: default.id,
             kernel_arguments: default.kernel_arguments,
+            layering: None,
             replaces: None,
         }
     }

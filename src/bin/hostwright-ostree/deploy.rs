@@ -12,7 +12,7 @@ use ostree_ext::{glib, ostree};
 use crate::classify::failure;
 use crate::deployments::{self, describe, find, identify, kernel_arguments};
 use crate::session::{Opened, other, out_of_turn};
-use crate::{options, stage};
+use crate::{options, packages, stage};
 
 /// A deployment that is checked out and has no boot entry yet.
 pub(crate) struct Pending {
@@ -69,10 +69,13 @@ pub(crate) fn prepare(
     ensure_kept(&request.kernel_arguments)?;
     let merge = find(sysroot, &request.merge)?;
     let origin = match &request.origin {
-        Origin::Image(image) => image_origin(image),
+        Origin::Image(image) => image_origin(&merge, image)?,
         Origin::Kept => copied_origin(&merge)?,
         Origin::Of(id) => copied_origin(&find(sysroot, id)?)?,
     };
+    if let Some(layering) = &request.layering {
+        packages::set_layering(&origin, layering);
+    }
     Ok((merge, origin))
 }
 
@@ -109,10 +112,13 @@ fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
 }
 
-fn image_origin(image: &ImageRef) -> glib::KeyFile {
-    let origin = glib::KeyFile::new();
+/// That of the merge deployment, but for what it follows: what else rpm-ostree noted there holds for the host.
+fn image_origin(merge: &ostree::Deployment, image: &ImageRef) -> Result<glib::KeyFile, OsError> {
+    let origin = copied_origin(merge)?;
+    // It may have followed a branch, or been pinned to a commit; a group that is not there is as good as one that is gone.
+    drop(origin.remove_group("origin"));
     origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
-    origin
+    Ok(origin)
 }
 
 fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {

@@ -20,6 +20,20 @@ pub(crate) fn layering(origin: &glib::KeyFile) -> Layering {
     Layering { requested: list("packages", "requested"), removed: list("overrides", "remove") }
 }
 
+/// Has an origin say this of packages.
+pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &Layering) {
+    for (group, key, list) in
+        [("packages", "requested", &layering.requested), ("overrides", "remove", &layering.removed)]
+    {
+        if list.is_empty() {
+            // What is not there is as good as what is gone.
+            drop(origin.remove_key(group, key));
+        } else {
+            origin.set_string(group, key, &format!("{};", list.join(";")));
+        }
+    }
+}
+
 /// The commit that packages were put onto, with its contents; `None` where none were.
 pub(crate) fn base(
     repo: &ostree::Repo,

@@ -14,6 +14,7 @@ pub(crate) fn intent(boot: &str) -> Intent {
         record: Record::parse(record.as_bytes()).unwrap(),
         deployment: serde_json::from_str(bound).unwrap(),
         kernel_arguments: vec!["rw".into()],
+        layering: Layering::default(),
         document: Value::Null,
         base: DeploymentId { stateroot: "os".into(), commit: "c1".into(), serial: 0 },
         from: Some("old".into()),

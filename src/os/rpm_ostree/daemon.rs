@@ -122,7 +122,7 @@ impl Daemon {
                     if Instant::now() >= patience {
                         return Err(DaemonError::Busy(Cause::new(&with)));
                     }
-                    news(News::Message(format!("rpm-ostreed is busy, and is waited for: {with}")));
+                    news(News::Waits(with));
                     failures += 1;
                     sleep(self.deadlines.pace(failures)).await;
                 }

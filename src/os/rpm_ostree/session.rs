@@ -7,7 +7,7 @@ use super::Deadlines;
 use super::daemon::Daemon;
 use super::messages::Heard;
 use super::request::{Base, LayerRequest};
-use super::transaction::Outcome;
+use super::transaction::{News, Outcome};
 use super::verdict::{Verdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image::ImageRef;
@@ -119,9 +119,15 @@ impl RpmOstree {
     ) -> Result<Outcome, OsError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| OsError::Daemon(Cause::new(&error.to_string())))?;
-        let mut heard = Heard::nothing();
+        let (mut heard, mut waits) = (Heard::nothing(), String::new());
         let mut news = |news| {
             log::debug!(news:?; "rpm-ostreed");
+            if let News::Waits(with) = &news
+                && waits != *with
+            {
+                log::warn!("rpm-ostreed is busy, and is waited for: {with}");
+                waits.clone_from(with);
+            }
             if let Some(step) = heard.hear(&news) {
                 progress(step);
             }

@@ -53,6 +53,8 @@ pub enum Canceller {
 /// What a transaction says while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum News {
+    /// It has not begun: the daemon does something else, which is waited for.
+    Waits(String),
     /// A line of text.
     Message(String),
     /// A task begins.
@@ -131,12 +133,8 @@ async fn converse(
 ) -> Outcome {
     // Before anything is asked: what it says from now on is kept.
     let mut messages = MessageStream::from(&peer.0);
-    // The socket's name is always the same, so it may be another transaction's by now.
-    match timeout(deadlines.answer, peer.whose()).await {
-        Ok(Ok(whose)) if is_of(&whose, caller) => {}
-        Ok(Ok(whose)) => return unknown(&format!("its socket belongs to the transaction of {whose}")),
-        Ok(Err(error)) => return unknown(&format!("it went away before its start: {error}")),
-        Err(_) => return unknown("it does not say whose it is"),
+    if let Err(text) = ensure_of(peer, caller, deadlines).await {
+        return unknown(&text);
     }
     let mut starting = pin!(timeout(deadlines.start, peer.start()));
     let mut to_cancel = pin!(to_cancel);
@@ -181,6 +179,16 @@ async fn converse(
                 silent_until = ask_to_stop(peer, deadlines).await;
             }
         }
+    }
+}
+
+/// The socket's name is always the same, so it may be another transaction's by now.
+async fn ensure_of(peer: &Peer, caller: &str, deadlines: &Deadlines) -> Result<(), String> {
+    match timeout(deadlines.answer, peer.whose()).await {
+        Ok(Ok(whose)) if is_of(&whose, caller) => Ok(()),
+        Ok(Ok(whose)) => Err(format!("its socket belongs to the transaction of {whose}")),
+        Ok(Err(error)) => Err(format!("it went away before its start: {error}")),
+        Err(_) => Err("it does not say whose it is".to_owned()),
     }
 }
 
