@@ -1,4 +1,4 @@
-//! The client of `hostwright-ostree`: [finds](program) it, starts it, and speaks [`protocol`](super::protocol) with it.
+//! The client of `hostwright-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
 
 mod program;
 
