@@ -84,7 +84,7 @@ fn sources(folders: &[&str]) -> Vec<Source> {
 }
 
 fn everything() -> Vec<Source> {
-    sources(&["src", "xtask/src", "tests/osimage/src", "tests/vm"])
+    sources(&["src", "xtask/src", "tests/osimage/src", "tests/rpmostreed/src", "tests/vm"])
 }
 
 fn assert_none(violations: &[String]) {
@@ -160,6 +160,14 @@ fn dead_code_has_nowhere_to_hide() {
     let hidden = everything().into_iter().filter(|source| scan::has_word(&source.code, "dead_code"));
     let what = "an attribute hides dead code: remove the code";
     assert_none(&hidden.map(|source| source.says(1, what)).collect::<Vec<_>>());
+}
+
+#[test]
+fn rpm_ostree_is_never_run_as_a_program() {
+    let running =
+        sources(&["src/os/rpm_ostree"]).into_iter().filter(|source| scan::has_word(&source.code, "Command"));
+    let what = "a program is run here: rpm-ostreed is asked over D-Bus";
+    assert_none(&running.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
 #[test]

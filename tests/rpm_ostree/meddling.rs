@@ -19,7 +19,7 @@ use crate::{
     daemon,
     host::{Host, ensure_asked},
     model::run::Outcome,
-    stranger::Peer,
+    stranger::{Peer, Stranger},
 };
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -189,6 +189,31 @@ fn copy_for_all(host: &Host) -> std::path::PathBuf {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }
     copy
+}
+
+#[test]
+fn a_client_that_stages_in_between_is_seen_and_nothing_is_mixed() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    fail(&host, &Faults { slow: 300, ..Faults::default() });
+    let running = Running::start(&host, &config, &image);
+    until_started(&host);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (success, text) = runtime.block_on(async { Stranger::connect_to(&host).await.race(&host).await });
+    let outcome = running.end();
+    assert!(success, "{text}: {outcome:?}");
+    // Whoever was last is staged; what was to be bound is not there any more, or never was.
+    let bound = host.shut_down();
+    host.boot();
+    let arguments = host.booted().arguments;
+    let is_foreign = arguments.iter().any(|argument| argument == "foreign");
+    assert!(!arguments.contains(&"app=one".to_owned()), "{outcome:?} {bound:?} {arguments:?}");
+    assert!(!host.etc("app/a.conf").exists(), "{outcome:?} {bound:?}");
+    drop(bus);
+    let bus = Bus::start(&host);
+    goes_there(&host, bus, &config, &image);
+    assert_eq!(host.booted().arguments.iter().any(|argument| argument == "foreign"), is_foreign);
 }
 
 #[test]

@@ -6,7 +6,11 @@ use futures_lite::StreamExt as _;
 use rpmostreed::{NAME, TOP};
 use zbus::{Connection, MessageStream, zvariant::Value};
 
-use crate::{bus::address, client::Seen};
+use crate::{
+    bus::{address, socket},
+    client::Seen,
+    host::Host,
+};
 
 /// Its connection to the bus.
 pub(crate) struct Stranger {
@@ -21,13 +25,43 @@ pub(crate) struct Peer {
 
 impl Stranger {
     pub(crate) async fn connect(seen: &Seen) -> Self {
-        let address = address(&seen.host);
+        Self::connect_to(&seen.host).await
+    }
+
+    pub(crate) async fn connect_to(host: &Host) -> Self {
+        let address = address(host);
         let connection = zbus::connection::Builder::address(address.as_str()).unwrap().build().await.unwrap();
         Self { connection }
     }
 
     pub(crate) fn name(&self) -> String {
         self.connection.unique_name().unwrap().to_string()
+    }
+
+    /// Has the daemon stage what is there with another kernel argument, as soon as it does nothing else.
+    pub(crate) async fn race(&self, host: &Host) -> (bool, String) {
+        let (none, added) = (Vec::<&str>::new(), vec!["foreign"]);
+        let parameters =
+            ("root=LABEL=root rw foreign", &added, &none, &none, HashMap::<&str, Value<'_>>::new());
+        let (path, interface) = (format!("{TOP}/fedora_coreos"), format!("{NAME}.OS"));
+        loop {
+            let called = self.connection.call_method(
+                Some(NAME),
+                path.as_str(),
+                Some(interface.as_str()),
+                "KernelArgs",
+                &parameters,
+            );
+            match called.await {
+                Ok(_) => break,
+                Err(zbus::Error::MethodError(name, ..)) if name.ends_with(".Code26") => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+        // Where it says that is, the host finds it.
+        let mut peer = Peer::connect(&format!("unix:path={}", socket(host).display())).await;
+        peer.start().await;
+        peer.finished().await
     }
 
     /// Calls for packages to change, names none, and says where that is found.
