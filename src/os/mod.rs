@@ -185,8 +185,8 @@ pub enum Origin {
 pub struct Imported {
     /// The commit to deploy. Two imports of one image can differ here: compare digests.
     pub commit: String,
-    /// The digest of the manifest, `sha256:…`.
-    pub manifest_digest: String,
+    /// The digest of the manifest, `sha256:…`; `None` where packages were put onto what came as no image.
+    pub manifest_digest: Option<String>,
     /// The version that the image says it is.
     pub version: Option<String>,
     /// How many layers had to be fetched.

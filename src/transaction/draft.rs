@@ -56,7 +56,7 @@ impl Draft {
         };
         // The same image by the same name: what is deployed stays what it is.
         let is_deployed = imported.as_ref().is_some_and(|imported| {
-            let is_image = Some(&imported.manifest_digest) == self.base.manifest_digest.as_ref();
+            let is_image = imported.manifest_digest == self.base.manifest_digest;
             is_image && self.image == self.base.image && self.packages.is_empty()
         });
         if let (true, Some(staged)) = (is_deployed, imported.as_ref().and_then(|made| made.staged.as_ref())) {

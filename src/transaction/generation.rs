@@ -237,7 +237,7 @@ pub(super) fn bound(
     let host = &target.desired.host;
     let source = target.again().unwrap_or(&draft.base);
     let image = draft.image.as_ref().or(source.image.as_ref());
-    let digest = imported.map(|imported| imported.manifest_digest.clone());
+    let digest = imported.and_then(|imported| imported.manifest_digest.clone());
     BoundDeployment {
         stateroot: deployment.id.stateroot.clone(),
         commit: deployment.id.commit.clone(),

@@ -84,7 +84,7 @@ pub fn apply(
         }
     }
     let imported = bring_in(&root, os, &mut draft, target, progress)?;
-    let digest = imported.as_ref().map(|imported| imported.manifest_digest.as_str());
+    let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
     if let Some(pending) = keep(&root, os, waits, target, digest)? {
         return Ok(Outcome::Staged { plan: None, pending });
     }

@@ -204,7 +204,7 @@ impl Amount {
 fn describe(state: &LayeredImageState, amount: &Amount) -> Imported {
     Imported {
         commit: state.merge_commit.clone(),
-        manifest_digest: state.manifest_digest.to_string(),
+        manifest_digest: Some(state.manifest_digest.to_string()),
         version: state.version().map(str::to_owned),
         layers_fetched: amount.layers,
         bytes_fetched: amount.bytes,

@@ -206,7 +206,7 @@ impl Sysroot for RpmOstree {
         let deployment = made.unwrap_or(booted);
         Ok(Imported {
             commit: deployment.id.commit,
-            manifest_digest: deployment.manifest_digest.unwrap_or_default(),
+            manifest_digest: deployment.manifest_digest,
             version: deployment.version,
             layers_fetched: 0,
             bytes_fetched: 0,
