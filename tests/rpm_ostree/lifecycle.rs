@@ -72,6 +72,18 @@ fn it_is_cancelled_by_whoever_waits_for_it() {
 }
 
 #[test]
+fn waiting_for_others_can_be_ended() {
+    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    seen.runtime.block_on(async {
+        let stranger = Stranger::connect(&seen).await;
+        stranger.change_nothing().await;
+        let soon = tokio::time::sleep(Duration::from_millis(300));
+        let (outcome, said) = seen.ask(DEADLINES, &nothing(), soon).await;
+        assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Caller), "{said:?}");
+    });
+}
+
+#[test]
 fn what_is_cancelled_too_late_has_succeeded() {
     let Some(seen) = Seen::new(&Faults { deaf: true, ..slow(1000) }) else { return };
     seen.runtime.block_on(async {

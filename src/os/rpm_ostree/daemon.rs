@@ -1,6 +1,7 @@
 //! rpm-ostreed on the bus: found, started where it idles, asked, and waited for where it is busy.
 
 use std::future::Future;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
@@ -8,7 +9,7 @@ use zbus::zvariant::Value;
 use zbus::{Connection, DBusError as _};
 
 use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
-use super::transaction::{self, News, Outcome};
+use super::transaction::{self, Canceller, News, Outcome};
 use super::{Deadlines, LayerRequest};
 use crate::core::retry::Cure;
 use crate::host::boot;
@@ -38,6 +39,14 @@ pub enum DaemonError {
     /// It refuses.
     #[error("rpm-ostreed refuses: {0}")]
     Refused(Cause),
+}
+
+/// What a call led to.
+enum Called {
+    /// A transaction, which is found there.
+    Transaction(String),
+    /// The daemon went away, and may have made one.
+    Gone(Cause),
 }
 
 /// A connection on which the daemon is asked. While it lives, the daemon does not leave for want of work.
@@ -100,7 +109,7 @@ impl Daemon {
         Ok((sysroot, stateroot))
     }
 
-    /// Has the daemon make a deployment, staged and locked. Where it is busy, that is waited for; `wait` hears with what.
+    /// Has the daemon make a deployment, staged and locked. Where it is busy, that is waited for; `news` says with what.
     /// Once `to_cancel` returns, it is asked to stop.
     pub async fn layer(
         &self,
@@ -108,15 +117,36 @@ impl Daemon {
         news: &mut (dyn FnMut(News) + '_),
         to_cancel: impl Future<Output = ()>,
     ) -> Result<Outcome, DaemonError> {
+        let mut to_cancel = pin!(to_cancel);
+        let called = tokio::select! {
+            called = self.call(request, news) => called?,
+            // What was called for meanwhile is not started, and goes with the connection.
+            () = &mut to_cancel => return Ok(Outcome::Cancelled(Canceller::Caller)),
+        };
+        match called {
+            Called::Transaction(address) => {
+                let caller = self.connection.unique_name().map_or("", |name| name.as_str());
+                Ok(transaction::follow(&address, caller, &self.deadlines, news, to_cancel).await)
+            }
+            Called::Gone(cause) => Ok(Outcome::Unknown(cause)),
+        }
+    }
+
+    /// Calls for it until the daemon is not busy.
+    async fn call(
+        &self,
+        request: &LayerRequest,
+        news: &mut (dyn FnMut(News) + '_),
+    ) -> Result<Called, DaemonError> {
         let patience = Instant::now() + self.deadlines.patience;
         let mut failures = 0;
-        let address = loop {
+        loop {
             let (sysroot, stateroot) = self.objects().await?;
             // Equal calls are joined, and the result of the earlier one is taken for theirs: this makes each unlike all others.
             let command_line = format!("{CLIENT} {}", boot::new_generation_id());
             let (modifiers, options) = (request.modifiers(), request.options(&command_line));
             match stateroot.update_deployment(&modifiers, &options).await {
-                Ok(address) => break address,
+                Ok(address) => return Ok(Called::Transaction(address)),
                 Err(error) if is_busy(&error) => {
                     let with = with_what(&sysroot, &error).await;
                     if Instant::now() >= patience {
@@ -128,13 +158,11 @@ impl Daemon {
                 }
                 Err(error) if is_gone(&error) => {
                     let text = format!("rpm-ostreed went away when it was called: {error}");
-                    return Ok(Outcome::Unknown(Cause::new(&text)));
+                    return Ok(Called::Gone(Cause::new(&text)));
                 }
                 Err(error) => return Err(self.failed(&error)),
             }
-        };
-        let caller = self.connection.unique_name().map_or("", |name| name.as_str());
-        Ok(transaction::follow(&address, caller, &self.deadlines, news, to_cancel).await)
+        }
     }
 
     /// Lets the daemon go, which leaves by itself then. Nothing depends on it: the end of the connection says the same.
