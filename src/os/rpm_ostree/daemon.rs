@@ -125,8 +125,8 @@ impl Daemon {
         };
         match called {
             Called::Transaction(address) => {
-                let caller = self.connection.unique_name().map_or("", |name| name.as_str());
-                Ok(transaction::follow(&address, caller, &self.deadlines, news, to_cancel).await)
+                let own_name = self.connection.unique_name().map_or("", |name| name.as_str());
+                Ok(transaction::follow(&address, own_name, &self.deadlines, news, to_cancel).await)
             }
             Called::Gone(cause) => Ok(Outcome::Unknown(cause)),
         }
