@@ -316,7 +316,7 @@ fn good(name: &str) -> Value {
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
             "transaction": {"current": null, "target": "1".repeat(32), "reached": "prepared",
                 "underWay": false},
-            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false,
+            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false, "rpmOstreeTransactions": 1,
                 "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
             "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},

@@ -76,6 +76,22 @@ impl Seen {
         (outcome, said)
     }
 
+    /// The same, until it says something; then it is to stop.
+    pub(crate) async fn ask_until_it_speaks(
+        &self,
+        request: &LayerRequest,
+    ) -> (Result<Outcome, DaemonError>, Vec<News>) {
+        let (daemon, spoke) = (self.daemon(DEADLINES).await, tokio::sync::Notify::new());
+        let mut said = Vec::new();
+        let mut news = |news| {
+            said.push(news);
+            spoke.notify_one();
+        };
+        let outcome = daemon.layer(request, &mut news, spoke.notified()).await;
+        daemon.leave().await;
+        (outcome, said)
+    }
+
     /// The same, with all the time that it may take.
     pub(crate) async fn asked(&self, request: &LayerRequest) -> (Result<Outcome, DaemonError>, Vec<News>) {
         self.ask(DEADLINES, request, std::future::pending()).await

@@ -28,7 +28,7 @@ fn whoever_keeps_it_busy_is_named_once_patience_is_over() {
 
 #[test]
 fn equal_calls_are_not_joined() {
-    let Some(seen) = Seen::new(&Faults { slow: 500, ..Faults::default() }) else { return };
+    let Some(seen) = Seen::new(&Faults { slow: 2000, ..Faults::default() }) else { return };
     seen.runtime.block_on(async {
         let request = seen.rebase();
         let (first, second) = tokio::join!(seen.asked(&request), seen.asked(&request));
@@ -48,12 +48,13 @@ fn a_lock_of_another_program_is_waited_for() {
     let lock = std::fs::OpenOptions::new().write(true).create(true).truncate(false).open(lock).unwrap();
     rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     seen.runtime.block_on(async {
-        let release = async {
-            tokio::time::sleep(Duration::from_millis(500)).await;
-            drop(lock);
+        let (daemon, mut lock, mut said) = (seen.daemon(DEADLINES).await, Some(lock), Vec::new());
+        let mut news = |news| {
+            said.push(news);
+            // Given back once it is waited for.
+            lock = None;
         };
-        let request = nothing();
-        let ((outcome, said), ()) = tokio::join!(seen.asked(&request), release);
+        let outcome = daemon.layer(&nothing(), &mut news, std::future::pending()).await;
         assert_eq!(outcome.unwrap(), Outcome::Succeeded);
         assert!(waited(&said, "System transaction in progress"), "{said:?}");
     });
@@ -72,7 +73,7 @@ fn a_host_that_goes_down_begins_nothing() {
 
 #[test]
 fn a_start_by_somebody_else_is_as_good() {
-    let Some(seen) = Seen::new(&Faults { slow: 700, ..Faults::default() }) else { return };
+    let Some(seen) = Seen::new(&Faults { slow: 3000, ..Faults::default() }) else { return };
     seen.runtime.block_on(async {
         let socket = crate::bus::socket(&seen.host);
         let meddler = async {

@@ -45,7 +45,7 @@ fn one_that_is_never_started_goes_with_its_caller() {
 
 #[test]
 fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
-    let Some(seen) = Seen::new(&slow(1000)) else { return };
+    let Some(seen) = Seen::new(&slow(3000)) else { return };
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         let peer = Peer::connect(&stranger.change_nothing().await).await;
@@ -62,8 +62,7 @@ fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
 fn it_is_cancelled_by_whoever_waits_for_it() {
     let Some(seen) = Seen::new(&SLOW) else { return };
     seen.runtime.block_on(async {
-        let soon = tokio::time::sleep(Duration::from_millis(300));
-        let (outcome, _) = seen.ask(DEADLINES, &nothing(), soon).await;
+        let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Caller));
         // And nothing is left that would be in the way.
         crate::bus::fail(&seen.host, &Faults::default());
@@ -77,8 +76,7 @@ fn waiting_for_others_can_be_ended() {
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         stranger.change_nothing().await;
-        let soon = tokio::time::sleep(Duration::from_millis(300));
-        let (outcome, said) = seen.ask(DEADLINES, &nothing(), soon).await;
+        let (outcome, said) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Caller), "{said:?}");
     });
 }
@@ -87,8 +85,7 @@ fn waiting_for_others_can_be_ended() {
 fn what_is_cancelled_too_late_has_succeeded() {
     let Some(seen) = Seen::new(&Faults { deaf: true, ..slow(1000) }) else { return };
     seen.runtime.block_on(async {
-        let soon = tokio::time::sleep(Duration::from_millis(300));
-        let (outcome, _) = seen.ask(DEADLINES, &nothing(), soon).await;
+        let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), Outcome::Succeeded);
     });
 }
@@ -113,7 +110,7 @@ fn one_that_does_not_even_end_then_is_left() {
 
 #[test]
 fn a_peer_that_stays_is_waited_for_until_it_is_thrown_out() {
-    let Some(seen) = Seen::new(&Faults { linger: 1500, ..Faults::default() }) else { return };
+    let Some(seen) = Seen::new(&Faults { linger: 4000, ..Faults::default() }) else { return };
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         let mut peer = Peer::connect(&stranger.change_nothing().await).await;

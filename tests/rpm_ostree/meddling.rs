@@ -93,7 +93,7 @@ fn slow() -> Option<(Host, Bus, String, String)> {
     let host = Host::install(Os::new(1))?;
     let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    fail(&host, &Faults { slow: 2000, ..Faults::default() });
+    fail(&host, &Faults { slow: 3000, ..Faults::default() });
     Some((host, bus, config, image))
 }
 
@@ -196,7 +196,7 @@ fn a_client_that_stages_in_between_is_seen_and_nothing_is_mixed() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    fail(&host, &Faults { slow: 300, ..Faults::default() });
+    fail(&host, &Faults { slow: 3000, ..Faults::default() });
     let running = Running::start(&host, &config, &image);
     until_started(&host);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -79,7 +79,9 @@ fn a_check_hangs() -> Result<()> {
 #[test]
 fn usr_local_is_lost() -> Result<()> {
     if !is_exhaustive() {
-        eprintln!("SKIPPED: it takes as long as the others, and what deviates is looked at without a reboot too");
+        eprintln!(
+            "SKIPPED: it takes as long as the others, and what deviates is looked at without a reboot too"
+        );
         return Ok(());
     }
     goes_back("usr-local", "/usr/local/bin/program")
