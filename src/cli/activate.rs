@@ -5,13 +5,13 @@ use std::path::Path;
 use clap::Args;
 
 use super::reboot::reboot_at_once;
+use super::running::session_of;
 use super::terminal::{print_text, say};
 use super::{CliError, Place, Verdict};
 use crate::core::standing::Standing;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::mount_namespace::MountNamespace;
-use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
@@ -60,10 +60,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
             let generation = pending.generation();
             say(&format!("generation {generation} is left, and held: {reason}"));
             let worker = worker?;
-            let mut open = |access| -> Result<Box<dyn Sysroot>, TransactionError> {
-                Ok(Box::new(WorkerSession::open(&worker, Path::new("/"), access)?))
-            };
-            arrive::leave(&mut open, &pending, &reason)?;
+            arrive::leave(&mut |access| session_of(&worker, access), &pending, &reason)?;
             return reboot_at_once(&format!("generation {generation} is left"));
         }
     }

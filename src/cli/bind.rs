@@ -1,13 +1,10 @@
 //! `hostwright bind`: what `ostree-finalize-staged.service` runs at shutdown in place of libostree's own
 //! command, which it runs itself.
 
-use std::path::Path;
-
 use super::terminal::print_text;
 use super::{CliError, Verdict, running};
 use crate::host::mount_namespace::MountNamespace;
-use crate::os::Sysroot;
-use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::os::worker::WorkerProgram;
 use crate::transaction::TransactionError;
 use crate::transaction::bind::{self, Bound};
 
@@ -16,11 +13,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let mut open = |access| -> Result<Box<dyn Sysroot>, TransactionError> {
-        let worker = worker.as_ref().map_err(Clone::clone)?;
-        let session = WorkerSession::open(worker, Path::new("/"), access)?;
-        Ok(Box::new(session))
-    };
+    let mut open = |access| running::session_of(worker.as_ref().map_err(Clone::clone)?, access);
     let text = match bind::bind(&namespace, &booted, &mut open)? {
         Bound::Generation(generation) => format!("generation {generation} is bound, and boots next\n"),
         Bound::Passed => "nothing of hostwright's is to be bound\n".to_owned(),

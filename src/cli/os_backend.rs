@@ -1,15 +1,14 @@
 //! `--os-backend`: who changes images and packages of the host that runs.
 
-use std::path::Path;
-
 use clap::{Args, ValueEnum};
 
+use super::running::session_of;
 use crate::host::interrupt::Interrupt;
 use crate::os::Sysroot;
 use crate::os::backend::{self, Backend};
 use crate::os::protocol::Access;
 use crate::os::rpm_ostree::{Deadlines, RpmOstree};
-use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::os::worker::WorkerProgram;
 use crate::transaction::TransactionError;
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -42,14 +41,16 @@ impl OsBackend {
         };
         let interrupt = interrupt.filter(|_| is_daemons);
         move |access| {
+            // Whoever binds or settles does not come by here: what others staged is to be finalized on such a host, too.
+            backend::ensure_etc_stays()?;
             let program = WorkerProgram::locate()?;
-            Ok(match &interrupt {
+            match &interrupt {
                 Some(interrupt) => {
                     let deadlines = Deadlines::default();
-                    Box::new(RpmOstree::open(program, interrupt.clone(), deadlines, access)?)
+                    Ok(Box::new(RpmOstree::open(program, interrupt.clone(), deadlines, access)?))
                 }
-                None => Box::new(WorkerSession::open(&program, Path::new("/"), access)?),
-            })
+                None => session_of(&program, access),
+            }
         }
     }
 }

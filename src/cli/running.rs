@@ -30,18 +30,24 @@ const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The deployment that runs; wrong usage where none does.
 pub(super) fn booted() -> Result<Booted, CliError> {
-    let booted = Booted::look()?.ok_or_else(|| {
+    Booted::look()?.ok_or_else(|| {
         let none =
             "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
         CliError::Usage(backend::other_kind().unwrap_or_else(|| none.to_owned()))
-    })?;
-    backend::ensure_etc_stays()?;
-    Ok(booted)
+    })
 }
 
 /// A session on the sysroot that runs, of libostree alone.
 pub(super) fn session(access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
-    Ok(Box::new(WorkerSession::open(&WorkerProgram::locate()?, Path::new("/"), access)?))
+    session_of(&WorkerProgram::locate()?, access)
+}
+
+/// The same with a worker that was found before.
+pub(super) fn session_of(
+    worker: &WorkerProgram,
+    access: Access,
+) -> Result<Box<dyn Sysroot>, TransactionError> {
+    Ok(Box::new(WorkerSession::open(worker, Path::new("/"), access)?))
 }
 
 pub(super) fn apply(

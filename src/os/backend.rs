@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::rpm_ostree::Deadlines;
 use super::rpm_ostree::daemon::{Daemon, DaemonError};
+use super::rpm_ostree::{self, Deadlines};
 use super::{Cause, OsError};
 
 /// How long the bus may take to say what it knows.
@@ -23,12 +23,19 @@ pub enum Backend {
     RpmOstree,
 }
 
-/// Finds out who owns images and packages here: rpm-ostreed, where the message bus knows it.
+/// Where services say how the bus starts them.
+const SERVICES: [&str; 2] = ["/usr/share/dbus-1/system-services", "/usr/local/share/dbus-1/system-services"];
+
+/// Finds out who owns images and packages here: rpm-ostreed, where the message bus knows it, or would if it answered: a bus
+/// that is late must not be why packages are left out.
 #[must_use]
 pub fn probe() -> Backend {
+    let file = format!("{}.service", rpm_ostree::NAME);
+    let is_installed = || SERVICES.iter().any(|directory| Path::new(directory).join(&file).exists());
     match ask_bus() {
         Ok(true) => Backend::RpmOstree,
         Ok(false) => Backend::Libostree,
+        Err(_) if is_installed() => Backend::RpmOstree,
         Err(error) => {
             log::debug!("libostree is used alone: {error}");
             Backend::Libostree

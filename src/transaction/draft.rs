@@ -68,9 +68,7 @@ impl Draft {
             _ => Ok(imported.filter(|_| !is_deployed)),
         }
     }
-}
 
-impl Draft {
     /// Fails where something keeps it from being carried out.
     pub(super) fn ensure_unhindered(&self) -> Result<(), TransactionError> {
         let hindrances = self.plan.hindrances();

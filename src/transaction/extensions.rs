@@ -35,7 +35,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// Unpacks `image`, as a config names it, and lends what is in it.
+/// Unpacks `image`, as a config names it, and lends what is in it. What an earlier run lent is taken back already.
 pub(super) fn lend<'a>(
     root: &'a Root,
     os: &mut dyn Sysroot,
@@ -44,7 +44,6 @@ pub(super) fn lend<'a>(
     let image: ImageRef = image.parse().map_err(|error: crate::core::image::ImageRefError| {
         Refusals::one("spec.baseOSExtensionsContainerImage", error.to_string())
     })?;
-    take_back(root)?;
     let lent = Lent(root);
     let directory = Path::new(UNPACKED);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);

@@ -27,7 +27,7 @@ pub(super) fn decide(
     if !is_served && image.is_some() && !base.layering.is_empty() {
         let packages = [&base.layering.requested[..], &base.layering.removed[..]].concat().join(", ");
         let reason = format!(
-            "what is deployed differs from its image in packages ({packages}), which only rpm-ostreed can put onto another image; run it on the booted host, where rpm-ostreed is"
+            "what is deployed differs from its image in packages ({packages}), which only rpm-ostreed can put onto another image; apply it on the running host, where `systemctl status rpm-ostreed` says that there is one, and without `--os-backend libostree`"
         );
         plan.irreconcilable.push(Refusal::new("spec.osImageURL", reason));
     }

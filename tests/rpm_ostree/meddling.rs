@@ -97,6 +97,18 @@ fn slow() -> Option<(Host, Bus, String, String)> {
     Some((host, bus, config, image))
 }
 
+/// The same, once `apply` was killed and the daemon has gone on without it, and staged what nobody armed.
+fn killed_while_it_waits() -> Option<(Host, Bus, String, String)> {
+    let (host, bus, config, image) = slow()?;
+    let running = Running::start(&host, &config, &image);
+    until_started(&host);
+    running.signal(Signal::KILL);
+    running.end();
+    until(|| host.is_staged());
+    until(|| !socket(&host).exists());
+    Some((host, bus, config, image))
+}
+
 /// The next call, with nothing in its way, leads there.
 fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
     fail(host, &Faults::default());
@@ -126,14 +138,7 @@ fn an_interrupt_reaches_the_daemon() {
 
 #[test]
 fn what_the_daemon_does_for_a_client_that_was_killed_is_in_nobodys_way() {
-    let Some((host, bus, config, image)) = slow() else { return };
-    let running = Running::start(&host, &config, &image);
-    until_started(&host);
-    running.signal(Signal::KILL);
-    running.end();
-    // It goes on, and stages; nobody armed that.
-    until(|| host.is_staged());
-    until(|| !socket(&host).exists());
+    let Some((host, bus, config, image)) = killed_while_it_waits() else { return };
     let recovered = host.run(["hostwright", "recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     goes_there(&host, bus, &config, &image);
@@ -141,13 +146,7 @@ fn what_the_daemon_does_for_a_client_that_was_killed_is_in_nobodys_way() {
 
 #[test]
 fn what_was_staged_for_a_client_that_was_killed_is_lost_with_the_boot() {
-    let Some((host, bus, config, image)) = slow() else { return };
-    let running = Running::start(&host, &config, &image);
-    until_started(&host);
-    running.signal(Signal::KILL);
-    running.end();
-    until(|| host.is_staged());
-    until(|| !socket(&host).exists());
+    let Some((host, bus, config, image)) = killed_while_it_waits() else { return };
     drop(bus);
     host.reboot();
     assert!(host.etc("os/version-1.conf").exists(), "what ran still runs");

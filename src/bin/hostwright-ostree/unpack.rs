@@ -100,6 +100,8 @@ fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<
         if name == OPAQUE {
             empty(to.parent().unwrap_or(directory))?;
         } else if let Some(gone) = name.strip_prefix(WHITEOUT) {
+            // What is left of the name may be a way out again.
+            anyhow::ensure!(!matches!(gone, "" | "." | ".."), "the path {} leads out", path.display());
             remove(&to.with_file_name(gone))?;
         } else if entry.header().entry_type().is_dir() {
             std::fs::create_dir_all(&to)?;
@@ -176,6 +178,20 @@ mod tests {
         assert_eq!(read("repodata/new.xml").as_deref(), Some("three"));
         let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
         assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[test]
+    fn a_removal_that_leads_out_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        std::fs::write(directory.path().join("beside"), "").unwrap();
+        for name in [".wh.", ".wh..", ".wh..."] {
+            let layer = layer(&[(&format!("usr/share/rpm-ostree/extensions/{name}"), "")]);
+            let error = extract(layer.as_slice(), Path::new(WITHIN), &inside).unwrap_err();
+            assert!(error.to_string().contains("leads out"), "{name}: {error}");
+        }
+        assert!(inside.exists() && directory.path().join("beside").exists());
     }
 
     #[test]

@@ -63,9 +63,8 @@ impl Failure {
     /// Tells apart what the daemon says. `image` is what was to be pulled: its name may hold any phrase.
     #[must_use]
     pub fn of(text: &str, image: Option<&ImageRef>) -> Self {
-        let lower = image.map_or_else(|| text.to_owned(), |image| text.replace(image.name(), ""));
-        let lower = lower.to_ascii_lowercase();
-        let known = PHRASES.iter().find(|(_, phrases)| wording::contains_any(&lower, phrases));
+        let said = image.map_or_else(|| text.to_owned(), |image| text.replace(image.name(), ""));
+        let known = PHRASES.iter().find(|(_, phrases)| wording::contains_any(&said, phrases));
         match (known, image) {
             (Some((failure, _)), _) => *failure,
             _ if wording::is_full(text) => Self::NoSpace,
@@ -97,7 +96,10 @@ impl Failure {
             (Self::NoSpace, _) => OsError::NoSpace { doing: doing(), source },
             (Self::ReadOnly, _) => OsError::ReadOnly { doing: doing(), source },
             (Self::Packages, _) => OsError::Packages { source },
-            _ => OsError::Other { doing: doing(), source },
+            _ => {
+                let doing = format!("{} (see `journalctl -u rpm-ostreed.service`)", doing());
+                OsError::Other { doing, source }
+            }
         }
     }
 }

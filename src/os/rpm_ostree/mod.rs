@@ -25,6 +25,7 @@ pub mod verdict;
 
 use std::time::Duration;
 
+pub use proxies::NAME;
 pub use request::{Base, LayerRequest};
 pub use session::RpmOstree;
 

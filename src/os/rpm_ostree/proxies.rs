@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use zbus::zvariant::{OwnedObjectPath, Value};
 
-/// Its well-known name.
-pub(super) const NAME: &str = "org.projectatomic.rpmostree1";
+/// The daemon's well-known name on the bus.
+pub const NAME: &str = "org.projectatomic.rpmostree1";
 
 /// A dictionary that is sent. The daemon ignores keys that it does not know, and values of a wrong type.
 pub(super) type Options<'a> = HashMap<&'static str, Value<'a>>;

@@ -175,22 +175,25 @@ impl Sysroot for RpmOstree {
         };
         // Its packages would be lost with another image under them, were it not the daemon that puts it there.
         let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
-        if let (true, Some(image)) = (is_bare, &wanted.image) {
-            let digest = image.digest().map(str::to_owned);
-            if let Some(digest) = digest
-                && let Some(found) = self.local(Access::Read)?.find(&digest)?
+        if let Some(image) = &wanted.image {
+            if let (true, Some(digest)) = (is_bare, image.digest())
+                && let Some(found) = self.local(Access::Read)?.find(digest)?
             {
                 return Ok(found);
             }
-            if !self.knows_images(&booted)? {
-                log::warn!(
-                    "the rpm-ostreed that runs is too old to deploy images; libostree does it without it"
-                );
-                return self.local(Access::Stage)?.import(wanted, progress);
+            match (self.knows_images(&booted)?, is_bare) {
+                (true, _) => {}
+                (false, true) => {
+                    log::warn!(
+                        "the rpm-ostreed that runs is too old to deploy images; libostree does it without it"
+                    );
+                    return self.local(Access::Stage)?.import(wanted, progress);
+                }
+                (false, false) => {
+                    let text = "the rpm-ostreed that runs is too old to deploy images with packages; update to a version of the OS without packages first";
+                    return Err(OsError::Packages { source: Cause::new(text) });
+                }
             }
-        } else if !self.knows_images(&booted)? && wanted.image.is_some() {
-            let text = "the rpm-ostreed that runs is too old to deploy images with packages; update to a version of the OS without packages first";
-            return Err(OsError::Packages { source: Cause::new(text) });
         }
         pull_secret::lend()?;
         progress(Progress { phase: Phase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 });

@@ -65,8 +65,8 @@ pub enum News {
     Percent(String, u32),
 }
 
-/// Starts the transaction at `address`, spelt as D-Bus spells addresses,, and follows it to its end. It has to be one that `caller`, a unique name on the
-/// bus, has called for. Once `to_cancel` returns, it is asked to stop.
+/// Starts the transaction at `address`, spelt as D-Bus spells addresses, and follows it to its end. It has to be one that
+/// `caller`, a unique name on the bus, has called for. Once `to_cancel` returns, it is asked to stop.
 pub async fn follow(
     address: &str,
     caller: &str,
