@@ -9,6 +9,7 @@ use super::os_backend::OsBackend;
 use super::progress::Progress;
 use super::terminal::print_text;
 use super::{CliError, Place, ProfileName, Verdict, running};
+use crate::core::policy::Policy;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::current::Configuration;
@@ -88,6 +89,7 @@ fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Resu
         image: image.as_ref(),
         errand: Errand::Update,
         profile: args.profile.into(),
+        policy: &Policy::default(),
     };
     let mut progress = Progress::start();
     let generated = generation::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));

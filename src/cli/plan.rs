@@ -9,8 +9,6 @@ use super::os_backend::OsBackend;
 use super::paint::Paint;
 use super::terminal::print_text;
 use super::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
-use crate::core::disruption::Disruption;
-use crate::core::host_config::HostConfig;
 use crate::core::machine_configuration;
 use crate::core::plan::Plan;
 use crate::core::policy::Policy;
@@ -77,9 +75,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
         }
     };
     if let Some(policy) = policy {
-        let nothing = HostConfig::default();
-        let before = current.as_ref().map_or(&nothing, |configuration| &configuration.host);
-        plan.disruption = Disruption::of(&plan.diff, before, &desired.host, &policy);
+        plan.judge_by(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
     }
     match args.output {
         Format::Json => print_json(&PlanDocument::of(&plan))?,
@@ -144,8 +140,14 @@ fn on_deployments(
     args: &PlanArgs,
 ) -> Result<(Plan, Option<Configuration>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let target =
-        Target { site, desired, image: image.as_ref(), errand: Errand::Update, profile: args.profile.into() };
+    let target = Target {
+        site,
+        desired,
+        image: image.as_ref(),
+        errand: Errand::Update,
+        profile: args.profile.into(),
+        policy: &Policy::default(),
+    };
     let planned = generation::plan(os, target)?;
     Ok((planned.plan, planned.before))
 }

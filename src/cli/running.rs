@@ -10,6 +10,7 @@ use super::terminal::{print_text, say};
 use super::{CliError, Verdict};
 use crate::core::etc_merge::shown;
 use crate::core::pending::Pending;
+use crate::core::policy::Policy;
 use crate::core::profile::Profile;
 use crate::host::Systemd;
 use crate::host::booted::Booted;
@@ -66,6 +67,7 @@ pub(super) fn apply(
         image: image.as_ref(),
         errand: Errand::Update,
         profile,
+        policy: &Policy::default(),
     };
     let mut progress = Progress::start();
     let outcome = running::apply(&mut *session, &Systemd::system(), &booted, target, &mut |stage| {

@@ -119,6 +119,12 @@ impl Plan {
         }
     }
 
+    /// Decides by this policy what the workload must bear. The configurations are those that the plan was made for.
+    pub fn judge_by(&mut self, policy: &Policy, current: Option<&HostConfig>, desired: &HostConfig) {
+        let nothing = HostConfig::default();
+        self.disruption = Disruption::of(&self.diff, current.unwrap_or(&nothing), desired, policy);
+    }
+
     /// Whether the configurations differ. Drift is not a difference between configurations.
     #[must_use]
     pub fn has_differences(&self) -> bool {

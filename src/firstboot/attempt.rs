@@ -1,5 +1,6 @@
 //! One attempt to complete a first boot, and what it failed for want of.
 
+use crate::core::policy::Policy;
 use crate::core::retry::Cure;
 use crate::host::Root;
 use crate::host::booted::Booted;
@@ -53,6 +54,7 @@ impl Attempt<'_> {
             image: None,
             errand: Errand::FirstBoot,
             profile: outside.profile,
+            policy: &Policy::default(),
         };
         let mut progress = |stage: Stage| stopwatch.begin(phase(&stage));
         let outcome = running::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;

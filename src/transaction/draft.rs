@@ -123,14 +123,8 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
             Found { image: deployed.as_ref(), kernel_arguments: &existing, fips: boot::is_in_fips_mode() };
         before = Some(first_boot::applied(&desired, found));
     }
-    let (before, profile) = (before.as_ref(), target.profile);
-    let (mut plan, unresolved) = match survey::plan(&root, &current, before, &desired, profile, site.reach())
-    {
-        Err(TransactionError::Refused(refusals)) if image.is_some() => {
-            (Plan::between(before, &desired, profile), Some(refusals))
-        }
-        plan => (plan?, None),
-    };
+    let before = before.as_ref();
+    let (mut plan, unresolved) = planned(&root, &current, before, &desired, image.is_some(), target)?;
     plan.current_os.image = deployed;
     let packages = match target.again() {
         // It has those that it had.
@@ -159,6 +153,26 @@ pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, T
         taken_over,
         unresolved,
     })
+}
+
+/// Plans for the base. What it cannot resolve may be known to the image that is to be brought in.
+fn planned(
+    root: &Root,
+    current: &Current,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    has_image: bool,
+    target: Target<'_>,
+) -> Result<(Plan, Option<Refusals>), TransactionError> {
+    let (profile, reach) = (target.profile, target.site.reach());
+    let (mut plan, unresolved) = match survey::plan(root, current, before, desired, profile, reach) {
+        Err(TransactionError::Refused(refusals)) if has_image => {
+            (Plan::between(before, desired, profile), Some(refusals))
+        }
+        plan => (plan?, None),
+    };
+    plan.judge_by(target.policy, before, desired);
+    Ok((plan, unresolved))
 }
 
 /// All arguments of the new boot entry, and those of the desired ones that others had set.

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::core::generation::{BoundDeployment, GENERATION_ARGUMENT, Record};
 use crate::core::image::ImageRef;
 use crate::core::plan::Plan;
+use crate::core::policy::Policy;
 use crate::core::profile::Profile;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
@@ -35,6 +36,8 @@ pub struct Target<'a> {
     pub errand: Errand<'a>,
     /// Whose verdicts apply.
     pub profile: Profile,
+    /// Which changes interrupt what.
+    pub policy: &'a Policy,
 }
 
 /// What a configuration is applied for.
@@ -42,6 +45,8 @@ pub struct Target<'a> {
 pub enum Errand<'a> {
     /// It is wanted.
     Update,
+    /// It is wanted, be it held or deviated from, and over a reboot even where nothing else needs one.
+    Forced,
     /// What Ignition began is to be completed.
     FirstBoot,
     /// The host goes back to this deployment, whose commit is deployed again, whatever the configuration says of the
@@ -54,8 +59,13 @@ impl<'a> Target<'a> {
     pub(super) fn again(self) -> Option<&'a Deployment> {
         match self.errand {
             Errand::Return(to) => Some(to),
-            Errand::Update | Errand::FirstBoot => None,
+            Errand::Update | Errand::Forced | Errand::FirstBoot => None,
         }
+    }
+
+    /// Whether a deployment is made of it even where nothing differs.
+    pub(super) fn reboots_anyway(self) -> bool {
+        matches!(self.errand, Errand::Forced | Errand::Return(_))
     }
 
     /// Whether it completes what Ignition began, and nothing was applied since.

@@ -8,6 +8,7 @@ use crate::core::etc_merge::unlike;
 use crate::core::generation::Record;
 use crate::core::names::ManagedPath;
 use crate::core::plan::Plan;
+use crate::core::policy::Policy;
 use crate::core::rolled_back;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::etc_tree::{EtcTree, digest_where_needed};
@@ -100,6 +101,7 @@ pub fn stage(
         image: None,
         errand: Errand::Return(&previous.deployment),
         profile: previous.record.profile,
+        policy: &Policy::default(),
     };
     let outcome = running::apply(os, services, booted, target, progress)?;
     let root = Root::open(Path::new("/"))?;

@@ -44,6 +44,28 @@ pub enum Outcome {
     },
 }
 
+/// What is left to be done, after everything slow.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Nothing: the host is what the configuration says already.
+    Nothing {
+        /// Its generation.
+        generation: String,
+    },
+    /// It can become so at once.
+    Ready {
+        /// The plan that will be carried out.
+        plan: Plan,
+    },
+    /// It becomes so with the next reboot, once that is armed.
+    Staged {
+        /// The plan that will be carried out; `None` where it had been staged before.
+        plan: Option<Plan>,
+        /// What is staged.
+        pending: Box<Pending>,
+    },
+}
+
 /// Makes the running host what the target says, or stages what becomes so.
 pub fn apply(
     os: &mut dyn Sysroot,
@@ -55,55 +77,87 @@ pub fn apply(
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
-    tree::settle_first(&root, &boot_id)?;
-    extensions::take_back(&root)?;
-    let found = look(&root, booted, &boot_id)?;
-    let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
-    // Whoever goes back by hand has said so.
-    if target.again().is_none() {
-        if !runs {
-            ensure_judged(&root, found.as_ref())?;
-        }
-        ensure_not_held(&root, target)?;
+    match decide(&root, os, booted, target, &boot_id, progress)? {
+        Decision::Nothing { generation } => Ok(Outcome::Nothing { generation }),
+        Decision::Ready(draft) => at_once(&root, services, *draft, target, &boot_id),
+        Decision::Staged(plan, pending) => Ok(Outcome::Staged { plan: plan.map(|plan| *plan), pending }),
     }
+}
+
+/// Does everything that the workload does not notice: plans, brings in, stages. [`apply`] does the rest, and finds this
+/// done.
+pub fn prepare(
+    os: &mut dyn Sysroot,
+    booted: &Booted,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Prepared, TransactionError> {
+    let root = Root::open(std::path::Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    Ok(match decide(&root, os, booted, target, &boot::boot_id(), progress)? {
+        Decision::Nothing { generation } => Prepared::Nothing { generation },
+        Decision::Ready(draft) => Prepared::Ready { plan: draft.plan },
+        Decision::Staged(plan, pending) => Prepared::Staged { plan: plan.map(|plan| *plan), pending },
+    })
+}
+
+/// How the host becomes what is wanted.
+enum Decision {
+    Nothing { generation: String },
+    Ready(Box<Draft>),
+    Staged(Option<Box<Plan>>, Box<Pending>),
+}
+
+/// Decides, and stages where a reboot is needed. The caller holds the lock.
+fn decide(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    booted: &Booted,
+    target: Target<'_>,
+    boot_id: &str,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Decision, TransactionError> {
+    tree::settle_first(root, boot_id)?;
+    extensions::take_back(root)?;
+    let found = look(root, booted, boot_id)?;
+    let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
+    ensure_may_be(root, found.as_ref(), target)?;
     let mut draft = draft(os, target)?;
     etc::foresee(os, target, &mut draft)?;
     draft.ensure_unhindered()?;
     let mut waits = match &found {
         // It runs already: nothing of it is staged.
-        Some(_) if runs => stage::ensure_none_staged(os, &root, booted).map(|()| None)?,
-        found => waiting(&root, os, booted, found.as_ref())?,
+        Some(_) if runs => stage::ensure_none_staged(os, root, booted).map(|()| None)?,
+        found => waiting(root, os, booted, found.as_ref())?,
     };
     if os.layers_packages() && !draft.is_same_os() {
         // Whoever brings it in stages as well, in place of what is staged.
         if runs {
-            ensure_judged(&root, found.as_ref())?;
+            ensure_judged(root, found.as_ref())?;
         }
-        if let Some(pending) = keep(&root, os, waits.take(), target, draft.digest())? {
-            return Ok(Outcome::Staged { plan: None, pending });
+        if let Some(pending) = keep(root, os, waits.take(), target, draft.digest())? {
+            return Ok(Decision::Staged(None, pending));
         }
     }
-    let imported = bring_in(&root, os, &mut draft, target, progress)?;
+    let imported = bring_in(root, os, &mut draft, target, progress)?;
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
-    if let Some(pending) = keep(&root, os, waits, target, digest)? {
-        return Ok(Outcome::Staged { plan: None, pending });
+    if let Some(pending) = keep(root, os, waits, target, digest)? {
+        return Ok(Decision::Staged(None, pending));
     }
-    if target.again().is_none()
+    if !target.reboots_anyway()
         && let Some(generation) = settled(&draft, target)
     {
-        return Ok(Outcome::Nothing { generation });
+        return Ok(Decision::Nothing { generation });
     }
     if !reboots(&draft, target) {
-        return at_once(&root, services, draft, target, &boot_id);
+        return Ok(Decision::Ready(Box::new(draft)));
     }
-    let way = if runs { give_way(&root, found.as_ref()) } else { Ok(()) };
-    let staged = way.and_then(|()| stage_anew(&root, os, &draft, imported.as_ref(), target, progress));
-    let pending = staged.inspect_err(|_| {
-        if let Some(made) = imported.as_ref().and_then(|imported| imported.staged.as_ref()) {
-            stage::discard(os, made);
-        }
-    })?;
-    Ok(Outcome::Staged { plan: Some(draft.plan), pending: Box::new(pending) })
+    if runs {
+        give_way(root, found.as_ref()).inspect_err(|_| discard(os, imported.as_ref()))?;
+    }
+    let pending = stage_anew(root, os, &draft, imported.as_ref(), target, progress)
+        .inspect_err(|_| discard(os, imported.as_ref()))?;
+    Ok(Decision::Staged(Some(Box::new(draft.plan)), Box::new(pending)))
 }
 
 /// Brings the OS in where it is another one.
@@ -125,6 +179,13 @@ fn bring_in(
         None => None,
     };
     draft.import(os, progress)
+}
+
+/// Takes back what was staged with what was brought in.
+fn discard(os: &mut dyn Sysroot, imported: Option<&Imported>) {
+    if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
+        stage::discard(os, made);
+    }
 }
 
 fn stage_anew(
@@ -167,6 +228,17 @@ fn look(root: &Root, booted: &Booted, boot_id: &str) -> Result<Option<Found>, Tr
     }
 }
 
+/// Whether the host may become this now. Whoever goes back by hand has said so.
+fn ensure_may_be(root: &Root, found: Option<&Found>, target: Target<'_>) -> Result<(), TransactionError> {
+    if target.again().is_some() {
+        return Ok(());
+    }
+    if !found.is_some_and(|found| found.is_on_probation_for(target)) {
+        ensure_judged(root, found)?;
+    }
+    ensure_not_held(root, target)
+}
+
 /// What needs a reboot waits until what runs was judged: the way back from that is the deployment before it, which would
 /// be lost.
 fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
@@ -183,8 +255,11 @@ fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionEr
 }
 
 fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionError> {
+    let is_forced = matches!(target.errand, Errand::Forced);
     match held::load(root)? {
-        Some(held) if held.is_about(&target.desired.hash()) => Err(TransactionError::Held(Box::new(held))),
+        Some(held) if held.is_about(&target.desired.hash()) && !is_forced => {
+            Err(TransactionError::Held(Box::new(held)))
+        }
         // Another configuration is wanted: what was held is history.
         Some(Held { .. }) => Ok(held::release(root)?),
         None => Ok(()),
@@ -257,7 +332,7 @@ pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), Transacti
 }
 
 fn reboots(draft: &Draft, target: Target<'_>) -> bool {
-    let is_deployed_anew = !draft.is_same_os() || target.again().is_some() || draft.kernel_arguments_change;
+    let is_deployed_anew = !draft.is_same_os() || target.reboots_anyway() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
 }
 
