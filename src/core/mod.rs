@@ -26,6 +26,7 @@ pub mod image;
 pub mod journal;
 pub mod kargs;
 pub mod layering;
+pub mod lifecycle;
 pub mod limits;
 pub mod log_line;
 pub mod machine_config;
