@@ -2,11 +2,13 @@
 
 use std::process::ExitCode;
 
+use crate::core::causes::chain;
 use crate::core::image::ImageRefError;
 use crate::core::refusal::Refusals;
+use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::os::OsError;
-use crate::transaction::{TransactionError, chain};
+use crate::transaction::TransactionError;
 
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
@@ -44,6 +46,9 @@ pub enum CliError {
     /// The result could not be written.
     #[error("writing the result to standard output")]
     Output(#[source] std::io::Error),
+    /// The daemon cannot go on.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
     /// The command was carried out and failed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),

@@ -3,6 +3,7 @@
 mod activate;
 mod apply;
 mod bind;
+mod daemon;
 mod error;
 mod etc_diff;
 mod firstboot;
@@ -58,6 +59,8 @@ enum Verb {
     Activate(activate::ActivateArgs),
     /// Complete the first boot that Ignition began; run by systemd before the workload starts
     Firstboot(firstboot::FirstbootArgs),
+    /// Make the host what a source says, for as long as it lives; run by systemd
+    Daemon(daemon::DaemonArgs),
     /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
     Bind,
     /// Judge what booted: settle it once it is healthy, or go back; run by systemd in each boot
@@ -153,6 +156,7 @@ pub fn run() -> ExitCode {
         Verb::EtcDiff(args) => etc_diff::run(&args),
         Verb::Activate(args) => activate::run(&args),
         Verb::Firstboot(args) => firstboot::run(&args),
+        Verb::Daemon(args) => daemon::run(&args),
         Verb::Bind => bind::run(),
         Verb::Retry => retry::run(),
         Verb::Settle => settle::run(),

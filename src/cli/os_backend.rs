@@ -33,7 +33,21 @@ impl OsBackend {
     /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.
     pub(super) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
         // First: whoever is asked may start threads.
-        let interrupt = (self.who != Who::Libostree).then(Interrupt::expect);
+        self.opening((self.who != Who::Libostree).then(Interrupt::expect))
+    }
+
+    /// The same where signals are somebody else's.
+    pub(super) fn sessions_with(
+        self,
+        interrupt: Interrupt,
+    ) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send {
+        self.opening(Some(interrupt))
+    }
+
+    fn opening(
+        self,
+        interrupt: Option<Interrupt>,
+    ) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send {
         let is_daemons = match self.who {
             Who::Auto => backend::probe() == Backend::RpmOstree,
             Who::Libostree => false,

@@ -4,7 +4,9 @@
 pub mod accounts;
 pub mod activation;
 pub mod carried;
+pub mod causes;
 pub mod contents;
+pub mod daemon_report;
 pub mod decode;
 pub mod deployment;
 pub mod diff;

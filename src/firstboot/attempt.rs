@@ -89,24 +89,9 @@ fn phase(stage: &Stage) -> &'static str {
     }
 }
 
-/// What has to change before an attempt can succeed.
-pub(super) fn cure(error: &TransactionError) -> Cure {
-    match error {
-        TransactionError::Refused(_)
-        | TransactionError::Hindered(_)
-        | TransactionError::EtcRefused(_)
-        | TransactionError::Settings(_)
-        | TransactionError::Held(_) => Cure::Configuration,
-        TransactionError::OnProbation { .. } | TransactionError::NotStaged(_) => Cure::Time,
-        error if error.is_busy() => Cure::Time,
-        TransactionError::Os(OsError::Pull { reason, .. }) if reason.is_transient() => Cure::Time,
-        _ => Cure::Repair,
-    }
-}
-
 /// What whoever reads the console is told to expect.
 pub(super) fn waits_for(error: &TransactionError) -> &'static str {
-    match (cure(error), error) {
+    match (error.cure(), error) {
         (_, TransactionError::Os(OsError::Pull { reason, .. })) if reason.is_transient() => {
             "waits for the network, and is tried until the registry answers"
         }
@@ -139,7 +124,7 @@ mod tests {
             (OsError::Busy { sysroot: "/".into() }.into(), Cure::Time),
             (TransactionError::Deviates(vec!["/etc/a".into()]), Cure::Repair),
         ] {
-            assert_eq!(cure(&error), expected, "{error}");
+            assert_eq!(error.cure(), expected, "{error}");
         }
         assert!(waits_for(&pull(PullFailure::Dns)).contains("waits for the network"));
         assert!(!waits_for(&pull(PullFailure::Denied)).contains("network"));

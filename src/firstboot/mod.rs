@@ -110,7 +110,7 @@ struct Failures {
 impl Failures {
     /// How long to wait after one more. What keeps it is said once.
     fn next(&mut self, error: &TransactionError, say: &mut dyn FnMut(&str)) -> std::time::Duration {
-        let cure = attempt::cure(error);
+        let cure = error.cure();
         self.number = if self.last == Some(cure) { self.number.saturating_add(1) } else { 1 };
         self.last = Some(cure);
         let text = format!("the first boot {}: {}", attempt::waits_for(error), error.chain());

@@ -35,6 +35,7 @@ mod system_bus;
 pub mod systemd;
 pub mod unit_states;
 pub mod unit_texts;
+pub mod watch;
 
 pub use disk::{Disk, Status};
 pub use error::{HostError, Op};

@@ -1,10 +1,11 @@
 //! Why a transaction did not happen.
 
-use std::error::Error;
 use std::path::PathBuf;
 
+use crate::core::causes::chain;
 use crate::core::held::Held;
 use crate::core::refusal::Refusals;
+use crate::core::retry::Cure;
 use crate::core::service_action::NotLive;
 use crate::core::settings::SettingsError;
 use crate::host::HostError;
@@ -182,24 +183,28 @@ impl TransactionError {
         }
     }
 
+    /// What has to change before the same can succeed.
+    #[must_use]
+    pub fn cure(&self) -> Cure {
+        match self {
+            Self::Refused(_)
+            | Self::Hindered(_)
+            | Self::EtcRefused(_)
+            | Self::Settings(_)
+            | Self::Held(_) => Cure::Configuration,
+            Self::OnProbation { .. } | Self::NotStaged(_) => Cure::Time,
+            error if error.is_busy() => Cure::Time,
+            Self::Os(OsError::Pull { reason, .. }) if reason.is_transient() => Cure::Time,
+            _ => Cure::Repair,
+        }
+    }
+
     /// The error and its causes in one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {
         // The refusals are the message already.
         if matches!(self, Self::Refused(_)) { self.to_string() } else { chain(self) }
     }
-}
-
-/// An error and its causes in one line, outermost first.
-pub fn chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(deeper) = cause {
-        text.push_str(": ");
-        text.push_str(&deeper.to_string());
-        cause = deeper.source();
-    }
-    text
 }
 
 impl From<FactsError> for TransactionError {

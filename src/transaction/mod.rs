@@ -6,6 +6,7 @@ mod asked;
 pub mod bind;
 mod carry;
 pub mod current;
+pub mod daemon_report;
 pub mod decided;
 pub mod departure;
 mod draft;
@@ -42,7 +43,7 @@ pub mod tree;
 pub mod verify;
 mod whole_file;
 
-pub use error::{TransactionError, chain};
+pub use error::TransactionError;
 
 use crate::os::Sysroot;
 use crate::os::protocol::Access;

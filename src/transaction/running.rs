@@ -331,6 +331,20 @@ pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), Transacti
     abandon(&root, os, pending)
 }
 
+/// Takes back whatever we staged in this boot: what runs is what is wanted.
+pub fn clear(os: &mut dyn Sysroot, booted: &Booted) -> Result<(), TransactionError> {
+    let root = Root::open(std::path::Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let Some(found) = look(&root, booted, &boot::boot_id())? else { return Ok(()) };
+    if found.fate != Fate::Waits {
+        return Ok(());
+    }
+    match waiting(&root, os, booted, Some(&found))? {
+        Some(pending) => abandon(&root, os, &pending),
+        None => Ok(()),
+    }
+}
+
 fn reboots(draft: &Draft, target: Target<'_>) -> bool {
     let is_deployed_anew = !draft.is_same_os() || target.reboots_anyway() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()

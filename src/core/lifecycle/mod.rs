@@ -324,6 +324,28 @@ impl Phase {
         }
     }
 
+    /// What is wrong, or what is waited for.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match self {
+            Self::Waiting { problem } => Some(problem.reason.clone()),
+            Self::Drifted { reason } | Self::Held { reason } => Some(reason.clone()),
+            Self::Judging { complaint } => complaint.clone(),
+            Self::Arming { blocked_by, .. } => {
+                blocked_by.as_ref().map(|who| format!("the reboot waits for {who}"))
+            }
+            Self::Draining { target, is_late: true, .. } => Some(format!(
+                "the workload has not left for {}; see what the cluster's drain controller says of this node",
+                target.config
+            )),
+            Self::Uncordoning { is_late: true } => Some(
+                "the node is not uncordoned; see what the cluster's drain controller says of this node"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &'static str {

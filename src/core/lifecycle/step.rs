@@ -193,14 +193,16 @@ impl Lifecycle {
     }
 
     /// Whether something else is wanted than what is worked on.
-    fn is_superseded(&self) -> bool {
+    #[must_use]
+    pub fn is_superseded(&self) -> bool {
         self.phase.target().zip(self.wish.as_ref()).is_some_and(|(target, wish)| !target.is_same(wish))
     }
 }
 
 impl Phase {
     /// Whether nothing is under way that has to end first.
-    fn rests(&self) -> bool {
+    #[must_use]
+    pub fn rests(&self) -> bool {
         matches!(
             self,
             Self::Idle

@@ -1,0 +1,382 @@
+//! The agent for as long as the host lives: what a source wants is made so, and whoever watches is told. What is decided
+//! is decided in [`lifecycle`](crate::core::lifecycle); here events reach it, and commands leave it.
+
+mod news;
+mod notify;
+mod problem;
+mod work;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+
+use crate::core::daemon_report::DaemonReport;
+use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
+use crate::core::profile::Profile;
+use crate::host::boot;
+use crate::host::interrupt::Interrupt;
+use crate::host::reboot_port::Insist;
+use crate::source::{Delivery, Order, Said, View};
+
+use news::{HostNews, HostWatch};
+pub use work::Open;
+use work::{Finished, Host, Job};
+
+/// How long a drain may take before people are told (the reference's).
+const DRAIN: Duration = Duration::from_secs(3600);
+/// How long the end of one may take (the reference's).
+const UNCORDON: Duration = Duration::from_secs(600);
+/// How long a host may take to go down before it is looked at again.
+const REBOOT: Duration = Duration::from_secs(1800);
+/// How long whoever blocks the reboot is waited for in all.
+const BLOCKED: Duration = Duration::from_secs(600);
+/// How long what is under way has to end when the daemon is to end. What does not is settled by the next one.
+const FAREWELL: Duration = Duration::from_secs(4);
+
+/// What the daemon works with.
+pub struct Setup {
+    /// Opens sessions on the sysroot that runs.
+    pub open: Open,
+    /// Ends what rpm-ostreed does for us.
+    pub interrupt: Interrupt,
+    /// Whose verdicts apply.
+    pub profile: Profile,
+    /// Whether those who block a reboot are overruled in the end.
+    pub insist: Insist,
+    /// Where wishes are asked from.
+    pub orders: UnboundedSender<Order>,
+    /// Where they come from.
+    pub said: UnboundedReceiver<Said>,
+}
+
+impl std::fmt::Debug for Setup {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Setup").field("profile", &self.profile).finish_non_exhaustive()
+    }
+}
+
+/// Why the daemon cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// Something that the kernel has to give it.
+    #[error("watching for changes of this host and for signals")]
+    Watch(#[source] io::Error),
+    /// The source ended.
+    #[error("the source ended; see the log")]
+    SourceEnded,
+}
+
+/// Runs until it is asked to end.
+pub async fn run(setup: Setup) -> Result<(), DaemonError> {
+    let mut signals = Signals::expect().map_err(DaemonError::Watch)?;
+    let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
+    let mut pulse = notify::pulse().map(steady);
+    let (done, mut finished) = unbounded_channel();
+    let mut daemon = Daemon::new(&setup, done);
+    let Setup { open, interrupt, mut said, profile, .. } = setup;
+    let host = Host { open: Mutex::new(open), profile, progress: Box::new(|_| {}) };
+    daemon.begin(Arc::new(host), interrupt);
+    notify::ready();
+    while !daemon.is_over() {
+        let timer = daemon.timer;
+        tokio::select! {
+            said = said.recv() => daemon.hear(said.ok_or(DaemonError::SourceEnded)?),
+            Some(finished) = finished.recv() => daemon.conclude(finished, &mut watch),
+            news = watch.next() => daemon.notice(news.map_err(DaemonError::Watch)?),
+            () = until(timer) => daemon.on_time(),
+            () = tick(pulse.as_mut()) => notify::alive(),
+            event = signals.next() => daemon.happen(event),
+        }
+    }
+    Ok(())
+}
+
+fn steady(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
+}
+
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn tick(interval: Option<&mut Interval>) {
+    match interval {
+        Some(interval) => drop(interval.tick().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// What the daemon is asked by signals.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hang_up: Signal,
+}
+
+impl Signals {
+    fn expect() -> io::Result<Self> {
+        let expect = |kind| signal(kind);
+        Ok(Self {
+            terminate: expect(SignalKind::terminate())?,
+            interrupt: expect(SignalKind::interrupt())?,
+            hang_up: expect(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            _ = self.terminate.recv() => Event::Stop,
+            _ = self.interrupt.recv() => Event::Stop,
+            _ = self.hang_up.recv() => Event::Nudged,
+        }
+    }
+}
+
+/// Where it stands, and what is under way.
+struct Daemon {
+    lifecycle: Lifecycle,
+    host: Option<(Arc<Host>, Interrupt)>,
+    orders: UnboundedSender<Order>,
+    done: UnboundedSender<Finished>,
+    insist: Insist,
+    /// Whether something is done to the host.
+    is_working: bool,
+    /// The number of the newest view, and of the newest that is known to whoever watches.
+    views: [u64; 2],
+    /// What is done once they know.
+    announced: Vec<Command>,
+    delivery: Option<(Wish, Arc<Delivery>)>,
+    timer: Option<Instant>,
+    blocked_since: Option<Instant>,
+    trouble: Option<String>,
+}
+
+impl Daemon {
+    fn new(setup: &Setup, done: UnboundedSender<Finished>) -> Self {
+        Self {
+            lifecycle: Lifecycle::default(),
+            host: None,
+            orders: setup.orders.clone(),
+            done,
+            insist: setup.insist,
+            is_working: false,
+            views: [0, 0],
+            announced: Vec::new(),
+            delivery: None,
+            timer: None,
+            blocked_since: None,
+            trouble: None,
+        }
+    }
+
+    fn begin(&mut self, host: Arc<Host>, interrupt: Interrupt) {
+        self.host = Some((host, interrupt));
+        let commands = self.lifecycle.phase.commands(0);
+        self.tell();
+        self.carry_out(commands);
+    }
+
+    /// Nothing is under way any more, or it had its time.
+    fn is_over(&self) -> bool {
+        self.lifecycle.phase == Phase::Stopping && (!self.is_working || self.timer.is_none())
+    }
+
+    fn hear(&mut self, said: Said) {
+        match said {
+            Said::Wished(wish) => self.happen(Event::Wished(wish)),
+            Said::Told(number) => {
+                self.views[1] = self.views[1].max(number);
+                self.go_on();
+            }
+            Said::Fetched(wish, fetched) => {
+                if self.lifecycle.phase != (Phase::Fetching { target: wish.clone() }) {
+                    return;
+                }
+                match fetched {
+                    Ok(delivery) => {
+                        self.delivery = Some((wish, Arc::new(delivery)));
+                        self.happen(Event::Fetched);
+                    }
+                    Err(problem) => self.happen(Event::Failed(problem)),
+                }
+            }
+            Said::Drained(wish) => {
+                if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&wish)) {
+                    self.happen(Event::Drained);
+                }
+            }
+            Said::Uncordoned => self.happen(Event::Uncordoned),
+            Said::Trouble(trouble) => {
+                if let Some(trouble) = &trouble {
+                    log::warn!("{trouble}");
+                }
+                self.trouble = trouble;
+                self.publish();
+            }
+        }
+    }
+
+    fn conclude(&mut self, finished: Finished, watch: &mut HostWatch) {
+        self.is_working = false;
+        if let Some(paths) = finished.managed
+            && let Err(error) = watch.manage(paths)
+        {
+            log::warn!(
+                "what is managed cannot be watched, so changes are only seen with the next update: {error}"
+            );
+        }
+        self.happen(finished.event);
+    }
+
+    fn notice(&mut self, news: HostNews) {
+        match (news, &self.lifecycle.phase) {
+            (HostNews::Managed, _) => self.happen(Event::Touched),
+            (HostNews::Asked, _) | (HostNews::Judged, Phase::Judging { .. }) => self.happen(Event::Nudged),
+            (HostNews::Judged, _) => {}
+        }
+    }
+
+    fn on_time(&mut self) {
+        self.timer = None;
+        self.happen(Event::Due);
+    }
+
+    fn happen(&mut self, event: Event) {
+        let before = self.lifecycle.clone();
+        log::debug!("{}: {event:?}", before.phase.name());
+        let (next, commands) = std::mem::take(&mut self.lifecycle).step(event);
+        self.lifecycle = next;
+        if self.lifecycle.phase != before.phase {
+            self.timer = None;
+            self.announced.clear();
+        }
+        if self.lifecycle != before {
+            self.tell();
+        }
+        if self.lifecycle.phase.is_announced_first() && !commands.contains(&Command::Cancel) {
+            self.announced.extend(commands);
+            self.go_on();
+        } else {
+            self.carry_out(commands);
+        }
+    }
+
+    /// Does what waited for whoever watches.
+    fn go_on(&mut self) {
+        let [newest, known] = self.views;
+        if known < newest || self.announced.is_empty() {
+            return;
+        }
+        if self.lifecycle.is_superseded() {
+            return self.forgo();
+        }
+        let commands = std::mem::take(&mut self.announced);
+        self.carry_out(commands);
+    }
+
+    fn tell(&mut self) {
+        self.views[0] += 1;
+        let view = Box::new(View { number: self.views[0], lifecycle: self.lifecycle.clone() });
+        // Whoever is gone is missed where something is expected of them.
+        drop(self.orders.send(Order::Tell(view)));
+        self.publish();
+        let phase = &self.lifecycle.phase;
+        if phase.rests() {
+            self.delivery = None;
+        }
+        if !matches!(phase, Phase::Arming { .. }) {
+            self.blocked_since = None;
+        }
+    }
+
+    fn publish(&self) {
+        let report = DaemonReport::of(&self.lifecycle, self.trouble.as_deref(), std::process::id());
+        notify::standing(&report);
+        log::info!("{}", report.sentence());
+    }
+
+    fn carry_out(&mut self, commands: Vec<Command>) {
+        for command in commands {
+            match command {
+                Command::Look => self.work(Job::Look),
+                Command::Verify => self.work(Job::Verify),
+                Command::Prepare(wish) => self.work_with(wish, Job::Prepare),
+                Command::Apply(wish) => self.work_with(wish, Job::Apply),
+                Command::Arm(wish) => {
+                    let since = *self.blocked_since.get_or_insert_with(Instant::now);
+                    let insist = if since.elapsed() < BLOCKED { Insist::Never } else { self.insist };
+                    self.work(Job::Arm(wish, insist));
+                }
+                Command::Fetch(wish) => drop(self.orders.send(Order::Fetch(wish))),
+                Command::Cancel => self.cancel(),
+                Command::Wait(delay) => self.timer = Some(Instant::now() + length(delay)),
+                // Whoever reads the view knows.
+                Command::Drain(_) | Command::Uncordon => {}
+            }
+        }
+    }
+
+    fn work_with(&mut self, wish: Wish, job: fn(Wish, Arc<Delivery>) -> Job) {
+        match self.delivery.clone() {
+            Some((delivered, delivery)) if delivered == wish => self.work(job(wish, delivery)),
+            _ => self.happen(Event::Failed(Problem {
+                class: Class::Bug,
+                reason: format!("{} is not here although it was fetched", wish.config),
+            })),
+        }
+    }
+
+    /// One thing at a time: a phase in which something is done ends with the end of that.
+    fn work(&mut self, job: Job) {
+        let Some((host, _)) = self.host.clone() else { return };
+        let done = self.done.clone();
+        self.is_working = true;
+        let started = std::thread::Builder::new().name("host".to_owned()).spawn(move || {
+            // Nobody listens only where the daemon ends.
+            drop(done.send(host.perform(&job)));
+        });
+        if let Err(error) = started {
+            self.is_working = false;
+            let reason = format!("no thread can be started: {error}");
+            self.happen(Event::Failed(Problem { class: Class::Host, reason }));
+        }
+    }
+
+    /// What waits to be begun is not begun.
+    fn forgo(&mut self) {
+        self.announced.clear();
+        let reason = "something else is wanted".to_owned();
+        self.happen(Event::Failed(Problem { class: Class::Interrupted, reason }));
+    }
+
+    fn cancel(&mut self) {
+        if !self.announced.is_empty() {
+            return self.forgo();
+        }
+        if let Some((_, interrupt)) = &self.host {
+            interrupt.ask();
+        }
+        if self.lifecycle.phase == Phase::Stopping {
+            notify::stopping(FAREWELL);
+            self.timer = self.is_working.then(|| Instant::now() + FAREWELL);
+        }
+    }
+}
+
+fn length(delay: Delay) -> Duration {
+    match delay {
+        Delay::Retry(cure, failures) => cure.delay(failures, boot::chance()),
+        Delay::Drain => DRAIN,
+        Delay::Uncordon => UNCORDON,
+        Delay::Reboot => REBOOT,
+    }
+}

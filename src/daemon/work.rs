@@ -1,0 +1,274 @@
+//! What the daemon does to the host, one thing at a time and each on a thread of its own: all of it may block, and what
+//! it needed in memory goes with the thread.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::core::health::{self, complaint};
+use crate::core::image::ImageRef;
+use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
+use crate::core::machine_configuration;
+use crate::core::managed;
+use crate::core::names::ManagedPath;
+use crate::core::policy::Policy;
+use crate::core::profile::Profile;
+use crate::core::settings::DriftPolicy;
+use crate::host::booted::Booted;
+use crate::host::logind::Logind;
+use crate::host::reboot_port::{self, Inhibitor, Insist, RebootError, Reboots as _};
+use crate::host::{Root, Systemd};
+use crate::os::Sysroot;
+use crate::os::protocol::Access;
+use crate::source::Delivery;
+use crate::transaction::current::{Configuration, Current};
+use crate::transaction::departure::{self, Settlement};
+use crate::transaction::generation::{Errand, Site, Stage, Target};
+use crate::transaction::repair::repair;
+use crate::transaction::{TransactionError, health_report, held, pending, running, sysroot};
+
+use super::problem;
+
+/// Whoever makes this has what is wanted applied whatever was held or deviates, and over a reboot (the reference's path).
+pub(super) const FORCE: &str = "/run/machine-config-daemon-force";
+/// How long those who block a reboot are waited for at a time; what is wanted may change meanwhile.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How many deviating paths are named.
+const NAMED: usize = 5;
+
+/// Opens sessions on the sysroot that runs.
+pub type Open = Box<dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send>;
+
+/// The host, as far as it is worked on.
+pub(super) struct Host {
+    pub(super) open: Mutex<Open>,
+    pub(super) profile: Profile,
+    /// Told how far something is that takes long.
+    pub(super) progress: Box<dyn Fn(&Stage) + Send + Sync>,
+}
+
+/// What is to be done.
+pub(super) enum Job {
+    Look,
+    Prepare(Wish, Arc<Delivery>),
+    Apply(Wish, Arc<Delivery>),
+    Arm(Wish, Insist),
+    Verify,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub(super) struct Finished {
+    pub(super) event: Event,
+    /// What is managed from now on, where that was found out.
+    pub(super) managed: Option<BTreeSet<PathBuf>>,
+}
+
+impl Host {
+    /// Does it.
+    pub(super) fn perform(&self, job: &Job) -> Finished {
+        let mut managed = None;
+        let event = match job {
+            Job::Look => self.look().map(Event::Looked),
+            Job::Prepare(wish, delivery) => self.prepare(wish, delivery).map(Event::Prepared),
+            Job::Apply(wish, delivery) => self.apply(wish, delivery).map(|()| Event::Applied),
+            Job::Arm(wish, insist) => self.arm(wish, *insist),
+            Job::Verify => self.verify(&mut managed),
+        };
+        let event = event.unwrap_or_else(|error| Event::Failed(problem::of(&error)));
+        Finished { event, managed }
+    }
+
+    fn session(&self, access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open(access)
+    }
+
+    fn look(&self) -> Result<Look, TransactionError> {
+        let booted = booted()?;
+        let settlement = departure::settle(&booted, &mut |access| self.session(access))?;
+        let root = Root::open(Path::new("/"))?;
+        let record = Current::load_record(&root)?;
+        let standing = match settlement {
+            Settlement::OnProbation(pending) => {
+                let report = health_report::load(&root)
+                    .filter(|report| report.generation.as_deref() == Some(pending.generation()));
+                let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
+                match (report.map(|report| report.phase), complaint) {
+                    (Some(health::Phase::Unhealthy), Some(complaint)) => Standing::Unhealthy { complaint },
+                    (_, complaint) => Standing::OnProbation { complaint },
+                }
+            }
+            _ => Standing::Settled,
+        };
+        let wish = |config: &str, hash: &str, image: Option<&String>| Wish {
+            config: config.to_owned(),
+            image: image.cloned(),
+            digest: Some(hash.to_owned()),
+        };
+        Ok(Look {
+            runs: record.map(|record| wish(&record.config, &record.config_hash, None)),
+            standing,
+            held: held::load(&root)?
+                .map(|held| Held { wish: wish(&held.config, &held.config_hash, None), reason: held.reason }),
+            is_forced: is_forced(),
+        })
+    }
+
+    fn prepare(&self, wish: &Wish, delivery: &Delivery) -> Result<Prepared, TransactionError> {
+        let mut os = self.session(Access::Stage)?;
+        let is_forced = is_forced();
+        if !is_forced {
+            ensure_as_applied(&mut *os)?;
+        }
+        let errand = if is_forced { Errand::Forced } else { Errand::Update };
+        let prepared = self.with_target(wish, delivery, errand, |booted, target| {
+            running::prepare(&mut *os, booted, target, &mut |stage| (self.progress)(&stage))
+        })?;
+        Ok(match prepared {
+            running::Prepared::Nothing { .. } => Prepared::Nothing,
+            running::Prepared::Ready { plan } => {
+                log_actions(wish, &plan);
+                Prepared::Ready { drain: plan.disruption.drain }
+            }
+            running::Prepared::Staged { plan, .. } => {
+                if let Some(plan) = &plan {
+                    log_actions(wish, plan);
+                }
+                if is_forced {
+                    // It is kept that it was asked for: what is staged boots.
+                    forget_force();
+                }
+                Prepared::Staged
+            }
+        })
+    }
+
+    fn apply(&self, wish: &Wish, delivery: &Delivery) -> Result<(), TransactionError> {
+        let mut os = self.session(Access::Stage)?;
+        self.with_target(wish, delivery, Errand::Update, |booted, target| {
+            running::apply(&mut *os, &Systemd::system(), booted, target, &mut |stage| (self.progress)(&stage))
+        })?;
+        Ok(())
+    }
+
+    fn with_target<T>(
+        &self,
+        wish: &Wish,
+        delivery: &Delivery,
+        errand: Errand<'_>,
+        act: impl FnOnce(&Booted, Target<'_>) -> Result<T, TransactionError>,
+    ) -> Result<T, TransactionError> {
+        let desired = Configuration::parse(&delivery.document)?;
+        let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
+        let policy = policy.unwrap_or_else(Policy::default);
+        let image = wish.image.as_deref().map(str::parse::<ImageRef>).transpose();
+        let image = image
+            .map_err(|error| crate::core::refusal::Refusals::one("the wanted image", error.to_string()))?;
+        let booted = booted()?;
+        let target = Target {
+            site: Site::Running(&booted),
+            desired: &desired,
+            image: image.as_ref(),
+            errand,
+            profile: self.profile,
+            policy: &policy,
+        };
+        act(&booted, target)
+    }
+
+    fn arm(&self, wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
+        let root = Root::open(Path::new("/"))?;
+        let Some(pending) =
+            pending::load(&root)?.filter(|pending| pending.intent.record.config == wish.config)
+        else {
+            return Err(TransactionError::NotStaged(wish.config.clone()));
+        };
+        departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)?;
+        let request = reboot_port::Request {
+            reason: format!("hostwright: {} becomes generation {}", wish.config, pending.generation()),
+            patience: if insist == Insist::AfterDeadline { Duration::ZERO } else { PATIENCE },
+            insist,
+        };
+        match Logind::system().reboot(&request, &mut |_| {}) {
+            Ok(_) => Ok(Event::Rebooting),
+            Err(RebootError::Inhibited { by, .. }) => {
+                let by: Vec<String> = by.iter().map(Inhibitor::to_string).collect();
+                Ok(Event::Blocked { by: by.join(", ") })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn verify(&self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
+        let root = Root::open(Path::new("/"))?;
+        running::clear(&mut *self.session(Access::Stage)?, &booted()?)?;
+        *managed = Some(managed_paths(&Current::load(&root)?));
+        let mut os = self.session(Access::Read)?;
+        let mut verified = sysroot::verify_running(&mut *os)?;
+        if verified.deviations.iter().any(|found| found.policy == DriftPolicy::Repair) {
+            for drift in &repair(&root)?.repaired {
+                log::warn!("{} is made good: it was not as it was applied", drift.path);
+            }
+            verified = sysroot::verify_running(&mut *os)?;
+        }
+        Ok(if verified.deviates() {
+            let reason = format!(
+                "the host is not as it was applied: {}; see `hostwright verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
+                named(&verified.paths())
+            );
+            Event::Deviates { reason }
+        } else {
+            Event::Verified
+        })
+    }
+}
+
+fn booted() -> Result<Booted, TransactionError> {
+    Booted::look()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
+}
+
+fn is_forced() -> bool {
+    Path::new(FORCE).exists()
+}
+
+fn forget_force() {
+    if let Err(error) = std::fs::remove_file(FORCE) {
+        log::warn!("{FORCE} cannot be removed, and would force the next update too: {error}");
+    }
+}
+
+/// An update starts from what was applied: what somebody changed since would be lost, or decide what the update does.
+fn ensure_as_applied(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
+    match sysroot::verify_running(os) {
+        Ok(verified) if verified.deviates() => Err(TransactionError::Deviates(verified.paths())),
+        // Nothing was applied yet, or somebody else did it.
+        Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::Foreign(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+fn named(paths: &[String]) -> String {
+    let more = paths.len().saturating_sub(NAMED);
+    let first = paths.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
+}
+
+/// Everything that somebody might touch.
+fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
+    let Some(host) = current.host() else { return BTreeSet::new() };
+    let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
+    let units = host.units.keys().map(|name| managed::unit_path(name));
+    let drop_ins = host.units.iter().flat_map(|(name, unit)| {
+        let directory = ManagedPath::constant(&format!("{}.d", managed::unit_path(name)));
+        unit.drop_ins.keys().map(move |drop_in| directory.join(drop_in)).collect::<Vec<_>>()
+    });
+    files.cloned().chain(units).chain(drop_ins).map(|path| PathBuf::from(path.as_str())).collect()
+}
+
+fn log_actions(wish: &Wish, plan: &crate::core::plan::Plan) {
+    for required in &plan.disruption.actions {
+        log::info!("{}: {:?}, because {}", wish.config, required.action, required.because.join("; "));
+    }
+}

@@ -1,0 +1,57 @@
+//! Where it is said what this host is to be. A source says what it wants whenever that changes, delivers
+//! configurations, and is told where the daemon stands.
+
+pub mod directory;
+
+use crate::core::lifecycle::{Lifecycle, Problem, Wish};
+
+/// What the daemon asks of a source.
+#[derive(Debug)]
+pub enum Order {
+    /// Let whoever watches know where the daemon stands; [`Said::Told`] answers once they do.
+    Tell(Box<View>),
+    /// Deliver what is wanted; [`Said::Fetched`] answers.
+    Fetch(Wish),
+}
+
+/// Where the daemon stands, as it is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct View {
+    /// Later views have greater numbers.
+    pub number: u64,
+    /// The whole of it.
+    pub lifecycle: Lifecycle,
+}
+
+/// What a source says.
+#[derive(Debug)]
+pub enum Said {
+    /// This is wanted.
+    Wished(Wish),
+    /// Whoever watches knows of the view with this number, and of all before it.
+    Told(u64),
+    /// What was ordered.
+    Fetched(Wish, Result<Delivery, Problem>),
+    /// The workload left.
+    Drained(Wish),
+    /// The workload may be here again.
+    Uncordoned,
+    /// What is wrong with the source itself; `None` once nothing is.
+    Trouble(Option<String>),
+}
+
+/// A configuration as it came, and what it depends on. Only bytes: what they say is decided by who applies them.
+#[derive(Clone, Default)]
+pub struct Delivery {
+    /// The `MachineConfig`.
+    pub document: Vec<u8>,
+    /// The `MachineConfiguration` whose policy says which changes interrupt what, where there is one.
+    pub policy: Option<Vec<u8>>,
+}
+
+/// Its size only: it may hold secrets.
+impl std::fmt::Debug for Delivery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Delivery").field("bytes", &self.document.len()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,119 @@
+//! A daemon that runs on a host, and what it says.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+
+use crate::{
+    fake::{FakeLogind, Script},
+    host::Host,
+    private_bus::PrivateBus,
+};
+
+/// Longer than anything takes: a test that hangs fails.
+const PATIENT: Duration = Duration::from_secs(120);
+
+/// The daemon, a bus and a logind on it. All of it ends with its owner.
+pub(crate) struct Agent {
+    process: Child,
+    lines: Receiver<String>,
+    said: Vec<String>,
+    pub(crate) logind: FakeLogind,
+    _bus: PrivateBus,
+}
+
+impl Agent {
+    /// Starts it with these arguments.
+    pub(crate) fn start(host: &Host, arguments: &[&str]) -> Self {
+        Self::start_where(host, arguments, Script::default())
+    }
+
+    /// The same where logind follows a script.
+    pub(crate) fn start_where(host: &Host, arguments: &[&str], script: Script) -> Self {
+        let bus = PrivateBus::start(host);
+        let logind = FakeLogind::start(&bus, script);
+        let command = [&["hostwright", "daemon"], arguments].concat();
+        let mut process = Command::new("unshare")
+            .args(["--mount", "--pid", "--fork", "--kill-child"])
+            .args(host.entering(command))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(process.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { process, lines, said: Vec::new(), logind, _bus: bus }
+    }
+
+    /// Waits until it says a line that begins so, and returns that.
+    pub(crate) fn says(&mut self, beginning: &str) -> String {
+        loop {
+            let Ok(line) = self.lines.recv_timeout(PATIENT) else {
+                panic!("it does not say `{beginning}`, but:\n{}", self.said.join("\n"));
+            };
+            self.said.push(line.clone());
+            if line.trim_start_matches("info: ").starts_with(beginning) {
+                return line;
+            }
+        }
+    }
+
+    /// The phases that it went through so far, each once in a row.
+    pub(crate) fn phases(&self) -> Vec<&str> {
+        let phases = self.said.iter().filter_map(|line| line.strip_prefix("info: "));
+        let mut phases: Vec<&str> = phases
+            .filter(|line| line.starts_with(char::is_uppercase))
+            .filter_map(|line| line.split([' ', ':']).next())
+            .collect();
+        phases.dedup();
+        phases
+    }
+
+    /// The daemon's own process.
+    pub(crate) fn pid(&self) -> i32 {
+        let mut pid = i32::try_from(self.process.id()).unwrap();
+        loop {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+            if name.trim() == "hostwright" {
+                return pid;
+            }
+            let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
+            pid = children.split_whitespace().next().unwrap().parse().unwrap();
+        }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.pid()), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn end(mut self) -> Option<i32> {
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
