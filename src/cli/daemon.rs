@@ -1,24 +1,43 @@
 //! `hostwright daemon`: what `hostwright-daemon.service` runs for as long as the host lives.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::os_backend::OsBackend;
 use super::{CliError, ProfileName, Verdict, running};
+use crate::cluster::{Cluster, Identity};
 use crate::core::profile::Profile;
 use crate::daemon::{self, DaemonError, Setup};
+use crate::host::boot;
 use crate::host::interrupt::Interrupt;
 use crate::host::reboot_port::Insist;
 use crate::source::directory::Directory;
+use crate::source::kube::Kube;
+use crate::source::{Order, Said};
+
+/// The kubelet's own: who may write to the node.
+const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
 
 #[derive(Debug, Args)]
 pub(super) struct DaemonArgs {
-    /// Where it is said what this host is to be: `dir:PATH`, a file or a directory of files
+    /// Where it is said what this host is to be: `kube`, or `dir:PATH`, a file or a directory of files
     #[arg(long, value_name = "SOURCE")]
     source: SourceName,
+    /// How the cluster is read, and conditions are written
+    #[arg(long, value_name = "FILE", default_value = KUBELET)]
+    kubeconfig: PathBuf,
+    /// How the node is read and written; as the rest where it is not given
+    #[arg(long, value_name = "FILE")]
+    node_kubeconfig: Option<PathBuf>,
+    /// The node that this host is; its host name where it is not given
+    #[arg(long, value_name = "NAME", env = "NODE_NAME")]
+    node_name: Option<String>,
+    /// The namespace that events go to
+    #[arg(long, value_name = "NAME", default_value = "openshift-machine-config-operator")]
+    namespace: String,
     /// Whose verdicts apply; `mcd` for a cluster, else `native`
     #[arg(long, value_enum)]
     profile: Option<ProfileName>,
@@ -29,6 +48,7 @@ pub(super) struct DaemonArgs {
 /// A source as it is spelt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum SourceName {
+    Kube,
     Directory(PathBuf),
 }
 
@@ -37,8 +57,9 @@ impl FromStr for SourceName {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text.split_once(':') {
+            None if text == "kube" => Ok(Self::Kube),
             Some(("dir", path)) if !path.is_empty() => Ok(Self::Directory(path.into())),
-            _ => Err("name it as `dir:PATH`".to_owned()),
+            _ => Err("name it as `kube` or as `dir:PATH`".to_owned()),
         }
     }
 }
@@ -50,21 +71,55 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
     let interrupt = Interrupt::by_hand();
     let (orders, ordered) = unbounded_channel();
     let (says, said) = unbounded_channel();
-    let SourceName::Directory(path) = &args.source;
-    let source = Directory::new(path.clone(), says);
+    let is_of_cluster = args.source == SourceName::Kube;
+    let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let setup = Setup {
         open: Box::new(args.os_backend.sessions_with(interrupt.clone())),
         interrupt,
-        profile: args.profile.map_or(Profile::Native, Into::into),
-        insist: Insist::Never,
+        profile: args.profile.map_or(profile, Into::into),
+        // In a cluster the workload has left by then, and whoever drained the node waits for it.
+        insist: if is_of_cluster { Insist::AfterDeadline } else { Insist::Never },
         orders,
         said,
     };
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = source.run(ordered) => Err(ended.map_or_else(DaemonError::Watch, |()| DaemonError::SourceEnded)),
+            ended = deliver(args, says, ordered) => Err(ended),
         }
     })?;
     Ok(Verdict::Fine)
+}
+
+/// Runs the source; why it ended.
+async fn deliver(
+    args: &DaemonArgs,
+    says: UnboundedSender<Said>,
+    orders: UnboundedReceiver<Order>,
+) -> DaemonError {
+    match &args.source {
+        SourceName::Directory(path) => match Directory::new(path.clone(), says).run(orders).await {
+            Ok(()) => DaemonError::SourceEnded,
+            Err(error) => DaemonError::Watch(error),
+        },
+        SourceName::Kube => {
+            Kube::new(cluster(args), says).run(orders).await;
+            DaemonError::SourceEnded
+        }
+    }
+}
+
+fn cluster(args: &DaemonArgs) -> Cluster {
+    let reader = Identity::of(&args.kubeconfig);
+    let is_other = |path: &&PathBuf| **path != args.kubeconfig;
+    Cluster {
+        node: args.node_name.clone().unwrap_or_else(boot::host_name),
+        namespace: args.namespace.clone(),
+        writer: args
+            .node_kubeconfig
+            .as_ref()
+            .filter(is_other)
+            .map_or_else(|| reader.clone(), |path: &PathBuf| Identity::of(Path::new(path))),
+        reader,
+    }
 }

@@ -13,6 +13,9 @@ impl Log for StderrLog {
     }
 
     fn log(&self, record: &Record<'_>) {
+        if !is_ours(record.metadata()) {
+            return;
+        }
         let mut fields = Fields(String::new());
         let shown = record.key_values().visit(&mut fields);
         let level = record.level().as_str().to_ascii_lowercase();
@@ -21,6 +24,11 @@ impl Log for StderrLog {
     }
 
     fn flush(&self) {}
+}
+
+/// What libraries say of their own workings is nothing to those who read our log, and may hold what is secret.
+fn is_ours(metadata: &Metadata<'_>) -> bool {
+    metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
 struct Fields(String);

@@ -35,6 +35,7 @@ pub mod machine_config;
 pub mod machine_configuration;
 pub mod managed;
 pub mod names;
+pub mod node;
 pub mod os_release;
 mod own_document;
 pub mod password;

@@ -293,7 +293,7 @@ impl Daemon {
         if phase.rests() {
             self.delivery = None;
         }
-        if !matches!(phase, Phase::Arming { .. }) {
+        if !matches!(phase, Phase::Rebooting { .. }) {
             self.blocked_since = None;
         }
     }
@@ -311,10 +311,11 @@ impl Daemon {
                 Command::Verify => self.work(Job::Verify),
                 Command::Prepare(wish) => self.work_with(wish, Job::Prepare),
                 Command::Apply(wish) => self.work_with(wish, Job::Apply),
-                Command::Arm(wish) => {
+                Command::Arm(wish) => self.work(Job::Arm(wish)),
+                Command::Reboot(wish) => {
                     let since = *self.blocked_since.get_or_insert_with(Instant::now);
                     let insist = if since.elapsed() < BLOCKED { Insist::Never } else { self.insist };
-                    self.work(Job::Arm(wish, insist));
+                    self.work(Job::Reboot(wish, insist));
                 }
                 Command::Fetch(wish) => drop(self.orders.send(Order::Fetch(wish))),
                 Command::Cancel => self.cancel(),

@@ -12,6 +12,7 @@ use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
 use crate::core::machine_configuration;
 use crate::core::managed;
 use crate::core::names::ManagedPath;
+use crate::core::pending::Pending;
 use crate::core::policy::Policy;
 use crate::core::profile::Profile;
 use crate::core::settings::DriftPolicy;
@@ -53,7 +54,8 @@ pub(super) enum Job {
     Look,
     Prepare(Wish, Arc<Delivery>),
     Apply(Wish, Arc<Delivery>),
-    Arm(Wish, Insist),
+    Arm(Wish),
+    Reboot(Wish, Insist),
     Verify,
 }
 
@@ -73,7 +75,8 @@ impl Host {
             Job::Look => self.look().map(Event::Looked),
             Job::Prepare(wish, delivery) => self.prepare(wish, delivery).map(Event::Prepared),
             Job::Apply(wish, delivery) => self.apply(wish, delivery).map(|()| Event::Applied),
-            Job::Arm(wish, insist) => self.arm(wish, *insist),
+            Job::Arm(wish) => self.arm(wish).map(|()| Event::Armed),
+            Job::Reboot(wish, insist) => reboot(wish, *insist),
             Job::Verify => self.verify(&mut managed),
         };
         let event = event.unwrap_or_else(|error| Event::Failed(problem::of(&error)));
@@ -178,27 +181,9 @@ impl Host {
         act(&booted, target)
     }
 
-    fn arm(&self, wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
-        let root = Root::open(Path::new("/"))?;
-        let Some(pending) =
-            pending::load(&root)?.filter(|pending| pending.intent.record.config == wish.config)
-        else {
-            return Err(TransactionError::NotStaged(wish.config.clone()));
-        };
-        departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)?;
-        let request = reboot_port::Request {
-            reason: format!("hostwright: {} becomes generation {}", wish.config, pending.generation()),
-            patience: if insist == Insist::AfterDeadline { Duration::ZERO } else { PATIENCE },
-            insist,
-        };
-        match Logind::system().reboot(&request, &mut |_| {}) {
-            Ok(_) => Ok(Event::Rebooting),
-            Err(RebootError::Inhibited { by, .. }) => {
-                let by: Vec<String> = by.iter().map(Inhibitor::to_string).collect();
-                Ok(Event::Blocked { by: by.join(", ") })
-            }
-            Err(error) => Err(error.into()),
-        }
+    fn arm(&self, wish: &Wish) -> Result<(), TransactionError> {
+        let pending = staged(wish)?;
+        departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
     }
 
     fn verify(&self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
@@ -222,6 +207,29 @@ impl Host {
         } else {
             Event::Verified
         })
+    }
+}
+
+/// What is staged for the wish.
+fn staged(wish: &Wish) -> Result<Pending, TransactionError> {
+    let pending = pending::load(&Root::open(Path::new("/"))?)?;
+    let pending = pending.filter(|pending| pending.intent.record.config == wish.config);
+    pending.ok_or_else(|| TransactionError::NotStaged(wish.config.clone()))
+}
+
+fn reboot(wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
+    let request = reboot_port::Request {
+        reason: format!("hostwright: {} becomes generation {}", wish.config, staged(wish)?.generation()),
+        patience: if insist == Insist::AfterDeadline { Duration::ZERO } else { PATIENCE },
+        insist,
+    };
+    match Logind::system().reboot(&request, &mut |_| {}) {
+        Ok(_) => Ok(Event::Accepted),
+        Err(RebootError::Inhibited { by, .. }) => {
+            let by: Vec<String> = by.iter().map(Inhibitor::to_string).collect();
+            Ok(Event::Blocked { by: by.join(", ") })
+        }
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -62,3 +62,9 @@ pub fn new_generation_id() -> String {
     getrandom(&mut bits[..], GetRandomFlags::empty()).expect("16 bytes come at once once the pool is ready");
     bits.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// The name that the host has now.
+#[must_use]
+pub fn host_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}

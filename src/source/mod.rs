@@ -2,6 +2,7 @@
 //! configurations, and is told where the daemon stands.
 
 pub mod directory;
+pub mod kube;
 
 use crate::core::lifecycle::{Lifecycle, Problem, Wish};
 

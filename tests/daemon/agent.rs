@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nix::{
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Longer than anything takes: a test that hangs fails.
-const PATIENT: Duration = Duration::from_secs(120);
+pub(crate) const PATIENT: Duration = Duration::from_secs(60);
 
 /// The daemon, a bus and a logind on it. All of it ends with its owner.
 pub(crate) struct Agent {
@@ -64,8 +64,10 @@ impl Agent {
 
     /// Waits until it says a line that begins so, and returns that.
     pub(crate) fn says(&mut self, beginning: &str) -> String {
+        let end = Instant::now() + PATIENT;
         loop {
-            let Ok(line) = self.lines.recv_timeout(PATIENT) else {
+            let left = end.saturating_duration_since(Instant::now());
+            let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!("it does not say `{beginning}`, but:\n{}", self.said.join("\n"));
             };
             self.said.push(line.clone());

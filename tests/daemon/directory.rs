@@ -41,8 +41,11 @@ fn what_is_wanted_becomes_so_over_a_reboot() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     want(&host, whole("one").json());
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Rebooting rendered-one");
-    assert_eq!(agent.phases(), ["Looking", "Fetching", "Preparing", "Draining", "Arming", "Rebooting"],);
+    agent.says("GoingDown rendered-one");
+    assert_eq!(
+        agent.phases(),
+        ["Looking", "Fetching", "Preparing", "Draining", "Arming", "Rebooting", "GoingDown"],
+    );
     assert!(agent.logind.calls().iter().any(|call| call.starts_with("Reboot")), "{:?}", agent.logind.calls());
     drop(agent);
     host.reboot();
@@ -114,7 +117,7 @@ fn drift_is_noticed_when_it_happens_and_when_it_ends() {
     want(&host, light("two").json());
     agent.says("Waiting rendered-two, on rendered-one: what was applied does not stay as it is");
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
-    agent.says("Rebooting rendered-two");
+    agent.says("GoingDown rendered-two");
     assert!(!host.path("run/machine-config-daemon-force").exists());
     drop(agent);
     host.reboot();

@@ -12,6 +12,7 @@ mod agent;
 #[path = "../sysroot/boot.rs"]
 #[expect(dead_code, reason = "boot entries are looked at there")]
 mod boot;
+mod cluster;
 #[path = "../booted/config.rs"]
 #[allow(dead_code, reason = "health is judged there")]
 mod config;
@@ -19,6 +20,8 @@ mod directory;
 #[path = "../reboot/fake.rs"]
 #[expect(dead_code, reason = "its faults are for those who reboot")]
 mod fake;
+mod faults;
+mod history;
 #[path = "../booted/host.rs"]
 #[allow(dead_code, reason = "it does more there")]
 mod host;

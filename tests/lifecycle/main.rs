@@ -49,8 +49,9 @@ fn an_update_with_a_reboot() {
         Event::Fetched,
         Event::Prepared(Prepared::Staged),
         Event::Drained,
+        Event::Armed,
         Event::Blocked { by: "an administrator".into() },
-        Event::Rebooting,
+        Event::Accepted,
     ];
     let (_, phases) = history(Lifecycle::default(), events);
     let expected = [
@@ -63,8 +64,9 @@ fn an_update_with_a_reboot() {
         "Preparing",
         "Draining",
         "Arming",
-        "Arming",
         "Rebooting",
+        "Rebooting",
+        "GoingDown",
     ];
     assert_eq!(phases, expected);
     let probation = Look {
@@ -101,11 +103,12 @@ fn another_wish_is_heard_at_any_moment() {
         (draining, vec![], "Fetching"),
         (Phase::Applying { target: target.clone() }, vec![Event::Applied, Event::Verified], "Fetching"),
         (
-            Phase::Arming { target: target.clone(), blocked_by: None },
+            Phase::Rebooting { target: target.clone(), blocked_by: None },
             vec![Event::Blocked { by: "x".into() }],
             "Fetching",
         ),
-        (Phase::Arming { target, blocked_by: None }, vec![Event::Rebooting], "Rebooting"),
+        (Phase::Arming { target: target.clone() }, vec![Event::Armed], "Fetching"),
+        (Phase::Rebooting { target, blocked_by: None }, vec![Event::Accepted], "GoingDown"),
         (Phase::Uncordoning { is_late: false }, vec![], "Fetching"),
         (Phase::Waiting { problem: problem(Class::Host) }, vec![], "Fetching"),
         (Phase::Held { reason: "x".into() }, vec![], "Fetching"),
@@ -175,7 +178,10 @@ fn the_host_is_changed_only_for_what_is_wanted() {
         for event in all_events() {
             let (next, commands) = at(phase.clone()).step(event.clone());
             for command in commands {
-                let (Command::Apply(target) | Command::Arm(target) | Command::Drain(target)) = &command
+                let (Command::Apply(target)
+                | Command::Arm(target)
+                | Command::Reboot(target)
+                | Command::Drain(target)) = &command
                 else {
                     continue;
                 };

@@ -85,15 +85,20 @@ pub enum Phase {
         /// What is wanted.
         target: Wish,
     },
-    /// It makes the next boot switch over, and asks for the reboot.
+    /// It makes the next boot switch over.
     Arming {
         /// What is wanted.
         target: Wish,
-        /// Who blocks the reboot.
+    },
+    /// It asks for the reboot.
+    Rebooting {
+        /// What is wanted.
+        target: Wish,
+        /// Who blocks it.
         blocked_by: Option<String>,
     },
     /// The host goes down.
-    Rebooting {
+    GoingDown {
         /// What is wanted.
         target: Wish,
     },
@@ -154,13 +159,15 @@ pub enum Event {
     Drained,
     /// The running system is changed.
     Applied,
-    /// It is armed, and somebody blocks the reboot.
+    /// The next boot switches over.
+    Armed,
+    /// Somebody blocks the reboot.
     Blocked {
         /// Who.
         by: String,
     },
-    /// The reboot was asked for and is accepted.
-    Rebooting,
+    /// The reboot is accepted.
+    Accepted,
     /// What runs is what was applied.
     Verified,
     /// It is not.
@@ -240,8 +247,10 @@ pub enum Command {
     Drain(Wish),
     /// Change the running system.
     Apply(Wish),
-    /// Arm, and reboot.
+    /// Make the next boot switch over.
     Arm(Wish),
+    /// Reboot.
+    Reboot(Wish),
     /// Take back what is staged, and compare what runs with what was applied.
     Verify,
     /// Let the workload come back.
@@ -284,8 +293,9 @@ impl Phase {
                 [Command::Drain(target.clone())].into_iter().chain(wait).collect()
             }
             Self::Applying { target } => vec![Command::Apply(target.clone())],
-            Self::Arming { target, .. } => vec![Command::Arm(target.clone())],
-            Self::Rebooting { .. } => vec![Command::Wait(Delay::Reboot)],
+            Self::Arming { target } => vec![Command::Arm(target.clone())],
+            Self::Rebooting { target, .. } => vec![Command::Reboot(target.clone())],
+            Self::GoingDown { .. } => vec![Command::Wait(Delay::Reboot)],
             Self::Verifying => vec![Command::Verify],
             Self::Uncordoning { is_late } => {
                 let wait = (!is_late).then_some(Command::Wait(Delay::Uncordon));
@@ -307,7 +317,7 @@ impl Phase {
     /// changed its mind while it could not be reached.
     #[must_use]
     pub fn is_announced_first(&self) -> bool {
-        matches!(self, Self::Preparing { .. } | Self::Applying { .. } | Self::Arming { .. })
+        matches!(self, Self::Preparing { .. } | Self::Applying { .. } | Self::Rebooting { .. })
     }
 
     /// What is worked on.
@@ -318,8 +328,9 @@ impl Phase {
             | Self::Preparing { target }
             | Self::Draining { target, .. }
             | Self::Applying { target }
-            | Self::Arming { target, .. }
-            | Self::Rebooting { target } => Some(target),
+            | Self::Arming { target }
+            | Self::Rebooting { target, .. }
+            | Self::GoingDown { target } => Some(target),
             _ => None,
         }
     }
@@ -331,7 +342,7 @@ impl Phase {
             Self::Waiting { problem } => Some(problem.reason.clone()),
             Self::Drifted { reason } | Self::Held { reason } => Some(reason.clone()),
             Self::Judging { complaint } => complaint.clone(),
-            Self::Arming { blocked_by, .. } => {
+            Self::Rebooting { blocked_by, .. } => {
                 blocked_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
             Self::Draining { target, is_late: true, .. } => Some(format!(
@@ -358,6 +369,7 @@ impl Phase {
             Self::Applying { .. } => "Applying",
             Self::Arming { .. } => "Arming",
             Self::Rebooting { .. } => "Rebooting",
+            Self::GoingDown { .. } => "GoingDown",
             Self::Judging { .. } => "Judging",
             Self::Verifying => "Verifying",
             Self::Uncordoning { .. } => "Uncordoning",

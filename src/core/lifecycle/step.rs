@@ -27,7 +27,7 @@ impl Lifecycle {
                 let target = target.clone();
                 let phase = match then {
                     Then::Apply => Phase::Applying { target },
-                    Then::Arm => Phase::Arming { target, blocked_by: None },
+                    Then::Arm => Phase::Arming { target },
                 };
                 self.enter(phase)
             }
@@ -35,14 +35,17 @@ impl Lifecycle {
                 let target = target.clone();
                 self.became(target)
             }
-            (Phase::Arming { .. }, Event::Blocked { .. }) if self.is_superseded() => self.pursue(),
-            (Phase::Arming { target, .. }, Event::Blocked { by }) => {
+            (Phase::Arming { target }, Event::Armed) => {
                 let target = target.clone();
-                self.enter(Phase::Arming { target, blocked_by: Some(by) })
+                self.proceed(Phase::Rebooting { target, blocked_by: None })
             }
-            (Phase::Arming { target, .. }, Event::Rebooting) => {
+            (Phase::Rebooting { target, .. }, Event::Blocked { by }) => {
                 let target = target.clone();
-                self.enter(Phase::Rebooting { target })
+                self.proceed(Phase::Rebooting { target, blocked_by: Some(by) })
+            }
+            (Phase::Rebooting { target, .. }, Event::Accepted) => {
+                let target = target.clone();
+                self.enter(Phase::GoingDown { target })
             }
             (Phase::Verifying, Event::Verified) if self.runs_what_is_wanted() => {
                 self.enter(Phase::Uncordoning { is_late: false })
@@ -66,6 +69,11 @@ impl Lifecycle {
         (Self { phase, ..self }, commands)
     }
 
+    /// Goes on, unless something else is wanted by now.
+    fn proceed(self, phase: Phase) -> Step {
+        if self.is_superseded() { self.pursue() } else { self.enter(phase) }
+    }
+
     /// What is under way ends early, and whatever is left of it is settled by whoever starts next.
     fn stop(self) -> Step {
         (Self { phase: Phase::Stopping, ..self }, vec![Command::Cancel])
@@ -84,6 +92,7 @@ impl Lifecycle {
             | Phase::Applying { .. }
             | Phase::Arming { .. }
             | Phase::Rebooting { .. }
+            | Phase::GoingDown { .. }
             | Phase::Judging { .. }
             | Phase::Verifying
             | Phase::Stopping => self.stay(),
@@ -141,7 +150,7 @@ impl Lifecycle {
     }
 
     fn failed(self, problem: Problem) -> Step {
-        if self.phase.rests() || matches!(self.phase, Phase::Rebooting { .. }) {
+        if self.phase.rests() || matches!(self.phase, Phase::GoingDown { .. }) {
             return self.stay();
         }
         if self.is_superseded() {
@@ -162,7 +171,7 @@ impl Lifecycle {
                 self.enter(phase)
             }
             Phase::Uncordoning { is_late: false } => self.enter(Phase::Uncordoning { is_late: true }),
-            Phase::Waiting { .. } | Phase::Rebooting { .. } => self.enter(Phase::Looking),
+            Phase::Waiting { .. } | Phase::GoingDown { .. } => self.enter(Phase::Looking),
             _ => self.stay(),
         }
     }

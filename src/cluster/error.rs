@@ -1,0 +1,85 @@
+//! Why the API server did not do as it was asked, by what follows from that.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::core::causes::chain;
+use crate::core::lifecycle::{Class, Problem};
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub enum ClusterError {
+    /// How to reach it cannot be read.
+    #[error("the kubeconfig {} cannot be used: {reason}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It did not answer in time.
+    #[error("the API server does not answer within {} seconds", .0.as_secs())]
+    Silent(Duration),
+    /// It cannot be reached, or its answer is none.
+    #[error("the API server cannot be reached: {0}")]
+    Unreachable(String),
+    /// It does not know us, or we may not.
+    #[error("the API server refuses: {0}; see the permissions and the kubeconfig of this node")]
+    Denied(String),
+    /// There is no such thing.
+    #[error("the cluster has no {0}")]
+    Missing(String),
+    /// Somebody else changed it meanwhile.
+    #[error("it was changed meanwhile: {0}")]
+    Conflict(String),
+    /// It is not as it has to be.
+    #[error("the API server does not take it: {0}")]
+    Refused(String),
+    /// It has other things to do.
+    #[error("the API server has trouble: {0}")]
+    Trouble(String),
+}
+
+impl From<kube::Error> for ClusterError {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Api(status) => {
+                let text = status.message.clone();
+                match status.code {
+                    401 | 403 => Self::Denied(text),
+                    404 => Self::Missing(text),
+                    409 => Self::Conflict(text),
+                    400 | 413 | 415 | 422 => Self::Refused(text),
+                    code => Self::Trouble(format!("{code}: {text}")),
+                }
+            }
+            error => Self::Unreachable(chain(&error)),
+        }
+    }
+}
+
+impl From<kube::runtime::watcher::Error> for ClusterError {
+    fn from(error: kube::runtime::watcher::Error) -> Self {
+        use kube::runtime::watcher::Error;
+        match error {
+            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
+                error.into()
+            }
+            error => Self::Trouble(chain(&error)),
+        }
+    }
+}
+
+impl ClusterError {
+    /// What it means for an update.
+    #[must_use]
+    pub fn problem(&self) -> Problem {
+        Problem { class: Class::Transient, reason: self.to_string() }
+    }
+
+    /// Whether another connection, or another certificate by now, may do better.
+    #[must_use]
+    pub fn is_about_the_connection(&self) -> bool {
+        matches!(self, Self::Denied(_) | Self::Silent(_) | Self::Unreachable(_) | Self::Kubeconfig { .. })
+    }
+}

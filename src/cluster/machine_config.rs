@@ -1,0 +1,36 @@
+//! Configurations by name, and the policy that says which changes interrupt what.
+
+use http::Request;
+
+use super::{Cluster, ClusterError, answered};
+
+const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
+const POLICY: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
+
+impl Cluster {
+    /// The `MachineConfig` of this name, as it is stored.
+    pub async fn machine_config(&self, name: &str) -> Result<Vec<u8>, ClusterError> {
+        // It becomes a part of a path.
+        if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
+        {
+            return Err(ClusterError::Refused(format!("`{name}` is no name of a MachineConfig")));
+        }
+        self.get(&format!("{CONFIGS}/{name}")).await
+    }
+
+    /// The `MachineConfiguration` of the cluster; `None` where its operator has none.
+    pub async fn disruption_policy(&self) -> Result<Option<Vec<u8>>, ClusterError> {
+        match self.get(POLICY).await {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(ClusterError::Missing(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
+        let client = self.reader.client().await?;
+        answered(client.request_text(request)).await.map(String::into_bytes)
+    }
+}

@@ -1,0 +1,115 @@
+//! One view told to the cluster: conditions, annotations and events, as few requests as it takes.
+
+use crate::cluster::{Cluster, ClusterError, NodeSeen, NodeStatus};
+use crate::core::lifecycle::{Lifecycle, Phase, Wish};
+use crate::core::node::annotations::{self, Annotations};
+use crate::core::node::{conditions, events};
+use crate::source::View;
+
+/// How often conditions are made anew because somebody else wrote some.
+const CONFLICTS: usize = 5;
+
+/// Tells views one after the other.
+#[derive(Debug, Clone)]
+pub(super) struct Publisher {
+    cluster: Cluster,
+    /// The conditions as they were last seen; `None` where they have to be read.
+    status: Option<NodeStatus>,
+    /// Whether the cluster has such an object for this node at all.
+    has_status: bool,
+}
+
+/// What is told, and what came back.
+#[derive(Debug)]
+pub(super) struct Published {
+    pub(super) view: View,
+    pub(super) node: NodeSeen,
+    pub(super) publisher: Publisher,
+}
+
+impl Publisher {
+    pub(super) fn new(cluster: Cluster) -> Self {
+        Self { cluster, status: None, has_status: true }
+    }
+
+    /// What was seen may not hold any more.
+    pub(super) fn forget(&mut self) {
+        (self.status, self.has_status) = (None, true);
+    }
+
+    pub(super) async fn publish(
+        mut self,
+        view: View,
+        before: &Lifecycle,
+        mut node: NodeSeen,
+        seed: &Annotations,
+    ) -> Result<Published, ClusterError> {
+        let lifecycle = &view.lifecycle;
+        let is_done = lifecycle.phase == Phase::Done;
+        // A pool counts a node by its annotations: they come last on the way, and first in the end.
+        if !is_done {
+            self.tell_conditions(lifecycle).await?;
+        }
+        let changes = annotations::changes(lifecycle, &node.annotations, seed);
+        let drains = !annotations::is_alone(&node.annotations);
+        if !changes.is_empty() {
+            node = self.cluster.annotate(&changes).await?;
+        }
+        if is_done {
+            self.tell_conditions(lifecycle).await?;
+        }
+        let rests = matches!(lifecycle.phase, Phase::Uncordoning { .. } | Phase::Done);
+        if !rests || !changes.is_empty() {
+            for event in events::between(before, lifecycle, drains) {
+                if let Err(error) = self.cluster.tell(&node, &event).await {
+                    log::debug!("the event {} is lost: {error}", event.reason);
+                }
+            }
+        }
+        Ok(Published { node, publisher: self, view })
+    }
+
+    async fn tell_conditions(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
+        for _ in 0..CONFLICTS {
+            if !self.has_status {
+                return Ok(());
+            }
+            match self.tell_conditions_once(lifecycle).await {
+                Err(ClusterError::Conflict(_)) => self.status = None,
+                // They are for people. An update does not depend on them.
+                Err(
+                    error @ (ClusterError::Denied(_) | ClusterError::Missing(_) | ClusterError::Refused(_)),
+                ) => {
+                    log::warn!("the conditions of the MachineConfigNode are not written: {error}");
+                    self.has_status = false;
+                }
+                told => return told,
+            }
+        }
+        log::warn!("the conditions of the MachineConfigNode are not written: others write them all the time");
+        Ok(())
+    }
+
+    async fn tell_conditions_once(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
+        if self.status.is_none() {
+            self.status = self.cluster.node_status().await?;
+        }
+        let Some(status) = &self.status else {
+            self.has_status = false;
+            return Ok(());
+        };
+        let now = k8s_openapi::jiff::Timestamp::now();
+        let now = format!("{}", now.strftime("%Y-%m-%dT%H:%M:%SZ"));
+        let conditions = conditions::after(&status.conditions, lifecycle, &now);
+        let name = |wish: &Option<Wish>| wish.as_ref().map(|wish| wish.config.clone());
+        let current = name(&lifecycle.runs).filter(|_| lifecycle.phase == Phase::Done);
+        // What is only being fetched may not even exist.
+        let is_begun = !matches!(lifecycle.phase, Phase::Fetching { .. });
+        let desired = name(&lifecycle.wish).filter(|_| is_begun);
+        let next = status.with(conditions, current.as_deref(), desired.as_deref());
+        if let Some(next) = next {
+            self.status = Some(self.cluster.apply_status(&next).await?);
+        }
+        Ok(())
+    }
+}

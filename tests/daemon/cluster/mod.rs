@@ -1,0 +1,152 @@
+//! A cluster for one node: a real API server behind a proxy of ours, and a stand-in for the controllers that answer
+//! nodes.
+
+mod control_plane;
+mod controller;
+mod proxy;
+mod record;
+
+pub(crate) use controller::Answers;
+pub(crate) use proxy::Fault;
+
+use std::{fs, sync::Arc};
+
+use control_plane::ControlPlane;
+use controller::Controller;
+use kube::{
+    Api, Client, Config,
+    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use proxy::Proxy;
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::{agent::PATIENT, host::Host};
+
+/// The node's name.
+pub(crate) const NODE: &str = "edge-7";
+/// A host in a test trusts nobody; whoever speaks TLS wants to know of somebody.
+const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/authority.pem");
+pub(crate) const PREFIX: &str = "machineconfiguration.openshift.io/";
+
+/// Everything, for as long as it lives.
+pub(crate) struct Cluster {
+    client: Client,
+    pub(crate) proxy: Proxy,
+    pub(crate) controller: Controller,
+    // Dropped last: the others run on it, and talk to it.
+    runtime: Arc<Runtime>,
+    _control_plane: ControlPlane,
+}
+
+impl Cluster {
+    /// Starts it, with a node that is what its annotations say. `None`, with a message, where there can be none.
+    pub(crate) fn start(annotations: &[(&str, &str)]) -> Option<Self> {
+        let control_plane = ControlPlane::start()?;
+        let runtime = Arc::new(
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
+        );
+        let client = runtime.block_on(connect(&control_plane.kubeconfig));
+        let proxy = Proxy::start(&runtime, client.clone());
+        let controller = Controller::start(&runtime, client.clone());
+        let cluster = Self { client, proxy, controller, runtime, _control_plane: control_plane };
+        cluster.create_node(annotations);
+        Some(cluster)
+    }
+
+    fn create_node(&self, annotations: &[(&str, &str)]) {
+        let annotations: serde_json::Map<String, Value> =
+            annotations.iter().map(|(key, value)| (format!("{PREFIX}{key}"), json!(value))).collect();
+        let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "annotations": annotations}});
+        let created: Value = self.create("", "v1", "Node", &node);
+        let uid = created["metadata"]["uid"].as_str().unwrap();
+        self.create(
+            "machineconfiguration.openshift.io",
+            "v1",
+            "MachineConfigNode",
+            &json!({
+                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
+                "metadata": {"name": NODE, "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid}]},
+                "spec": {"node": {"name": NODE}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}}}),
+        );
+    }
+
+    fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::all_with(self.client.clone(), &resource)
+    }
+
+    fn create(&self, group: &str, version: &str, kind: &str, object: &Value) -> Value {
+        let api = self.api(group, version, kind);
+        let object = serde_json::from_value(object.clone()).unwrap();
+        let created = self.runtime.block_on(api.create(&PostParams::default(), &object)).unwrap();
+        serde_json::to_value(created).unwrap()
+    }
+
+    /// Renders a config, as the cluster's render controller does.
+    pub(crate) fn render(&self, config: &Value) {
+        self.create("machineconfiguration.openshift.io", "v1", "MachineConfig", config);
+    }
+
+    /// What its operator says of disruptions.
+    pub(crate) fn set_policy(&self, policies: &Value) {
+        let object = json!({"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
+            "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
+        self.create("operator.openshift.io", "v1", "MachineConfiguration", &object);
+        let api = self.api("operator.openshift.io", "v1", "MachineConfiguration");
+        let status = json!({"status": {"observedGeneration": 1,
+            "nodeDisruptionPolicyStatus": {"clusterPolicies": policies}}});
+        let patch = Patch::Merge(&status);
+        self.runtime.block_on(api.patch_status("cluster", &PatchParams::default(), &patch)).unwrap();
+    }
+
+    /// Wants the node to be this, as the cluster's node controller does.
+    pub(crate) fn want(&self, config: &str) {
+        self.annotate("desiredConfig", Some(config));
+    }
+
+    pub(crate) fn annotate(&self, key: &str, value: Option<&str>) {
+        let patch = json!({"metadata": {"annotations": {format!("{PREFIX}{key}"): value}}});
+        let api = self.api("", "v1", "Node");
+        self.runtime.block_on(api.patch(NODE, &PatchParams::default(), &Patch::Merge(&patch))).unwrap();
+    }
+
+    pub(crate) fn annotation(&self, key: &str) -> Option<String> {
+        let node = self.runtime.block_on(self.api("", "v1", "Node").get(NODE)).unwrap();
+        node.metadata.annotations?.get(&format!("{PREFIX}{key}")).cloned()
+    }
+
+    /// The conditions of its `MachineConfigNode` that are not false.
+    pub(crate) fn conditions(&self) -> Vec<String> {
+        let api = self.api("machineconfiguration.openshift.io", "v1", "MachineConfigNode");
+        let node = self.runtime.block_on(api.get(NODE)).unwrap();
+        let conditions = node.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let set = conditions.iter().filter(|condition| condition["status"] != "False");
+        set.map(|condition| {
+            format!("{}={}", condition["type"].as_str().unwrap(), condition["status"].as_str().unwrap())
+        })
+        .collect()
+    }
+
+    /// Waits until the node has said that; what is said in the background comes a little later.
+    pub(crate) fn is_told(&self, what: &str) {
+        let is_told = self.proxy.wait(PATIENT, |record| record.told().contains(&what)).is_some();
+        assert!(is_told, "`{what}` is not told, but {:?}", self.proxy.record().told());
+    }
+
+    /// Gives a host the kubeconfig with which it reaches the cluster, by way of the proxy; the arguments for that.
+    pub(crate) fn introduce(&self, host: &Host) -> Vec<String> {
+        let authority = "/run/media/authority.pem";
+        fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
+        fs::write(host.path("media/kubeconfig"), self.proxy.kubeconfig(authority)).unwrap();
+        let arguments = ["--source", "kube", "--kubeconfig", "/run/media/kubeconfig", "--node-name", NODE];
+        arguments.map(str::to_owned).to_vec()
+    }
+}
+
+async fn connect(kubeconfig: &std::path::Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+    Client::try_from(config).unwrap()
+}

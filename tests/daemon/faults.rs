@@ -1,0 +1,75 @@
+//! An API server that is away, slow or broken: nothing is done on stale wishes, and what was missed is caught up with.
+
+use std::time::Duration;
+
+use osimage::Os;
+
+use crate::{
+    agent::Agent,
+    cluster::{Cluster, Fault},
+    config::whole,
+    host::Host,
+};
+
+fn node() -> Option<(Host, Cluster)> {
+    let host = Host::install(Os::new(1))?;
+    let cluster = Cluster::start(&[
+        ("currentConfig", "rendered-one"),
+        ("desiredConfig", "rendered-one"),
+        ("state", "Done"),
+    ])?;
+    host.update(&host.config(whole("one").json()), None);
+    Some((host, cluster))
+}
+
+fn start(host: &Host, cluster: &Cluster) -> Agent {
+    let arguments = cluster.introduce(host);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Agent::start(host, &arguments)
+}
+
+#[test]
+fn each_fault_is_outlasted() {
+    let Some((host, cluster)) = node() else { return };
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    for fault in [Fault::Reset, Fault::Half, Fault::Status(401), Fault::Status(410), Fault::Status(500)] {
+        cluster.proxy.fail(fault);
+        agent.says("warn: ");
+        cluster.want("rendered-none");
+        cluster.proxy.fail(Fault::None);
+        agent.says("Waiting rendered-none, on rendered-one: the cluster has no machineconfigs");
+        cluster.want("rendered-one");
+        agent.says("Done rendered-one");
+    }
+}
+
+#[test]
+fn an_update_goes_through_a_slow_api_server() {
+    let Some((host, cluster)) = node() else { return };
+    cluster.render(whole("two").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.proxy.fail(Fault::Late(Duration::from_millis(300)));
+    cluster.want("rendered-two");
+    agent.says("GoingDown rendered-two");
+}
+
+#[test]
+fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
+    let Some((host, cluster)) = node() else { return };
+    cluster.render(whole("two").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.proxy.forget();
+    cluster.want("rendered-two");
+    // Away from the moment at which it has the configuration.
+    cluster.proxy.wait(Duration::from_secs(60), |record| record.told().contains(&"state=Working")).unwrap();
+    cluster.proxy.fail(Fault::Silence);
+    agent.says("Draining rendered-two");
+    cluster.want("rendered-one");
+    cluster.proxy.fail(Fault::None);
+    agent.says("Done rendered-one");
+    assert!(!host.is_staged());
+    assert!(agent.logind.calls().is_empty(), "{:?}", agent.logind.calls());
+}

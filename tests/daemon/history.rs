@@ -1,0 +1,239 @@
+//! A node's whole history, as the cluster sees it.
+
+use std::fs;
+
+use osimage::Os;
+use serde_json::json;
+
+use crate::{
+    agent::Agent,
+    cluster::{Answers, Cluster},
+    config::{Config, ensure_is, sick, whole},
+    host::Host,
+};
+
+/// So many requests may an update with a reboot cost the API server.
+const MOST_REQUESTS: usize = 25;
+
+/// A node that is a config already.
+fn node_on(text: &str) -> Option<(Host, Cluster)> {
+    let host = Host::install(Os::new(1))?;
+    let cluster = Cluster::start(&[
+        ("currentConfig", &format!("rendered-{text}")),
+        ("desiredConfig", &format!("rendered-{text}")),
+        ("state", "Done"),
+        ("reason", ""),
+    ])?;
+    host.update(&host.config(whole(text).json()), None);
+    Some((host, cluster))
+}
+
+fn start(host: &Host, cluster: &Cluster) -> Agent {
+    let arguments = cluster.introduce(host);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    Agent::start(host, &arguments)
+}
+
+#[test]
+fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(whole("two").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told("Updated: True");
+    cluster.proxy.forget();
+    cluster.want("rendered-two");
+    agent.says("GoingDown rendered-two");
+    assert_eq!(
+        cluster.proxy.record().told(),
+        [
+            "Updated: False",
+            "state=Working",
+            "UpdatePrepared: True",
+            "UpdateExecuted: Unknown",
+            "desiredDrain=drain-rendered-two",
+            "UpdateExecuted: True",
+            "AppliedFilesAndOS: True",
+            "RebootedNode: Unknown",
+            "post-config-action=Rebooting",
+        ]
+    );
+    assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one", "drain-rendered-two"]);
+    let mut requests = cluster.proxy.record().requests();
+    cluster.proxy.forget();
+    drop(agent);
+    host.reboot();
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-two");
+    cluster.is_told("Updated: True");
+    ensure_is(&host, "two", "one");
+    assert_eq!(
+        cluster.proxy.record().told(),
+        [
+            "RebootedNode: True",
+            "post-config-action=",
+            "Resumed: True",
+            "desiredDrain=uncordon-rendered-two",
+            "currentConfig=rendered-two",
+            "state=Done",
+            "Updated: True",
+        ]
+    );
+    assert_eq!(cluster.conditions(), ["Updated=True"]);
+    requests.extend(cluster.proxy.record().requests());
+    assert!(requests.len() <= MOST_REQUESTS, "{requests:#?}");
+    assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
+}
+
+/// A config whose changes need no reboot, but have a service take them up.
+fn light(text: &str) -> Config {
+    Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
+}
+
+#[test]
+fn what_needs_no_reboot_needs_no_drain() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    let mut two = whole("one").file_with_mode("/etc/free/a", 0o644, "two").json().clone();
+    two["metadata"]["name"] = json!("rendered-two");
+    cluster.render(&two);
+    cluster.set_policy(&json!({"files": [{"path": "/etc/free", "actions": [{"type": "None"}]}]}));
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told("Updated: True");
+    cluster.proxy.forget();
+    cluster.want("rendered-two");
+    agent.says("Done rendered-two");
+    cluster.is_told("Updated: True");
+    assert_eq!(host.read_etc("free/a").as_deref(), Some("two"));
+    assert_eq!(
+        cluster.proxy.record().told(),
+        [
+            "Updated: False",
+            "state=Working",
+            "UpdatePrepared: True",
+            "UpdateExecuted: Unknown",
+            "AppliedFilesAndOS: Unknown",
+            "UpdateExecuted: True",
+            "AppliedFilesAndOS: True",
+            "UpdatePostActionComplete: True",
+            "Resumed: True",
+            "desiredDrain=uncordon-rendered-two",
+            "currentConfig=rendered-two",
+            "state=Done",
+            "Updated: True",
+        ]
+    );
+}
+
+#[test]
+fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    let mut bad = whole("bad").json().clone();
+    bad["spec"]["config"]["storage"]["links"] = json!([{"path": "/etc/link", "target": "/etc/app/a.conf"}]);
+    cluster.render(&bad);
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.proxy.forget();
+    cluster.want("rendered-bad");
+    agent.says("Waiting rendered-bad");
+    cluster.is_told("state=Unreconcilable");
+    let reason = cluster.annotation("reason").unwrap();
+    assert!(reason.contains("links"), "{reason}");
+    cluster.want("rendered-one");
+    agent.says("Done rendered-one");
+    cluster.is_told("state=Done");
+    assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
+    let record = cluster.proxy.record();
+    assert!(!record.told().iter().any(|told| told.contains("drain-")), "{:?}", record.told());
+}
+
+#[test]
+fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(sick("two").json());
+    cluster.render(light("three").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.want("rendered-two");
+    agent.says("GoingDown rendered-two");
+    drop(agent);
+    host.shut_down();
+    host.start(0);
+    // The time that it has is over at once.
+    fs::write(host.path("run/hostwright/config.d/test.toml"), "[health]\nsteady = 0\nprobation = 1\n")
+        .unwrap();
+    host.must(["hostwright", "activate"]);
+    let left = host.run(["hostwright", "settle"]);
+    assert!(left.stderr.contains("is left, and held"), "{left:?}");
+    cluster.proxy.forget();
+    host.power_cut();
+    host.boot();
+    let mut agent = start(&host, &cluster);
+    agent.says("Held rendered-two, on rendered-one");
+    cluster.is_told("desiredDrain=uncordon-rendered-one");
+    let record = cluster.proxy.record();
+    let told = record.told();
+    assert!(told.contains(&"state=Degraded") && told.contains(&"NodeDegraded: True"), "{told:?}");
+    assert!(!told.contains(&"state=Done"), "{told:?}");
+    let reason = cluster.annotation("reason").unwrap();
+    assert!(reason.contains("not healthy") && reason.contains("hostwright retry"), "{reason}");
+    // Another configuration releases it.
+    cluster.want("rendered-one");
+    agent.says("Done rendered-one");
+    cluster.is_told("state=Done");
+}
+
+#[test]
+fn drift_is_told_and_its_end_too() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told("Updated: True");
+    cluster.proxy.forget();
+    host.write_etc("app/a.conf", "changed");
+    agent.says("Drifted rendered-one");
+    cluster.is_told("state=Degraded");
+    assert!(cluster.annotation("reason").unwrap().contains("/etc/app/a.conf"));
+    host.write_etc("app/a.conf", "one");
+    agent.says("Done rendered-one");
+    cluster.is_told("state=Done");
+    assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one"], "nothing was asked of the workload");
+}
+
+#[test]
+fn another_wish_while_the_workload_leaves_is_followed() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(whole("two").json());
+    cluster.render(whole("three").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.controller.answer(Answers::Never);
+    cluster.want("rendered-two");
+    agent.says("Draining rendered-two");
+    cluster.want("rendered-three");
+    agent.says("Draining rendered-three");
+    cluster.controller.answer(Answers::Twice);
+    agent.says("GoingDown rendered-three");
+    drop(agent);
+    host.reboot();
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-three");
+    ensure_is(&host, "three", "one");
+}
+
+#[test]
+fn a_wish_that_is_taken_back_while_the_workload_leaves_brings_it_back() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(whole("two").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.controller.answer(Answers::Never);
+    cluster.want("rendered-two");
+    agent.says("Draining rendered-two");
+    assert!(host.is_staged());
+    cluster.want("rendered-one");
+    cluster.controller.answer(Answers::Promptly);
+    agent.says("Done rendered-one");
+    assert!(!host.is_staged());
+    assert_eq!(cluster.annotation("lastAppliedDrain").as_deref(), Some("uncordon-rendered-one"));
+}
