@@ -320,6 +320,7 @@ fn good(name: &str) -> Value {
                 "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
             "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
+            "daemon": {"pid": 1, "phase": "Waiting", "wanted": "c", "runs": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceTrouble": null},
             "health": {"generation": null, "phase": "probation",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]}}),
         other => panic!("{other} has no schema"),

@@ -24,13 +24,13 @@ const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
 #[derive(Debug, Args)]
 pub(super) struct DaemonArgs {
     /// Where it is said what this host is to be: `kube`, or `dir:PATH`, a file or a directory of files
-    #[arg(long, value_name = "SOURCE")]
+    #[arg(long, value_name = "SOURCE", env = "HOSTWRIGHT_SOURCE")]
     source: SourceName,
     /// How the cluster is read, and conditions are written
-    #[arg(long, value_name = "FILE", default_value = KUBELET)]
+    #[arg(long, value_name = "FILE", default_value = KUBELET, env = "HOSTWRIGHT_KUBECONFIG")]
     kubeconfig: PathBuf,
     /// How the node is read and written; as the rest where it is not given
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "HOSTWRIGHT_NODE_KUBECONFIG")]
     node_kubeconfig: Option<PathBuf>,
     /// The node that this host is; its host name where it is not given
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]

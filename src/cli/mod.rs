@@ -8,6 +8,7 @@ mod error;
 mod etc_diff;
 mod firstboot;
 mod input;
+mod journal_log;
 mod os_backend;
 mod paint;
 mod plan;
@@ -141,13 +142,16 @@ impl From<Verdict> for ExitCode {
 /// Runs the command that the process was called with.
 #[must_use]
 pub fn run() -> ExitCode {
-    stderr_log::install();
     // Whoever calls may have a narrower one: a directory would have it until its mode is set.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    match cli.verb {
+        Verb::Daemon(_) => journal_log::install(),
+        _ => stderr_log::install(),
+    }
     let result = match cli.verb {
         Verb::Plan(args) => plan::run(&args),
         Verb::Apply(args) => apply::run(&args),

@@ -8,6 +8,7 @@ use super::input::print_json;
 use super::paint::{Paint, Role};
 use super::terminal::print_text;
 use super::{CliError, Format, Place, Verdict};
+use crate::core::daemon_report::DaemonReport;
 use crate::core::health::{HealthReport, Phase, complaint};
 use crate::core::held::Held;
 use crate::core::journal::{Journal, Reached};
@@ -19,7 +20,7 @@ use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusD
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
 use crate::transaction::sysroot::{Standing, open_change, standings};
-use crate::transaction::{health_report, held, pending, tree};
+use crate::transaction::{daemon_report, health_report, held, pending, tree};
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -61,7 +62,8 @@ fn of_running() -> Result<StatusDocument, CliError> {
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
     let health = health_report::load(&root);
-    Ok(StatusDocument { pending, held, health, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
+    let daemon = daemon_report::load(&root);
+    Ok(StatusDocument { pending, held, health, daemon, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
 }
 
 fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
@@ -114,7 +116,15 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
         text.push_str(&format!("{config} is held: {reason}; `hostwright retry` releases it\n"));
     }
     text.extend(document.health.as_ref().map(health_line));
+    text.extend(document.daemon.as_ref().map(daemon_line));
     text
+}
+
+fn daemon_line(report: &DaemonReport) -> String {
+    let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
+    let gone = if is_gone { " (it is gone; see `systemctl status hostwright-daemon`)" } else { "" };
+    let trouble = report.source_trouble.as_ref().map(|trouble| format!("its source: {trouble}\n"));
+    format!("the daemon{gone}: {}\n{}", report.sentence(), trouble.unwrap_or_default())
 }
 
 fn health_line(report: &HealthReport) -> String {

@@ -27,7 +27,7 @@ impl Log for StderrLog {
 }
 
 /// What libraries say of their own workings is nothing to those who read our log, and may hold what is secret.
-fn is_ours(metadata: &Metadata<'_>) -> bool {
+pub(super) fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
 
@@ -35,7 +35,10 @@ struct Fields(String);
 
 impl<'kvs> VisitSource<'kvs> for Fields {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
-        self.0.push_str(&format!(" {key}={value}"));
+        // Names in capitals are fields of the journal.
+        if key.as_str().bytes().any(|byte| byte.is_ascii_lowercase()) {
+            self.0.push_str(&format!(" {key}={value}"));
+        }
         Ok(())
     }
 }

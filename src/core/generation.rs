@@ -50,6 +50,9 @@ pub struct Record {
     pub deployment: Option<BoundDeployment>,
     /// Boot ID of the system that wrote it.
     pub boot_id: String,
+    /// The image of on-cluster layering that stands in for the configuration's own; absent where that is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layered_image: Option<String>,
     /// What it has outside `/etc`: a manifest in the store. Absent where there is nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<ContentDigest>,

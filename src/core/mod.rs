@@ -34,6 +34,7 @@ pub mod log_line;
 pub mod machine_config;
 pub mod machine_configuration;
 pub mod managed;
+pub mod message_ids;
 pub mod names;
 pub mod node;
 pub mod os_release;

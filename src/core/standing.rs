@@ -8,6 +8,9 @@ use super::deployment::DeploymentId;
 use super::generation::Record;
 use super::pending::{Failure, FailureKind, Pending};
 
+/// So many reboots in vain are enough.
+const MOST_ATTEMPTS: usize = 3;
+
 /// What the running system is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
@@ -111,8 +114,24 @@ fn left(pending: &Pending) -> Fate {
         (Some(reason), ..) => Fate::Left(reason.clone()),
         (None, false, _) => Fate::Left(format!("before it was found healthy {chosen}")),
         (None, true, true) => Fate::Left(format!("it did not come up, and {chosen}")),
-        (None, true, false) => Fate::StageAgain(why(pending)),
+        (None, true, false) => {
+            let failure = why(pending);
+            match attempts_in_vain(pending, &failure) {
+                // Whoever follows would reboot for it for ever.
+                attempts if attempts >= MOST_ATTEMPTS => Fate::Left(format!(
+                    "its deployment could not be finalized in {attempts} shutdowns, the last time because {}",
+                    failure.reason
+                )),
+                _ => Fate::StageAgain(failure),
+            }
+        }
     }
+}
+
+/// How often the system was rebooted for it and did not get there. One that was rebooted for something else does not count.
+fn attempts_in_vain(pending: &Pending, last: &Failure) -> usize {
+    let failures = pending.intent.failures.iter().chain([last]);
+    failures.filter(|failure| failure.kind != FailureKind::NotArmed).count()
 }
 
 /// Why the system that it was staged on runs again.

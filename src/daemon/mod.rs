@@ -16,6 +16,7 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::core::daemon_report::DaemonReport;
 use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
+use crate::core::message_ids;
 use crate::core::profile::Profile;
 use crate::host::boot;
 use crate::host::interrupt::Interrupt;
@@ -217,7 +218,7 @@ impl Daemon {
             Said::Uncordoned => self.happen(Event::Uncordoned),
             Said::Trouble(trouble) => {
                 if let Some(trouble) = &trouble {
-                    log::warn!("{trouble}");
+                    log::warn!(MESSAGE_ID = message_ids::SOURCE_TROUBLE; "{trouble}");
                 }
                 self.trouble = trouble;
                 self.publish();
@@ -301,7 +302,16 @@ impl Daemon {
     fn publish(&self) {
         let report = DaemonReport::of(&self.lifecycle, self.trouble.as_deref(), std::process::id());
         notify::standing(&report);
-        log::info!("{}", report.sentence());
+        log::info!(
+            MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
+            PHASE = report.phase.as_str(),
+            WANTED = report.wanted.as_deref().unwrap_or_default(),
+            RUNS = report.runs.as_deref().unwrap_or_default(),
+            REASON = report.reason.as_deref().unwrap_or_default(),
+            CLASS = report.class.as_deref().unwrap_or_default(),
+            FAILURES = report.failures;
+            "{}", report.sentence()
+        );
     }
 
     fn carry_out(&mut self, commands: Vec<Command>) {

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::core::health::{self, complaint};
-use crate::core::image::ImageRef;
 use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
 use crate::core::machine_configuration;
 use crate::core::managed;
@@ -93,6 +92,13 @@ impl Host {
         let settlement = departure::settle(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
         let record = Current::load_record(&root)?;
+        let vain_reboot = match &settlement {
+            Settlement::StagedAgain(_, failure) => Some(failure.reason.clone()),
+            Settlement::Waits(pending) => {
+                pending.intent.failures.last().map(|failure| failure.reason.clone())
+            }
+            _ => None,
+        };
         let standing = match settlement {
             Settlement::OnProbation(pending) => {
                 let report = health_report::load(&root)
@@ -111,11 +117,13 @@ impl Host {
             digest: Some(hash.to_owned()),
         };
         Ok(Look {
-            runs: record.map(|record| wish(&record.config, &record.config_hash, None)),
+            runs: record
+                .map(|record| wish(&record.config, &record.config_hash, record.layered_image.as_ref())),
             standing,
             held: held::load(&root)?
                 .map(|held| Held { wish: wish(&held.config, &held.config_hash, None), reason: held.reason }),
             is_forced: is_forced(),
+            vain_reboot,
         })
     }
 
@@ -163,17 +171,14 @@ impl Host {
         errand: Errand<'_>,
         act: impl FnOnce(&Booted, Target<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
-        let desired = Configuration::parse(&delivery.document)?;
+        let desired = Configuration::parse(&delivery.document)?.layered(wish.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
         let policy = policy.unwrap_or_else(Policy::default);
-        let image = wish.image.as_deref().map(str::parse::<ImageRef>).transpose();
-        let image = image
-            .map_err(|error| crate::core::refusal::Refusals::one("the wanted image", error.to_string()))?;
         let booted = booted()?;
         let target = Target {
             site: Site::Running(&booted),
             desired: &desired,
-            image: image.as_ref(),
+            image: None,
             errand,
             profile: self.profile,
             policy: &policy,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::core::daemon_report::DaemonReport;
 use crate::core::generation::Record;
 use crate::core::health::HealthReport;
 use crate::core::held::Held;
@@ -28,6 +29,8 @@ pub struct StatusDocument {
     pub held: Option<Held>,
     /// How healthy what runs is.
     pub health: Option<HealthReport>,
+    /// Where the daemon stands.
+    pub daemon: Option<DaemonReport>,
 }
 
 /// The generation that is to boot: staged, and armed once the next reboot switches to it.
@@ -137,6 +140,7 @@ impl StatusDocument {
             pending: None,
             held: None,
             health: None,
+            daemon: None,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::core::activation::Active;
 use crate::core::decode;
 use crate::core::generation::{CURRENT_CONFIG, RECORD, Record, RecordError};
-use crate::core::host_config::HostConfig;
+use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::limits;
 use crate::core::machine_config::{self, MachineConfig};
 use crate::core::managed::Managed;
@@ -25,6 +25,8 @@ pub struct Configuration {
     pub object: MachineConfig,
     /// What it asks of a host.
     pub host: HostConfig,
+    /// The image of on-cluster layering that stands in for the object's own, and has kernel and extensions in it.
+    pub layered_image: Option<String>,
 }
 
 impl Configuration {
@@ -32,7 +34,20 @@ impl Configuration {
     pub fn parse(bytes: &[u8]) -> Result<Self, Refusals> {
         let object = machine_config::parse(bytes)?;
         let host = decode::decode(&object)?;
-        Ok(Self { object, host })
+        Ok(Self { object, host, layered_image: None })
+    }
+
+    /// The same on this image, which was built from it.
+    #[must_use]
+    pub fn layered(mut self, image: Option<String>) -> Self {
+        if let Some(image) = &image {
+            let os = &mut self.host.os;
+            os.image = Some(image.clone());
+            os.kernel_type = KernelType::default();
+            os.extensions.clear();
+        }
+        self.layered_image = image;
+        self
     }
 
     /// The document as it is recorded: compact JSON.
@@ -94,6 +109,8 @@ impl Current {
         if record.is_some() && configuration.is_none() {
             return Err(CurrentError::Lost);
         }
+        let image = record.as_ref().and_then(|record| record.layered_image.clone());
+        let configuration = configuration.map(|configuration| configuration.layered(image));
         let active = store::load_active(root)?;
         Ok(Self { record, configuration, active })
     }

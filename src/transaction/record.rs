@@ -41,6 +41,7 @@ pub fn compose(
         profile: plan.profile,
         deployment,
         boot_id: String::new(),
+        layered_image: desired.layered_image.clone(),
         manifest: tree.and_then(|tree| store::digest_of(&tree.outside, plan.profile)),
         applied: applied(&desired.host),
         left_out: plan.left_out.clone(),
@@ -116,7 +117,8 @@ pub(super) fn frame(
     files.write(ManagedPath::constant(RECORD), record.render(), 0o644)?;
     files.extend(others);
     between(files)?;
-    files.write(ManagedPath::constant(CURRENT_IMAGE), Vec::new(), 0o644)?;
+    let image = record.layered_image.clone().unwrap_or_default();
+    files.write(ManagedPath::constant(CURRENT_IMAGE), image.into_bytes(), 0o644)?;
     Ok(files.write(ManagedPath::constant(CURRENT_CONFIG), desired.render(), 0o600)?)
 }
 

@@ -77,6 +77,22 @@ impl Agent {
         }
     }
 
+    /// Waits until it enters a phase that is none of these; which.
+    pub(crate) fn enters_other_than(&mut self, phases: &[String]) -> String {
+        loop {
+            self.says("");
+            let last = self.phases().last().map(|phase| (*phase).to_owned());
+            if let Some(phase) = last.filter(|phase| !phases.contains(phase)) {
+                return phase;
+            }
+        }
+    }
+
+    /// The reboots that were asked for.
+    pub(crate) fn reboots(&self) -> usize {
+        self.logind.calls().iter().filter(|call| call.starts_with("Reboot")).count()
+    }
+
     /// The phases that it went through so far, each once in a row.
     pub(crate) fn phases(&self) -> Vec<&str> {
         let phases = self.said.iter().filter_map(|line| line.strip_prefix("info: "));

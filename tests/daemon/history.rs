@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::json;
 
@@ -9,6 +10,7 @@ use crate::{
     agent::Agent,
     cluster::{Answers, Cluster},
     config::{Config, ensure_is, sick, whole},
+    fake::Script,
     host::Host,
 };
 
@@ -29,9 +31,13 @@ fn node_on(text: &str) -> Option<(Host, Cluster)> {
 }
 
 fn start(host: &Host, cluster: &Cluster) -> Agent {
+    start_where(host, cluster, Script::default())
+}
+
+fn start_where(host: &Host, cluster: &Cluster, script: Script) -> Agent {
     let arguments = cluster.introduce(host);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Agent::start(host, &arguments)
+    Agent::start_where(host, &arguments, script)
 }
 
 #[test]
@@ -236,4 +242,52 @@ fn a_wish_that_is_taken_back_while_the_workload_leaves_brings_it_back() {
     agent.says("Done rendered-one");
     assert!(!host.is_staged());
     assert_eq!(cluster.annotation("lastAppliedDrain").as_deref(), Some("uncordon-rendered-one"));
+}
+
+/// Has the daemon killed at each phase that it enters, and started again, until it reaches the last one for the second
+/// time; the one that does, and how many reboots were asked for.
+fn killed_everywhere(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usize) {
+    let (mut killed, mut reboots) = (Vec::new(), 0);
+    loop {
+        // Whoever was asked for a reboot says that it is coming.
+        let preparing = (reboots > 0).then_some("reboot");
+        let mut agent = start_where(host, cluster, Script { preparing, ..Script::default() });
+        if killed.iter().any(|phase| phase == last) {
+            agent.says(last);
+            reboots += agent.reboots();
+            return (agent, reboots);
+        }
+        killed.push(agent.enters_other_than(&killed));
+        agent.signal(Signal::SIGKILL);
+        reboots += agent.reboots();
+    }
+}
+
+#[test]
+fn killed_at_each_phase_it_comes_to_the_same_end() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(whole("two").json());
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told("Updated: True");
+    drop(agent);
+    cluster.proxy.forget();
+    cluster.want("rendered-two");
+    let (agent, reboots) = killed_everywhere(&host, &cluster, "GoingDown");
+    assert_eq!(reboots, 1);
+    drop(agent);
+    let record = cluster.proxy.record();
+    assert!(!record.told().contains(&"state=Done"), "{:?}", record.told());
+    host.reboot();
+    let (_agent, reboots) = killed_everywhere(&host, &cluster, "Done");
+    assert_eq!(reboots, 0);
+    cluster.is_told("Updated: True");
+    ensure_is(&host, "two", "one");
+    assert_eq!(
+        cluster.controller.asked(),
+        ["uncordon-rendered-one", "drain-rendered-two", "uncordon-rendered-two"]
+    );
+    let record = cluster.proxy.record();
+    let done = record.told().iter().filter(|told| **told == "state=Done").count();
+    assert_eq!(done, 1, "{:?}", record.told());
 }

@@ -41,6 +41,8 @@ pub struct Lifecycle {
     pub held: Option<Held>,
     /// Whether somebody forces what is wanted.
     pub is_forced: bool,
+    /// Why the last shutdown did not lead to what was staged.
+    pub vain_reboot: Option<String>,
     /// Attempts that failed in a row.
     pub failures: u32,
 }
@@ -200,6 +202,8 @@ pub struct Look {
     pub held: Option<Held>,
     /// Whether somebody forces what is wanted.
     pub is_forced: bool,
+    /// Why the last shutdown did not lead to what was staged.
+    pub vain_reboot: Option<String>,
 }
 
 /// How it stands with what runs.
@@ -276,7 +280,15 @@ pub enum Delay {
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Self { phase: Phase::Looking, wish: None, runs: None, held: None, is_forced: false, failures: 0 }
+        Self {
+            phase: Phase::Looking,
+            wish: None,
+            runs: None,
+            held: None,
+            is_forced: false,
+            vain_reboot: None,
+            failures: 0,
+        }
     }
 }
 

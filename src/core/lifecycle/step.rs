@@ -109,8 +109,8 @@ impl Lifecycle {
     }
 
     fn looked(mut self, look: Look) -> Step {
-        let Look { runs, standing, held, is_forced } = look;
-        (self.runs, self.held, self.is_forced) = (runs, held, is_forced);
+        let Look { runs, standing, held, is_forced, vain_reboot } = look;
+        (self.runs, self.held, self.is_forced, self.vain_reboot) = (runs, held, is_forced, vain_reboot);
         match standing {
             Standing::Settled => self.pursue(),
             Standing::OnProbation { complaint } => self.enter(Phase::Judging { complaint }),

@@ -22,6 +22,8 @@ pub const POST_CONFIG_ACTION: &str = "machineconfiguration.openshift.io/post-con
 pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
 /// What that did last.
 pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
+/// Why the last shutdown did not lead to what was staged; empty where it did.
+pub const FAILED_FINALIZATION: &str = "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
 /// Whether there is anywhere for the workload to go.
 pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 
@@ -89,8 +91,12 @@ pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) ->
         wanted.extend(seed.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
     }
     let mut set = |key: &str, value: &str| drop(wanted.insert(key.to_owned(), Some(value.to_owned())));
-    let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
     let phase = &lifecycle.phase;
+    let in_vain = lifecycle.vain_reboot.as_deref().unwrap_or_default();
+    if *phase != Phase::Looking && node.get(FAILED_FINALIZATION).map_or("", String::as_str) != in_vain {
+        set(FAILED_FINALIZATION, &short(in_vain));
+    }
+    let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
     if let Some((state, reason)) = trouble(lifecycle) {
         set(STATE, state);
         set(REASON, &short(&reason));

@@ -1,0 +1,53 @@
+//! The journal's message IDs, by which entries of one kind are found: `journalctl MESSAGE_ID=...`. One that was given to
+//! something stays its own for ever.
+
+use super::lifecycle::Phase;
+
+/// Something is wrong with the source.
+pub const SOURCE_TROUBLE: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
+
+/// All of them, with what they are about: a phase that begins, but for the first.
+pub const ALL: [(&str, &str); 18] = [
+    ("source trouble", SOURCE_TROUBLE),
+    ("Looking", "2b87696992a14b17a2a96683f9c24678"),
+    ("Idle", "5683cbd1510441e5993aebc45347cca4"),
+    ("Fetching", "e1642e767c1548ddaf4de68196f9d5fa"),
+    ("Preparing", "07256bb67be149998c81a0c7b4811638"),
+    ("Draining", "af80f92cea834c33a6c52aea732b9ce0"),
+    ("Applying", "d74bfcfd91434e24994a4a186763d2c7"),
+    ("Arming", "2df5e8c0c810405a8af1df81248d00f1"),
+    ("Rebooting", "0da56056e62342d4ac980a000dd011c7"),
+    ("GoingDown", "f6707f4b2d26458989cfdd4d6397d861"),
+    ("Judging", "33d3c17f7015415aafbdbc8fc1e5c24a"),
+    ("Verifying", "caa345bd26704865bbfb924925c2dfba"),
+    ("Uncordoning", "b4a765cf73a042eeba12eeeab1e66c15"),
+    ("Done", "47e723ae862c4834b5c7b05eb48c1c15"),
+    ("Drifted", "36f3df4369ac4df783e223c754e33cee"),
+    ("Held", "fdb8128e10b54ee1a15ed2c6f59435ec"),
+    ("Waiting", "1daf3f4f7ac245c9a9c9289d6cec3a6c"),
+    ("Stopping", "62545492a5854f93baed0fece4dab3c1"),
+];
+
+/// That of a phase which begins.
+#[must_use]
+pub fn of(phase: &Phase) -> &'static str {
+    ALL.iter().find(|(about, _)| *about == phase.name()).map_or("", |(_, id)| id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_is_128_bits_and_nobody_elses() {
+        for (about, id) in ALL {
+            let is_hex = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
+            assert!(id.len() == 32 && is_hex, "{about}");
+        }
+        let different: BTreeSet<&str> = ALL.iter().map(|(_, id)| *id).collect();
+        assert_eq!(different.len(), ALL.len());
+        assert_eq!(of(&Phase::Done), "47e723ae862c4834b5c7b05eb48c1c15");
+    }
+}
