@@ -32,6 +32,9 @@ pub enum ClusterError {
     /// Somebody else changed it meanwhile.
     #[error("it was changed meanwhile: {0}")]
     Conflict(String),
+    /// It does not remember so old a version.
+    #[error("the API server does not remember that version: {0}")]
+    Gone(String),
     /// It is not as it has to be.
     #[error("the API server does not take it: {0}")]
     Refused(String),
@@ -49,23 +52,12 @@ impl From<kube::Error> for ClusterError {
                     401 | 403 => Self::Denied(text),
                     404 => Self::Missing(text),
                     409 => Self::Conflict(text),
+                    410 => Self::Gone(text),
                     400 | 413 | 415 | 422 => Self::Refused(text),
                     code => Self::Trouble(format!("{code}: {text}")),
                 }
             }
             error => Self::Unreachable(chain(&error)),
-        }
-    }
-}
-
-impl From<kube::runtime::watcher::Error> for ClusterError {
-    fn from(error: kube::runtime::watcher::Error) -> Self {
-        use kube::runtime::watcher::Error;
-        match error {
-            Error::InitialListFailed(error) | Error::WatchStartFailed(error) | Error::WatchFailed(error) => {
-                error.into()
-            }
-            error => Self::Trouble(chain(&error)),
         }
     }
 }

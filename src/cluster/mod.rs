@@ -5,6 +5,7 @@ mod identity;
 mod machine_config;
 mod machine_config_node;
 mod node;
+mod watch;
 
 pub use error::ClusterError;
 pub use identity::Identity;

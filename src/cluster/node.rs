@@ -3,9 +3,9 @@
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Api, PartialObjectMeta, Patch, PatchParams, PostParams};
-use kube::runtime::watcher;
 use serde_json::json;
 
+use super::watch::watch;
 use super::{Cluster, ClusterError, answered};
 use crate::core::node::annotations::{Annotations, Changes};
 use crate::core::node::events::NodeEvent;
@@ -44,8 +44,7 @@ impl Cluster {
         &self,
     ) -> Result<impl Stream<Item = Result<Option<NodeSeen>, ClusterError>> + Send + use<>, ClusterError> {
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
-        let watched = watcher::watch_object(nodes, &self.node);
-        Ok(watched.map(|seen| seen.map(|node| node.map(NodeSeen::of)).map_err(ClusterError::from)))
+        Ok(watch(nodes, &self.node).map(|seen| seen.map(|node| node.map(NodeSeen::of))))
     }
 
     /// Changes these annotations and no others.

@@ -28,13 +28,13 @@ fn start(host: &Host, cluster: &Cluster) -> Agent {
     Agent::start(host, &arguments)
 }
 
-#[test]
-fn each_fault_is_outlasted() {
+/// Each of them comes, and goes, and what is wanted since is caught up with.
+fn outlast(faults: &[Fault]) {
     let Some((host, cluster)) = node() else { return };
     let mut agent = start(&host, &cluster);
     agent.says("Done rendered-one");
-    for fault in [Fault::Reset, Fault::Half, Fault::Status(401), Fault::Status(410), Fault::Status(500)] {
-        cluster.proxy.fail(fault);
+    for fault in faults {
+        cluster.proxy.fail(*fault);
         agent.says("warn: ");
         cluster.want("rendered-none");
         cluster.proxy.fail(Fault::None);
@@ -42,6 +42,16 @@ fn each_fault_is_outlasted() {
         cluster.want("rendered-one");
         agent.says("Done rendered-one");
     }
+}
+
+#[test]
+fn connections_that_break_are_outlasted() {
+    outlast(&[Fault::Reset, Fault::Half]);
+}
+
+#[test]
+fn refusals_are_outlasted() {
+    outlast(&[Fault::Status(401), Fault::Status(410), Fault::Status(500)]);
 }
 
 #[test]

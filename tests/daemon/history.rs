@@ -12,6 +12,7 @@ use crate::{
     config::{Config, ensure_is, sick, whole},
     fake::Script,
     host::Host,
+    permissions,
 };
 
 /// So many requests may an update with a reboot cost the API server.
@@ -65,7 +66,7 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
         ]
     );
     assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one", "drain-rendered-two"]);
-    let mut requests = cluster.proxy.record().requests();
+    let mut asked = cluster.proxy.record().asked;
     cluster.proxy.forget();
     drop(agent);
     host.reboot();
@@ -86,8 +87,11 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
         ]
     );
     assert_eq!(cluster.conditions(), ["Updated=True"]);
-    requests.extend(cluster.proxy.record().requests());
+    asked.extend(cluster.proxy.record().asked);
+    let requests: Vec<String> =
+        asked.iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect();
     assert!(requests.len() <= MOST_REQUESTS, "{requests:#?}");
+    permissions::ensure_exact(&asked);
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
 }
 

@@ -30,6 +30,7 @@ mod host;
 mod model;
 #[path = "../services/owner.rs"]
 mod owner;
+mod permissions;
 mod private_bus;
 #[path = "../strace/mod.rs"]
 #[expect(dead_code, reason = "runs on a host are traced there")]

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt as _;
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams},
-    runtime::{WatchStreamExt as _, watcher},
+    api::{Patch, PatchParams, WatchParams},
 };
 use serde_json::json;
 use tokio::{runtime::Runtime, sync::Notify};
@@ -38,13 +37,17 @@ impl Controller {
             (controller.answers.clone(), controller.changed.clone(), controller.asked.clone());
         runtime.spawn(async move {
             let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
-            let mut news = watcher::watch_object(nodes.clone(), NODE).default_backoff().boxed();
+            let parameters = WatchParams::default().fields(&format!("metadata.name={NODE}"));
             loop {
-                tokio::select! {
-                    Some(_) = news.next() => {}
-                    () = changed.notified() => {}
+                // From what is there now; the server ends a watch now and then.
+                let mut news = nodes.watch(&parameters, "0").await.unwrap().boxed();
+                loop {
+                    tokio::select! {
+                        event = news.next() => if event.is_none() { break },
+                        () = changed.notified() => {}
+                    }
+                    answer(&nodes, &answers, &asked).await;
                 }
-                answer(&nodes, &answers, &asked).await;
             }
         });
         controller

@@ -8,6 +8,7 @@ mod record;
 
 pub(crate) use controller::Answers;
 pub(crate) use proxy::Fault;
+pub(crate) use record::Asked;
 
 use std::{fs, sync::Arc};
 
@@ -26,6 +27,8 @@ use crate::{agent::PATIENT, host::Host};
 
 /// The node's name.
 pub(crate) const NODE: &str = "edge-7";
+/// Who its kubelet is.
+pub(crate) const KUBELET: &str = "system:node:edge-7";
 /// A host in a test trusts nobody; whoever speaks TLS wants to know of somebody.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/authority.pem");
 pub(crate) const PREFIX: &str = "machineconfiguration.openshift.io/";
@@ -139,9 +142,13 @@ impl Cluster {
     pub(crate) fn introduce(&self, host: &Host) -> Vec<String> {
         let authority = "/run/media/authority.pem";
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
-        fs::write(host.path("media/kubeconfig"), self.proxy.kubeconfig(authority)).unwrap();
-        let arguments = ["--source", "kube", "--kubeconfig", "/run/media/kubeconfig", "--node-name", NODE];
-        arguments.map(str::to_owned).to_vec()
+        for (file, identity) in [("kubeconfig", "hostwright"), ("kubelet", KUBELET)] {
+            let text = self.proxy.kubeconfig(authority, identity);
+            fs::write(host.path("media").join(file), text).unwrap();
+        }
+        let own = ["--source", "kube", "--kubeconfig", "/run/media/kubeconfig"];
+        let nodes = ["--node-kubeconfig", "/run/media/kubelet", "--node-name", NODE];
+        own.into_iter().chain(nodes).map(str::to_owned).collect()
     }
 }
 

@@ -96,11 +96,11 @@ impl Proxy {
         self.record.0.lock().unwrap().forget();
     }
 
-    /// How it is reached, by whoever finds certificates at that path.
-    pub(crate) fn kubeconfig(&self, authority: &str) -> String {
+    /// How it is reached by somebody, who finds certificates at that path.
+    pub(crate) fn kubeconfig(&self, authority: &str, identity: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"http://{}\", certificate-authority: {authority}}}}}]\n\
-             users: [{{name: u, user: {{}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
+             users: [{{name: u, user: {{token: {identity}}}}}]\ncontexts: [{{name: c, context: {{cluster: c, user: u}}}}]\n\
              current-context: c\n",
             self.address
         )
@@ -116,13 +116,15 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let fault = *faults.borrow_and_update();
+    let identity = parts.headers.get("authorization").and_then(|header| header.to_str().ok());
     let asked = Asked {
+        identity: identity.unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
         method: parts.method.to_string(),
         target: parts.uri.to_string(),
         body: body.to_vec(),
         is_answered: matches!(fault, Fault::None | Fault::Late(_)),
     };
-    let note = || {
+    let note = move || {
         record.0.lock().unwrap().note(asked);
         record.1.notify_all();
     };
@@ -153,14 +155,21 @@ async fn answer(
         }
     }
     let mut passed = Request::builder().method(parts.method).uri(parts.uri);
-    for (name, value) in parts.headers.iter().filter(|(name, _)| *name != "host" && *name != "content-length")
+    for (name, value) in parts
+        .headers
+        .iter()
+        .filter(|(name, _)| !["authorization", "content-length", "host"].contains(&name.as_str()))
     {
         passed = passed.header(name, value);
     }
     let passed = passed.body(kube::client::Body::from(body.to_vec())).unwrap();
-    let (head, body) = client.send(passed).await.map_err(|_| Broken)?.into_parts();
-    // What was said has an effect by now.
-    note();
+    // On its own: it is done, and noted, also where whoever asked is killed meanwhile.
+    let answered = tokio::spawn(async move {
+        let answer = client.send(passed).await;
+        note();
+        answer
+    });
+    let (head, body) = answered.await.unwrap().map_err(|_| Broken)?.into_parts();
     let body = Breakable { body: Box::pin(body.map_err(|_| Broken)), faults: Box::pin(broken(faults)) };
     Ok(Response::from_parts(head, UnsyncBoxBody::new(body)))
 }

@@ -9,6 +9,8 @@ use super::PREFIX;
 /// One request.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
+    /// Who asked.
+    pub(crate) identity: String,
     pub(crate) method: String,
     pub(crate) target: String,
     pub(crate) body: Vec<u8>,
@@ -60,11 +62,6 @@ impl Record {
                 self.told.push(format!("{kind}: {status}"));
             }
         }
-    }
-
-    /// What was asked for, without what it says.
-    pub(crate) fn requests(&self) -> Vec<String> {
-        self.asked.iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect()
     }
 
     /// The annotations and conditions that were written, in order.
