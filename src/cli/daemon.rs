@@ -1,5 +1,6 @@
 //! `hostwright daemon`: what `hostwright-daemon.service` runs for as long as the host lives.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -21,6 +22,9 @@ use crate::source::{Order, Said};
 /// The kubelet's own: who may write to the node.
 const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
 
+/// Where the cluster's monitoring finds the machine-config-daemon's.
+const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8797);
+
 #[derive(Debug, Args)]
 pub(super) struct DaemonArgs {
     /// Where it is said what this host is to be: `kube`, or `dir:PATH`, a file or a directory of files
@@ -38,6 +42,9 @@ pub(super) struct DaemonArgs {
     /// The namespace that events go to
     #[arg(long, value_name = "NAME", default_value = "openshift-machine-config-operator")]
     namespace: String,
+    /// Where metrics are read from; 127.0.0.1:8797 for a cluster, else nowhere
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
     /// Whose verdicts apply; `mcd` for a cluster, else `native`
     #[arg(long, value_enum)]
     profile: Option<ProfileName>,
@@ -79,6 +86,7 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
         profile: args.profile.map_or(profile, Into::into),
         // In a cluster the workload has left by then, and whoever drained the node waits for it.
         insist: if is_of_cluster { Insist::AfterDeadline } else { Insist::Never },
+        metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
         orders,
         said,
     };

@@ -8,6 +8,7 @@ pub const PLACES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 pub struct OsRelease {
     id: String,
     variant: String,
+    version: String,
 }
 
 impl OsRelease {
@@ -19,14 +20,26 @@ impl OsRelease {
             let found = lines.rfind(|(key, _)| *key == name);
             found.map(|(_, value)| value.trim_matches(['"', '\'']).to_lowercase()).unwrap_or_default()
         };
-        Self { id: value("ID"), variant: value("VARIANT_ID") }
+        Self { id: value("ID"), variant: value("VARIANT_ID"), version: value("VERSION_ID") }
+    }
+
+    /// Its name, in lower case.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Its version.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
     }
 
     /// Whether it is RHEL `CoreOS` or `CentOS` Stream `CoreOS`: for these alone there are images of extensions and other
     /// kernels (the reference's rule).
     #[must_use]
     pub fn is_enterprise_coreos(&self) -> bool {
-        let Self { id, variant } = self;
+        let Self { id, variant, .. } = self;
         matches!(id.as_str(), "rhcos" | "scos")
             || (matches!(id.as_str(), "rhel" | "centos") && variant == "coreos")
     }

@@ -1,12 +1,15 @@
 //! The agent for as long as the host lives: what a source wants is made so, and whoever watches is told. What is decided
 //! is decided in [`lifecycle`](crate::core::lifecycle); here events reach it, and commands leave it.
 
+mod metrics;
 mod news;
 mod notify;
 mod problem;
+mod scrape;
 mod work;
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -17,12 +20,14 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::core::daemon_report::DaemonReport;
 use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
 use crate::core::message_ids;
+use crate::core::os_release::OsRelease;
 use crate::core::profile::Profile;
 use crate::host::boot;
 use crate::host::interrupt::Interrupt;
 use crate::host::reboot_port::Insist;
 use crate::source::{Delivery, Order, Said, View};
 
+use metrics::Metrics;
 use news::{HostNews, HostWatch};
 pub use work::Open;
 use work::{Finished, Host, Job};
@@ -48,6 +53,8 @@ pub struct Setup {
     pub profile: Profile,
     /// Whether those who block a reboot are overruled in the end.
     pub insist: Insist,
+    /// Where metrics are read from; nowhere without it.
+    pub metrics: Option<SocketAddr>,
     /// Where wishes are asked from.
     pub orders: UnboundedSender<Order>,
     /// Where they come from.
@@ -77,7 +84,11 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::pulse().map(steady);
     let (done, mut finished) = unbounded_channel();
-    let mut daemon = Daemon::new(&setup, done);
+    let metrics = Arc::new(counted());
+    if let Some(address) = setup.metrics {
+        tokio::spawn(scrape::serve(address, metrics.clone()));
+    }
+    let mut daemon = Daemon::new(&setup, done, metrics);
     let Setup { open, interrupt, mut said, profile, .. } = setup;
     let host = Host { open: Mutex::new(open), profile, progress: Box::new(|_| {}) };
     daemon.begin(Arc::new(host), interrupt);
@@ -94,6 +105,13 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
         }
     }
     Ok(())
+}
+
+/// Metrics of this host.
+fn counted() -> Metrics {
+    let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let release = OsRelease::parse(&text);
+    Metrics::new(release.id(), release.version())
 }
 
 fn steady(period: Duration) -> Interval {
@@ -149,6 +167,7 @@ struct Daemon {
     orders: UnboundedSender<Order>,
     done: UnboundedSender<Finished>,
     insist: Insist,
+    metrics: Arc<Metrics>,
     /// Whether something is done to the host.
     is_working: bool,
     /// The number of the newest view, and of the newest that is known to whoever watches.
@@ -162,8 +181,9 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(setup: &Setup, done: UnboundedSender<Finished>) -> Self {
+    fn new(setup: &Setup, done: UnboundedSender<Finished>, metrics: Arc<Metrics>) -> Self {
         Self {
+            metrics,
             lifecycle: Lifecycle::default(),
             host: None,
             orders: setup.orders.clone(),
@@ -220,6 +240,7 @@ impl Daemon {
                 if let Some(trouble) = &trouble {
                     log::warn!(MESSAGE_ID = message_ids::SOURCE_TROUBLE; "{trouble}");
                 }
+                self.metrics.set_trouble(trouble.is_some());
                 self.trouble = trouble;
                 self.publish();
             }
@@ -260,6 +281,7 @@ impl Daemon {
             self.timer = None;
             self.announced.clear();
         }
+        self.metrics.step(&before, &self.lifecycle);
         if self.lifecycle != before {
             self.tell();
         }

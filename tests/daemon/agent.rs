@@ -2,7 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
     process::{Child, Command, Stdio},
     sync::mpsc::{Receiver, channel},
     time::{Duration, Instant},
@@ -28,6 +29,7 @@ pub(crate) struct Agent {
     lines: Receiver<String>,
     said: Vec<String>,
     pub(crate) logind: FakeLogind,
+    metrics: SocketAddr,
     _bus: PrivateBus,
 }
 
@@ -41,7 +43,12 @@ impl Agent {
     pub(crate) fn start_where(host: &Host, arguments: &[&str], script: Script) -> Self {
         let bus = PrivateBus::start(host);
         let logind = FakeLogind::start(&bus, script);
-        let command = [&["hostwright", "daemon"], arguments].concat();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let metrics = free.local_addr().unwrap();
+        drop(free);
+        // Several hosts have one loopback here.
+        let address = metrics.to_string();
+        let command = [&["hostwright", "daemon", "--metrics", &address], arguments].concat();
         let mut process = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child"])
             .args(host.entering(command))
@@ -59,7 +66,7 @@ impl Agent {
                 }
             }
         });
-        Self { process, lines, said: Vec::new(), logind, _bus: bus }
+        Self { process, lines, said: Vec::new(), logind, metrics, _bus: bus }
     }
 
     /// Waits until it says a line that begins so, and returns that.
@@ -102,6 +109,15 @@ impl Agent {
             .collect();
         phases.dedup();
         phases
+    }
+
+    /// What it counts.
+    pub(crate) fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(self.metrics).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text
     }
 
     /// The daemon's own process.

@@ -204,9 +204,18 @@ fn drift_is_told_and_its_end_too() {
     agent.says("Drifted rendered-one");
     cluster.is_told("state=Degraded");
     assert!(cluster.annotation("reason").unwrap().contains("/etc/app/a.conf"));
+    let metrics = agent.metrics();
+    assert!(metrics.contains("mcd_state{state=\"Degraded\",reason=\"drift\"}"), "{metrics}");
+    assert!(!metrics.contains("mcd_config_drift 0.0"), "{metrics}");
     host.write_etc("app/a.conf", "one");
     agent.says("Done rendered-one");
     cluster.is_told("state=Done");
+    let metrics = agent.metrics();
+    assert!(metrics.contains("hostwright_phase{phase=\"Done\"} 1"), "{metrics}");
+    assert!(
+        metrics.contains("mcd_config_drift 0.0") && metrics.contains("mcd_reboots_failed_total 0"),
+        "{metrics}"
+    );
     assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one"], "nothing was asked of the workload");
 }
 

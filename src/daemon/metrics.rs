@@ -1,0 +1,222 @@
+//! What the daemon counts, under the machine-config-daemon's names, which alerts know, and under our own. Labels are of
+//! fixed lists, but for the names of configurations: of each family there is one series.
+
+use std::sync::atomic::AtomicU64;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::core::lifecycle::{Lifecycle, Phase};
+use crate::core::node::annotations;
+
+type Seconds = Gauge<f64, AtomicU64>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Os {
+    os: String,
+    version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct State {
+    state: String,
+    /// Its class: the text is in the node's annotation.
+    reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Update {
+    config: String,
+    err: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct InPhase {
+    phase: PhaseName,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct PhaseName(&'static str);
+
+impl EncodeLabelValue for PhaseName {
+    fn encode(
+        &self,
+        encoder: &mut prometheus_client::encoding::LabelValueEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        self.0.encode(encoder)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Build {
+    version: &'static str,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    registry: Registry,
+    state: Family<State, Seconds>,
+    update_state: Family<Update, Seconds>,
+    drift: Seconds,
+    os_errors: Gauge,
+    reboots_failed: Counter,
+    kubelet: Gauge,
+    phase: Family<InPhase, Gauge>,
+    since: Seconds,
+    failures: Gauge,
+    source_trouble: Gauge,
+}
+
+impl Metrics {
+    /// On a host with this operating system, as os-release(5) names it.
+    pub(super) fn new(os: &str, version: &str) -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            state: Family::default(),
+            update_state: Family::default(),
+            drift: Seconds::default(),
+            os_errors: Gauge::default(),
+            reboots_failed: Counter::default(),
+            kubelet: Gauge::default(),
+            phase: Family::default(),
+            since: Seconds::default(),
+            failures: Gauge::default(),
+            source_trouble: Gauge::default(),
+        };
+        metrics.register(os, version);
+        metrics
+    }
+
+    fn register(&mut self, os: &str, version: &str) {
+        let registry = &mut self.registry;
+        let host = Family::<Os, Gauge>::default();
+        host.get_or_create(&Os { os: os.to_uppercase(), version: version.to_owned() }).set(1);
+        registry.register("mcd_host_os_and_version", "The host's operating system", host);
+        registry.register(
+            "mcd_state",
+            "Since when the node is in this state, in seconds",
+            self.state.clone(),
+        );
+        registry.register(
+            "mcd_update_state",
+            "When the last update ended, in seconds, and how",
+            self.update_state.clone(),
+        );
+        registry.register(
+            "mcd_config_drift",
+            "Since when the host deviates; 0 where it does not",
+            self.drift.clone(),
+        );
+        registry.register(
+            "mcd_pivot_errors_total",
+            "Failed changes of the operating system since the last that succeeded",
+            self.os_errors.clone(),
+        );
+        // The library adds `_total`.
+        registry.register(
+            "mcd_reboots_failed",
+            "Reboots that could not be asked for",
+            self.reboots_failed.clone(),
+        );
+        registry.register(
+            "mcd_kubelet_state",
+            "Failed looks at the kubelet's health in a row",
+            self.kubelet.clone(),
+        );
+        registry.register("hostwright_phase", "1 for what the daemon does", self.phase.clone());
+        registry.register(
+            "hostwright_phase_start_timestamp_seconds",
+            "Since when it does that",
+            self.since.clone(),
+        );
+        registry.register("hostwright_failures", "Attempts that failed in a row", self.failures.clone());
+        registry.register(
+            "hostwright_source_trouble",
+            "1 where something is wrong with the source",
+            self.source_trouble.clone(),
+        );
+        let build = Family::<Build, Gauge>::default();
+        build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
+        registry.register("hostwright_build_info", "The agent's version", build);
+    }
+
+    /// The daemon came from one place to another.
+    pub(super) fn step(&self, before: &Lifecycle, after: &Lifecycle) {
+        self.failures.set(i64::from(after.failures));
+        if before.phase.name() == after.phase.name() {
+            return;
+        }
+        self.phase.clear();
+        self.phase.get_or_create(&InPhase { phase: PhaseName(after.phase.name()) }).set(1);
+        let now = now();
+        self.since.set(now);
+        self.set_state(after, now);
+        match (&before.phase, &after.phase) {
+            (_, Phase::Drifted { .. }) => drop(self.drift.set(now)),
+            (_, Phase::Done) => {
+                self.drift.set(0.0);
+                self.os_errors.set(0);
+            }
+            (Phase::Preparing { .. } | Phase::Arming { .. }, Phase::Waiting { .. }) => {
+                self.os_errors.inc();
+            }
+            (Phase::Rebooting { .. }, Phase::Waiting { .. }) => drop(self.reboots_failed.inc()),
+            _ => {}
+        }
+    }
+
+    fn set_state(&self, after: &Lifecycle, now: f64) {
+        let trouble = annotations::trouble(after).map(|(state, _)| state);
+        let class = match &after.phase {
+            Phase::Waiting { problem } => problem.class.as_str(),
+            Phase::Drifted { .. } => "drift",
+            Phase::Held { .. } => "held",
+            _ => "",
+        };
+        let state = match (&after.phase, trouble) {
+            (Phase::Done, _) => "Done",
+            (_, Some(state)) => state,
+            (_, None) if after.phase.target().is_some() => "Working",
+            (_, None) => return,
+        };
+        let labels = State { state: state.to_owned(), reason: class.to_owned() };
+        self.state.clear();
+        self.state.get_or_create(&labels).set(now);
+        let config = after.wish.as_ref().map(|wish| wish.config.clone()).unwrap_or_default();
+        if state != "Working" {
+            self.update_state.clear();
+            self.update_state.get_or_create(&Update { config, err: class.to_owned() }).set(now);
+        }
+    }
+
+    /// Whether something is wrong with the source.
+    pub(super) fn set_trouble(&self, is_there: bool) {
+        self.source_trouble.set(i64::from(is_there));
+    }
+
+    /// The kubelet was looked at.
+    pub(super) fn note_kubelet(&self, is_well: bool) {
+        if is_well {
+            self.kubelet.set(0);
+        } else {
+            self.kubelet.inc();
+        }
+    }
+
+    /// As `OpenMetrics` text.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing into a string does not fail");
+        text
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
+}
