@@ -13,6 +13,7 @@ use prometheus_client::registry::Registry;
 
 use crate::core::lifecycle::{Lifecycle, Phase};
 use crate::core::node::annotations;
+use crate::core::os_release::OsRelease;
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -74,8 +75,14 @@ pub(super) struct Metrics {
 }
 
 impl Metrics {
-    /// On a host with this operating system, as os-release(5) names it.
-    pub(super) fn new(os: &str, version: &str) -> Self {
+    /// On the host that runs.
+    pub(super) fn of_this_host() -> Self {
+        let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
+        let release = OsRelease::parse(&text);
+        Self::new(release.id(), release.version())
+    }
+
+    fn new(os: &str, version: &str) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
             state: Family::default(),

@@ -6,6 +6,7 @@ mod news;
 mod notify;
 mod problem;
 mod scrape;
+mod signals;
 mod work;
 
 use std::io;
@@ -13,14 +14,12 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::core::daemon_report::DaemonReport;
 use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
 use crate::core::message_ids;
-use crate::core::os_release::OsRelease;
 use crate::core::profile::Profile;
 use crate::host::boot;
 use crate::host::interrupt::Interrupt;
@@ -29,6 +28,7 @@ use crate::source::{Delivery, Order, Said, View};
 
 use metrics::Metrics;
 use news::{HostNews, HostWatch};
+use signals::Signals;
 pub use work::Open;
 use work::{Finished, Host, Job};
 
@@ -84,7 +84,7 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::pulse().map(steady);
     let (done, mut finished) = unbounded_channel();
-    let metrics = Arc::new(counted());
+    let metrics = Arc::new(Metrics::of_this_host());
     if let Some(address) = setup.metrics {
         tokio::spawn(scrape::serve(address, metrics.clone()));
     }
@@ -107,13 +107,6 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Metrics of this host.
-fn counted() -> Metrics {
-    let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-    let release = OsRelease::parse(&text);
-    Metrics::new(release.id(), release.version())
-}
-
 fn steady(period: Duration) -> Interval {
     let mut interval = interval_at(Instant::now() + period, period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -131,32 +124,6 @@ async fn tick(interval: Option<&mut Interval>) {
     match interval {
         Some(interval) => drop(interval.tick().await),
         None => std::future::pending().await,
-    }
-}
-
-/// What the daemon is asked by signals.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hang_up: Signal,
-}
-
-impl Signals {
-    fn expect() -> io::Result<Self> {
-        let expect = |kind| signal(kind);
-        Ok(Self {
-            terminate: expect(SignalKind::terminate())?,
-            interrupt: expect(SignalKind::interrupt())?,
-            hang_up: expect(SignalKind::hangup())?,
-        })
-    }
-
-    async fn next(&mut self) -> Event {
-        tokio::select! {
-            _ = self.terminate.recv() => Event::Stop,
-            _ = self.interrupt.recv() => Event::Stop,
-            _ = self.hang_up.recv() => Event::Nudged,
-        }
     }
 }
 
@@ -349,12 +316,24 @@ impl Daemon {
                     let insist = if since.elapsed() < BLOCKED { Insist::Never } else { self.insist };
                     self.work(Job::Reboot(wish, insist));
                 }
-                Command::Fetch(wish) => drop(self.orders.send(Order::Fetch(wish))),
+                Command::Fetch(wish) => self.fetch(wish),
                 Command::Cancel => self.cancel(),
                 Command::Wait(delay) => self.timer = Some(Instant::now() + length(delay)),
                 // Whoever reads the view knows.
                 Command::Drain(_) | Command::Uncordon => {}
             }
+        }
+    }
+
+    /// What the host is already lies on its disk: nobody else has to have it still.
+    fn fetch(&mut self, wish: Wish) {
+        let runs = self.lifecycle.runs.as_ref().is_some_and(|runs| runs.is_same(&wish));
+        match runs.then(work::applied).flatten() {
+            Some(delivery) => {
+                self.delivery = Some((wish, Arc::new(delivery)));
+                self.happen(Event::Fetched);
+            }
+            None => drop(self.orders.send(Order::Fetch(wish))),
         }
     }
 

@@ -238,6 +238,13 @@ fn reboot(wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
     }
 }
 
+/// What was applied last, where it can be read.
+pub(super) fn applied() -> Option<Delivery> {
+    let root = Root::open(Path::new("/")).ok()?;
+    let document = Current::load(&root).ok()?.configuration?.render();
+    Some(Delivery { document, policy: None })
+}
+
 fn booted() -> Result<Booted, TransactionError> {
     Booted::look()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
 }

@@ -166,7 +166,8 @@ pub(super) fn ensure_none_staged(
 /// The configuration that is pending.
 pub(super) fn configuration(pending: &Pending) -> Result<Configuration, TransactionError> {
     let document = pending.intent.document.to_string();
-    Ok(Configuration::parse(document.as_bytes())?)
+    let image = pending.intent.record.layered_image.clone();
+    Ok(Configuration::parse(document.as_bytes())?.layered(image))
 }
 
 /// Whether a boot entry's arguments name this generation.

@@ -304,3 +304,39 @@ fn killed_at_each_phase_it_comes_to_the_same_end() {
     let done = record.told().iter().filter(|told| **told == "state=Done").count();
     assert_eq!(done, 1, "{:?}", record.told());
 }
+
+#[test]
+fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    cluster.render(whole("one").json());
+    let image = host.image(&Os::new(2));
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.annotate("desiredImage", Some(&image));
+    agent.says("GoingDown rendered-one");
+    drop(agent);
+    host.reboot();
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told(&format!("currentImage={image}"));
+    assert!(host.etc("os/version-2.conf").exists());
+    assert_eq!(host.read_etc("machine-config-daemon/currentimage"), Some(image));
+    host.ensure_whole();
+}
+
+#[test]
+fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
+    let Some((host, cluster)) = node_on("one") else { return };
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    host.write_etc("app/a.conf", "changed");
+    agent.says("Drifted rendered-one");
+    fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
+    agent.says("GoingDown rendered-one");
+    drop(agent);
+    host.reboot();
+    let mut agent = start(&host, &cluster);
+    agent.says("Done rendered-one");
+    cluster.is_told("state=Done");
+    ensure_is(&host, "one", "two");
+}

@@ -16,7 +16,7 @@ use crate::prepared::staged;
 use vm::operator::settled;
 
 /// How often each change is cut at least, and how often where there are hours for it; four changes are.
-const CUTS: usize = 40;
+const CUTS: usize = 20;
 const EXHAUSTIVE_CUTS: usize = 350;
 
 /// The same cuts and the same lost writes as in a run that printed it.
@@ -159,5 +159,9 @@ fn what_is_not_healthy_is_left() -> Result<()> {
 
 #[test]
 fn a_rollback() -> Result<()> {
+    if !is_exhaustive() {
+        eprintln!("SKIPPED: it is staged, bound and finalized as an update is, which is cut there");
+        return Ok(());
+    }
     survives(Change::Back)
 }
