@@ -25,6 +25,7 @@ mod history;
 #[path = "../booted/host.rs"]
 #[allow(dead_code, reason = "it does more there")]
 mod host;
+mod idle;
 #[path = "../model/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "plain trees have a use for the rest of the model")]
 mod model;

@@ -40,6 +40,9 @@ const REQUIREMENTS: &[Requirement] = &[
     require(Probe::Program("mkfs.ext4"), ["e2fsprogs", "e2fsprogs"], "small file systems for tests"),
     require(Probe::Program("unshare"), ["util-linux", "util-linux"], "mounts that end with the test"),
     require(Probe::Program("strace"), ["strace", "strace"], "counts flushes in tests"),
+    require(Probe::Program("etcd"), ["etcd-server", "etcd"], "keeps what an API server serves in tests"),
+    require(Probe::Program("curl"), ["curl", "curl"], "asks whether that API server is ready"),
+    require(Probe::Program("xz"), ["xz-utils", "xz"], "unpacks it"),
 ];
 
 /// What building a host that boots needs beside those; only `cargo xtask vm` asks for them.

@@ -1,6 +1,6 @@
 //! The conditions of the node's `MachineConfigNode`: how far an update is, for people and for the cluster's pools.
 //!
-//! They are a history: each phase sets what it knows, and [`Type::Updated`] begins a new one.
+//! They are a history: each phase sets what it knows, and `Updated` begins a new one.
 
 use serde::{Deserialize, Serialize};
 

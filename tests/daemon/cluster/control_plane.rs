@@ -27,6 +27,10 @@ impl ControlPlane {
             );
             return None;
         }
+        if !["etcd", "curl", "xz"].iter().all(|program| is_installed(program)) {
+            eprintln!("SKIPPED: etcd, curl or xz is not installed, which an API server needs here");
+            return None;
+        }
         let directory = tempfile::tempdir().unwrap();
         // Somebody may take the ports in between; then others are tried.
         for _ in 0..5 {
@@ -41,6 +45,11 @@ impl ControlPlane {
         }
         panic!("the API server does not start");
     }
+}
+
+fn is_installed(program: &str) -> bool {
+    let paths = env::var_os("PATH").unwrap_or_default();
+    env::split_paths(&paths).any(|path| path.join(program).is_file())
 }
 
 /// The first of three in a row that nobody listens on.

@@ -144,7 +144,7 @@ fn lints(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = ["clippy", "--package", "hostwright", "--no-default-features"];
+    let scope = ["clippy", "--package", "hostwright", "--no-default-features", "--features", "openssl"];
     let targets = ["--lib", "--bins", "--", "-D", "warnings"];
     one(bench.workspace.cargo(&scope).args(targets))
 }

@@ -1,0 +1,55 @@
+//! What the daemon costs while nothing is to be done.
+
+use std::{env, fs, path::PathBuf};
+
+use osimage::Os;
+
+use crate::{agent::Agent, cluster::Cluster, config::Config, host::Host};
+
+/// The most memory that it may occupy, in KiB.
+const MOST_MEMORY: u64 = 10 << 10;
+/// Content that comes to a document of 1 MiB: each byte is written as three.
+const LARGE: usize = 340_000;
+
+/// A field of a process's status, in KiB.
+fn status(pid: i32, field: &str) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn beside_a_large_configuration_it_is_small_and_asks_for_nothing() {
+    let Some(program) = env::var_os("HOSTWRIGHT_BINARY").map(PathBuf::from) else {
+        eprintln!("SKIPPED: only the release executable is small; HOSTWRIGHT_BINARY names one");
+        return;
+    };
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    host.put_program("hostwright", Some(&program));
+    let names = [("currentConfig", "rendered-large"), ("desiredConfig", "rendered-large"), ("state", "Done")];
+    let Some(cluster) = Cluster::start(&names) else { return };
+    let large = "0123456789abcdef".repeat(LARGE / 16);
+    let config = Config::new("rendered-large", &[("/etc/nmstate/openshift/large", &large)]);
+    let outcome = host.apply(&host.config(config.json()), None);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let small = Config::new("rendered-small", &[("/etc/nmstate/openshift/large", "small")]);
+    for config in [&config, &small] {
+        cluster.render(config.json());
+    }
+    let arguments = cluster.introduce(&host);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut agent = Agent::start(&host, &arguments);
+    agent.says("Done rendered-large");
+    // There and back: the large one passes through it.
+    for name in ["rendered-small", "rendered-large"] {
+        cluster.want(name);
+        agent.says(&format!("Done {name}"));
+        cluster.is_told(&format!("currentConfig={name}"));
+    }
+    cluster.is_told("Updated: True");
+    let (now, most) = (status(agent.pid(), "VmRSS"), status(agent.pid(), "VmHWM"));
+    let [anonymous, file] = ["RssAnon", "RssFile"].map(|field| status(agent.pid(), field));
+    eprintln!("{now} KiB, {most} KiB at most; {anonymous} KiB of its own, {file} KiB of files");
+    eprintln!("{}", fs::read_to_string(format!("/proc/{}/smaps", agent.pid())).unwrap());
+    assert!(now <= MOST_MEMORY, "{now} KiB, {most} KiB at most");
+}
