@@ -8,12 +8,11 @@ use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::os_backend::OsBackend;
-use super::{CliError, ProfileName, Verdict, running};
+use super::{CliError, ProfileName, Verdict, running, work};
 use crate::cluster::{Cluster, Identity};
 use crate::core::profile::Profile;
-use crate::daemon::{self, DaemonError, Setup};
+use crate::daemon::{self, DaemonError, Setup, Workshop};
 use crate::host::boot;
-use crate::host::interrupt::Interrupt;
 use crate::host::reboot_port::Insist;
 use crate::source::directory::Directory;
 use crate::source::kube::Kube;
@@ -75,15 +74,15 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
     running::booted()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
-    let interrupt = Interrupt::by_hand();
     let (orders, ordered) = unbounded_channel();
     let (says, said) = unbounded_channel();
     let is_of_cluster = args.source == SourceName::Kube;
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let setup = Setup {
-        open: Box::new(args.os_backend.sessions_with(interrupt.clone())),
-        interrupt,
-        profile: args.profile.map_or(profile, Into::into),
+        workshop: Workshop {
+            arguments: [work::VERB].into_iter().chain(args.os_backend.arguments()).map(Into::into).collect(),
+            profile: args.profile.map_or(profile, Into::into),
+        },
         // In a cluster the workload has left by then, and whoever drained the node waits for it.
         insist: if is_of_cluster { Insist::AfterDeadline } else { Insist::Never },
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),

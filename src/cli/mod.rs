@@ -26,6 +26,7 @@ mod stderr_log;
 mod terminal;
 mod text_diff;
 mod verify;
+mod work;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,6 +63,9 @@ enum Verb {
     Firstboot(firstboot::FirstbootArgs),
     /// Make the host what a source says, for as long as it lives; run by systemd
     Daemon(daemon::DaemonArgs),
+    /// Do one thing for the daemon, which says what on standard input
+    #[command(hide = true)]
+    Work(work::WorkArgs),
     /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
     Bind,
     /// Judge what booted: settle it once it is healthy, or go back; run by systemd in each boot
@@ -149,7 +153,7 @@ pub fn run() -> ExitCode {
         Err(error) => return usage(&error),
     };
     match cli.verb {
-        Verb::Daemon(_) => journal_log::install(),
+        Verb::Daemon(_) | Verb::Work(_) => journal_log::install(),
         _ => stderr_log::install(),
     }
     let result = match cli.verb {
@@ -161,6 +165,7 @@ pub fn run() -> ExitCode {
         Verb::Activate(args) => activate::run(&args),
         Verb::Firstboot(args) => firstboot::run(&args),
         Verb::Daemon(args) => daemon::run(&args),
+        Verb::Work(args) => work::run(&args),
         Verb::Bind => bind::run(),
         Verb::Retry => retry::run(),
         Verb::Settle => settle::run(),

@@ -30,24 +30,20 @@ enum Who {
 }
 
 impl OsBackend {
+    /// As the command line spells it.
+    pub(super) fn arguments(self) -> [&'static str; 2] {
+        let who = match self.who {
+            Who::Auto => "auto",
+            Who::Libostree => "libostree",
+            Who::RpmOstree => "rpm-ostree",
+        };
+        ["--os-backend", who]
+    }
+
     /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.
     pub(super) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
         // First: whoever is asked may start threads.
-        self.opening((self.who != Who::Libostree).then(Interrupt::expect))
-    }
-
-    /// The same where signals are somebody else's.
-    pub(super) fn sessions_with(
-        self,
-        interrupt: Interrupt,
-    ) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send {
-        self.opening(Some(interrupt))
-    }
-
-    fn opening(
-        self,
-        interrupt: Option<Interrupt>,
-    ) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send {
+        let interrupt = (self.who != Who::Libostree).then(Interrupt::expect);
         let is_daemons = match self.who {
             Who::Auto => backend::probe() == Backend::RpmOstree,
             Who::Libostree => false,

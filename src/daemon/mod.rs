@@ -1,17 +1,18 @@
 //! The agent for as long as the host lives: what a source wants is made so, and whoever watches is told. What is decided
-//! is decided in [`lifecycle`](crate::core::lifecycle); here events reach it, and commands leave it.
+//! is decided in [`lifecycle`](crate::core::lifecycle); here events reach it, and commands leave it for [`work`].
 
 mod metrics;
 mod news;
 mod notify;
 mod problem;
+mod process;
 mod scrape;
 mod signals;
-mod work;
+pub mod work;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -20,17 +21,16 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 use crate::core::daemon_report::DaemonReport;
 use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
 use crate::core::message_ids;
-use crate::core::profile::Profile;
 use crate::host::boot;
-use crate::host::interrupt::Interrupt;
 use crate::host::reboot_port::Insist;
 use crate::source::{Delivery, Order, Said, View};
 
 use metrics::Metrics;
 use news::{HostNews, HostWatch};
+use process::AtWork;
+pub use process::Workshop;
 use signals::Signals;
-pub use work::Open;
-use work::{Finished, Host, Job};
+use work::{Finished, Job};
 
 /// How long a drain may take before people are told (the reference's).
 const DRAIN: Duration = Duration::from_secs(3600);
@@ -45,12 +45,8 @@ const FAREWELL: Duration = Duration::from_secs(4);
 
 /// What the daemon works with.
 pub struct Setup {
-    /// Opens sessions on the sysroot that runs.
-    pub open: Open,
-    /// Ends what rpm-ostreed does for us.
-    pub interrupt: Interrupt,
-    /// Whose verdicts apply.
-    pub profile: Profile,
+    /// How what is done to the host is started.
+    pub workshop: Workshop,
     /// Whether those who block a reboot are overruled in the end.
     pub insist: Insist,
     /// Where metrics are read from; nowhere without it.
@@ -63,7 +59,7 @@ pub struct Setup {
 
 impl std::fmt::Debug for Setup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("profile", &self.profile).finish_non_exhaustive()
+        f.debug_struct("Setup").field("workshop", &self.workshop).finish_non_exhaustive()
     }
 }
 
@@ -89,9 +85,8 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
         tokio::spawn(scrape::serve(address, metrics.clone()));
     }
     let mut daemon = Daemon::new(&setup, done, metrics);
-    let Setup { open, interrupt, mut said, profile, .. } = setup;
-    let host = Host { open: Mutex::new(open), profile, progress: Box::new(|_| {}) };
-    daemon.begin(Arc::new(host), interrupt);
+    let mut said = setup.said;
+    daemon.begin();
     notify::ready();
     while !daemon.is_over() {
         let timer = daemon.timer;
@@ -130,7 +125,8 @@ async fn tick(interval: Option<&mut Interval>) {
 /// Where it stands, and what is under way.
 struct Daemon {
     lifecycle: Lifecycle,
-    host: Option<(Arc<Host>, Interrupt)>,
+    workshop: Workshop,
+    at_work: AtWork,
     orders: UnboundedSender<Order>,
     done: UnboundedSender<Finished>,
     insist: Insist,
@@ -152,7 +148,8 @@ impl Daemon {
         Self {
             metrics,
             lifecycle: Lifecycle::default(),
-            host: None,
+            workshop: setup.workshop.clone(),
+            at_work: AtWork::default(),
             orders: setup.orders.clone(),
             done,
             insist: setup.insist,
@@ -166,8 +163,7 @@ impl Daemon {
         }
     }
 
-    fn begin(&mut self, host: Arc<Host>, interrupt: Interrupt) {
-        self.host = Some((host, interrupt));
+    fn begin(&mut self) {
         let commands = self.lifecycle.phase.commands(0);
         self.tell();
         self.carry_out(commands);
@@ -313,8 +309,8 @@ impl Daemon {
                 Command::Arm(wish) => self.work(Job::Arm(wish)),
                 Command::Reboot(wish) => {
                     let since = *self.blocked_since.get_or_insert_with(Instant::now);
-                    let insist = if since.elapsed() < BLOCKED { Insist::Never } else { self.insist };
-                    self.work(Job::Reboot(wish, insist));
+                    let insists = self.insist == Insist::AfterDeadline && since.elapsed() >= BLOCKED;
+                    self.work(Job::Reboot { target: wish, insists });
                 }
                 Command::Fetch(wish) => self.fetch(wish),
                 Command::Cancel => self.cancel(),
@@ -328,18 +324,16 @@ impl Daemon {
     /// What the host is already lies on its disk: nobody else has to have it still.
     fn fetch(&mut self, wish: Wish) {
         let runs = self.lifecycle.runs.as_ref().is_some_and(|runs| runs.is_same(&wish));
-        match runs.then(work::applied).flatten() {
-            Some(delivery) => {
-                self.delivery = Some((wish, Arc::new(delivery)));
-                self.happen(Event::Fetched);
-            }
-            None => drop(self.orders.send(Order::Fetch(wish))),
+        if runs {
+            self.delivery = Some((wish, Arc::default()));
+            return self.happen(Event::Fetched);
         }
+        drop(self.orders.send(Order::Fetch(wish)));
     }
 
-    fn work_with(&mut self, wish: Wish, job: fn(Wish, Arc<Delivery>) -> Job) {
-        match self.delivery.clone() {
-            Some((delivered, delivery)) if delivered == wish => self.work(job(wish, delivery)),
+    fn work_with(&mut self, wish: Wish, job: fn(Wish) -> Job) {
+        match &self.delivery {
+            Some((delivered, _)) if *delivered == wish => self.work(job(wish)),
             _ => self.happen(Event::Failed(Problem {
                 class: Class::Bug,
                 reason: format!("{} is not here although it was fetched", wish.config),
@@ -349,14 +343,12 @@ impl Daemon {
 
     /// One thing at a time: a phase in which something is done ends with the end of that.
     fn work(&mut self, job: Job) {
-        let Some((host, _)) = self.host.clone() else { return };
-        let done = self.done.clone();
+        let delivery = match job {
+            Job::Prepare(_) | Job::Apply(_) => self.delivery.as_ref().map(|(_, delivery)| delivery.clone()),
+            _ => None,
+        };
         self.is_working = true;
-        let started = std::thread::Builder::new().name("host".to_owned()).spawn(move || {
-            // Nobody listens only where the daemon ends.
-            drop(done.send(host.perform(&job)));
-        });
-        if let Err(error) = started {
+        if let Err(error) = self.at_work.begin(&self.workshop, job, delivery, self.done.clone()) {
             self.is_working = false;
             let reason = format!("no thread can be started: {error}");
             self.happen(Event::Failed(Problem { class: Class::Host, reason }));
@@ -374,9 +366,7 @@ impl Daemon {
         if !self.announced.is_empty() {
             return self.forgo();
         }
-        if let Some((_, interrupt)) = &self.host {
-            interrupt.ask();
-        }
+        self.at_work.cancel();
         if self.lifecycle.phase == Phase::Stopping {
             notify::stopping(FAREWELL);
             self.timer = self.is_working.then(|| Instant::now() + FAREWELL);

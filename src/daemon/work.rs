@@ -1,10 +1,13 @@
-//! What the daemon does to the host, one thing at a time and each on a thread of its own: all of it may block, and what
-//! it needed in memory goes with the thread.
+//! What is done to the host for the daemon, one thing at a time and each in a process of its own: the daemon idles for
+//! months, and keeps neither what a change needs in memory nor what it leaves behind. It dies, the daemon does not.
 
 use std::collections::BTreeSet;
+use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use rustix::process::{Signal, set_parent_process_death_signal};
+use serde::{Deserialize, Serialize};
 
 use crate::core::health::{self, complaint};
 use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
@@ -24,7 +27,7 @@ use crate::os::protocol::Access;
 use crate::source::Delivery;
 use crate::transaction::current::{Configuration, Current};
 use crate::transaction::departure::{self, Settlement};
-use crate::transaction::generation::{Errand, Site, Stage, Target};
+use crate::transaction::generation::{Errand, Site, Target};
 use crate::transaction::repair::repair;
 use crate::transaction::{TransactionError, health_report, held, pending, running, sysroot};
 
@@ -38,56 +41,87 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const NAMED: usize = 5;
 
 /// Opens sessions on the sysroot that runs.
-pub type Open = Box<dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> + Send>;
-
-/// The host, as far as it is worked on.
-pub(super) struct Host {
-    pub(super) open: Mutex<Open>,
-    pub(super) profile: Profile,
-    /// Told how far something is that takes long.
-    pub(super) progress: Box<dyn Fn(&Stage) + Send + Sync>,
-}
+pub type Open<'a> = &'a mut dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError>;
 
 /// What is to be done.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Job {
     Look,
-    Prepare(Wish, Arc<Delivery>),
-    Apply(Wish, Arc<Delivery>),
+    Prepare(Wish),
+    Apply(Wish),
     Arm(Wish),
-    Reboot(Wish, Insist),
+    Reboot {
+        target: Wish,
+        /// Whether those who block it are overruled.
+        insists: bool,
+    },
     Verify,
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
     pub(super) event: Event,
     /// What is managed from now on, where that was found out.
     pub(super) managed: Option<BTreeSet<PathBuf>>,
 }
 
-impl Host {
-    /// Does it.
-    pub(super) fn perform(&self, job: &Job) -> Finished {
+/// What such a process is told, in one line; the bytes of a delivery follow.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Order {
+    pub(super) job: Job,
+    pub(super) profile: Profile,
+    /// How many bytes the configuration has; none where what was applied last is meant.
+    pub(super) document: usize,
+    /// How many bytes the policy has that follows it.
+    pub(super) policy: Option<usize>,
+}
+
+/// Does what is ordered, and says what came of it.
+pub fn run(open: Open<'_>, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
+    // Whoever ordered it settles what is left, should they start again.
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    let mut line = String::new();
+    input.read_line(&mut line)?;
+    let order: Order = serde_json::from_str(&line)?;
+    let mut bytes = |length: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        input.read_exact(&mut bytes)?;
+        Ok(bytes)
+    };
+    let document = bytes(order.document)?;
+    let delivery = Delivery { document, policy: order.policy.map(bytes).transpose()? };
+    let mut host = Host { open, profile: order.profile };
+    serde_json::to_writer(&mut *output, &host.perform(&order.job, &delivery))?;
+    output.flush()
+}
+
+/// The host, as far as it is worked on.
+struct Host<'a> {
+    open: Open<'a>,
+    profile: Profile,
+}
+
+impl Host<'_> {
+    fn perform(&mut self, job: &Job, delivery: &Delivery) -> Finished {
         let mut managed = None;
         let event = match job {
             Job::Look => self.look().map(Event::Looked),
-            Job::Prepare(wish, delivery) => self.prepare(wish, delivery).map(Event::Prepared),
-            Job::Apply(wish, delivery) => self.apply(wish, delivery).map(|()| Event::Applied),
+            Job::Prepare(wish) => self.prepare(wish, delivery).map(Event::Prepared),
+            Job::Apply(wish) => self.apply(wish, delivery).map(|()| Event::Applied),
             Job::Arm(wish) => self.arm(wish).map(|()| Event::Armed),
-            Job::Reboot(wish, insist) => reboot(wish, *insist),
+            Job::Reboot { target, insists } => reboot(target, *insists),
             Job::Verify => self.verify(&mut managed),
         };
         let event = event.unwrap_or_else(|error| Event::Failed(problem::of(&error)));
         Finished { event, managed }
     }
 
-    fn session(&self, access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open(access)
+    fn session(&mut self, access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+        (self.open)(access)
     }
 
-    fn look(&self) -> Result<Look, TransactionError> {
+    fn look(&mut self) -> Result<Look, TransactionError> {
         let booted = booted()?;
         let settlement = departure::settle(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
@@ -127,7 +161,7 @@ impl Host {
         })
     }
 
-    fn prepare(&self, wish: &Wish, delivery: &Delivery) -> Result<Prepared, TransactionError> {
+    fn prepare(&mut self, wish: &Wish, delivery: &Delivery) -> Result<Prepared, TransactionError> {
         let mut os = self.session(Access::Stage)?;
         let is_forced = is_forced();
         if !is_forced {
@@ -135,7 +169,7 @@ impl Host {
         }
         let errand = if is_forced { Errand::Forced } else { Errand::Update };
         let prepared = self.with_target(wish, delivery, errand, |booted, target| {
-            running::prepare(&mut *os, booted, target, &mut |stage| (self.progress)(&stage))
+            running::prepare(&mut *os, booted, target, &mut |_| {})
         })?;
         Ok(match prepared {
             running::Prepared::Nothing { .. } => Prepared::Nothing,
@@ -156,10 +190,10 @@ impl Host {
         })
     }
 
-    fn apply(&self, wish: &Wish, delivery: &Delivery) -> Result<(), TransactionError> {
+    fn apply(&mut self, wish: &Wish, delivery: &Delivery) -> Result<(), TransactionError> {
         let mut os = self.session(Access::Stage)?;
         self.with_target(wish, delivery, Errand::Update, |booted, target| {
-            running::apply(&mut *os, &Systemd::system(), booted, target, &mut |stage| (self.progress)(&stage))
+            running::apply(&mut *os, &Systemd::system(), booted, target, &mut |_| {})
         })?;
         Ok(())
     }
@@ -171,7 +205,7 @@ impl Host {
         errand: Errand<'_>,
         act: impl FnOnce(&Booted, Target<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
-        let desired = Configuration::parse(&delivery.document)?.layered(wish.image.clone());
+        let desired = wanted(&delivery.document)?.layered(wish.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
         let policy = policy.unwrap_or_else(Policy::default);
         let booted = booted()?;
@@ -186,12 +220,12 @@ impl Host {
         act(&booted, target)
     }
 
-    fn arm(&self, wish: &Wish) -> Result<(), TransactionError> {
+    fn arm(&mut self, wish: &Wish) -> Result<(), TransactionError> {
         let pending = staged(wish)?;
         departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
     }
 
-    fn verify(&self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
+    fn verify(&mut self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
         let root = Root::open(Path::new("/"))?;
         running::clear(&mut *self.session(Access::Stage)?, &booted()?)?;
         *managed = Some(managed_paths(&Current::load(&root)?));
@@ -222,10 +256,11 @@ fn staged(wish: &Wish) -> Result<Pending, TransactionError> {
     pending.ok_or_else(|| TransactionError::NotStaged(wish.config.clone()))
 }
 
-fn reboot(wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
+fn reboot(wish: &Wish, insists: bool) -> Result<Event, TransactionError> {
+    let insist = if insists { Insist::AfterDeadline } else { Insist::Never };
     let request = reboot_port::Request {
         reason: format!("hostwright: {} becomes generation {}", wish.config, staged(wish)?.generation()),
-        patience: if insist == Insist::AfterDeadline { Duration::ZERO } else { PATIENCE },
+        patience: if insists { Duration::ZERO } else { PATIENCE },
         insist,
     };
     match Logind::system().reboot(&request, &mut |_| {}) {
@@ -238,11 +273,13 @@ fn reboot(wish: &Wish, insist: Insist) -> Result<Event, TransactionError> {
     }
 }
 
-/// What was applied last, where it can be read.
-pub(super) fn applied() -> Option<Delivery> {
-    let root = Root::open(Path::new("/")).ok()?;
-    let document = Current::load(&root).ok()?.configuration?.render();
-    Some(Delivery { document, policy: None })
+/// What is delivered; what was applied last where nothing is.
+fn wanted(document: &[u8]) -> Result<Configuration, TransactionError> {
+    if !document.is_empty() {
+        return Ok(Configuration::parse(document)?);
+    }
+    let applied = Current::load(&Root::open(Path::new("/"))?)?.configuration;
+    applied.ok_or_else(|| TransactionError::NoGeneration("/".to_owned()))
 }
 
 fn booted() -> Result<Booted, TransactionError> {

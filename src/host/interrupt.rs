@@ -35,19 +35,6 @@ impl Interrupt {
         interrupt
     }
 
-    /// Waits for no signal: somebody asks by hand.
-    #[must_use]
-    pub fn by_hand() -> Self {
-        Self { in_care: Arc::default() }
-    }
-
-    /// Makes [`Care::asked`] return, where somebody is in care.
-    pub fn ask(&self) {
-        if let Some(care) = &*self.in_care.lock().unwrap_or_else(PoisonError::into_inner) {
-            care.send_replace(true);
-        }
-    }
-
     fn wait(&self, signals: SigSet) {
         while let Ok(signal) = signals.wait() {
             let in_care = self.in_care.lock().unwrap_or_else(PoisonError::into_inner);

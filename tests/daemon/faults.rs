@@ -6,7 +6,7 @@ use osimage::Os;
 
 use crate::{
     agent::Agent,
-    cluster::{Cluster, Fault},
+    cluster::{Answers, Cluster, Fault},
     config::whole,
     host::Host,
 };
@@ -71,12 +71,12 @@ fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
     cluster.render(whole("two").json());
     let mut agent = start(&host, &cluster);
     agent.says("Done rendered-one");
-    cluster.proxy.forget();
+    cluster.controller.answer(Answers::Never);
     cluster.want("rendered-two");
-    // Away from the moment at which it has the configuration.
-    cluster.proxy.wait(Duration::from_secs(60), |record| record.told().contains(&"state=Working")).unwrap();
-    cluster.proxy.fail(Fault::Silence);
     agent.says("Draining rendered-two");
+    cluster.proxy.fail(Fault::Silence);
+    // The workload leaves, and the wish is taken back, while nobody can tell the node.
+    cluster.controller.answer(Answers::Promptly);
     cluster.want("rendered-one");
     cluster.proxy.fail(Fault::None);
     agent.says("Done rendered-one");

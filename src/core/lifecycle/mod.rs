@@ -6,8 +6,10 @@ mod step;
 
 pub use problem::{Class, Problem};
 
+use serde::{Deserialize, Serialize};
+
 /// What a source wants of this host.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
     /// Name of the `MachineConfig`.
     pub config: String,
@@ -48,7 +50,7 @@ pub struct Lifecycle {
 }
 
 /// A wish that is not fulfilled.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Held {
     /// What was wanted.
     pub wish: Wish,
@@ -147,7 +149,7 @@ pub enum Then {
 }
 
 /// What happens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// The source says what it wants.
     Wished(Wish),
@@ -192,7 +194,7 @@ pub enum Event {
 }
 
 /// What was found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Look {
     /// What the host is.
     pub runs: Option<Wish>,
@@ -207,7 +209,7 @@ pub struct Look {
 }
 
 /// How it stands with what runs.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// It is settled.
     #[default]
@@ -225,7 +227,7 @@ pub enum Standing {
 }
 
 /// What is left to be done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Prepared {
     /// Nothing.
     Nothing,

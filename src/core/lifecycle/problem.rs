@@ -1,9 +1,11 @@
 //! Why an attempt failed, by who has to do something about it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::core::retry::Cure;
 
 /// What failed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     /// Who has to do something about it.
     pub class: Class,
@@ -12,7 +14,7 @@ pub struct Problem {
 }
 
 /// Who has to do something about it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Class {
     /// Whoever wrote the configuration: it cannot be applied here.
     Configuration,

@@ -1,0 +1,23 @@
+//! `hostwright work`: what the daemon has done to the host, in a process of its own.
+
+use clap::Args;
+
+use super::os_backend::OsBackend;
+use super::{CliError, Verdict};
+use crate::daemon::work;
+
+/// What the daemon calls this.
+pub(super) const VERB: &str = "work";
+
+#[derive(Debug, Args)]
+pub(super) struct WorkArgs {
+    #[command(flatten)]
+    os_backend: OsBackend,
+}
+
+pub(super) fn run(args: &WorkArgs) -> Result<Verdict, CliError> {
+    let mut open = args.os_backend.sessions();
+    let done = work::run(&mut open, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
+    done.map_err(CliError::Output)?;
+    Ok(Verdict::Fine)
+}
