@@ -1,6 +1,8 @@
 //! What changes inside files, as unified diffs, or as sizes where the content is nobody's business.
 
-use similar::{ChangeTag, TextDiff};
+use similar::algorithms::{Capture, Replace, myers};
+use similar::udiff::UnifiedHunkHeader;
+use similar::{ChangeTag, DiffOp};
 
 use super::paint::{Paint, Role};
 use crate::core::diff::ConfigDiff;
@@ -101,17 +103,18 @@ fn unified(path: &ManagedPath, before: &str, after: &str, paint: Paint) -> Strin
         paint.paint(Role::Removed, &format!("--- {path}")),
         paint.paint(Role::Added, &format!("+++ {path}")),
     ];
-    let diff = TextDiff::from_lines(before, after);
-    for hunk in diff.unified_diff().context_radius(CONTEXT_LINES).iter_hunks() {
-        lines.push(paint.paint(Role::Faint, hunk.header().to_string().trim_end()));
-        for change in hunk.iter_changes() {
-            let line = printable(change.value().trim_end_matches('\n'));
-            lines.push(match change.tag() {
+    let [before, after] = [before, after].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
+    for hunk in hunks(&before, &after) {
+        lines.push(paint.paint(Role::Faint, UnifiedHunkHeader::new(&hunk).to_string().trim_end()));
+        let changes = hunk.iter().flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()));
+        for (tag, text) in changes.flat_map(|(tag, texts)| texts.iter().map(move |text| (tag, text))) {
+            let line = printable(text.trim_end_matches('\n'));
+            lines.push(match tag {
                 ChangeTag::Equal => format!(" {line}"),
                 ChangeTag::Delete => paint.paint(Role::Removed, &format!("-{line}")),
                 ChangeTag::Insert => paint.paint(Role::Added, &format!("+{line}")),
             });
-            if change.missing_newline() {
+            if !text.ends_with('\n') {
                 lines.push(paint.paint(Role::Faint, "\\ no newline at the end"));
             }
         }
@@ -123,6 +126,13 @@ fn unified(path: &ManagedPath, before: &str, after: &str, paint: Paint) -> Strin
     }
     lines.push(String::new());
     lines.join("\n")
+}
+
+/// What differs, with the lines around it. The library's own texts bring each of its algorithms, of which one is needed.
+fn hunks(before: &[&str], after: &[&str]) -> Vec<Vec<DiffOp>> {
+    let mut changes = Replace::new(Capture::new());
+    let Ok(()) = myers::diff(&mut changes, before, 0..before.len(), after, 0..after.len());
+    changes.into_inner().into_grouped_ops(CONTEXT_LINES)
 }
 
 /// A config must not drive the reader's terminal.

@@ -28,6 +28,9 @@ use publish::{Published, Publisher};
 /// A connection that held for so long is not counted among failures.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// A watch is never so far behind a write.
+const CATCHING_UP: Duration = Duration::from_secs(10);
+
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What came of telling a view.
@@ -39,6 +42,8 @@ pub struct Kube {
     said: UnboundedSender<Said>,
     seed: Annotations,
     node: Option<NodeSeen>,
+    /// When a write brought it back.
+    written: Option<Instant>,
     last_wish: Option<Wish>,
     trouble: Option<String>,
     views: VecDeque<View>,
@@ -72,6 +77,7 @@ impl Kube {
             said,
             seed: seed::load(),
             node: None,
+            written: None,
             last_wish: None,
             trouble: None,
             views: VecDeque::new(),
@@ -165,8 +171,11 @@ impl Kube {
             return self.complain(&ClusterError::Missing(format!("node {}", self.cluster.node)));
         };
         self.be_well();
-        // What a write brought back may be newer than what a watch says now.
-        if self.node.as_ref().is_some_and(|seen| seen.uid == node.uid && seen.version > node.version) {
+        // What a write brought back may be newer than what a watch says now. Not for long: a cluster that was restored
+        // counts from where it was.
+        let is_fresh = self.written.is_some_and(|written| written.elapsed() < CATCHING_UP);
+        let is_older = |seen: &NodeSeen| seen.uid == node.uid && seen.version > node.version;
+        if is_fresh && self.node.as_ref().is_some_and(is_older) {
             return;
         }
         self.node = Some(node);
@@ -229,8 +238,8 @@ impl Kube {
                     seed::retire();
                 }
                 self.told = view.lifecycle;
-                if self.node.as_ref().is_none_or(|seen| seen.version <= node.version) {
-                    self.node = Some(node);
+                if self.node.as_ref().is_none_or(|seen| seen.version < node.version) {
+                    (self.node, self.written) = (Some(node), Some(Instant::now()));
                 }
                 // What is wanted by now comes before what it is the answer to.
                 self.ask();
