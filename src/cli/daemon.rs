@@ -80,7 +80,11 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let setup = Setup {
         workshop: Workshop {
-            arguments: [work::VERB].into_iter().chain(args.os_backend.arguments()).map(Into::into).collect(),
+            arguments: [work::VERB.to_owned()]
+                .into_iter()
+                .chain(args.os_backend.arguments())
+                .map(Into::into)
+                .collect(),
             profile: args.profile.map_or(profile, Into::into),
         },
         // In a cluster the workload has left by then, and whoever drained the node waits for it.

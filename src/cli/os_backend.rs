@@ -31,13 +31,9 @@ enum Who {
 
 impl OsBackend {
     /// As the command line spells it.
-    pub(super) fn arguments(self) -> [&'static str; 2] {
-        let who = match self.who {
-            Who::Auto => "auto",
-            Who::Libostree => "libostree",
-            Who::RpmOstree => "rpm-ostree",
-        };
-        ["--os-backend", who]
+    pub(super) fn arguments(self) -> [String; 2] {
+        let who = self.who.to_possible_value().expect("none is left out");
+        ["--os-backend".to_owned(), who.get_name().to_owned()]
     }
 
     /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.

@@ -20,7 +20,7 @@ use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusD
 use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
 use crate::transaction::sysroot::{Standing, open_change, standings};
-use crate::transaction::{daemon_report, health_report, held, pending, tree};
+use crate::transaction::{held, pending, reports, tree};
 
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
@@ -61,8 +61,8 @@ fn of_running() -> Result<StatusDocument, CliError> {
     let held = held::load(&root).map_err(TransactionError::from)?;
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    let health = health_report::load(&root);
-    let daemon = daemon_report::load(&root);
+    let health = reports::HEALTH.load(&root);
+    let daemon = reports::DAEMON.load(&root);
     Ok(StatusDocument { pending, held, health, daemon, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
 }
 

@@ -50,7 +50,8 @@ impl From<kube::Error> for ClusterError {
                 let text = status.message.clone();
                 match status.code {
                     401 | 403 => Self::Denied(text),
-                    404 => Self::Missing(text),
+                    // It says `NAME not found`.
+                    404 => Self::Missing(text.trim_end_matches(" not found").to_owned()),
                     409 => Self::Conflict(text),
                     410 => Self::Gone(text),
                     400 | 413 | 415 | 422 => Self::Refused(text),

@@ -1,4 +1,4 @@
-//! What people are told of an error.
+//! What people are told of an error: its causes, and what it is about.
 
 use std::error::Error;
 
@@ -12,4 +12,12 @@ pub fn chain(error: &dyn Error) -> String {
         cause = deeper.source();
     }
     text
+}
+
+/// The first `most` of several names, and how many more there are.
+#[must_use]
+pub fn first_of(names: &[String], most: usize) -> String {
+    let more = names.len().saturating_sub(most);
+    let first = names.iter().take(most).cloned().collect::<Vec<_>>().join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
 }

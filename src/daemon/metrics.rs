@@ -1,6 +1,7 @@
 //! What the daemon counts, under the machine-config-daemon's names, which alerts know, and under our own. Labels are of
 //! fixed lists, but for the names of configurations: of each family there is one series.
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -13,7 +14,7 @@ use prometheus_client::registry::Registry;
 
 use crate::core::lifecycle::{Lifecycle, Phase};
 use crate::core::node::annotations;
-use crate::core::os_release::OsRelease;
+use crate::host::{Root, os_release};
 
 type Seconds = Gauge<f64, AtomicU64>;
 
@@ -77,8 +78,7 @@ pub(super) struct Metrics {
 impl Metrics {
     /// On the host that runs.
     pub(super) fn of_this_host() -> Self {
-        let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
-        let release = OsRelease::parse(&text);
+        let release = Root::open(Path::new("/")).map(|root| os_release::read(&root)).unwrap_or_default();
         Self::new(release.id(), release.version())
     }
 

@@ -67,7 +67,9 @@ impl std::fmt::Debug for Setup {
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
     /// Something that the kernel has to give it.
-    #[error("watching for changes of this host and for signals")]
+    #[error(
+        "watching for changes of this host and for signals; where that is for want of watches, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"
+    )]
     Watch(#[source] io::Error),
     /// The source ended.
     #[error("the source ended; see the log")]

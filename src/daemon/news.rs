@@ -7,11 +7,9 @@ use std::path::{Path, PathBuf};
 use crate::core::held::HELD;
 use crate::core::pending::PENDING;
 use crate::host::watch::{News, Watch};
+use crate::transaction::reports::HEALTH;
 
 use super::work::FORCE;
-
-/// What is said about the health of what runs.
-const HEALTH: &str = "/run/hostwright/health.json";
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +34,7 @@ impl HostWatch {
     /// Begins. Directories of our own are made where they are missing: what is to appear in them is waited for.
     pub(super) fn begin() -> io::Result<Self> {
         let mut own = Watch::new()?;
-        for path in [FORCE, HELD, PENDING, HEALTH].map(Path::new) {
+        for path in [FORCE, HELD, PENDING, HEALTH.path].map(Path::new) {
             let directory = path.parent().unwrap_or(Path::new("/"));
             std::fs::create_dir_all(directory)?;
             own.add(directory)?;
@@ -79,7 +77,7 @@ fn of_own(news: News) -> Option<HostNews> {
     match news {
         News::Changed(path) if path == Path::new(FORCE) => Some(HostNews::Asked),
         News::Gone(path) if path == Path::new(HELD) => Some(HostNews::Asked),
-        News::Changed(path) if path == Path::new(HEALTH) => Some(HostNews::Judged),
+        News::Changed(path) if path == Path::new(HEALTH.path) => Some(HostNews::Judged),
         News::Gone(path) if path == Path::new(PENDING) => Some(HostNews::Judged),
         News::Lost => Some(HostNews::Asked),
         News::Changed(_) | News::Gone(_) => None,

@@ -7,7 +7,7 @@ use sd_notify::NotifyState;
 
 use crate::core::daemon_report::DaemonReport;
 use crate::host::Root;
-use crate::transaction::daemon_report;
+use crate::transaction::reports;
 
 /// Says something to systemd, where that started us.
 fn say(states: &[NotifyState<'_>]) {
@@ -42,7 +42,7 @@ pub(super) fn pulse() -> Option<Duration> {
 pub(super) fn standing(report: &DaemonReport) {
     say(&[NotifyState::Status(&report.sentence())]);
     match Root::open(Path::new("/")) {
-        Ok(root) => daemon_report::publish(&root, report),
+        Ok(root) => reports::DAEMON.publish(&root, report),
         Err(error) => log::warn!("where the daemon stands cannot be published: {error}"),
     }
 }

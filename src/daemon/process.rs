@@ -57,7 +57,9 @@ impl AtWork {
             let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| Finished {
                 event: Event::Failed(Problem {
                     class: Class::Transient,
-                    reason: format!("what works on the host did not get to its end: {error}"),
+                    reason: format!(
+                        "what works on the host did not get to its end, and is tried again; its journal says more: {error}"
+                    ),
                 }),
                 managed: None,
             });

@@ -9,11 +9,11 @@ use std::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::core::causes::first_of;
 use crate::core::health::{self, complaint};
 use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
 use crate::core::machine_configuration;
 use crate::core::managed;
-use crate::core::names::ManagedPath;
 use crate::core::pending::Pending;
 use crate::core::policy::Policy;
 use crate::core::profile::Profile;
@@ -29,7 +29,7 @@ use crate::transaction::current::{Configuration, Current};
 use crate::transaction::departure::{self, Settlement};
 use crate::transaction::generation::{Errand, Site, Target};
 use crate::transaction::repair::repair;
-use crate::transaction::{TransactionError, health_report, held, pending, running, sysroot};
+use crate::transaction::{TransactionError, held, pending, reports, running, sysroot};
 
 use super::problem;
 
@@ -135,7 +135,8 @@ impl Host<'_> {
         };
         let standing = match settlement {
             Settlement::OnProbation(pending) => {
-                let report = health_report::load(&root)
+                let report = reports::HEALTH
+                    .load(&root)
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
                 let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
                 match (report.map(|report| report.phase), complaint) {
@@ -227,7 +228,7 @@ impl Host<'_> {
 
     fn verify(&mut self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
         let root = Root::open(Path::new("/"))?;
-        running::clear(&mut *self.session(Access::Stage)?, &booted()?)?;
+        running::clear(&booted()?, &mut |access| self.session(access))?;
         *managed = Some(managed_paths(&Current::load(&root)?));
         let mut os = self.session(Access::Read)?;
         let mut verified = sysroot::verify_running(&mut *os)?;
@@ -240,7 +241,7 @@ impl Host<'_> {
         Ok(if verified.deviates() {
             let reason = format!(
                 "the host is not as it was applied: {}; see `hostwright verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
-                named(&verified.paths())
+                first_of(&verified.paths(), NAMED)
             );
             Event::Deviates { reason }
         } else {
@@ -306,20 +307,13 @@ fn ensure_as_applied(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
     }
 }
 
-fn named(paths: &[String]) -> String {
-    let more = paths.len().saturating_sub(NAMED);
-    let first = paths.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if more == 0 { first } else { format!("{first} and {more} more") }
-}
-
 /// Everything that somebody might touch.
 fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
     let Some(host) = current.host() else { return BTreeSet::new() };
     let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
     let units = host.units.keys().map(|name| managed::unit_path(name));
     let drop_ins = host.units.iter().flat_map(|(name, unit)| {
-        let directory = ManagedPath::constant(&format!("{}.d", managed::unit_path(name)));
-        unit.drop_ins.keys().map(move |drop_in| directory.join(drop_in)).collect::<Vec<_>>()
+        unit.drop_ins.keys().map(move |drop_in| managed::unit_path(&format!("{name}.d/{drop_in}")))
     });
     files.cloned().chain(units).chain(drop_ins).map(|path| PathBuf::from(path.as_str())).collect()
 }

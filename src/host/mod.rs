@@ -21,6 +21,7 @@ mod lookup;
 pub mod mount_namespace;
 mod mounts;
 pub mod observe;
+pub mod os_release;
 pub mod pid1;
 mod private_socket;
 pub mod programs;

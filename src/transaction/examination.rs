@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::causes::first_of;
 use crate::core::enablement::UnitName;
 use crate::core::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::pending::Pending;
@@ -69,18 +70,12 @@ fn of_units(policy: &HealthPolicy, states: &UnitStates) -> Vec<Finding> {
 fn of_boot(states: &UnitStates) -> Finding {
     match states.system.as_str() {
         "running" => Finding::well("boot", "complete"),
-        "degraded" => Finding::well("boot", format!("complete; failed: {}", some(&states.failed))),
+        "degraded" => Finding::well("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED))),
         "initializing" | "starting" => {
-            Finding::ill("boot", format!("not complete, it waits for {}", some(&states.queued)))
+            Finding::ill("boot", format!("not complete, it waits for {}", first_of(&states.queued, NAMED)))
         }
         system => Finding::ill("boot", format!("the system is in the state {system}")),
     }
-}
-
-fn some(names: &[String]) -> String {
-    let more = names.len().saturating_sub(NAMED);
-    let first = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if more == 0 { first } else { format!("{first} and {more} more") }
 }
 
 /// The rest: programs that others put there, none longer than until `deadline`, and the record.
@@ -116,7 +111,7 @@ fn of_record(os: Sessions<'_>) -> Finding {
     match os(Access::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
         Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
         Ok(verified) => {
-            let paths = some(&verified.paths());
+            let paths = first_of(&verified.paths(), NAMED);
             Finding::ill("record", format!("not as the configuration says: {paths}; see `hostwright verify`"))
         }
         Err(error) => Finding::ill("record", error.chain()),

@@ -3,12 +3,9 @@
 use crate::core::host_config::{HostConfig, KernelType};
 use crate::core::image::ImageRef;
 use crate::core::layering::LayeringChange;
-use crate::core::limits;
-use crate::core::names::ManagedPath;
-use crate::core::os_release::{OsRelease, PLACES};
 use crate::core::plan::Plan;
 use crate::core::refusal::Refusal;
-use crate::host::Root;
+use crate::host::{Root, os_release};
 use crate::os::Deployment;
 
 /// The architecture whose kernels there are with pages of 64 KiB.
@@ -31,7 +28,7 @@ pub(super) fn decide(
         );
         plan.irreconcilable.push(Refusal::new("spec.osImageURL", reason));
     }
-    let is_enterprise = os_release(root).is_enterprise_coreos();
+    let is_enterprise = os_release::read(root).is_enterprise_coreos();
     if !is_served || !is_enterprise {
         let reason = if is_served {
             "there are packages for it on RHEL CoreOS and CentOS Stream CoreOS alone; build it into the image"
@@ -55,14 +52,4 @@ fn asked_for(config: &HostConfig) -> impl Iterator<Item = &'static str> {
         ("spec.extensions", !config.os.extensions.is_empty()),
     ];
     parts.into_iter().filter(|(_, is_set)| *is_set).map(|(part, _)| part)
-}
-
-fn os_release(root: &Root) -> OsRelease {
-    for place in PLACES.map(ManagedPath::constant) {
-        // A link to the other place, as a rule.
-        if let Ok(Some(bytes)) = root.read(&place, limits::DOCUMENT_BYTES) {
-            return OsRelease::parse(&String::from_utf8_lossy(&bytes));
-        }
-    }
-    OsRelease::default()
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::core::health::{Phase, complaint};
 use crate::host::Root;
 
-use super::{health_report, held};
+use super::{held, reports};
 
 /// Read by `pam_motd(8)` and by `agetty(8)`.
 const PLACES: [&str; 2] = ["/run/motd.d/60-hostwright.motd", "/run/issue.d/60-hostwright.issue"];
@@ -40,7 +40,7 @@ fn text(root: &Root) -> Option<String> {
             held.config, held.reason
         );
     }
-    if let Some(report) = health_report::load(root).filter(|report| report.phase == Phase::Unhealthy)
+    if let Some(report) = reports::HEALTH.load(root).filter(|report| report.phase == Phase::Unhealthy)
         && let Some(complaint) = complaint(&report.findings)
     {
         text += &format!("hostwright: this host is not healthy: {complaint}\n");

@@ -16,9 +16,7 @@ use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 
 use super::current::Current;
-use super::{
-    Sessions, TransactionError, arrive, examination, health_report, notice, pending, sysroot, verify,
-};
+use super::{Sessions, TransactionError, arrive, examination, notice, pending, reports, sysroot, verify};
 
 /// How often is looked.
 const PACE: Duration = Duration::from_secs(2);
@@ -94,7 +92,7 @@ pub fn judge(
     let complaint = complaint(&findings);
     let phase = if complaint.is_some() { Phase::Unhealthy } else { Phase::Healthy };
     let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
-    health_report::publish(&root, &report);
+    reports::HEALTH.publish(&root, &report);
     notice::refresh(&root);
     match (on_probation, complaint) {
         (None, _) => Ok(Judgement::Examined(report)),
@@ -143,7 +141,7 @@ fn watch(
         if waits_for != said {
             say(&waits_for);
             let generation = record.map(|record| record.generation.clone());
-            health_report::publish(root, &HealthReport { generation, phase: Phase::Probation, findings });
+            reports::HEALTH.publish(root, &HealthReport { generation, phase: Phase::Probation, findings });
             said = waits_for;
         }
         std::thread::sleep(PACE);

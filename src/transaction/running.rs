@@ -9,16 +9,16 @@ use crate::core::standing::{self, Fate};
 use crate::host::booted::Booted;
 use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
+use crate::os::protocol::Access;
 use crate::os::{Imported, Sysroot};
 
-use super::TransactionError;
 use super::arrive::hold;
 use super::current::Current;
 use super::decided::Decided;
 use super::draft::{Draft, draft};
 use super::generation::{Errand, Stage, Target, bound, settled};
 use super::live::{self, Change};
-use super::{asked, etc, extensions, held, pending, probation, stage, tree};
+use super::{Sessions, TransactionError, asked, etc, extensions, held, pending, probation, stage, tree};
 
 /// What came of it.
 #[derive(Debug)]
@@ -331,16 +331,18 @@ pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), Transacti
     abandon(&root, os, pending)
 }
 
-/// Takes back whatever we staged in this boot: what runs is what is wanted.
-pub fn clear(os: &mut dyn Sysroot, booted: &Booted) -> Result<(), TransactionError> {
+/// Takes back whatever we staged in this boot: what runs is what is wanted. Where that is nothing, nobody is kept from
+/// the sysroot.
+pub fn clear(booted: &Booted, open: Sessions<'_>) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let Some(found) = look(&root, booted, &boot::boot_id())? else { return Ok(()) };
     if found.fate != Fate::Waits {
         return Ok(());
     }
-    match waiting(&root, os, booted, Some(&found))? {
-        Some(pending) => abandon(&root, os, &pending),
+    let mut os = open(Access::Stage)?;
+    match waiting(&root, &mut *os, booted, Some(&found))? {
+        Some(pending) => abandon(&root, &mut *os, &pending),
         None => Ok(()),
     }
 }

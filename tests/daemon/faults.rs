@@ -2,36 +2,15 @@
 
 use std::time::Duration;
 
-use osimage::Os;
-
 use crate::{
-    agent::Agent,
     cluster::{Answers, Cluster, Fault},
     config::whole,
-    host::Host,
 };
-
-fn node() -> Option<(Host, Cluster)> {
-    let host = Host::install(Os::new(1))?;
-    let cluster = Cluster::start(&[
-        ("currentConfig", "rendered-one"),
-        ("desiredConfig", "rendered-one"),
-        ("state", "Done"),
-    ])?;
-    host.update(&host.config(whole("one").json()), None);
-    Some((host, cluster))
-}
-
-fn start(host: &Host, cluster: &Cluster) -> Agent {
-    let arguments = cluster.introduce(host);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Agent::start(host, &arguments)
-}
 
 /// Each of them comes, and goes, and what is wanted since is caught up with.
 fn outlast(faults: &[Fault]) {
-    let Some((host, cluster)) = node() else { return };
-    let mut agent = start(&host, &cluster);
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     for fault in faults {
         cluster.proxy.fail(*fault);
@@ -56,9 +35,9 @@ fn refusals_are_outlasted() {
 
 #[test]
 fn an_update_goes_through_a_slow_api_server() {
-    let Some((host, cluster)) = node() else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.proxy.fail(Fault::Late(Duration::from_millis(300)));
     cluster.want("rendered-two");
@@ -67,9 +46,9 @@ fn an_update_goes_through_a_slow_api_server() {
 
 #[test]
 fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
-    let Some((host, cluster)) = node() else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.controller.answer(Answers::Never);
     cluster.want("rendered-two");

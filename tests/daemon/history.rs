@@ -18,34 +18,11 @@ use crate::{
 /// So many requests may an update with a reboot cost the API server.
 const MOST_REQUESTS: usize = 25;
 
-/// A node that is a config already.
-fn node_on(text: &str) -> Option<(Host, Cluster)> {
-    let host = Host::install(Os::new(1))?;
-    let cluster = Cluster::start(&[
-        ("currentConfig", &format!("rendered-{text}")),
-        ("desiredConfig", &format!("rendered-{text}")),
-        ("state", "Done"),
-        ("reason", ""),
-    ])?;
-    host.update(&host.config(whole(text).json()), None);
-    Some((host, cluster))
-}
-
-fn start(host: &Host, cluster: &Cluster) -> Agent {
-    start_where(host, cluster, Script::default())
-}
-
-fn start_where(host: &Host, cluster: &Cluster, script: Script) -> Agent {
-    let arguments = cluster.introduce(host);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    Agent::start_where(host, &arguments, script)
-}
-
 #[test]
 fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("Updated: True");
     cluster.proxy.forget();
@@ -70,7 +47,7 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
     cluster.proxy.forget();
     drop(agent);
     host.reboot();
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-two");
     cluster.is_told("Updated: True");
     ensure_is(&host, "two", "one");
@@ -102,12 +79,12 @@ fn light(text: &str) -> Config {
 
 #[test]
 fn what_needs_no_reboot_needs_no_drain() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     let mut two = whole("one").file_with_mode("/etc/free/a", 0o644, "two").json().clone();
     two["metadata"]["name"] = json!("rendered-two");
     cluster.render(&two);
     cluster.set_policy(&json!({"files": [{"path": "/etc/free", "actions": [{"type": "None"}]}]}));
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("Updated: True");
     cluster.proxy.forget();
@@ -137,11 +114,11 @@ fn what_needs_no_reboot_needs_no_drain() {
 
 #[test]
 fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     let mut bad = whole("bad").json().clone();
     bad["spec"]["config"]["storage"]["links"] = json!([{"path": "/etc/link", "target": "/etc/app/a.conf"}]);
     cluster.render(&bad);
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.proxy.forget();
     cluster.want("rendered-bad");
@@ -159,10 +136,10 @@ fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
 
 #[test]
 fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(sick("two").json());
     cluster.render(light("three").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.want("rendered-two");
     agent.says("GoingDown rendered-two");
@@ -178,7 +155,7 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     cluster.proxy.forget();
     host.power_cut();
     host.boot();
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Held rendered-two, on rendered-one");
     cluster.is_told("desiredDrain=uncordon-rendered-one");
     let record = cluster.proxy.record();
@@ -195,8 +172,8 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
 
 #[test]
 fn drift_is_told_and_its_end_too() {
-    let Some((host, cluster)) = node_on("one") else { return };
-    let mut agent = start(&host, &cluster);
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("Updated: True");
     cluster.proxy.forget();
@@ -221,10 +198,10 @@ fn drift_is_told_and_its_end_too() {
 
 #[test]
 fn another_wish_while_the_workload_leaves_is_followed() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
     cluster.render(whole("three").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.controller.answer(Answers::Never);
     cluster.want("rendered-two");
@@ -235,16 +212,16 @@ fn another_wish_while_the_workload_leaves_is_followed() {
     agent.says("GoingDown rendered-three");
     drop(agent);
     host.reboot();
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-three");
     ensure_is(&host, "three", "one");
 }
 
 #[test]
 fn a_wish_that_is_taken_back_while_the_workload_leaves_brings_it_back() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.controller.answer(Answers::Never);
     cluster.want("rendered-two");
@@ -264,7 +241,7 @@ fn killed_everywhere(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usiz
     loop {
         // Whoever was asked for a reboot says that it is coming.
         let preparing = (reboots > 0).then_some("reboot");
-        let mut agent = start_where(host, cluster, Script { preparing, ..Script::default() });
+        let mut agent = cluster.agent_where(host, Script { preparing, ..Script::default() });
         if killed.iter().any(|phase| phase == last) {
             agent.says(last);
             reboots += agent.reboots();
@@ -278,9 +255,9 @@ fn killed_everywhere(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usiz
 
 #[test]
 fn killed_at_each_phase_it_comes_to_the_same_end() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("two").json());
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("Updated: True");
     drop(agent);
@@ -307,16 +284,16 @@ fn killed_at_each_phase_it_comes_to_the_same_end() {
 
 #[test]
 fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own() {
-    let Some((host, cluster)) = node_on("one") else { return };
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
     cluster.render(whole("one").json());
     let image = host.image(&Os::new(2));
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.annotate("desiredImage", Some(&image));
     agent.says("GoingDown rendered-one");
     drop(agent);
     host.reboot();
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told(&format!("currentImage={image}"));
     assert!(host.etc("os/version-2.conf").exists());
@@ -326,8 +303,8 @@ fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own()
 
 #[test]
 fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
-    let Some((host, cluster)) = node_on("one") else { return };
-    let mut agent = start(&host, &cluster);
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     host.write_etc("app/a.conf", "changed");
     agent.says("Drifted rendered-one");
@@ -335,7 +312,7 @@ fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
     agent.says("GoingDown rendered-one");
     drop(agent);
     host.reboot();
-    let mut agent = start(&host, &cluster);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("state=Done");
     ensure_is(&host, "one", "two");

@@ -4,7 +4,7 @@ use std::{env, fs, path::PathBuf};
 
 use osimage::Os;
 
-use crate::{agent::Agent, cluster::Cluster, config::Config, host::Host};
+use crate::{cluster::Cluster, config::Config, host::Host};
 
 /// The most memory that it may occupy, in KiB.
 const MOST_MEMORY: u64 = 10 << 10;
@@ -36,9 +36,7 @@ fn beside_a_large_configuration_it_is_small_and_asks_for_nothing() {
     for config in [&config, &small] {
         cluster.render(config.json());
     }
-    let arguments = cluster.introduce(&host);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let mut agent = Agent::start(&host, &arguments);
+    let mut agent = cluster.agent(&host);
     agent.says("Done rendered-large");
     // There and back: the large one passes through it.
     for name in ["rendered-small", "rendered-large"] {

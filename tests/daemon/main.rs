@@ -16,6 +16,8 @@ mod cluster;
 #[path = "../booted/config.rs"]
 #[allow(dead_code, reason = "health is judged there")]
 mod config;
+#[path = "../services/dbus_daemon.rs"]
+mod dbus_daemon;
 mod directory;
 #[path = "../reboot/fake.rs"]
 #[expect(dead_code, reason = "its faults are for those who reboot")]

@@ -2,11 +2,10 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
-use crate::host::Host;
+use crate::{dbus_daemon, host::Host};
 
 const SOCKET: &str = "run/dbus/system_bus_socket";
 
@@ -34,17 +33,7 @@ impl PrivateBus {
              <allow own='*'/><allow send_destination='*'/><allow receive_sender='*'/></policy></busconfig>"
         );
         fs::write(directory.join("bus.conf"), config).unwrap();
-        let mut process = Command::new("dbus-daemon")
-            .args(["--nofork", "--print-address=1"])
-            .arg(format!("--config-file={}", directory.join("bus.conf").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // It prints the address when it listens.
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let (process, ..) = dbus_daemon::launch(&directory.join("bus.conf"), Stdio::null());
         Self { address, process }
     }
 

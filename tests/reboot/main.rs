@@ -7,6 +7,8 @@
     reason = "a test reports by panicking"
 )]
 
+#[path = "../services/dbus_daemon.rs"]
+mod dbus_daemon;
 mod fake;
 mod faults;
 mod locks;

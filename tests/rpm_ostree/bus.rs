@@ -2,14 +2,14 @@
 
 use std::{
     fs,
-    io::{BufRead, BufReader},
+    io::BufReader,
     path::{Path, PathBuf},
-    process::{Child, ChildStdout, Command, Stdio},
+    process::{Child, ChildStdout, Stdio},
 };
 
 use rpmostreed::Faults;
 
-use crate::{daemon, host::Host};
+use crate::{daemon, dbus_daemon, host::Host};
 
 const SOCKET: &str = "run/dbus/system_bus_socket";
 
@@ -54,17 +54,7 @@ impl Bus {
             directory.display()
         );
         fs::write(directory.join("bus.conf"), config).unwrap();
-        let mut process = Command::new("dbus-daemon")
-            .args(["--nofork", "--print-address=1"])
-            .arg(format!("--config-file={}", directory.join("bus.conf").display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        // It prints the address when it listens.
-        let mut address = String::new();
-        let mut output = BufReader::new(process.stdout.take().unwrap());
-        output.read_line(&mut address).unwrap();
+        let (process, _, output) = dbus_daemon::launch(&directory.join("bus.conf"), Stdio::inherit());
         Self { process, _output: output }
     }
 }

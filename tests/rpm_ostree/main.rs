@@ -29,6 +29,8 @@ mod bus;
 mod client;
 mod concurrency;
 mod daemon;
+#[path = "../services/dbus_daemon.rs"]
+mod dbus_daemon;
 mod deaths;
 mod failures;
 mod introspection;

@@ -9,6 +9,7 @@
 
 mod against_fake;
 mod against_real;
+mod dbus_daemon;
 mod fake;
 mod owner;
 mod private_bus;

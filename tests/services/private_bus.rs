@@ -1,8 +1,9 @@
 //! A message bus of the test's own, by dbus-daemon.
 
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
+
+use crate::dbus_daemon;
 
 /// A bus that dies with its owner, or when it is told to.
 #[derive(Debug)]
@@ -43,20 +44,9 @@ impl PrivateBus {
             directory.path().display()
         );
         std::fs::write(&config, text).unwrap();
-        let mut daemon = Command::new("dbus-daemon")
-            .arg("--nofork")
-            .arg("--print-address=1")
-            .arg(format!("--config-file={}", config.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        // It prints the address when it listens.
-        let mut address = String::new();
-        BufReader::new(daemon.stdout.take().unwrap()).read_line(&mut address).unwrap();
+        let (daemon, address, _) = dbus_daemon::launch(&config, Stdio::null());
         let daemon = Arc::new(Mutex::new(daemon));
-        Self { address: address.trim().to_owned(), daemon, _directory: directory }
+        Self { address, daemon, _directory: directory }
     }
 
     pub fn kill(&self) -> Kill {

@@ -23,7 +23,14 @@ use proxy::Proxy;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::{agent::PATIENT, host::Host};
+use osimage::Os;
+
+use crate::{
+    agent::{Agent, PATIENT},
+    config::whole,
+    fake::Script,
+    host::Host,
+};
 
 /// The node's name.
 pub(crate) const NODE: &str = "edge-7";
@@ -138,8 +145,34 @@ impl Cluster {
         assert!(is_told, "`{what}` is not told, but {:?}", self.proxy.record().told());
     }
 
+    /// A node that is this config already, whose cluster wants it to be that.
+    pub(crate) fn with_node_on(text: &str) -> Option<(Host, Self)> {
+        let host = Host::install(Os::new(1))?;
+        let name = format!("rendered-{text}");
+        let cluster = Self::start(&[
+            ("currentConfig", &name),
+            ("desiredConfig", &name),
+            ("state", "Done"),
+            ("reason", ""),
+        ])?;
+        host.update(&host.config(whole(text).json()), None);
+        Some((host, cluster))
+    }
+
+    /// Starts the daemon on a host that is its node.
+    pub(crate) fn agent(&self, host: &Host) -> Agent {
+        self.agent_where(host, Script::default())
+    }
+
+    /// The same where logind follows a script.
+    pub(crate) fn agent_where(&self, host: &Host, script: Script) -> Agent {
+        let arguments = self.introduce(host);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        Agent::start_where(host, &arguments, script)
+    }
+
     /// Gives a host the kubeconfig with which it reaches the cluster, by way of the proxy; the arguments for that.
-    pub(crate) fn introduce(&self, host: &Host) -> Vec<String> {
+    fn introduce(&self, host: &Host) -> Vec<String> {
         let authority = "/run/media/authority.pem";
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
         for (file, identity) in [("kubeconfig", "hostwright"), ("kubelet", KUBELET)] {
