@@ -97,13 +97,19 @@ fn slow() -> Option<(Host, Bus, String, String)> {
     Some((host, bus, config, image))
 }
 
-/// The same, once `apply` was killed and the daemon has gone on without it, and staged what nobody armed.
+/// The same, once `apply` was killed. The daemon goes on without it, and has the sysroot locked.
 fn killed_while_it_waits() -> Option<(Host, Bus, String, String)> {
     let (host, bus, config, image) = slow()?;
     let running = Running::start(&host, &config, &image);
     until_started(&host);
     running.signal(Signal::KILL);
     running.end();
+    Some((host, bus, config, image))
+}
+
+/// The same, once the daemon has staged what nobody armed.
+fn staged_for_one_that_was_killed() -> Option<(Host, Bus, String, String)> {
+    let (host, bus, config, image) = killed_while_it_waits()?;
     until(|| host.is_staged());
     until(|| !socket(&host).exists());
     Some((host, bus, config, image))
@@ -137,8 +143,21 @@ fn an_interrupt_reaches_the_daemon() {
 }
 
 #[test]
-fn what_the_daemon_does_for_a_client_that_was_killed_is_in_nobodys_way() {
+fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
     let Some((host, bus, config, image)) = killed_while_it_waits() else { return };
+    fail(&host, &Faults::default());
+    let outcome = host.apply(&config, Some(&image));
+    ensure_asked(&outcome);
+    let told = "rpm-ostreed is busy, and is waited for: UpdateDeployment, called by ";
+    assert_eq!(outcome.stderr.matches(told).count(), 1, "{outcome:?}");
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "one", "two");
+}
+
+#[test]
+fn what_the_daemon_staged_for_a_client_that_was_killed_is_in_nobodys_way() {
+    let Some((host, bus, config, image)) = staged_for_one_that_was_killed() else { return };
     let recovered = host.run(["hostwright", "recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     goes_there(&host, bus, &config, &image);
@@ -146,7 +165,7 @@ fn what_the_daemon_does_for_a_client_that_was_killed_is_in_nobodys_way() {
 
 #[test]
 fn what_was_staged_for_a_client_that_was_killed_is_lost_with_the_boot() {
-    let Some((host, bus, config, image)) = killed_while_it_waits() else { return };
+    let Some((host, bus, config, image)) = staged_for_one_that_was_killed() else { return };
     drop(bus);
     host.reboot();
     assert!(host.etc("os/version-1.conf").exists(), "what ran still runs");

@@ -165,6 +165,23 @@ impl Daemon {
         }
     }
 
+    /// Waits until it has nothing to do; `news` says with what it is busy.
+    pub async fn until_idle(&self, news: &mut (dyn FnMut(News) + '_)) -> Result<(), DaemonError> {
+        let patience = Instant::now() + self.deadlines.patience;
+        let mut looks = 0;
+        loop {
+            let (sysroot, _) = self.objects().await?;
+            let active = sysroot.active_transaction().await.map_err(|error| self.failed(&error))?;
+            let Some(with) = in_words(&active) else { return Ok(()) };
+            if Instant::now() >= patience {
+                return Err(DaemonError::Busy(Cause::new(&with)));
+            }
+            news(News::Waits(with));
+            looks += 1;
+            sleep(self.deadlines.pace(looks)).await;
+        }
+    }
+
     /// Lets the daemon go, which leaves by itself then. Nothing depends on it: the end of the connection says the same.
     pub async fn leave(self) {
         if let Ok(sysroot) = SysrootProxy::new(&self.connection).await {
@@ -223,10 +240,15 @@ async fn with_what(sysroot: &SysrootProxy<'_>, error: &zbus::Error) -> String {
         zbus::Error::MethodError(_, Some(text), _) => text.lines().next().unwrap_or_default(),
         _ => "",
     };
-    match sysroot.active_transaction().await {
-        Ok((method, caller, _)) if !method.is_empty() => format!("{text} ({method}, called by {caller})"),
-        _ => text.to_owned(),
+    match sysroot.active_transaction().await.ok().and_then(|active| in_words(&active)) {
+        Some(active) => format!("{text} ({active})"),
+        None => text.to_owned(),
     }
+}
+
+/// The transaction that is active, as [`SysrootProxy::active_transaction`] says it.
+fn in_words((method, caller, _): &(String, String, String)) -> Option<String> {
+    (!method.is_empty()).then(|| format!("{method}, called by {caller}"))
 }
 
 impl Deadlines {

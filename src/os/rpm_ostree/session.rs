@@ -25,7 +25,8 @@ use crate::os::{
 const SYSROOT: &str = "/";
 /// How often the daemon is asked for one thing.
 const TRIES: u32 = 5;
-/// How long its lock is waited for once its transaction has ended.
+/// How long the lock is waited for while the daemon has nothing to do: it gives it back a moment after it has said that it
+/// is done, and a worker whose caller was killed a moment after that.
 const LOCK: Duration = Duration::from_secs(30);
 const PACE: Duration = Duration::from_millis(100);
 /// The first release that says of itself that it knows images, and those that it was added to for RHEL 8.
@@ -52,10 +53,10 @@ impl RpmOstree {
         deadlines: Deadlines,
         access: Access,
     ) -> Result<Self, OsError> {
-        let local = WorkerSession::open(&program, Path::new(SYSROOT), access)?;
-        let special_files = local.special_files();
-        let local = Some((access, local));
-        Ok(Self { program, interrupt, deadlines, special_files, local, made: None })
+        let special_files = SpecialFiles::Refused;
+        let mut session = Self { program, interrupt, deadlines, special_files, local: None, made: None };
+        session.special_files = session.local(access)?.special_files();
+        Ok(session)
     }
 
     /// The session with libostree, with at least this access.
@@ -71,15 +72,36 @@ impl RpmOstree {
         Ok(&mut self.local.insert(session).1)
     }
 
-    /// The daemon gives its lock back a moment after it has said that it is done.
+    /// Whoever holds the lock is waited for: the daemon goes on with what a caller began that is gone since.
     fn open_patiently(&self, access: Access) -> Result<WorkerSession, OsError> {
+        let open = || WorkerSession::open(&self.program, Path::new(SYSROOT), access);
+        match open() {
+            Err(OsError::Busy { .. }) => {}
+            opened => return opened,
+        }
+        match self.let_the_daemon_finish() {
+            Err(error @ OsError::DaemonBusy { .. }) => return Err(error),
+            // It is not the daemon who holds it.
+            Err(error) => log::debug!("rpm-ostreed cannot be waited for: {error}"),
+            Ok(()) => {}
+        }
         let end = Instant::now() + LOCK;
         loop {
-            match WorkerSession::open(&self.program, Path::new(SYSROOT), access) {
+            match open() {
                 Err(OsError::Busy { .. }) if Instant::now() < end => std::thread::sleep(PACE),
                 opened => return opened,
             }
         }
+    }
+
+    fn let_the_daemon_finish(&self) -> Result<(), OsError> {
+        let mut waits = Waits::default();
+        in_runtime(async {
+            let daemon = Daemon::connect(None, self.deadlines).await?;
+            let finished = daemon.until_idle(&mut |news| waits.hear(&news)).await;
+            daemon.leave().await;
+            Ok(finished?)
+        })
     }
 
     /// Has the daemon make a deployment; `None` where what runs is what is wanted already. Says how many transactions it
@@ -117,23 +139,16 @@ impl RpmOstree {
         request: &LayerRequest,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Outcome, OsError> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| OsError::Daemon(Cause::new(&error.to_string())))?;
-        let (mut heard, mut waits) = (Heard::nothing(), String::new());
+        let (mut heard, mut waits) = (Heard::nothing(), Waits::default());
         let mut news = |news| {
             log::debug!(news:?; "rpm-ostreed");
-            if let News::Waits(with) = &news
-                && waits != *with
-            {
-                log::warn!("rpm-ostreed is busy, and is waited for: {with}");
-                waits.clone_from(with);
-            }
+            waits.hear(&news);
             if let Some(step) = heard.hear(&news) {
                 progress(step);
             }
         };
         let mut care = self.interrupt.take_care();
-        runtime.block_on(async {
+        in_runtime(async {
             // A connection for each: what an earlier one had begun goes with it.
             let daemon = Daemon::connect(None, self.deadlines).await?;
             let outcome = daemon.layer(request, &mut news, care.asked()).await;
@@ -147,6 +162,29 @@ impl RpmOstree {
         let version = self.local(Access::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
         Ok(version.as_deref().is_none_or(is_new_enough))
     }
+}
+
+/// Whom the daemon is waited for, said once.
+#[derive(Debug, Default)]
+struct Waits {
+    said: String,
+}
+
+impl Waits {
+    fn hear(&mut self, news: &News) {
+        if let News::Waits(with) = news
+            && self.said != *with
+        {
+            log::warn!("rpm-ostreed is busy, and is waited for: {with}");
+            self.said.clone_from(with);
+        }
+    }
+}
+
+/// In this thread alone.
+fn in_runtime<T>(work: impl Future<Output = Result<T, OsError>>) -> Result<T, OsError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| OsError::Daemon(Cause::new(&error.to_string())))?.block_on(work)
 }
 
 fn is_new_enough(version: &str) -> bool {
