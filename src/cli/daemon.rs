@@ -53,9 +53,18 @@ pub(super) struct DaemonArgs {
 
 /// A source as it is spelt.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum SourceName {
+pub(super) enum SourceName {
     Kube,
     Directory(PathBuf),
+}
+
+impl std::fmt::Display for SourceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kube => f.write_str("kube"),
+            Self::Directory(path) => write!(f, "dir:{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for SourceName {

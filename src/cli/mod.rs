@@ -1,6 +1,7 @@
 //! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
 
 mod activate;
+mod adopt;
 mod apply;
 mod bind;
 mod daemon;
@@ -16,6 +17,7 @@ mod plan_text;
 mod progress;
 mod reboot;
 mod recover;
+mod release;
 mod render;
 mod retry;
 mod rollback;
@@ -76,6 +78,10 @@ enum Verb {
     Rollback(rollback::RollbackArgs),
     /// Let a held target be applied again
     Retry,
+    /// Take the host over from the machine-config-daemon, as it is
+    Adopt(adopt::AdoptArgs),
+    /// Give the host back to the machine-config-daemon, as it is
+    Release,
     /// Merge MachineConfigs into a rendered one, as the cluster's controller does
     ///
     /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
@@ -171,6 +177,8 @@ pub fn run() -> ExitCode {
         Verb::Settle => settle::run(),
         Verb::Recover(args) => recover::run(&args),
         Verb::Rollback(args) => rollback::run(&args),
+        Verb::Adopt(args) => adopt::run(&args),
+        Verb::Release => release::run(),
         Verb::Render(args) => render::run(&args),
     };
     match result {

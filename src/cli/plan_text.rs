@@ -189,11 +189,8 @@ impl Page {
 
     fn tree(&mut self, plan: &Plan) {
         let Some(tree) = &plan.tree else { return };
-        let drift: Vec<String> = tree
-            .drift
-            .iter()
-            .map(|drift| format!("{}  {}", drift.path, super::verify::in_words(drift.kind)))
-            .collect();
+        let drift: Vec<String> =
+            tree.drift.iter().map(|drift| format!("{}  {}", drift.path, drift.kind)).collect();
         self.list("Drift: not as it was applied", &drift);
         let marked = |check: &Preflight| {
             let mark = if check.ok { String::new() } else { self.paint.paint(Role::Alarm, "missing: ") };

@@ -140,27 +140,5 @@ fn counted(deviations: usize) -> String {
 }
 
 fn line(drift: &Drift, more: &str) -> String {
-    format!("  {}  {}{more}\n", drift.path, in_words(drift.kind))
-}
-
-/// A deviation for people.
-pub(super) fn in_words(kind: Deviation) -> &'static str {
-    match kind {
-        Deviation::Missing => "is missing",
-        Deviation::Unexpected => "should not be there",
-        Deviation::Type => "is of another type",
-        Deviation::Content => "has other content",
-        Deviation::Mode => "has another mode",
-        Deviation::Owner => "has another owner",
-        Deviation::Xattrs => {
-            "has extended attributes that it should not have (`getfattr -d -m -` shows them)"
-        }
-        Deviation::Label => "has another SELinux label",
-        Deviation::Target => "points elsewhere",
-        Deviation::Enablement => "enables or disables a unit against the configuration",
-        Deviation::Password => "has another password hash for core",
-        Deviation::KernelArguments => {
-            "the boot entry lacks configured kernel arguments, or has them in another order"
-        }
-    }
+    format!("  {}  {}{more}\n", drift.path, drift.kind)
 }

@@ -1,6 +1,6 @@
 //! The paths that a configuration manages in a tree, and what it wants at each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::Accounts;
 use super::host_config::{CORE_USER, FileSpec, HostConfig, Owner, Principal, UNIT_DIRECTORY};
@@ -191,6 +191,17 @@ impl Managed {
 #[must_use]
 pub fn unit_path(name: &str) -> ManagedPath {
     ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{name}")).expect("a unit's name is a file name")
+}
+
+/// Every path that `host` has written: files, directories, links, units and their drop-ins.
+#[must_use]
+pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
+    let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
+    let units = host.units.keys().map(|name| unit_path(name));
+    let drop_ins = host.units.iter().flat_map(|(name, unit)| {
+        unit.drop_ins.keys().map(move |drop_in| unit_path(&format!("{name}.d/{drop_in}")))
+    });
+    files.cloned().chain(units).chain(drop_ins).collect()
 }
 
 fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &Bases) -> Vec<u8> {

@@ -22,6 +22,19 @@ impl Profile {
         }
     }
 
+    /// Whether a file at `path` is left as it is until a configuration says something else of it than the one before: the
+    /// reference's certificate writer replaces these as the cluster rotates its authorities and secrets, and its validation
+    /// passes them over.
+    #[must_use]
+    pub fn leaves(self, path: &super::names::ManagedPath) -> bool {
+        const LEFT: [&str; 3] = [
+            "/etc/kubernetes/kubelet-ca.crt",
+            "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+            "/etc/mco/internal-registry-pull-secret.json",
+        ];
+        self == Self::Mcd && LEFT.contains(&path.as_str())
+    }
+
     /// Whether a file at `path` stays when a config no longer lists it: the reference never
     /// deletes certificate bundles, which its certificate writer shares with configs.
     #[must_use]

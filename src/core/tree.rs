@@ -222,6 +222,27 @@ pub enum Deviation {
     KernelArguments,
 }
 
+impl std::fmt::Display for Deviation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Missing => "is missing",
+            Self::Unexpected => "should not be there",
+            Self::Type => "is of another type",
+            Self::Content => "has other content",
+            Self::Mode => "has another mode",
+            Self::Owner => "has another owner",
+            Self::Xattrs => "has extended attributes that it should not have (`getfattr -d -m -` shows them)",
+            Self::Label => "has another SELinux label",
+            Self::Target => "points elsewhere",
+            Self::Enablement => "enables or disables a unit against the configuration",
+            Self::Password => "has another password hash for core",
+            Self::KernelArguments => {
+                "the boot entry lacks configured kernel arguments, or has them in another order"
+            }
+        })
+    }
+}
+
 /// The target of a mask.
 pub const MASK: &str = "/dev/null";
 

@@ -59,7 +59,7 @@ pub fn decide(facts: &Facts, request: Request<'_>) -> (TreePlan, Vec<String>) {
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),
     }
-    let drift = current.map(|current| drift(facts, current, &remembered.labels)).unwrap_or_default();
+    let drift = current.map(|current| drift(facts, current, &remembered.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();
     (TreePlan { steps, outside, drift, preflight: Vec::new() }, left_out)
 }
@@ -86,13 +86,21 @@ fn kept_by_wish(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfi
 
 /// Every managed path that is not as `current` says, or not labelled as it was, in order.
 #[must_use]
-pub fn drift(facts: &Facts, current: &HostConfig, labels: &BTreeMap<ManagedPath, String>) -> Vec<Drift> {
+pub fn drift(
+    facts: &Facts,
+    current: &HostConfig,
+    labels: &BTreeMap<ManagedPath, String>,
+    profile: Profile,
+) -> Vec<Drift> {
     let mut drift: Vec<Drift> = facts
         .current
         .entries
         .iter()
         .filter_map(|(path, entry)| {
             let node = facts.observed.get(path).unwrap_or(&Node::Absent);
+            if profile.leaves(path) && matches!(node, Node::File { .. }) {
+                return None;
+            }
             let kind = entry.deviation(node, &facts.observed)?;
             Some(Drift { path: path.clone(), kind })
         })

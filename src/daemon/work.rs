@@ -28,6 +28,7 @@ use crate::source::Delivery;
 use crate::transaction::current::{Configuration, Current};
 use crate::transaction::departure::{self, Settlement};
 use crate::transaction::generation::{Errand, Site, Target};
+use crate::transaction::handover;
 use crate::transaction::repair::repair;
 use crate::transaction::{TransactionError, held, pending, reports, running, sysroot};
 
@@ -163,6 +164,7 @@ impl Host<'_> {
     }
 
     fn prepare(&mut self, wish: &Wish, delivery: &Delivery) -> Result<Prepared, TransactionError> {
+        handover::ensure_alone()?;
         let mut os = self.session(Access::Stage)?;
         let is_forced = is_forced();
         if !is_forced {
@@ -309,13 +311,8 @@ fn ensure_as_applied(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
 
 /// Everything that somebody might touch.
 fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
-    let Some(host) = current.host() else { return BTreeSet::new() };
-    let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
-    let units = host.units.keys().map(|name| managed::unit_path(name));
-    let drop_ins = host.units.iter().flat_map(|(name, unit)| {
-        unit.drop_ins.keys().map(move |drop_in| managed::unit_path(&format!("{name}.d/{drop_in}")))
-    });
-    files.cloned().chain(units).chain(drop_ins).map(|path| PathBuf::from(path.as_str())).collect()
+    let paths = current.host().map(managed::written_paths).unwrap_or_default();
+    paths.iter().map(|path| PathBuf::from(path.as_str())).collect()
 }
 
 fn log_actions(wish: &Wish, plan: &crate::core::plan::Plan) {

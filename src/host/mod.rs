@@ -24,6 +24,7 @@ pub mod observe;
 pub mod os_release;
 pub mod pid1;
 mod private_socket;
+pub mod processes;
 pub mod programs;
 mod reboot_error;
 pub mod reboot_port;

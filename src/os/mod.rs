@@ -60,8 +60,8 @@ pub trait Sysroot {
     /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
 
-    /// The SELinux label that the policy of the deployment made by [`deploy`](Self::deploy) gives to each path:
-    /// absolute as in the running system (`/etc/passwd`), with its `st_mode` including the file type.
+    /// The SELinux label that the policy of the deployment made by [`deploy`](Self::deploy), or else of the one that runs,
+    /// gives to each path: absolute as in the running system (`/etc/passwd`), with its `st_mode` including the file type.
     /// `None` where the deployment has no policy or the policy no label.
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError>;
 

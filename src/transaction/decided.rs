@@ -1,6 +1,6 @@
 //! A change to a tree, decided in every step: what is left is to carry it out.
 
-use crate::core::generation::BoundDeployment;
+use crate::core::generation::{BoundDeployment, Record};
 use crate::core::journal::Scope;
 use crate::core::plan::Plan;
 use crate::core::steps::Step;
@@ -28,19 +28,23 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// Carries `plan` out on the tree at `root`: on its own, or in the deployment `bound`.
+    /// Carries `plan` out on the tree at `root`: on its own, or in the deployment `bound`, whose boot entry may name a
+    /// generation already.
     pub(super) fn of(
         root: &Root,
         current: &Current,
         desired: &Configuration,
         plan: Plan,
         bound: Option<BoundDeployment>,
+        named: Option<&str>,
     ) -> Result<Self, TransactionError> {
         let tree = plan.tree.clone().unwrap_or_default();
         let given = current.remembered().labels;
         let of_tree = labels::of_steps(root, &tree.steps.steps, &given)?;
         let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
         let record = record::compose(current, desired, &plan, recorded, bound);
+        let generation = named.map_or_else(|| record.generation.clone(), str::to_owned);
+        let record = Record { generation, ..record };
         let steps = record::frame_tree(root, current, tree, desired, &record)?;
         let labels = labels::of_steps(root, &steps, &given)?;
         let current = current.record.as_ref().map(|record| record.generation.clone());

@@ -15,6 +15,7 @@ use crate::host::reboot_port::RebootError;
 use crate::os::OsError;
 
 use super::current::CurrentError;
+use super::handover::HandoverError;
 use super::live::LiveError;
 use super::settle::SettleError;
 use super::space::NoRoom;
@@ -165,6 +166,9 @@ pub enum TransactionError {
     /// There is no deployment to go back to.
     #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
     NoRollback(String),
+    /// The host is not taken over, or not given back.
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
     /// No other deployment is a generation.
     #[error(
         "no other deployment of the stateroot {0} is a generation to go back to; to boot one that is none, choose it at the boot menu"
@@ -179,6 +183,7 @@ impl TransactionError {
         match self {
             Self::Os(error) => matches!(error, OsError::Busy { .. } | OsError::DaemonBusy { .. }),
             Self::Host(error) => matches!(error, HostError::Locked { .. }),
+            Self::Handover(error) => error.is_busy(),
             _ => false,
         }
     }

@@ -15,6 +15,7 @@ mod examination;
 mod extensions;
 pub mod first_boot;
 pub mod generation;
+pub mod handover;
 pub mod held;
 pub mod journal;
 pub mod labels;

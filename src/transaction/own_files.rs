@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::generation::ORIGINALS;
 use crate::core::names::ManagedPath;
 use crate::core::steps::Step;
 use crate::core::tree::{Attributes, ContentDigest, Node};
 use crate::host::{HostError, Root};
 
-/// Below it, nothing is anybody else's to read.
-const PRIVATE: &str = "/var/lib/hostwright";
+/// Below them, nothing is anybody else's to read.
+const PRIVATE: [&str; 2] = ["/var/lib/hostwright", ORIGINALS];
 
 /// Steps that write files of ours, with the directories that they need.
 #[derive(Debug)]
@@ -44,14 +45,30 @@ impl<'a> OwnFiles<'a> {
         if is_written(&self.root.node(&path)?, &contents, attributes) {
             return Ok(());
         }
+        self.make_parents(&path)?;
+        self.steps.push(Step::Write { path, contents, attributes });
+        Ok(())
+    }
+
+    /// Makes a link unless it is there already.
+    pub(super) fn link(&mut self, path: ManagedPath, target: &str) -> Result<(), HostError> {
+        if self.root.link_target(&path)?.as_deref() == Some(target) {
+            return Ok(());
+        }
+        self.make_parents(&path)?;
+        self.steps.push(Step::Symlink { path, target: target.to_owned(), owner: (0, 0) });
+        Ok(())
+    }
+
+    /// Makes the directories above `path` that are missing.
+    pub(super) fn make_parents(&mut self, path: &ManagedPath) -> Result<(), HostError> {
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             if !self.root.exists(&directory)? && self.made.insert(directory.clone()) {
-                let mode = if directory.is_within(PRIVATE) { 0o700 } else { 0o755 };
-                let attributes = Attributes { mode, uid: 0, gid: 0 };
+                let is_private = PRIVATE.iter().any(|private| directory.is_within(private));
+                let attributes = Attributes { mode: if is_private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
                 self.steps.push(Step::MakeDirectory { path: directory, attributes });
             }
         }
-        self.steps.push(Step::Write { path, contents, attributes });
         Ok(())
     }
 }

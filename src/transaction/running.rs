@@ -366,7 +366,7 @@ fn at_once(
         _ => ServiceAction::of(&draft.plan.disruption)?,
     };
     let bound = bound(&draft.base, &draft, None, target);
-    let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound))?;
+    let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;
     live::apply(root, services, Change { actions: &actions, ..decided.change(boot_id) })?;
     let Decided { plan, generation, .. } = decided;
     Ok(Outcome::Live { plan, generation })

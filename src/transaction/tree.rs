@@ -85,7 +85,7 @@ pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<
     if !hindrances.is_empty() {
         return Err(TransactionError::Hindered(hindrances));
     }
-    Decided::of(root, &current, desired, plan, None)
+    Decided::of(root, &current, desired, plan, None, None)
 }
 
 /// The change to the tree at `root` that is not settled, and whether somebody is at work on it.

@@ -89,7 +89,7 @@ pub(super) fn compare(
     };
     let remembered = current.remembered();
     let facts = facts_of(root, record, configuration, &remembered, reach)?;
-    let mut drift = tree_plan::drift(&facts, &configuration.host, &remembered.labels);
+    let mut drift = tree_plan::drift(&facts, &configuration.host, &remembered.labels, record.profile);
     drift.extend(drift_of_record(root, record, configuration, &remembered)?);
     let mut verified =
         Verified { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };

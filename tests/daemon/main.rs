@@ -22,12 +22,17 @@ mod directory;
 #[path = "../reboot/fake.rs"]
 #[expect(dead_code, reason = "its faults are for those who reboot")]
 mod fake;
+#[path = "../services/fake.rs"]
+#[expect(dead_code, reason = "its faults are for those who ask for jobs")]
+mod fake_systemd;
 mod faults;
+mod handover;
 mod history;
 #[path = "../booted/host.rs"]
 #[allow(dead_code, reason = "it does more there")]
 mod host;
 mod idle;
+mod mcd;
 #[path = "../model/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "plain trees have a use for the rest of the model")]
 mod model;

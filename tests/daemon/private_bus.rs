@@ -15,6 +15,7 @@ pub(crate) struct PrivateBus {
 }
 
 /// Ends a bus from anywhere; these end with their host only.
+#[derive(Debug, Clone)]
 pub(crate) struct Kill;
 
 impl Kill {

@@ -134,12 +134,16 @@ fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
     Ok(origin)
 }
 
-/// The labels that the pending deployment's policy gives. libostree sets the policy for the whole process, which
+/// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets the policy for the whole process, which
 /// is why this process asks for no other's.
 pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
-    let pending = pending(opened)?;
-    let root = opened.sysroot.deployment_directory(&pending.deployment);
-    let reading = || format!("reading the SELinux policy of deployment {}", pending.id);
+    let deployed = opened.pending.as_ref().map(|pending| pending.deployment.clone());
+    let Some(deployment) = deployed.or_else(|| opened.sysroot.booted_deployment()) else {
+        return Err(out_of_turn("nothing is deployed in this session, and nothing of the sysroot runs"));
+    };
+    let root = opened.sysroot.deployment_directory(&deployment);
+    let reading =
+        || format!("reading the SELinux policy in {}", root.peek_path().unwrap_or_default().display());
     let policy =
         ostree::SePolicy::new(&root, Cancellable::NONE).map_err(|error| failure(reading(), &error.into()))?;
     paths

@@ -125,6 +125,10 @@ impl Computing<'_> {
             }
             return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
         }
+        let is_unchanged = self.situation.current.entries.get(path) == Some(entry);
+        if is_unchanged && self.situation.profile.leaves(path) && matches!(node, Node::File { .. }) {
+            return;
+        }
         let is_new = !self.situation.current.entries.contains_key(path);
         let was_masked =
             *entry != Entry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();

@@ -6,9 +6,6 @@ use std::process::{Child, Command, Stdio};
 
 use crate::os::{Cause, OsError};
 
-/// The worker's file name.
-const NAME: &str = "hostwright-ostree";
-
 /// Where distributions install it.
 const LIBEXEC: &str = "/usr/libexec/hostwright";
 
@@ -41,6 +38,9 @@ pub struct WorkerProgram {
 }
 
 impl WorkerProgram {
+    /// The worker's file name.
+    pub const NAME: &str = "hostwright-ostree";
+
     /// Finds the worker: beside the running executable, in `../libexec/hostwright` from there, or in `/usr/libexec/hostwright`.
     pub fn locate() -> Result<Self, OsError> {
         let executable = std::env::current_exe().map_err(|source| OsError::Other {
@@ -52,6 +52,12 @@ impl WorkerProgram {
             Some(path) => Ok(Self::at(path)),
             None => Err(OsError::WorkerMissing { looked_for: candidates }),
         }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// The worker is this executable.
@@ -89,7 +95,11 @@ impl WorkerProgram {
 fn candidates(executable: &Path) -> Vec<PathBuf> {
     let directory = executable.parent().unwrap_or(Path::new("/"));
     let prefix = directory.parent().unwrap_or(Path::new("/"));
-    vec![directory.join(NAME), prefix.join("libexec/hostwright").join(NAME), Path::new(LIBEXEC).join(NAME)]
+    vec![
+        directory.join(WorkerProgram::NAME),
+        prefix.join("libexec/hostwright").join(WorkerProgram::NAME),
+        Path::new(LIBEXEC).join(WorkerProgram::NAME),
+    ]
 }
 
 #[cfg(test)]

@@ -1,0 +1,63 @@
+//! Programs that run on the host, whoever started them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel lists them.
+const PROCESSES: &str = "/proc";
+
+/// A process of the kind that was looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// Its ID, in the namespace that is looked from.
+    pub pid: u32,
+    /// What it was started with, its own name first.
+    pub arguments: Vec<String>,
+}
+
+/// All processes but this one whose executable has this file name, or that were started by it.
+pub fn named(name: &str) -> io::Result<Vec<Found>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(PROCESSES)? {
+        let directory = entry?.path();
+        let Some(pid) = pid_of(&directory).filter(|pid| *pid != std::process::id()) else { continue };
+        // It may be gone meanwhile.
+        let Ok(line) = fs::read(directory.join("cmdline")) else { continue };
+        let arguments: Vec<String> =
+            line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
+        let executable = fs::read_link(directory.join("exe")).ok();
+        let started_as = arguments.first().map(PathBuf::from);
+        if [executable, started_as].iter().flatten().any(|path| is_named(path, name)) {
+            found.push(Found { pid, arguments });
+        }
+    }
+    Ok(found)
+}
+
+fn pid_of(directory: &Path) -> Option<u32> {
+    directory.file_name()?.to_str()?.parse().ok()
+}
+
+/// An executable that was replaced since is marked as deleted.
+fn is_named(path: &Path, name: &str) -> bool {
+    let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+    file.strip_suffix(" (deleted)").unwrap_or(&file) == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_found_by_its_executable() {
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let found = named("cat").unwrap();
+        assert!(found.iter().any(|found| found.pid == child.id()), "{found:?}");
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert!(is_named(Path::new("/run/bin/machine-config-daemon (deleted)"), "machine-config-daemon"));
+        assert!(!is_named(Path::new("/usr/bin/machine-config-daemonx"), "machine-config-daemon"));
+    }
+}

@@ -1,0 +1,227 @@
+//! Taking a host over: what runs becomes a generation of ours, as it is.
+
+use std::collections::BTreeMap;
+
+use crate::core::first_boot::CONTENT;
+use crate::core::generation::{CURRENT_IMAGE, Record};
+use crate::core::host_config::HostConfig;
+use crate::core::installation::DAEMON_ENVIRONMENT;
+use crate::core::journal::Scope;
+use crate::core::limits;
+use crate::core::managed;
+use crate::core::names::ManagedPath;
+use crate::core::orig;
+use crate::core::plan::Drift;
+use crate::core::policy::Policy;
+use crate::core::profile::Profile;
+use crate::core::steps::{Step, Steps};
+use crate::core::tree::Node;
+use crate::host::booted::Booted;
+use crate::host::lock::Lock;
+use crate::host::{Root, Services, boot};
+use crate::os::Sysroot;
+
+use super::installation::{self, Version};
+use super::{HandoverError, ensure_alone, root, shipped};
+use crate::transaction::current::{Configuration, Current};
+use crate::transaction::decided::Decided;
+use crate::transaction::draft::{Draft, draft};
+use crate::transaction::generation::{Errand, Site, Target, bound};
+use crate::transaction::labels::{self, Labels};
+use crate::transaction::live::{self, Change};
+use crate::transaction::own_files::OwnFiles;
+use crate::transaction::{TransactionError, pending, stage, tree};
+
+/// What to do about a host that is not as it should be.
+const WAY_OUT: &str = "put that back, or have it put back: hostwright adopt --mend";
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Adopted {
+    /// The configuration.
+    pub config: String,
+    /// Its generation.
+    pub generation: String,
+    /// Whether it was one before.
+    pub was_ours: bool,
+    /// What was not as the configuration says, and is now.
+    pub mended: Vec<Drift>,
+}
+
+/// How a host is taken over.
+#[derive(Debug)]
+pub struct Adoption<'a> {
+    /// The agent that is put on it; `None` where its image has one.
+    pub version: Option<Version<'a>>,
+    /// Whether what deviates is made good, instead of being a reason not to.
+    pub mends: bool,
+    /// The text of [`DAEMON_ENVIRONMENT`], where it is to have one.
+    pub environment: Option<&'a str>,
+}
+
+/// Makes a generation of what runs, and puts the agent on the host: all of it or nothing.
+pub fn adopt(
+    os: &mut dyn Sysroot,
+    services: &dyn Services,
+    booted: &Booted,
+    adoption: Adoption<'_>,
+) -> Result<Adopted, TransactionError> {
+    ensure_alone()?;
+    let root = root()?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_first(&root, &boot_id)?;
+    if let Some(pending) = pending::load(&root)? {
+        return Err(HandoverError::Pending(pending.generation().to_owned()).into());
+    }
+    let mut current = Current::load(&root)?;
+    let Adoption { version, mends, environment } = adoption;
+    let installing = match version {
+        Some(version) => installation::installing(&root, version)?,
+        None => installation::removing(&root)?,
+    };
+    let mut adopting = Adopting { from: None, to: String::new(), installing, environment, boot_id };
+    if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
+        let (config, generation) = (record.config.clone(), record.generation.clone());
+        (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
+        adopting.carry_out(&root, os, services, Vec::new(), Labels::new())?;
+        return Ok(Adopted { config, generation, was_ours: true, mended: Vec::new() });
+    }
+    let applied = applied(&root, current.configuration.take())?;
+    current.configuration = Some(applied.clone());
+    let policy = Policy::default();
+    let target = Target {
+        site: Site::Running(booted),
+        desired: &applied,
+        image: None,
+        errand: Errand::Update,
+        profile: Profile::Mcd,
+        policy: &policy,
+    };
+    stage::ensure_none_staged(os, &root, booted)?;
+    let mut draft = draft(os, target)?;
+    draft.ensure_unhindered()?;
+    ensure_runs(&draft, target, mends)?;
+    let tree = draft.plan.tree.get_or_insert_default();
+    let mended = std::mem::take(&mut tree.drift);
+    take_originals(&root, &applied.host, &mut tree.steps)?;
+    let bound = bound(&draft.base, &draft, None, target);
+    // A host that was given back has the argument still.
+    let named = booted.generation.as_deref();
+    let decided = Decided::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
+    (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
+    adopting.carry_out(&root, os, services, decided.steps, decided.labels)?;
+    let (config, generation) = (applied.object.name, decided.generation);
+    Ok(Adopted { config, generation, was_ours: false, mended })
+}
+
+/// What it leads to, and by what.
+struct Adopting<'a> {
+    from: Option<String>,
+    to: String,
+    installing: Vec<Step>,
+    environment: Option<&'a str>,
+    boot_id: String,
+}
+
+impl Adopting<'_> {
+    /// The daemon's environment comes last: where that is, the daemon starts.
+    fn carry_out(
+        self,
+        root: &Root,
+        os: &mut dyn Sysroot,
+        services: &dyn Services,
+        steps: Vec<Step>,
+        mut labels: Labels,
+    ) -> Result<(), TransactionError> {
+        labels.extend(labels::of_policy(os, &self.installing)?);
+        let actions = installation::actions(&self.installing);
+        let mut files = OwnFiles::after(root, self.installing);
+        files.extend(steps);
+        if let Some(text) = self.environment {
+            files.write(ManagedPath::constant(DAEMON_ENVIRONMENT), text.as_bytes().to_vec(), 0o644)?;
+        }
+        for (path, label) in labels::of_steps(root, &files.steps, &BTreeMap::new())? {
+            labels.entry(path).or_insert(label);
+        }
+        let change = Change {
+            current: self.from.as_deref(),
+            target: Some(&self.to),
+            boot_id: &self.boot_id,
+            scope: Scope::Deployment,
+            steps: &files.steps,
+            labels: &labels,
+            actions,
+        };
+        Ok(live::apply(root, services, change)?)
+    }
+}
+
+/// What was applied last. A first boot leaves that without files and units, or not at all; then what the config server
+/// sent along is what Ignition wrote.
+fn applied(root: &Root, found: Option<Configuration>) -> Result<Configuration, TransactionError> {
+    let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
+    let is_whole = |found: &Configuration| !found.host.files.is_empty() || !found.host.units.is_empty();
+    let name = found.as_ref().map(|found| found.object.name.clone());
+    let whole = if let Some(found) = found.filter(is_whole) {
+        found
+    } else {
+        let sent = read(CONTENT)?.map(|bytes| Configuration::parse(&bytes)).transpose()?;
+        let is_same = |sent: &Configuration| name.as_ref().is_none_or(|name| *name == sent.object.name);
+        let sent = sent.filter(|sent| is_whole(sent) && is_same(sent));
+        sent.ok_or_else(|| name.map_or(HandoverError::NothingApplied, HandoverError::Hollow))?
+    };
+    let image = read(CURRENT_IMAGE)?.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+    Ok(whole.layered(image.filter(|image| !image.is_empty())))
+}
+
+/// An update that is under way has to end first: half of it would be taken for the whole.
+fn ensure_runs(draft: &Draft, target: Target<'_>, mends: bool) -> Result<(), HandoverError> {
+    let config = target.desired.object.name.clone();
+    if let Some(wanted) = &draft.image {
+        let runs = draft.base.image.as_ref().map_or_else(|| draft.base.id.to_string(), ToString::to_string);
+        return Err(HandoverError::OtherImage { config, wanted: wanted.to_string(), runs });
+    }
+    if !draft.packages.is_empty() || draft.kernel_arguments_change {
+        return Err(HandoverError::OtherPackages(config));
+    }
+    match &draft.plan.tree {
+        Some(tree) if !mends && !tree.drift.is_empty() => {
+            Err(HandoverError::Deviates { config, deviations: tree.drift.clone(), way_out: WAY_OUT })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.
+fn take_originals(root: &Root, host: &HostConfig, steps: &mut Steps) -> Result<(), TransactionError> {
+    let mut files = OwnFiles::after(root, std::mem::take(&mut steps.preserve));
+    for path in managed::written_paths(host) {
+        let copy = orig::copy_of(&path);
+        let kept = root.node(&copy)?;
+        let is_leaf = matches!(kept, Node::File { .. } | Node::Symlink { .. });
+        let shipped = shipped(&path).map(|shipped| root.node(&shipped)).transpose()?;
+        if is_leaf
+            && !shipped.is_some_and(|shipped| is_alike(&shipped, &kept))
+            && steps.originals.insert(path.clone())
+        {
+            let original = Record::original_of(&path);
+            files.make_parents(&original)?;
+            files.extend([Step::Preserve { path: copy, original }]);
+        }
+    }
+    steps.preserve = files.steps;
+    Ok(())
+}
+
+fn is_alike(one: &Node, other: &Node) -> bool {
+    match (one, other) {
+        (Node::File { attributes, digest, .. }, Node::File { attributes: mode, digest: content, .. }) => {
+            (attributes, digest) == (mode, content)
+        }
+        (Node::Symlink { target, owner, .. }, Node::Symlink { target: leads, owner: of, .. }) => {
+            (target, owner) == (leads, of)
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,128 @@
+//! The agent itself, on a host whose image does not have it.
+
+use crate::core::host_config::UNIT_DIRECTORY;
+use crate::core::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
+use crate::core::journal::Scope;
+use crate::core::names::ManagedPath;
+use crate::core::service_action::ServiceAction;
+use crate::core::steps::Step;
+use crate::core::tree::Node;
+use crate::host::lock::Lock;
+use crate::host::{Root, Services, boot};
+use crate::transaction::current::Current;
+use crate::transaction::labels::Labels;
+use crate::transaction::live::{self, Change};
+use crate::transaction::own_files::OwnFiles;
+use crate::transaction::{TransactionError, tree};
+
+use super::root;
+
+const EXECUTABLE: u32 = 0o755;
+const UNIT: u32 = 0o644;
+
+/// A version of the agent.
+#[derive(Debug)]
+pub struct Version<'a> {
+    /// How it is called.
+    pub name: &'a str,
+    /// Its executables, by file name; the first is the one that is called.
+    pub executables: Vec<(&'a str, Vec<u8>)>,
+}
+
+/// What puts a version and its units on the host, in place of whatever version is there. An executable comes before what
+/// runs it, and goes after it: a host that loses its power in between starts nothing that is not there.
+pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<Step>, TransactionError> {
+    let mut files = OwnFiles::after(root, Vec::new());
+    let directory = executables(version.name);
+    let mut command = None;
+    for (name, contents) in version.executables {
+        command.get_or_insert_with(|| format!("../libexec/hostwright/{}/{name}", version.name));
+        files.write(directory.join(name), contents, EXECUTABLE)?;
+    }
+    if let Some(target) = command {
+        files.link(ManagedPath::constant(COMMAND), &target)?;
+    }
+    for (path, text) in unit_files() {
+        files.write(path, text.as_bytes().to_vec(), UNIT)?;
+    }
+    for (path, target) in unit_links() {
+        files.link(path, &target)?;
+    }
+    let mut steps = files.steps;
+    steps.extend(removal_of_versions(root, Some(&directory))?);
+    Ok(steps)
+}
+
+/// What takes every version and its units away.
+pub(super) fn removing(root: &Root) -> Result<Vec<Step>, TransactionError> {
+    let mut steps = Vec::new();
+    let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
+    // Drop-ins were installed last.
+    for path in files.into_iter().rev().chain(unit_links().into_keys()) {
+        if root.node(&path)?.exists() {
+            // Drop-ins have a directory of their own, which goes where others have none in it.
+            let directory = path.parent().filter(|_| is_drop_in(&path));
+            steps.push(Step::Remove { path });
+            steps.extend(directory.map(|path| Step::RemoveDirectory { path }));
+        }
+    }
+    let command = ManagedPath::constant(COMMAND);
+    if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/hostwright/")) {
+        steps.push(Step::Remove { path: command });
+    }
+    steps.extend(removal_of_versions(root, None)?);
+    Ok(steps)
+}
+
+fn is_drop_in(path: &ManagedPath) -> bool {
+    std::path::Path::new(path.as_str()).extension().is_some_and(|extension| extension == "conf")
+}
+
+/// What systemd has to be told of such steps.
+pub(super) fn actions(steps: &[Step]) -> &'static [ServiceAction] {
+    let is_about_units = steps.iter().any(|step| step.path().is_within(UNIT_DIRECTORY));
+    if is_about_units { &[ServiceAction::DaemonReload] } else { &[] }
+}
+
+/// Takes the agent off the host.
+pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
+    let root = root()?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_first(&root, &boot_id)?;
+    let steps = removing(&root)?;
+    let generation = Current::load_record(&root)?.map(|record| record.generation);
+    let change = Change {
+        current: generation.as_deref(),
+        target: generation.as_deref(),
+        boot_id: &boot_id,
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &Labels::new(),
+        actions: actions(&steps),
+    };
+    Ok(live::apply(&root, services, change)?)
+}
+
+/// Removes the executables of all versions but the one in `kept`.
+fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<Step>, TransactionError> {
+    let top = ManagedPath::constant(EXECUTABLES);
+    let mut steps = Vec::new();
+    let mut is_empty = kept.is_none() && root.node(&top)?.exists();
+    for version in root.list(&top)?.iter().map(|name| top.join(name)) {
+        if Some(&version) == kept {
+            continue;
+        }
+        if !matches!(root.node(&version)?, Node::Directory { .. }) {
+            is_empty = false;
+            continue;
+        }
+        let files = root.list(&version)?;
+        steps.extend(files.iter().map(|name| Step::Remove { path: version.join(name) }));
+        steps.push(Step::RemoveDirectory { path: version });
+    }
+    if is_empty {
+        steps.push(Step::RemoveDirectory { path: top });
+    }
+    Ok(steps)
+}

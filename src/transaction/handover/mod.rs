@@ -1,0 +1,126 @@
+//! A host taken over from the machine-config-daemon, and given back to it.
+//!
+//! Nothing is configured by either: what runs gets a record, or loses it. What the machine-config-daemon keeps of what
+//! stood at a path before it becomes ours, and again its own.
+
+pub mod adopt;
+pub mod installation;
+pub mod release;
+
+use std::io;
+use std::path::Path;
+
+use crate::core::names::ManagedPath;
+use crate::core::plan::Drift;
+use crate::host::{Root, processes};
+
+use super::TransactionError;
+
+/// The program that is replaced.
+const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
+/// Ourselves, and what the daemon among us is called with.
+const HOSTWRIGHT: &str = "hostwright";
+const DAEMON: &str = "daemon";
+
+/// Why a host is not taken over, or not given back. It is as it was before.
+#[derive(Debug, thiserror::Error)]
+pub enum HandoverError {
+    /// Both would change the host.
+    #[error(
+        "the machine-config-daemon runs here as process {0}; have the cluster run it on this node no longer, and try again once it is gone"
+    )]
+    OtherRuns(u32),
+    /// Our daemon would go on with it.
+    #[error(
+        "hostwright's daemon runs as process {0}; end it first: systemctl disable --now hostwright-daemon.service"
+    )]
+    DaemonRuns(u32),
+    /// Nobody can tell.
+    #[error("looking for programs that change this host")]
+    Processes(#[source] io::Error),
+    /// The machine-config-daemon was never here, or got nowhere.
+    #[error(
+        "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; run `hostwright apply` or the daemon instead"
+    )]
+    NothingApplied,
+    /// It says of no file or unit what it should be, so all of them would be nobody's.
+    #[error(
+        "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, which a first boot leaves so, and /etc/mcs-machine-config-content.json does not have them either; put the whole configuration there, or let the machine-config-daemon apply one"
+    )]
+    Hollow(String),
+    /// An update is under way, or failed.
+    #[error(
+        "the host does not run the image of {config}, {wanted}, but {runs}; let the machine-config-daemon finish its update first"
+    )]
+    OtherImage {
+        /// The configuration.
+        config: String,
+        /// What it says.
+        wanted: String,
+        /// What runs.
+        runs: String,
+    },
+    /// The same for packages and kernel arguments.
+    #[error(
+        "what boots does not have the packages or the kernel arguments of {0}; let the machine-config-daemon finish its update first"
+    )]
+    OtherPackages(String),
+    /// Somebody changed it.
+    #[error("the host is not as {config} says:{}\n{way_out}", listed(deviations))]
+    Deviates {
+        /// The configuration.
+        config: String,
+        /// What deviates.
+        deviations: Vec<Drift>,
+        /// What to do.
+        way_out: &'static str,
+    },
+    /// Something is on its way.
+    #[error(
+        "generation {0} is staged or was not judged yet; let it settle, or go back with `hostwright rollback`"
+    )]
+    Pending(String),
+    /// The other one would find it changed for ever.
+    #[error(
+        "the machine-config-daemon cannot have files with `append`: {0}; apply a configuration without them first"
+    )]
+    Appended(String),
+}
+
+impl HandoverError {
+    /// Whether somebody is at work, and may be done later.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::OtherRuns(_) | Self::DaemonRuns(_) | Self::Pending(_))
+    }
+}
+
+fn listed(deviations: &[Drift]) -> String {
+    deviations.iter().map(|drift| format!("\n  {} {}", drift.path, drift.kind)).collect()
+}
+
+/// Refuses while the machine-config-daemon runs.
+pub fn ensure_alone() -> Result<(), TransactionError> {
+    let found = processes::named(MACHINE_CONFIG_DAEMON).map_err(HandoverError::Processes)?;
+    match found.first() {
+        Some(other) => Err(HandoverError::OtherRuns(other.pid).into()),
+        None => Ok(()),
+    }
+}
+
+fn ensure_daemon_gone() -> Result<(), TransactionError> {
+    let found = processes::named(HOSTWRIGHT).map_err(HandoverError::Processes)?;
+    let is_daemon = |arguments: &[String]| arguments.iter().any(|argument| argument == DAEMON);
+    match found.iter().find(|found| is_daemon(&found.arguments)) {
+        Some(daemon) => Err(HandoverError::DaemonRuns(daemon.pid).into()),
+        None => Ok(()),
+    }
+}
+
+fn root() -> Result<Root, TransactionError> {
+    Ok(Root::open(Path::new("/"))?)
+}
+
+/// Where the image ships what belongs at `path`.
+fn shipped(path: &ManagedPath) -> Option<ManagedPath> {
+    path.is_within("/etc").then(|| ManagedPath::constant(&format!("/usr{path}")))
+}
