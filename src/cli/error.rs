@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use crate::cluster::introduction::IntroductionError;
 use crate::core::causes::chain;
 use crate::core::image::ImageRefError;
 use crate::core::refusal::Refusals;
@@ -43,6 +44,9 @@ pub enum CliError {
     /// An image reference on the command line is malformed.
     #[error(transparent)]
     Image(#[from] ImageRefError),
+    /// The host was not told who we are to the cluster.
+    #[error(transparent)]
+    Introduction(#[from] IntroductionError),
     /// The result could not be written.
     #[error("writing the result to standard output")]
     Output(#[source] std::io::Error),

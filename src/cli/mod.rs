@@ -9,6 +9,7 @@ mod error;
 mod etc_diff;
 mod firstboot;
 mod input;
+mod introduce;
 mod journal_log;
 mod os_backend;
 mod paint;
@@ -82,6 +83,9 @@ enum Verb {
     Adopt(adopt::AdoptArgs),
     /// Give the host back to the machine-config-daemon, as it is
     Release,
+    /// Give a daemon on the host the cluster's identity of this pod; run by the pod that installs it
+    #[command(hide = true)]
+    Introduce(introduce::IntroduceArgs),
     /// Merge MachineConfigs into a rendered one, as the cluster's controller does
     ///
     /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
@@ -179,6 +183,7 @@ pub fn run() -> ExitCode {
         Verb::Rollback(args) => rollback::run(&args),
         Verb::Adopt(args) => adopt::run(&args),
         Verb::Release => release::run(),
+        Verb::Introduce(args) => introduce::run(&args),
         Verb::Render(args) => render::run(&args),
     };
     match result {

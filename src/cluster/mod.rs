@@ -2,6 +2,7 @@
 
 mod error;
 mod identity;
+pub mod introduction;
 mod machine_config;
 mod machine_config_node;
 mod node;

@@ -27,7 +27,7 @@ fn config(text: &str) -> Config {
 }
 
 /// A host on which it was applied, something shipped replaced by it.
-fn managed() -> Option<Host> {
+pub(crate) fn managed() -> Option<Host> {
     let host = Host::install(Os::new(1))?;
     mcd::apply(&host, &config("one").file_with_mode(SHIPPED, 0o644, "ours"));
     mcd::validate(&host);
@@ -35,7 +35,7 @@ fn managed() -> Option<Host> {
 }
 
 /// Runs a command beside a systemd that does what it is told.
-fn with_systemd(host: &Host, command: &[&str]) -> (Outcome, Vec<String>) {
+pub(crate) fn with_systemd(host: &Host, command: &[&str]) -> (Outcome, Vec<String>) {
     let bus = PrivateBus::start(host);
     let job = vec![Act::Job(1), Act::Removed(1, "done")];
     let systemd = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });

@@ -18,6 +18,7 @@ mod cluster;
 mod config;
 #[path = "../services/dbus_daemon.rs"]
 mod dbus_daemon;
+mod deployment;
 mod directory;
 #[path = "../reboot/fake.rs"]
 #[expect(dead_code, reason = "its faults are for those who reboot")]

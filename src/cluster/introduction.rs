@@ -1,0 +1,169 @@
+//! How a daemon on the host is known to the cluster: by the service account of the pod that installed it. The token that
+//! the cluster gives to the pod is bound to it and to its node, and replaced every hour; the host has it in `/run` only.
+
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedContext};
+
+/// Where it is on the host.
+const DIRECTORY: &str = "run/hostwright/cluster";
+const KUBECONFIG: &str = "kubeconfig";
+const TOKEN: &str = "token";
+/// By which the host itself finds the API server: nodes do so before they have service networking.
+const OF_THE_HOST: &str = "etc/kubernetes/kubeconfig";
+/// All names in it.
+const NAME: &str = "hostwright";
+
+/// Why the host was not told.
+#[derive(Debug, thiserror::Error)]
+pub enum IntroductionError {
+    /// A file.
+    #[error("{doing} {}", path.display())]
+    File {
+        /// What was to be done to it.
+        doing: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// The host's own kubeconfig names no API server.
+    #[error("{} names no cluster that could be used: {reason}", path.display())]
+    Kubeconfig {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Writes a kubeconfig on the host that is mounted at `host`, and the token that is in the directory `account`.
+pub fn introduce(host: &Path, account: &Path) -> Result<(), IntroductionError> {
+    let token = read(&account.join(TOKEN))?;
+    let kubeconfig = kubeconfig(host)?;
+    let directory = host.join(DIRECTORY);
+    let failed = |source| IntroductionError::File { doing: "making", path: directory.clone(), source };
+    let above = directory.parent().unwrap_or(host);
+    DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+    // It may have been made with another mode.
+    fs::set_permissions(&directory, Permissions::from_mode(0o700)).map_err(failed)?;
+    replace(&directory.join(TOKEN), &token)?;
+    replace(&directory.join(KUBECONFIG), &kubeconfig)
+}
+
+/// The API server is the host's, whoever speaks to it is the service account.
+fn kubeconfig(host: &Path) -> Result<Vec<u8>, IntroductionError> {
+    let path = host.join(OF_THE_HOST);
+    let failed = |reason: &dyn std::fmt::Display| {
+        let (path, reason) = (path.clone(), reason.to_string());
+        IntroductionError::Kubeconfig { path, reason }
+    };
+    let text = read(&path)?;
+    let found = Kubeconfig::from_yaml(&String::from_utf8_lossy(&text)).map_err(|error| failed(&error))?;
+    let current = found.current_context.as_deref().unwrap_or_default();
+    let context = found.contexts.iter().find(|context| context.name == current);
+    let cluster =
+        context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.as_str());
+    let cluster = found.clusters.into_iter().find(|named| Some(named.name.as_str()) == cluster);
+    let cluster = cluster.ok_or_else(|| failed(&"its current context has none"))?;
+    let user = AuthInfo { token_file: Some(format!("/{DIRECTORY}/{TOKEN}")), ..AuthInfo::default() };
+    let context =
+        Context { cluster: cluster.name.clone(), user: Some(NAME.to_owned()), ..Context::default() };
+    let made = Kubeconfig {
+        clusters: vec![cluster],
+        auth_infos: vec![NamedAuthInfo {
+            name: NAME.to_owned(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: NAME.to_owned(),
+            context: Some(context),
+            ..NamedContext::default()
+        }],
+        current_context: Some(NAME.to_owned()),
+        ..Kubeconfig::default()
+    };
+    // JSON is YAML.
+    serde_json::to_vec(&made).map_err(|error| failed(&error))
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, IntroductionError> {
+    fs::read(path).map_err(|source| IntroductionError::File {
+        doing: "reading",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Whoever reads it finds the old one or the new one, whole.
+fn replace(path: &Path, contents: &[u8]) -> Result<(), IntroductionError> {
+    let new = path.with_extension("new");
+    let written = || {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(contents)?;
+        fs::rename(&new, path)
+    };
+    written().map_err(|source| IntroductionError::File { doing: "writing", path: path.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTS: &str = "apiVersion: v1
+kind: Config
+clusters:
+- {name: other, cluster: {server: 'https://other:6443'}}
+- {name: local, cluster: {server: 'https://api-int.example:6443', certificate-authority-data: Q0E=}}
+users:
+- {name: kubelet, user: {token: very-secret}}
+contexts:
+- {name: kubelet, context: {cluster: local, user: kubelet}}
+current-context: kubelet
+";
+
+    #[test]
+    fn a_daemon_on_the_host_is_the_pods_service_account() {
+        let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::create_dir_all(host.path().join("etc/kubernetes")).unwrap();
+        fs::write(host.path().join(OF_THE_HOST), HOSTS).unwrap();
+        for token in ["one", "two"] {
+            fs::write(account.path().join(TOKEN), token).unwrap();
+            introduce(host.path(), account.path()).unwrap();
+            let directory = host.path().join(DIRECTORY);
+            assert_eq!(fs::read_to_string(directory.join(TOKEN)).unwrap(), token);
+            let text = fs::read_to_string(directory.join(KUBECONFIG)).unwrap();
+            assert!(!text.contains("very-secret") && !text.contains("other"), "{text}");
+            let made = Kubeconfig::from_yaml(&text).unwrap();
+            let cluster = made.clusters[0].cluster.as_ref().unwrap();
+            assert_eq!(cluster.server.as_deref(), Some("https://api-int.example:6443"));
+            assert_eq!(cluster.certificate_authority_data.as_deref(), Some("Q0E="));
+            let user = made.auth_infos[0].auth_info.as_ref().unwrap();
+            assert_eq!(user.token_file.as_deref(), Some("/run/hostwright/cluster/token"));
+            for (path, mode) in [("", 0o700), (TOKEN, 0o600), (KUBECONFIG, 0o600)] {
+                let found = fs::metadata(directory.join(path)).unwrap().permissions().mode();
+                assert_eq!(found & 0o777, mode, "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let said = introduce(host.path(), account.path()).unwrap_err().to_string();
+        assert!(said.starts_with("reading ") && said.ends_with("/token"), "{said}");
+        fs::write(account.path().join(TOKEN), "one").unwrap();
+        let said = introduce(host.path(), account.path()).unwrap_err().to_string();
+        assert!(said.ends_with("etc/kubernetes/kubeconfig"), "{said}");
+        fs::create_dir_all(host.path().join("etc/kubernetes")).unwrap();
+        fs::write(host.path().join(OF_THE_HOST), "{}").unwrap();
+        let said = introduce(host.path(), account.path()).unwrap_err().to_string();
+        assert!(said.contains("names no cluster that could be used"), "{said}");
+    }
+}

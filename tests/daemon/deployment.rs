@@ -1,0 +1,147 @@
+//! What `deploy/kubernetes` puts into a cluster: that it is what the API server takes, and that what the pod runs does on
+//! a host what it is there for.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use k8s_openapi::api::{
+    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+    apps::v1::DaemonSet,
+    core::v1::ServiceAccount,
+    rbac::v1::{ClusterRole, ClusterRoleBinding},
+};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::handover::{managed, with_systemd};
+
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes");
+
+fn documents(name: &str) -> Vec<Value> {
+    let text = fs::read_to_string(Path::new(FOLDER).join(name)).unwrap();
+    text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
+}
+
+/// The API server drops what it does not know.
+fn ensure_known(written: &Value, known: &Value, at: &str) {
+    match (written, known) {
+        (Value::Object(written), Value::Object(known)) => {
+            for (key, value) in written {
+                let found = known.get(key).unwrap_or_else(|| panic!("{at}.{key} is unknown"));
+                ensure_known(value, found, &format!("{at}.{key}"));
+            }
+        }
+        (Value::Array(written), Value::Array(known)) => {
+            assert_eq!(written.len(), known.len(), "{at}");
+            for (written, known) in written.iter().zip(known) {
+                ensure_known(written, known, at);
+            }
+        }
+        _ => assert_eq!(written, known, "{at}"),
+    }
+}
+
+fn ensure_is<K: DeserializeOwned + Serialize>(document: &Value) {
+    let parsed: K = serde_json::from_value(document.clone()).unwrap();
+    ensure_known(document, &serde_json::to_value(parsed).unwrap(), document["kind"].as_str().unwrap());
+}
+
+#[test]
+fn every_manifest_is_what_it_says() {
+    let listed = &documents("kustomization.yaml")[0]["resources"];
+    let listed: BTreeSet<String> = serde_json::from_value(listed.clone()).unwrap();
+    let files = fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let files: BTreeSet<String> =
+        files.filter(|name| name != "Containerfile" && name != "kustomization.yaml").collect();
+    assert_eq!(listed, files);
+    for document in files.iter().flat_map(|name| documents(name)) {
+        match document["kind"].as_str().unwrap() {
+            "ServiceAccount" => ensure_is::<ServiceAccount>(&document),
+            "ClusterRole" => ensure_is::<ClusterRole>(&document),
+            "ClusterRoleBinding" => ensure_is::<ClusterRoleBinding>(&document),
+            "DaemonSet" => ensure_is::<DaemonSet>(&document),
+            "ValidatingAdmissionPolicy" => ensure_is::<ValidatingAdmissionPolicy>(&document),
+            "ValidatingAdmissionPolicyBinding" => ensure_is::<ValidatingAdmissionPolicyBinding>(&document),
+            other => panic!("{other}"),
+        }
+    }
+}
+
+/// Passes over the options, up to the command.
+const SYSTEMD_RUN: &str =
+    "#!/bin/sh\nwhile case $1 in --*) true;; *) false;; esac; do shift; done\nexec \"$@\"\n";
+
+#[test]
+fn the_pod_adopts_its_node() {
+    let Some(host) = managed() else { return };
+    let set = documents("daemon-set.yaml").remove(0);
+    let script = set["spec"]["template"]["spec"]["initContainers"][1]["args"][0].as_str().unwrap().to_owned();
+    // Here the pod's programs are the host's as well.
+    let script = script
+        .replace("/usr/bin/hostwright", "/run/programs/hostwright")
+        .replace("/usr/libexec/hostwright/hostwright-ostree", "/run/programs/hostwright-ostree")
+        .replace("/rootfs", "/run/rootfs");
+    symlink("/", host.path("run/rootfs")).unwrap();
+    host.put_script("systemd-run", SYSTEMD_RUN);
+    let command = format!("export NODE_NAME=edge-7; {script}");
+    let (outcome, calls) = with_systemd(&host, &["sh", "-ec", &command]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(calls.iter().any(|call| call == "RestartUnit hostwright-daemon.service replace"), "{calls:?}");
+    let environment = "HOSTWRIGHT_SOURCE=kube\nHOSTWRIGHT_KUBECONFIG=/run/hostwright/cluster/kubeconfig\n\
+                       HOSTWRIGHT_NODE_KUBECONFIG=/var/lib/kubelet/kubeconfig\nNODE_NAME=edge-7\n";
+    assert_eq!(host.read_etc("hostwright/daemon.env").as_deref(), Some(environment));
+    let command = fs::read_link(host.var("usrlocal/bin/hostwright")).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(command, PathBuf::from(format!("../libexec/hostwright/{version}/hostwright")));
+    for name in ["hostwright", "hostwright-ostree"] {
+        assert!(host.var(&format!("usrlocal/libexec/hostwright/{version}/{name}")).is_file(), "{name}");
+    }
+    host.ensure_whole();
+}
+
+#[test]
+fn a_token_that_is_replaced_reaches_the_host() {
+    let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let kubeconfig = host.path().join("etc/kubernetes/kubeconfig");
+    fs::create_dir_all(kubeconfig.parent().unwrap()).unwrap();
+    fs::write(kubeconfig, r#"{"clusters": [{"name": "c", "cluster": {"server": "https://x:6443"}}], "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}"#).unwrap();
+    // As a cluster mounts and replaces it.
+    let put = |token: &str| {
+        let directory = account.path().join(format!("..{token}"));
+        fs::create_dir(&directory).unwrap();
+        fs::write(directory.join("token"), token).unwrap();
+        symlink(format!("..{token}"), account.path().join("..data_tmp")).unwrap();
+        fs::rename(account.path().join("..data_tmp"), account.path().join("..data")).unwrap();
+    };
+    put("one");
+    symlink("..data/token", account.path().join("token")).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hostwright"))
+        .arg("introduce")
+        .args([Path::new("--host"), host.path(), Path::new("--account"), account.path()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let token = host.path().join("run/hostwright/cluster/token");
+    let mut until = |expected: &str| {
+        while fs::read_to_string(&token).ok().as_deref() != Some(expected) {
+            let line = lines.next().unwrap().unwrap();
+            assert!(line.contains("the host has the token of this pod"), "{line}");
+        }
+    };
+    until("one");
+    put("two");
+    until("two");
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
