@@ -41,6 +41,16 @@ impl Agent {
 
     /// The same where logind follows a script.
     pub(crate) fn start_where(host: &Host, arguments: &[&str], script: Script) -> Self {
+        Self::start_with(host, arguments, script, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_with(
+        host: &Host,
+        arguments: &[&str],
+        script: Script,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let bus = PrivateBus::start(host);
         let logind = FakeLogind::start(&bus, script);
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -52,6 +62,7 @@ impl Agent {
         let mut process = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child"])
             .args(host.entering(command))
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::piped())

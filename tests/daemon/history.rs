@@ -11,7 +11,7 @@ use crate::{
     cluster::{Answers, Cluster},
     config::{Config, ensure_is, sick, whole},
     fake::Script,
-    host::Host,
+    host::{Host, ensure_asked},
     permissions,
 };
 
@@ -168,6 +168,68 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     cluster.want("rendered-one");
     agent.says("Done rendered-one");
     cluster.is_told("state=Done");
+}
+
+#[test]
+fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() {
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    cluster.render(whole("two").json());
+    let mut agent = cluster.agent(&host);
+    agent.says("Done rendered-one");
+    cluster.want("rendered-two");
+    agent.says("GoingDown rendered-two");
+    drop(agent);
+    host.reboot();
+    cluster.proxy.forget();
+    let mut agent = cluster.agent(&host);
+    agent.says("Done rendered-two");
+    cluster.is_told("currentConfig=rendered-two");
+    cluster.is_told("Updated: True");
+    drop(agent);
+    ensure_asked(&host.run(["hostwright", "rollback"]));
+    host.reboot();
+    cluster.proxy.forget();
+    let mut agent = cluster.agent(&host);
+    agent.says("Held rendered-two, on rendered-one");
+    ensure_is(&host, "one", "two");
+    cluster.is_told("state=Degraded");
+    cluster.is_told("Updated: False");
+    let reason = cluster.annotation("reason").unwrap();
+    assert!(reason.contains("it was rolled back by hand; `hostwright retry`"), "{reason}");
+    let told = cluster.proxy.record();
+    let told: Vec<&str> = told.told().into_iter().filter(|told| !told.starts_with("reason=")).collect();
+    assert_eq!(
+        told,
+        ["Updated: False", "NodeDegraded: True", "currentConfig=rendered-one", "state=Degraded"]
+    );
+    host.must(["hostwright", "retry"]);
+    agent.says("GoingDown rendered-two");
+    assert_eq!(agent.reboots(), 1);
+}
+
+#[test]
+fn a_cluster_that_goes_back_is_followed() {
+    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    for text in ["one", "two"] {
+        cluster.render(whole(text).json());
+    }
+    for (wanted, left) in [("two", "one"), ("one", "two")] {
+        let mut agent = cluster.agent(&host);
+        agent.says(&format!("Done rendered-{left}"));
+        cluster.proxy.forget();
+        cluster.want(&format!("rendered-{wanted}"));
+        agent.says(&format!("GoingDown rendered-{wanted}"));
+        drop(agent);
+        host.reboot();
+        let mut agent = cluster.agent(&host);
+        agent.says(&format!("Done rendered-{wanted}"));
+        ensure_is(&host, wanted, left);
+        let drains = cluster.proxy.record();
+        let drains: Vec<&str> =
+            drains.told().into_iter().filter(|told| told.starts_with("desiredDrain=")).collect();
+        let expected = [format!("drain-rendered-{wanted}"), format!("uncordon-rendered-{wanted}")];
+        assert_eq!(drains, expected.map(|value| format!("desiredDrain={value}")));
+    }
 }
 
 #[test]

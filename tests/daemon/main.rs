@@ -44,3 +44,4 @@ mod private_bus;
 #[path = "../strace/mod.rs"]
 #[expect(dead_code, reason = "runs on a host are traced there")]
 mod strace;
+mod tls;

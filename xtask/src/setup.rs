@@ -43,6 +43,9 @@ const REQUIREMENTS: &[Requirement] = &[
     require(Probe::Program("etcd"), ["etcd-server", "etcd"], "keeps what an API server serves in tests"),
     require(Probe::Program("curl"), ["curl", "curl"], "asks whether that API server is ready"),
     require(Probe::Program("xz"), ["xz-utils", "xz"], "unpacks it"),
+    require(Probe::Program("socat"), ["socat", "socat"], "ends TLS in front of it in tests"),
+    require(Probe::Program("openssl"), ["openssl", "openssl"], "makes certificates for that"),
+    require(Probe::Program("faketime"), ["faketime", "libfaketime"], "sets the clock in tests"),
 ];
 
 /// What building a host that boots needs beside those; only `cargo xtask vm` asks for them.

@@ -118,7 +118,13 @@ pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) ->
         match phase {
             Phase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(runs)),
             // What runs serves: a node that stays cordoned keeps its whole pool waiting.
-            Phase::Held { .. } if is_away => set(DESIRED_DRAIN, &uncordon(runs)),
+            Phase::Held { .. } => {
+                if is_away {
+                    set(DESIRED_DRAIN, &uncordon(runs));
+                }
+                set(CURRENT_CONFIG, &runs.config);
+                wanted.insert(CURRENT_IMAGE.to_owned(), runs.image.clone());
+            }
             Phase::Done => {
                 set(STATE, "Done");
                 set(REASON, "");

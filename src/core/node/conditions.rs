@@ -181,6 +181,14 @@ impl History<'_> {
                 let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
                 self.set_updated(TRUE, &format!("the node is {runs}"));
             }
+            // Somebody went back from it.
+            Phase::Held { .. } if self.is(UPDATED, TRUE) => {
+                let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
+                self.set_updated(
+                    FALSE,
+                    &format!("the node is {runs} again, which is not what is wanted of it"),
+                );
+            }
             _ => {}
         }
     }

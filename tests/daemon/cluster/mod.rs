@@ -38,6 +38,17 @@ pub(crate) const NODE: &str = "edge-7";
 pub(crate) const KUBELET: &str = "system:node:edge-7";
 /// A host in a test trusts nobody; whoever speaks TLS wants to know of somebody.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/authority.pem");
+/// What the daemon is called with on a host that is its node.
+pub(crate) const ARGUMENTS: [&str; 8] = [
+    "--source",
+    "kube",
+    "--kubeconfig",
+    "/run/media/kubeconfig",
+    "--node-kubeconfig",
+    "/run/media/kubelet",
+    "--node-name",
+    NODE,
+];
 pub(crate) const PREFIX: &str = "machineconfiguration.openshift.io/";
 
 /// Everything, for as long as it lives.
@@ -166,22 +177,29 @@ impl Cluster {
 
     /// The same where logind follows a script.
     pub(crate) fn agent_where(&self, host: &Host, script: Script) -> Agent {
-        let arguments = self.introduce(host);
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        Agent::start_where(host, &arguments, script)
+        self.introduce(host);
+        Agent::start_where(host, &ARGUMENTS, script)
     }
 
-    /// Gives a host the kubeconfig with which it reaches the cluster, by way of the proxy; the arguments for that.
-    fn introduce(&self, host: &Host) -> Vec<String> {
-        let authority = "/run/media/authority.pem";
+    /// The same on a host that has its kubeconfigs already.
+    #[expect(clippy::unused_self, reason = "it is the cluster's node")]
+    pub(crate) fn agent_as_introduced(&self, host: &Host) -> Agent {
+        Agent::start(host, &ARGUMENTS)
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn agent_with(&self, host: &Host, environment: &[(&str, &str)]) -> Agent {
+        self.introduce(host);
+        Agent::start_with(host, &ARGUMENTS, Script::default(), environment)
+    }
+
+    /// Gives a host the kubeconfigs with which it reaches the cluster, by way of the proxy.
+    fn introduce(&self, host: &Host) {
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
         for (file, identity) in [("kubeconfig", "hostwright"), ("kubelet", KUBELET)] {
-            let text = self.proxy.kubeconfig(authority, identity);
+            let text = self.proxy.kubeconfig("/run/media/authority.pem", identity);
             fs::write(host.path("media").join(file), text).unwrap();
         }
-        let own = ["--source", "kube", "--kubeconfig", "/run/media/kubeconfig"];
-        let nodes = ["--node-kubeconfig", "/run/media/kubelet", "--node-name", NODE];
-        own.into_iter().chain(nodes).map(str::to_owned).collect()
     }
 }
 

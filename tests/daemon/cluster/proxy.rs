@@ -96,6 +96,11 @@ impl Proxy {
         self.record.0.lock().unwrap().forget();
     }
 
+    /// Where it listens.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// How it is reached by somebody, who finds certificates at that path.
     pub(crate) fn kubeconfig(&self, authority: &str, identity: &str) -> String {
         format!(

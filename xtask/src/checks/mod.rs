@@ -62,6 +62,7 @@ const CHECKS: &[Check] = &[
     check("release build", When::Full, release_build),
     check("the executable", When::Full, release_executable),
     check("the executable, killed", When::Full, release_killed),
+    check("the executable, idle", When::Full, release_idle),
     check("demo", When::Full, demonstration),
     check("dependencies", When::Full, dependency_rules),
     check("hosts that boot", When::Full, hosts),
@@ -169,6 +170,13 @@ fn tests(bench: &Bench<'_>) -> Result<Tally> {
 
 fn release_killed(bench: &Bench<'_>) -> Result<Tally> {
     let mut command = test_command(bench, &["--package", "hostwright", "--test", "kills"]);
+    command.env("HOSTWRIGHT_BINARY", bench.workspace.executable("hostwright"));
+    bench.runner.count(&mut command)
+}
+
+/// Only the release executable is as small as it has to be.
+fn release_idle(bench: &Bench<'_>) -> Result<Tally> {
+    let mut command = test_command(bench, &["--package", "hostwright", "--test", "daemon", "beside_a_large"]);
     command.env("HOSTWRIGHT_BINARY", bench.workspace.executable("hostwright"));
     bench.runner.count(&mut command)
 }
