@@ -7,12 +7,13 @@ use clap::Args;
 use super::input::print_json;
 use super::paint::{Paint, Role};
 use super::terminal::print_text;
-use super::{CliError, Format, Place, Verdict};
+use super::{CliError, Format, Place, Verdict, running};
 use crate::core::daemon_report::DaemonReport;
 use crate::core::health::{HealthReport, Phase, complaint};
 use crate::core::held::Held;
 use crate::core::journal::{Journal, Reached};
 use crate::host::booted::{Booted, SYSROOT};
+use crate::host::watch::Watch;
 use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -22,6 +23,8 @@ use crate::transaction::current::Current;
 use crate::transaction::sysroot::{Standing, open_change, standings};
 use crate::transaction::{held, pending, reports, tree};
 
+/// Where daemon and health are told of.
+const REPORTS: &str = "/run/hostwright";
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
 
@@ -32,19 +35,52 @@ pub(super) struct StatusArgs {
     /// How the status is written
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: Format,
+    /// Write it again whenever the daemon gets further, or the health of the host changes
+    #[arg(long, conflicts_with_all = ["root", "sysroot"])]
+    watch: bool,
 }
 
 pub(super) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
+    if args.watch {
+        return watch(args.output);
+    }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
         (None, None) if Booted::look()?.is_some() => of_running()?,
         (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
     };
-    match args.output {
-        Format::Json => print_json(&document)?,
-        Format::Text => print_text(&render(&document, Paint::for_stdout()))?,
-    }
+    print(&document, args.output)?;
     Ok(Verdict::Fine)
+}
+
+fn print(document: &StatusDocument, output: Format) -> Result<(), CliError> {
+    match output {
+        Format::Json => print_json(document),
+        Format::Text => print_text(&render(document, Paint::for_stdout())),
+    }
+}
+
+/// Until nobody reads it any more.
+fn watch(output: Format) -> Result<Verdict, CliError> {
+    running::booted()?;
+    let watched = |source| CliError::Input { file: REPORTS.to_owned(), source };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
+    runtime.block_on(async {
+        std::fs::create_dir_all(REPORTS).map_err(watched)?;
+        let mut watch = Watch::new().map_err(watched)?;
+        watch.add(Path::new(REPORTS)).map_err(watched)?;
+        // More news than changes: a report is written and renamed.
+        let mut said = None;
+        loop {
+            let document = of_running()?;
+            let text = serde_json::to_string(&document).ok();
+            if said != text {
+                print(&document, output)?;
+                said = text;
+            }
+            watch.next().await.map_err(watched)?;
+        }
+    })
 }
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {

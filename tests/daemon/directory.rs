@@ -1,6 +1,11 @@
 //! A host without a cluster: a file or a directory says what it is to be.
 
-use std::{fs, os::unix::fs::symlink};
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    os::unix::fs::symlink,
+    process::{Command, Stdio},
+};
 
 use nix::sys::signal::Signal;
 use osimage::Os;
@@ -56,6 +61,29 @@ fn what_is_wanted_becomes_so_over_a_reboot() {
     assert_eq!(report(&host)["phase"], "Done");
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
+fn whoever_watches_sees_each_phase() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    apply_light(&host, "one");
+    want(&host, light("one").json());
+    let mut watching = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child"])
+        .args(host.entering(["hostwright", "status", "--watch"]))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut sees = |what: &str| lines.any(|line| line.contains(what));
+    assert!(sees("rendered-one"), "what runs is shown without a daemon");
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.says("Done rendered-one");
+    assert!(sees(": Done rendered-one"));
+    host.write_etc("nmstate/openshift/app.yml", "changed");
+    assert!(sees(": Drifted rendered-one"));
+    watching.kill().unwrap();
+    watching.wait().unwrap();
 }
 
 #[test]
