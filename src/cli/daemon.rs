@@ -98,6 +98,7 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
         },
         // In a cluster the workload has left by then, and whoever drained the node waits for it.
         insist: if is_of_cluster { Insist::AfterDeadline } else { Insist::Never },
+        node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
         orders,
         said,
@@ -129,11 +130,15 @@ async fn deliver(
     }
 }
 
+fn node(args: &DaemonArgs) -> String {
+    args.node_name.clone().unwrap_or_else(boot::host_name)
+}
+
 fn cluster(args: &DaemonArgs) -> Cluster {
     let reader = Identity::of(&args.kubeconfig);
     let is_other = |path: &&PathBuf| **path != args.kubeconfig;
     Cluster {
-        node: args.node_name.clone().unwrap_or_else(boot::host_name),
+        node: node(args),
         namespace: args.namespace.clone(),
         writer: args
             .node_kubeconfig

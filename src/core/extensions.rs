@@ -18,6 +18,12 @@ pub fn packages(extension: &str) -> Option<&'static [&'static str]> {
     found.map(|(_, packages)| *packages)
 }
 
+/// Whether an extension has this package.
+#[must_use]
+pub fn is_of_any(package: &str) -> bool {
+    EXTENSIONS.iter().any(|(_, packages)| packages.contains(&package))
+}
+
 /// The known names, for messages.
 #[must_use]
 pub fn accepted() -> String {

@@ -25,6 +25,17 @@ pub struct Layering {
 }
 
 impl Layering {
+    /// How many of the packages are neither of an extension nor of a kernel that the cluster supports: somebody else's.
+    #[must_use]
+    pub fn unsupported(&self) -> usize {
+        let is_others_kernel = |package: &str| OTHER_KERNELS.iter().any(|kernel| package.starts_with(kernel));
+        let requested = self.requested.iter();
+        let requested =
+            requested.filter(|package| !extensions::is_of_any(package) && !is_others_kernel(package));
+        let removed = self.removed.iter().filter(|package| !KERNEL.contains(&package.as_str()));
+        requested.count() + removed.count()
+    }
+
     /// Whether it is the image's packages alone.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -118,6 +129,21 @@ mod tests {
     fn change(current: &Layering, kernel_type: KernelType, extensions: &[&str]) -> LayeringChange {
         let desired = OsSpec { kernel_type, extensions: list(extensions), ..OsSpec::default() };
         LayeringChange::between(current, &desired)
+    }
+
+    #[test]
+    fn packages_of_nobody_that_the_cluster_knows_are_counted() {
+        let layering = |requested: &[&str], removed: &[&str]| Layering {
+            requested: requested.iter().map(|name| (*name).to_owned()).collect(),
+            removed: removed.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        for (layering, expected) in [
+            (layering(&[], &[]), 0),
+            (layering(&["usbguard", "kernel-rt-core"], &["kernel-core"]), 0),
+            (layering(&["usbguard", "htop"], &["kernel", "vim-minimal"]), 2),
+        ] {
+            assert_eq!(layering.unsupported(), expected, "{layering:?}");
+        }
     }
 
     #[test]

@@ -19,6 +19,11 @@ use crate::host::{Root, os_release};
 type Seconds = Gauge<f64, AtomicU64>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Node {
+    node: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Os {
     os: String,
     version: String,
@@ -69,6 +74,7 @@ pub(super) struct Metrics {
     os_errors: Gauge,
     reboots_failed: Counter,
     kubelet: Gauge,
+    unsupported_packages: Gauge,
     phase: Family<InPhase, Gauge>,
     since: Seconds,
     failures: Gauge,
@@ -77,12 +83,12 @@ pub(super) struct Metrics {
 
 impl Metrics {
     /// On the host that runs.
-    pub(super) fn of_this_host() -> Self {
+    pub(super) fn of_this_host(node: &str) -> Self {
         let release = Root::open(Path::new("/")).map(|root| os_release::read(&root)).unwrap_or_default();
-        Self::new(release.id(), release.version())
+        Self::new(node, release.id(), release.version())
     }
 
-    fn new(os: &str, version: &str) -> Self {
+    fn new(node: &str, os: &str, version: &str) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
             state: Family::default(),
@@ -91,11 +97,20 @@ impl Metrics {
             os_errors: Gauge::default(),
             reboots_failed: Counter::default(),
             kubelet: Gauge::default(),
+            unsupported_packages: Gauge::default(),
             phase: Family::default(),
             since: Seconds::default(),
             failures: Gauge::default(),
             source_trouble: Gauge::default(),
         };
+        let node = Node { node: node.to_owned() };
+        let packages = Family::<Node, Gauge>::default();
+        metrics.unsupported_packages = packages.get_or_create_owned(&node);
+        metrics.registry.register(
+            "mcd_local_unsupported_packages",
+            "Packages that somebody else asked for, beside extensions and kernels",
+            packages,
+        );
         metrics.register(os, version);
         metrics
     }
@@ -151,6 +166,11 @@ impl Metrics {
         let build = Family::<Build, Gauge>::default();
         build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
         registry.register("hostwright_build_info", "The agent's version", build);
+    }
+
+    /// So many packages are somebody else's.
+    pub(super) fn set_unsupported_packages(&self, number: usize) {
+        self.unsupported_packages.set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
     /// The daemon came from one place to another.

@@ -49,6 +49,8 @@ pub struct Setup {
     pub workshop: Workshop,
     /// Whether those who block a reboot are overruled in the end.
     pub insist: Insist,
+    /// What the host is called, in metrics.
+    pub node: String,
     /// Where metrics are read from; nowhere without it.
     pub metrics: Option<SocketAddr>,
     /// Where wishes are asked from.
@@ -82,7 +84,7 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::pulse().map(steady);
     let (done, mut finished) = unbounded_channel();
-    let metrics = Arc::new(Metrics::of_this_host());
+    let metrics = Arc::new(Metrics::of_this_host(&setup.node));
     if let Some(address) = setup.metrics {
         tokio::spawn(scrape::serve(address, metrics.clone()));
     }
@@ -214,12 +216,13 @@ impl Daemon {
 
     fn conclude(&mut self, finished: Finished, watch: &mut HostWatch) {
         self.is_working = false;
-        if let Some(paths) = finished.managed
-            && let Err(error) = watch.manage(paths)
-        {
-            log::warn!(
-                "what is managed cannot be watched, so changes are only seen with the next update: {error}"
-            );
+        if let Some(found) = finished.found {
+            self.metrics.set_unsupported_packages(found.unsupported_packages);
+            if let Err(error) = watch.manage(found.managed) {
+                log::warn!(
+                    "what is managed cannot be watched, so changes are only seen with the next update: {error}"
+                );
+            }
         }
         self.happen(finished.event);
     }

@@ -61,7 +61,7 @@ impl AtWork {
                         "what works on the host did not get to its end, and is tried again; its journal says more: {error}"
                     ),
                 }),
-                managed: None,
+                found: None,
             });
             // Nobody listens only where the daemon ends.
             drop(done.send(finished));

@@ -63,8 +63,17 @@ pub(super) enum Job {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
     pub(super) event: Event,
-    /// What is managed from now on, where that was found out.
-    pub(super) managed: Option<BTreeSet<PathBuf>>,
+    /// What else was found out.
+    pub(super) found: Option<Found>,
+}
+
+/// What the host was found to be.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Found {
+    /// The paths that are managed.
+    pub(super) managed: BTreeSet<PathBuf>,
+    /// How many packages somebody else asked for.
+    pub(super) unsupported_packages: usize,
 }
 
 /// What such a process is told, in one line; the bytes of a delivery follow.
@@ -105,17 +114,17 @@ struct Host<'a> {
 
 impl Host<'_> {
     fn perform(&mut self, job: &Job, delivery: &Delivery) -> Finished {
-        let mut managed = None;
+        let mut found = None;
         let event = match job {
             Job::Look => self.look().map(Event::Looked),
             Job::Prepare(wish) => self.prepare(wish, delivery).map(Event::Prepared),
             Job::Apply(wish) => self.apply(wish, delivery).map(|()| Event::Applied),
             Job::Arm(wish) => self.arm(wish).map(|()| Event::Armed),
             Job::Reboot { target, insists } => reboot(target, *insists),
-            Job::Verify => self.verify(&mut managed),
+            Job::Verify => self.verify(&mut found),
         };
         let event = event.unwrap_or_else(|error| Event::Failed(problem::of(&error)));
-        Finished { event, managed }
+        Finished { event, found }
     }
 
     fn session(&mut self, access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
@@ -228,11 +237,15 @@ impl Host<'_> {
         departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
     }
 
-    fn verify(&mut self, managed: &mut Option<BTreeSet<PathBuf>>) -> Result<Event, TransactionError> {
+    fn verify(&mut self, found: &mut Option<Found>) -> Result<Event, TransactionError> {
         let root = Root::open(Path::new("/"))?;
         running::clear(&booted()?, &mut |access| self.session(access))?;
-        *managed = Some(managed_paths(&Current::load(&root)?));
         let mut os = self.session(Access::Read)?;
+        let booted = os.deployments()?.into_iter().find(|deployment| deployment.booted);
+        *found = Some(Found {
+            managed: managed_paths(&Current::load(&root)?),
+            unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
+        });
         let mut verified = sysroot::verify_running(&mut *os)?;
         if verified.deviations.iter().any(|found| found.policy == DriftPolicy::Repair) {
             for drift in &repair(&root)?.repaired {

@@ -244,6 +244,8 @@ fn drift_is_told_and_its_end_too() {
     cluster.is_told("state=Degraded");
     assert!(cluster.annotation("reason").unwrap().contains("/etc/app/a.conf"));
     let metrics = agent.metrics();
+    let packages = "mcd_local_unsupported_packages{node=\"edge-7\"} 0";
+    assert!(metrics.contains(packages), "{metrics}");
     assert!(metrics.contains("mcd_state{state=\"Degraded\",reason=\"drift\"}"), "{metrics}");
     assert!(!metrics.contains("mcd_config_drift 0.0"), "{metrics}");
     host.write_etc("app/a.conf", "one");
