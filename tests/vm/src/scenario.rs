@@ -11,8 +11,8 @@ use crate::host::{Host, Start, Warm};
 use crate::lab::Lab;
 
 /// What Hostwright installs, or adds to.
-const UNITS: &str = "hostwright-activate.service hostwright-firstboot.service hostwright-recover.service \
-    hostwright-verify.service ostree-finalize-staged.service";
+const UNITS: &str = "hostwright-activate.service hostwright-daemon.service hostwright-firstboot.service \
+    hostwright-recover.service hostwright-verify.service ostree-finalize-staged.service";
 
 /// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
 ///

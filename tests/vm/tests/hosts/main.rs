@@ -3,6 +3,7 @@
 
 mod change;
 mod cuts;
+mod daemon;
 mod first_boot;
 mod generations;
 mod kola;
