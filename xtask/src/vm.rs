@@ -13,6 +13,8 @@ use crate::{invocation, setup};
 
 /// Names the folder of the executables that go into the guest, in place of the release build.
 const BINARIES: &str = "HOSTWRIGHT_BINARIES";
+/// The programs of tests on hosts that boot.
+const PROGRAMS: [&str; 3] = ["hosts", "smoke", "vm"];
 
 #[derive(Debug, Subcommand)]
 pub enum VmVerb {
@@ -79,11 +81,17 @@ pub fn test(workspace: &Workspace, consent: Consent, scenarios: &Scenarios<'_>) 
     match runner {
         Runner::Cargo => command.args(name).args(["--", HOSTS]),
         Runner::Nextest => {
-            let filter = name.map(|name| format!("test({name}) + binary(~{name})"));
+            let filter = name.map(filter);
             command.args(filter.iter().flat_map(|filter| ["-E", filter])).arg(HOSTS)
         }
     };
     runner.count(&mut command)
+}
+
+/// The tests with that in their name, or in that of their program. nextest takes no name of a program that none has.
+fn filter(name: &str) -> String {
+    let programs = PROGRAMS.iter().filter(|program| program.contains(name));
+    programs.fold(format!("test({name})"), |filter, program| format!("{filter} + binary({program})"))
 }
 
 fn build(workspace: &Workspace, consent: Consent) -> Result<()> {
@@ -118,4 +126,15 @@ fn program(workspace: &Workspace, verb: &str) -> Command {
     command.arg("--binaries").arg(std::env::var_os(BINARIES).map_or(release, PathBuf::from));
     command.env("HOSTWRIGHT_VM", workspace.target().join("vm"));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::filter;
+
+    #[test]
+    fn a_program_is_named_only_where_there_is_one() {
+        assert_eq!(filter("a_rollback"), "test(a_rollback)");
+        assert_eq!(filter("smoke"), "test(smoke) + binary(smoke)");
+    }
 }
