@@ -10,7 +10,7 @@ use super::{CliError, Verdict, daemon, running};
 use crate::core::enablement::UnitName;
 use crate::core::installation::DAEMON_UNIT;
 use crate::core::service_action::ServiceAction;
-use crate::host::{Services as _, Systemd};
+use crate::host::{Services as _, Systemd, unit_states};
 use crate::os::protocol::Access;
 use crate::os::worker::WorkerProgram;
 use crate::transaction::handover::adopt::{Adopted, Adoption, adopt};
@@ -46,7 +46,8 @@ pub(super) fn run(args: &AdoptArgs) -> Result<Verdict, CliError> {
     let adopted = adopt(&mut *session, &Systemd::system(), &booted, adoption)?;
     drop(session);
     print_text(&text(&adopted))?;
-    if environment.is_some() {
+    // A pod that is started anew is no reason to disturb it.
+    if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();
     }
     Ok(Verdict::Fine)
@@ -87,6 +88,13 @@ fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
     Ok(Some(text))
 }
 
+fn daemon_runs() -> bool {
+    let seen = unit_states::look(Path::new("/"), &[DAEMON_UNIT]).ok().flatten();
+    seen.is_some_and(|seen| {
+        seen.asked.iter().any(|unit| ["active", "activating"].contains(&unit.active.as_str()))
+    })
+}
+
 /// The host is adopted by then: a daemon that does not start is for systemd to start again.
 fn start_daemon() {
     let unit = UnitName::parse(DAEMON_UNIT).expect("a constant unit name is one");
@@ -102,7 +110,7 @@ fn start_daemon() {
 }
 
 fn text(adopted: &Adopted) -> String {
-    let Adopted { config, generation, was_ours, mended } = adopted;
+    let Adopted { config, generation, was_ours, mended, .. } = adopted;
     if *was_ours {
         return format!("{config} is hostwright's already (generation {generation})\n");
     }

@@ -44,6 +44,8 @@ pub struct Adopted {
     pub generation: String,
     /// Whether it was one before.
     pub was_ours: bool,
+    /// Whether anything had to be done.
+    pub has_changed: bool,
     /// What was not as the configuration says, and is now.
     pub mended: Vec<Drift>,
 }
@@ -84,8 +86,8 @@ pub fn adopt(
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
-        adopting.carry_out(&root, os, services, Vec::new(), Labels::new())?;
-        return Ok(Adopted { config, generation, was_ours: true, mended: Vec::new() });
+        let has_changed = adopting.carry_out(&root, os, services, Vec::new(), Labels::new())?;
+        return Ok(Adopted { config, generation, was_ours: true, has_changed, mended: Vec::new() });
     }
     let applied = applied(&root, current.configuration.take())?;
     current.configuration = Some(applied.clone());
@@ -110,9 +112,9 @@ pub fn adopt(
     let named = booted.generation.as_deref();
     let decided = Decided::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
-    adopting.carry_out(&root, os, services, decided.steps, decided.labels)?;
+    let has_changed = adopting.carry_out(&root, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
-    Ok(Adopted { config, generation, was_ours: false, mended })
+    Ok(Adopted { config, generation, was_ours: false, has_changed, mended })
 }
 
 /// What it leads to, and by what.
@@ -125,7 +127,7 @@ struct Adopting<'a> {
 }
 
 impl Adopting<'_> {
-    /// The daemon's environment comes last: where that is, the daemon starts.
+    /// The daemon's environment comes last: where that is, the daemon starts. Says whether anything had to be done.
     fn carry_out(
         self,
         root: &Root,
@@ -133,7 +135,7 @@ impl Adopting<'_> {
         services: &dyn Services,
         steps: Vec<Step>,
         mut labels: Labels,
-    ) -> Result<(), TransactionError> {
+    ) -> Result<bool, TransactionError> {
         labels.extend(labels::of_policy(os, &self.installing)?);
         let actions = installation::actions(&self.installing);
         let mut files = OwnFiles::after(root, self.installing);
@@ -153,7 +155,8 @@ impl Adopting<'_> {
             labels: &labels,
             actions,
         };
-        Ok(live::apply(root, services, change)?)
+        live::apply(root, services, change)?;
+        Ok(!files.steps.is_empty())
     }
 }
 

@@ -78,10 +78,11 @@ fn changes_hands(host: &mut Host) -> Result<()> {
         "install -D -m 0755 /usr/bin/hostwright /run/hostwright/pod/hostwright && \
          install -D -m 0755 /usr/libexec/hostwright/hostwright-ostree /run/hostwright/pod/hostwright-ostree",
     )?;
-    let adopted = host.run_ok(&format!(
+    let adopt = format!(
         "systemd-run --pipe --wait --collect --quiet --unit=hostwright-adopt /bin/sh -c \
          'exec \"$0/hostwright\" adopt \"$@\"' /run/hostwright/pod --source {SOURCE} 2>&1"
-    ))?;
+    );
+    let adopted = host.run_ok(&adopt)?;
     assert!(adopted.contains("adopted three, which runs, as generation "), "{adopted}");
     settled(host, "three")?;
     until_told(host, "Done three")?;
@@ -91,5 +92,10 @@ fn changes_hands(host: &mut Host) -> Result<()> {
     let runs =
         host.run_ok("readlink /proc/$(systemctl show --value --property=MainPID hostwright-daemon)/exe")?;
     assert!(runs.contains("/usrlocal/libexec/hostwright/"), "{runs}");
+    // A pod that is started anew disturbs nobody.
+    let pid = shows(host, "MainPID")?;
+    let again = host.run_ok(&adopt)?;
+    assert!(again.contains("three is hostwright's already"), "{again}");
+    assert_eq!(shows(host, "MainPID")?, pid);
     Ok(())
 }
