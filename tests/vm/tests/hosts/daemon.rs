@@ -52,7 +52,7 @@ fn is_told_to_the_journal(host: &mut Host) -> Result<()> {
         "journalctl --boot --unit=hostwright-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY",
     )?;
     let done = fields.lines().find(|line| line.contains("\"Done three\"")).expect("it says so");
-    assert!(done.contains("MESSAGE_ID") && done.contains("\"PRIORITY\":\"6\""), "{done}");
+    assert!(done.contains("MESSAGE_ID") && done.contains("\"PRIORITY\":\"5\""), "{done}");
     Ok(())
 }
 
