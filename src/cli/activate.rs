@@ -9,9 +9,9 @@ use super::running::session_of;
 use super::terminal::{print_text, say};
 use super::{CliError, Place, Verdict};
 use crate::core::standing::Standing;
-use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::mount_namespace::MountNamespace;
+use crate::host::{HostError, Root};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
@@ -45,7 +45,15 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let arrival = arrive::arrive(booted, &namespace)?;
+    let arrival = match arrive::arrive(booted, &namespace) {
+        // In a boot this comes first. Later it is pulled in by whoever needs it, a kubelet that is started again, and must
+        // not keep that from running.
+        Err(TransactionError::Host(error @ HostError::Locked { .. })) => {
+            say(&format!("{error}: nothing is left to be activated in this boot"));
+            return Ok(Verdict::Fine);
+        }
+        arrival => arrival?,
+    };
     notice::refresh(&Root::open(Path::new("/"))?);
     match arrival {
         Arrival::Unmanaged => print_text("nothing here was applied by hostwright\n")?,

@@ -4,7 +4,8 @@ use super::terminal::print_text;
 use super::{CliError, Verdict, running};
 use crate::host::Systemd;
 use crate::os::protocol::Access;
-use crate::transaction::handover::{installation, release::release};
+use crate::transaction::handover::installation;
+use crate::transaction::handover::release::{Released, release};
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let booted = running::booted()?;
@@ -13,10 +14,14 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     drop(session);
     // Also where an earlier call got no further than this.
     installation::remove(&Systemd::system())?;
-    let text = match released {
-        Some(config) => format!("{config} is the machine-config-daemon's again, as it runs\n"),
-        None => "nothing here is hostwright's\n".to_owned(),
+    let Some(Released { config, kept }) = released else {
+        print_text("nothing here is hostwright's\n")?;
+        return Ok(Verdict::Fine);
     };
+    let mut text = format!("{config} is the machine-config-daemon's again, as it runs\n");
+    for (path, original) in kept {
+        text.push_str(&format!("what was at {path} before it was managed stays in {original}\n"));
+    }
     print_text(&text)?;
     Ok(Verdict::Fine)
 }

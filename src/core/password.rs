@@ -11,10 +11,12 @@ use super::steps::Step;
 const LOCKED: &str = "*";
 
 /// What the field should be; `None` where it is not ours to say. A hash that a config stops
-/// setting is locked, never emptied. The reference also locks a listed user that never had one.
+/// setting is locked, never emptied. The reference also locks a listed user that never had one, when what is said of users
+/// changes; until then an administrator may have set one.
 fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
     let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
-    let lists_core = desired.passwd.users.iter().any(|user| user.name == CORE_USER);
+    let has_changed = current.is_none_or(|current| current.passwd != desired.passwd);
+    let lists_core = has_changed && desired.passwd.users.iter().any(|user| user.name == CORE_USER);
     match desired.passwd.password_hash() {
         Some(hash) => Some(hash),
         None if was_set || lists_core && profile == Profile::Mcd => Some(LOCKED),

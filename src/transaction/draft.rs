@@ -15,7 +15,7 @@ use crate::host::{Root, boot};
 use crate::os::{Deployment, Imported, Sysroot, Wanted};
 
 use super::TransactionError;
-use super::current::Current;
+use super::current::{Current, CurrentError};
 use super::generation::{Stage, Target};
 use super::{layering, survey, tree};
 
@@ -101,13 +101,22 @@ impl Draft {
 
 /// Looks at the sysroot and decides, without changing anything.
 pub(super) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionError> {
+    draft_after(os, target, Current::load)
+}
+
+/// The same after what somebody else knows to have been applied last.
+pub(super) fn draft_after(
+    os: &mut dyn Sysroot,
+    target: Target<'_>,
+    applied: impl FnOnce(&Root) -> Result<Current, CurrentError>,
+) -> Result<Draft, TransactionError> {
     let site = target.site;
     let Some(base) = site.base(os.deployments()?) else {
         return Err(TransactionError::NoDeployment(site.place()));
     };
     let root = site.open(&base.id)?;
     tree::ensure_whole(&root)?;
-    let current = Current::load(&root)?;
+    let current = applied(&root)?;
     let image = wanted_image(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
     let mut before = current.host().cloned();

@@ -110,8 +110,12 @@ fn what_it_kept_is_kept_for_it() {
     ensure(&host, &["hostwright", "adopt"]);
     host.ensure_whole();
     let unmanaged = host.copy();
-    ensure(&host, &["hostwright", "release"]);
-    assert_eq!(host.read_etc(&mcd::copy("/etc/app/a.conf")), Some("before".to_owned()));
+    let released = ensure(&host, &["hostwright", "release"]);
+    // It would not keep what nobody ships.
+    let (_, kept) =
+        released.split_once("what was at /etc/app/a.conf before it was managed stays in /etc/").unwrap();
+    assert_eq!(host.read_etc(kept.trim()), Some("before".to_owned()));
+    assert_eq!(host.read_etc(&mcd::stamp("/etc/app/a.conf")), Some(String::new()));
     mcd::leave(&host, SHIPPED);
     assert_eq!(host.read_etc("chrony.conf"), Some("older".to_owned()));
     // And for us.
@@ -169,6 +173,40 @@ fn a_host_that_is_not_as_it_should_be_is_left_alone_until_it_is_to_be_mended() {
 }
 
 #[test]
+fn a_password_of_the_administrators_own_stays() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let config = config("one").key("ssh-ed25519 AAAA one");
+    mcd::apply(&host, &config);
+    let keys = host.var("home/core/.ssh/authorized_keys.d/ignition");
+    fs::create_dir_all(keys.parent().unwrap()).unwrap();
+    fs::write(&keys, "ssh-ed25519 AAAA one\n").unwrap();
+    let shadow = host.read_etc("shadow").unwrap();
+    let own = shadow.lines().map(|line| match line.strip_prefix("core:") {
+        Some(rest) => {
+            format!("core:$6$own{}\n", rest.split_once(':').map_or("", |(_, rest)| rest).replacen("", ":", 1))
+        }
+        None => format!("{line}\n"),
+    });
+    let own: String = own.collect();
+    host.write_etc("shadow", &own);
+    ensure(&host, &["hostwright", "adopt", "--mend"]);
+    assert_eq!(host.read_etc("shadow"), Some(own));
+    host.ensure_whole();
+}
+
+#[test]
+fn a_kubelet_that_is_started_meanwhile_is_not_kept_from_running() {
+    let Some(host) = managed() else { return };
+    ensure(&host, &["hostwright", "adopt"]);
+    let script = "exec 9<>/var/lib/hostwright/lock; flock --exclusive 9; hostwright activate";
+    let outcome = host.run(["sh", "-c", script]);
+    assert!(
+        outcome.code == Some(0) && outcome.stderr.contains("nothing is left to be activated"),
+        "{outcome:?}"
+    );
+}
+
+#[test]
 fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
     let Some(host) = managed() else { return };
     let whole = host.read_etc("machine-config-daemon/currentconfig").unwrap();
@@ -178,9 +216,16 @@ fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
     let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
     assert!(refused.code == Some(1) && refused.stderr.contains("has no files and no units"), "{refused:?}");
     host.write_etc("mcs-machine-config-content.json", &whole);
+    host.write_etc("app/a.conf", "changed");
+    let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
+    assert!(refused.stderr.contains("/etc/app/a.conf has other content"), "{refused:?}");
+    host.write_etc("app/a.conf", "one");
     ensure(&host, &["hostwright", "adopt"]);
     host.ensure_whole();
     mcd::validate(&host);
+    let record: serde_json::Value =
+        serde_json::from_str(&host.read_etc("hostwright/generation").unwrap()).unwrap();
+    assert_eq!(record["originals"], serde_json::json!([]), "what it wrote is nobody else's");
     // And where there is nothing at all.
     let Some(bare) = Host::install(Os::new(1)) else { return };
     let refused = with_systemd(&bare, &["hostwright", "adopt"]).0;

@@ -1,6 +1,6 @@
 //! Taking a host over: what runs becomes a generation of ours, as it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::first_boot::CONTENT;
 use crate::core::generation::{CURRENT_IMAGE, Record};
@@ -11,9 +11,10 @@ use crate::core::limits;
 use crate::core::managed;
 use crate::core::names::ManagedPath;
 use crate::core::orig;
-use crate::core::plan::Drift;
+use crate::core::plan::{Drift, TreePlan};
 use crate::core::policy::Policy;
 use crate::core::profile::Profile;
+use crate::core::repair::{self, Repair};
 use crate::core::steps::{Step, Steps};
 use crate::core::tree::Node;
 use crate::host::booted::Booted;
@@ -25,7 +26,7 @@ use super::installation::{self, Version};
 use super::{HandoverError, ensure_alone, root, shipped};
 use crate::transaction::current::{Configuration, Current};
 use crate::transaction::decided::Decided;
-use crate::transaction::draft::{Draft, draft};
+use crate::transaction::draft::{Draft, draft_after};
 use crate::transaction::generation::{Errand, Site, Target, bound};
 use crate::transaction::labels::{self, Labels};
 use crate::transaction::live::{self, Change};
@@ -34,6 +35,9 @@ use crate::transaction::{TransactionError, pending, stage, tree};
 
 /// What to do about a host that is not as it should be.
 const WAY_OUT: &str = "put that back, or have it put back: hostwright adopt --mend";
+
+/// The same where that is not ours to do.
+const BY_HAND: &str = "not all of it can be put back by `--mend`; put it back by hand";
 
 /// What came of it.
 #[derive(Debug)]
@@ -68,14 +72,10 @@ pub fn adopt(
     booted: &Booted,
     adoption: Adoption<'_>,
 ) -> Result<Adopted, TransactionError> {
-    ensure_alone()?;
     let root = root()?;
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
     tree::settle_first(&root, &boot_id)?;
-    if let Some(pending) = pending::load(&root)? {
-        return Err(HandoverError::Pending(pending.generation().to_owned()).into());
-    }
     let mut current = Current::load(&root)?;
     let Adoption { version, mends, environment } = adoption;
     let installing = match version {
@@ -83,11 +83,16 @@ pub fn adopt(
         None => installation::removing(&root)?,
     };
     let mut adopting = Adopting { from: None, to: String::new(), installing, environment, boot_id };
+    // Another version of us changes nothing that somebody else could be at.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
         let has_changed = adopting.carry_out(&root, os, services, Vec::new(), Labels::new())?;
         return Ok(Adopted { config, generation, was_ours: true, has_changed, mended: Vec::new() });
+    }
+    ensure_alone()?;
+    if let Some(pending) = pending::load(&root)? {
+        return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
     let applied = applied(&root, current.configuration.take())?;
     current.configuration = Some(applied.clone());
@@ -101,11 +106,11 @@ pub fn adopt(
         policy: &policy,
     };
     stage::ensure_none_staged(os, &root, booted)?;
-    let mut draft = draft(os, target)?;
+    let mut draft = draft_after(os, target, |_| Ok(current))?;
     draft.ensure_unhindered()?;
-    ensure_runs(&draft, target, mends)?;
+    ensure_runs(&draft, target)?;
     let tree = draft.plan.tree.get_or_insert_default();
-    let mended = std::mem::take(&mut tree.drift);
+    let mended = mend(tree, mends, &applied.object.name)?;
     take_originals(&root, &applied.host, &mut tree.steps)?;
     let bound = bound(&draft.base, &draft, None, target);
     // A host that was given back has the argument still.
@@ -179,21 +184,34 @@ fn applied(root: &Root, found: Option<Configuration>) -> Result<Configuration, T
 }
 
 /// An update that is under way has to end first: half of it would be taken for the whole.
-fn ensure_runs(draft: &Draft, target: Target<'_>, mends: bool) -> Result<(), HandoverError> {
+fn ensure_runs(draft: &Draft, target: Target<'_>) -> Result<(), HandoverError> {
     let config = target.desired.object.name.clone();
     if let Some(wanted) = &draft.image {
         let runs = draft.base.image.as_ref().map_or_else(|| draft.base.id.to_string(), ToString::to_string);
         return Err(HandoverError::OtherImage { config, wanted: wanted.to_string(), runs });
     }
-    if !draft.packages.is_empty() || draft.kernel_arguments_change {
+    if !draft.packages.is_empty() {
         return Err(HandoverError::OtherPackages(config));
     }
-    match &draft.plan.tree {
-        Some(tree) if !mends && !tree.drift.is_empty() => {
-            Err(HandoverError::Deviates { config, deviations: tree.drift.clone(), way_out: WAY_OUT })
-        }
-        _ => Ok(()),
+    if draft.kernel_arguments_change {
+        let arguments = target.desired.host.os.kernel_arguments.iter().map(ToString::to_string);
+        let arguments = arguments.collect::<Vec<_>>().join(" ");
+        return Err(HandoverError::OtherKernelArguments { config, arguments });
     }
+    Ok(())
+}
+
+/// Leaves of the steps those that make good what deviates, and says what that is. Nothing else is anybody's wish.
+fn mend(tree: &mut TreePlan, mends: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
+    let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
+    let Repair { steps, created_directories, hindered } = repair::choose(tree, &chosen);
+    let deviations = std::mem::take(&mut tree.drift);
+    if !deviations.is_empty() && (!mends || !hindered.is_empty()) {
+        let way_out = if mends { BY_HAND } else { WAY_OUT };
+        return Err(HandoverError::Deviates { config: config.to_owned(), deviations, way_out });
+    }
+    tree.steps = Steps { steps, created_directories, ..Steps::default() };
+    Ok(deviations)
 }
 
 /// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.

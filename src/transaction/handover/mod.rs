@@ -60,11 +60,33 @@ pub enum HandoverError {
         /// What runs.
         runs: String,
     },
-    /// The same for packages and kernel arguments.
+    /// The same for packages.
     #[error(
-        "what boots does not have the packages or the kernel arguments of {0}; let the machine-config-daemon finish its update first"
+        "what boots does not have the packages of {0}; let the machine-config-daemon finish its update first"
     )]
     OtherPackages(String),
+    /// The same for kernel arguments, which have to be there once each and in that order.
+    #[error(
+        "the boot entry does not have the kernel arguments of {config}, each as often and in the order that it lists: {arguments}; let the machine-config-daemon finish its update, or set them so with `rpm-ostree kargs` and reboot"
+    )]
+    OtherKernelArguments {
+        /// The configuration.
+        config: String,
+        /// Its arguments.
+        arguments: String,
+    },
+    /// It compares names, not images.
+    #[error(
+        "{config} names the image {wanted}, and the host runs {runs}: the machine-config-daemon takes that for another one; rebase to that name first"
+    )]
+    OtherName {
+        /// The configuration.
+        config: String,
+        /// What it says.
+        wanted: String,
+        /// What runs.
+        runs: String,
+    },
     /// Somebody changed it.
     #[error("the host is not as {config} says:{}\n{way_out}", listed(deviations))]
     Deviates {

@@ -8,11 +8,9 @@ use crate::core::held::HELD;
 use crate::core::host_config::HostConfig;
 use crate::core::installation::DAEMON_ENVIRONMENT;
 use crate::core::journal::Scope;
-use crate::core::limits;
 use crate::core::managed;
 use crate::core::names::ManagedPath;
 use crate::core::orig::{self, NOORIG, ORIG};
-use crate::core::settings::DriftPolicy;
 use crate::core::steps::Step;
 use crate::core::tree::Node;
 use crate::host::booted::Booted;
@@ -31,9 +29,18 @@ use super::{HandoverError, ensure_daemon_gone, root, shipped};
 const WAY_OUT: &str =
     "put that back, or apply the configuration again; the machine-config-daemon would refuse the host";
 
-/// Takes the record away, and leaves what the machine-config-daemon goes by. Returns the configuration's name; `None`
-/// where nothing of ours runs.
-pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<String>, TransactionError> {
+/// What came of it.
+#[derive(Debug)]
+pub struct Released {
+    /// The configuration.
+    pub config: String,
+    /// What an administrator had written where the configuration writes now, by path, and where that is kept: the
+    /// machine-config-daemon would not keep it.
+    pub kept: BTreeMap<ManagedPath, ManagedPath>,
+}
+
+/// Takes the record away, and leaves what the machine-config-daemon goes by. `None` where nothing of ours runs.
+pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>, TransactionError> {
     ensure_daemon_gone()?;
     let root = root()?;
     let _lock = Lock::take(&root)?;
@@ -48,7 +55,7 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<String>, 
     };
     ensure_fit(os, record, booted, &configuration.host)?;
     let mut files = OwnFiles::after(&root, Vec::new());
-    give_originals(&root, &mut files, &configuration.host, &current)?;
+    let kept = give_originals(&root, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
     steps.extend(store::prune(&root, &BTreeMap::new())?);
     for path in [ACTIVE, HELD, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
@@ -66,7 +73,7 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<String>, 
         actions: &[],
     };
     live::apply(&root, &NoServices, change)?;
-    Ok(Some(record.config.clone()))
+    Ok(Some(Released { config: record.config.clone(), kept }))
 }
 
 /// Whether the machine-config-daemon would find everything in order.
@@ -82,66 +89,71 @@ fn ensure_fit(
     if let Some((path, _)) = host.files.iter().find(|(_, file)| !file.append.is_empty()) {
         return Err(HandoverError::Appended(path.to_string()).into());
     }
-    let verified = sysroot::verify_running(os)?;
-    let counting = verified.deviations.into_iter().filter(|found| found.policy != DriftPolicy::Ignore);
-    let deviations: Vec<_> = counting.map(|found| found.drift).collect();
+    let config = record.config.clone();
+    let runs = os.deployments()?.into_iter().find(|deployment| deployment.booted).and_then(|runs| runs.image);
+    let runs =
+        runs.map_or_else(|| "none that was imported by name".to_owned(), |runs| runs.name().to_owned());
+    if let Some(wanted) = host.os.image.clone().filter(|wanted| *wanted != runs) {
+        return Err(HandoverError::OtherName { config, wanted, runs }.into());
+    }
+    // Our own settings may ignore some; it does not.
+    let deviations: Vec<_> =
+        sysroot::verify_running(os)?.deviations.into_iter().map(|found| found.drift).collect();
     if deviations.is_empty() {
         return Ok(());
     }
-    Err(HandoverError::Deviates { config: record.config.clone(), deviations, way_out: WAY_OUT }.into())
+    Err(HandoverError::Deviates { config, deviations, way_out: WAY_OUT }.into())
 }
 
 /// Copies of what stood where the configuration writes, and stamps where nothing did; as the machine-config-daemon would
-/// have made them. It stamps files only.
+/// have made them: it stamps files only, and keeps no copy of a file that nobody ships. What is kept of such stays ours.
 fn give_originals(
     root: &Root,
     files: &mut OwnFiles<'_>,
     host: &HostConfig,
     current: &Current,
-) -> Result<(), TransactionError> {
+) -> Result<BTreeMap<ManagedPath, ManagedPath>, TransactionError> {
     let ours = current.remembered().originals;
-    let mut expected = BTreeSet::new();
+    let (mut expected, mut kept) = (BTreeSet::new(), BTreeMap::new());
     for path in managed::written_paths(host) {
         let (copy, stamp) = (orig::copy_of(&path), orig::stamp_of(&path));
-        if ours.contains(&path) {
-            let original = Record::original_of(&path);
-            files.make_parents(&copy)?;
-            files.extend([
-                Step::Preserve { path: original.clone(), original: copy.clone() },
-                Step::Remove { path: original },
-            ]);
-            expected.insert(copy);
-        } else if keep_shipped(root, files, &path, &copy)? {
-            expected.insert(copy);
-        } else if host.files.contains_key(&path) {
-            files.write(stamp.clone(), Vec::new(), 0o644)?;
-            expected.insert(stamp);
+        let shipped = shipped_leaf(root, &path)?;
+        let is_file = host.files.contains_key(&path);
+        let original = ours.contains(&path).then(|| Record::original_of(&path));
+        match (original, shipped) {
+            (Some(original), shipped) if shipped.is_some() || !is_file => {
+                files.make_parents(&copy)?;
+                files.extend([
+                    Step::Preserve { path: original.clone(), original: copy.clone() },
+                    Step::Remove { path: original },
+                ]);
+                expected.insert(copy);
+            }
+            (None, Some(shipped)) => {
+                files.make_parents(&copy)?;
+                files.extend([Step::Preserve { path: shipped, original: copy.clone() }]);
+                expected.insert(copy);
+            }
+            (original, _) if is_file => {
+                files.write(stamp.clone(), Vec::new(), 0o644)?;
+                expected.insert(stamp);
+                kept.extend(original.map(|original| (path, original)));
+            }
+            _ => {}
         }
     }
     for top in [ORIG, NOORIG].map(ManagedPath::constant) {
         let stale = leaves(root, &top)?.into_iter().filter(|path| !expected.contains(path));
         files.extend(stale.map(|path| Step::Remove { path }));
     }
-    Ok(())
+    Ok(kept)
 }
 
-/// Keeps what the image ships at `path`, where it does.
-fn keep_shipped(
-    root: &Root,
-    files: &mut OwnFiles<'_>,
-    path: &ManagedPath,
-    copy: &ManagedPath,
-) -> Result<bool, TransactionError> {
-    let Some(shipped) = shipped(path) else { return Ok(false) };
-    match root.node(&shipped)? {
-        Node::File { attributes, .. } => {
-            let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
-            files.write(copy.clone(), contents, attributes.mode)?;
-        }
-        Node::Symlink { target, .. } => files.link(copy.clone(), &target)?,
-        _ => return Ok(false),
-    }
-    Ok(true)
+/// What the image ships at `path`, where that is a file or a link.
+fn shipped_leaf(root: &Root, path: &ManagedPath) -> Result<Option<ManagedPath>, TransactionError> {
+    let Some(shipped) = shipped(path) else { return Ok(None) };
+    let is_leaf = matches!(root.node(&shipped)?, Node::File { .. } | Node::Symlink { .. });
+    Ok(is_leaf.then_some(shipped))
 }
 
 /// All files and links below `directory`.
