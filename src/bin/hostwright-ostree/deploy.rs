@@ -134,8 +134,8 @@ fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
     Ok(origin)
 }
 
-/// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets the policy for the whole process, which
-/// is why this process asks for no other's.
+/// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets
+/// the policy for the whole process, which is why this process asks for no other's.
 pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
     let deployed = opened.pending.as_ref().map(|pending| pending.deployment.clone());
     let Some(deployment) = deployed.or_else(|| opened.sysroot.booted_deployment()) else {

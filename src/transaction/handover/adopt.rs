@@ -18,12 +18,11 @@ use crate::core::repair::{self, Repair};
 use crate::core::steps::{Step, Steps};
 use crate::core::tree::Node;
 use crate::host::booted::Booted;
-use crate::host::lock::Lock;
-use crate::host::{Root, Services, boot};
+use crate::host::{Root, Services};
 use crate::os::Sysroot;
 
 use super::installation::{self, Version};
-use super::{HandoverError, ensure_alone, root, shipped};
+use super::{HandoverError, begin, ensure_alone, shipped};
 use crate::transaction::current::{Configuration, Current};
 use crate::transaction::decided::Decided;
 use crate::transaction::draft::{Draft, draft_after};
@@ -31,7 +30,7 @@ use crate::transaction::generation::{Errand, Site, Target, bound};
 use crate::transaction::labels::{self, Labels};
 use crate::transaction::live::{self, Change};
 use crate::transaction::own_files::OwnFiles;
-use crate::transaction::{TransactionError, pending, stage, tree};
+use crate::transaction::{TransactionError, pending, stage};
 
 /// What to do about a host that is not as it should be.
 const WAY_OUT: &str = "put that back, or have it put back: hostwright adopt --mend";
@@ -72,10 +71,7 @@ pub fn adopt(
     booted: &Booted,
     adoption: Adoption<'_>,
 ) -> Result<Adopted, TransactionError> {
-    let root = root()?;
-    let _lock = Lock::take(&root)?;
-    let boot_id = boot::boot_id();
-    tree::settle_first(&root, &boot_id)?;
+    let (root, _lock, boot_id) = begin()?;
     let mut current = Current::load(&root)?;
     let Adoption { version, mends, environment } = adoption;
     let installing = match version {

@@ -7,15 +7,14 @@ use crate::core::names::ManagedPath;
 use crate::core::service_action::ServiceAction;
 use crate::core::steps::Step;
 use crate::core::tree::Node;
-use crate::host::lock::Lock;
-use crate::host::{Root, Services, boot};
+use crate::host::{Root, Services};
+use crate::transaction::TransactionError;
 use crate::transaction::current::Current;
 use crate::transaction::labels::Labels;
 use crate::transaction::live::{self, Change};
 use crate::transaction::own_files::OwnFiles;
-use crate::transaction::{TransactionError, tree};
 
-use super::root;
+use super::begin;
 
 const EXECUTABLE: u32 = 0o755;
 const UNIT: u32 = 0o644;
@@ -86,10 +85,7 @@ pub(super) fn actions(steps: &[Step]) -> &'static [ServiceAction] {
 
 /// Takes the agent off the host.
 pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
-    let root = root()?;
-    let _lock = Lock::take(&root)?;
-    let boot_id = boot::boot_id();
-    tree::settle_first(&root, &boot_id)?;
+    let (root, _lock, boot_id) = begin()?;
     let steps = removing(&root)?;
     let generation = Current::load_record(&root)?.map(|record| record.generation);
     let change = Change {

@@ -12,9 +12,10 @@ use std::path::Path;
 
 use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
-use crate::host::{Root, processes};
+use crate::host::lock::Lock;
+use crate::host::{Root, boot, processes};
 
-use super::TransactionError;
+use super::{TransactionError, tree};
 
 /// The program that is replaced.
 const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
@@ -138,8 +139,13 @@ fn ensure_daemon_gone() -> Result<(), TransactionError> {
     }
 }
 
-fn root() -> Result<Root, TransactionError> {
-    Ok(Root::open(Path::new("/"))?)
+/// The host, locked and with nothing left of an interrupted change; and the ID of this boot.
+fn begin() -> Result<(Root, Lock, String), TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    tree::settle_first(&root, &boot_id)?;
+    Ok((root, lock, boot_id))
 }
 
 /// Where the image ships what belongs at `path`.

@@ -13,17 +13,16 @@ use crate::core::names::ManagedPath;
 use crate::core::orig::{self, NOORIG, ORIG};
 use crate::core::steps::Step;
 use crate::core::tree::Node;
+use crate::host::Root;
 use crate::host::booted::Booted;
-use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
-use crate::host::{Root, boot};
 use crate::os::Sysroot;
 use crate::transaction::current::Current;
 use crate::transaction::live::{self, Change};
 use crate::transaction::own_files::OwnFiles;
-use crate::transaction::{TransactionError, labels, pending, store, sysroot, tree};
+use crate::transaction::{TransactionError, labels, pending, store, sysroot};
 
-use super::{HandoverError, ensure_daemon_gone, root, shipped};
+use super::{HandoverError, begin, ensure_daemon_gone, shipped};
 
 /// What to do about a host that is not as it should be.
 const WAY_OUT: &str =
@@ -42,10 +41,7 @@ pub struct Released {
 /// Takes the record away, and leaves what the machine-config-daemon goes by. `None` where nothing of ours runs.
 pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>, TransactionError> {
     ensure_daemon_gone()?;
-    let root = root()?;
-    let _lock = Lock::take(&root)?;
-    let boot_id = boot::boot_id();
-    tree::settle_first(&root, &boot_id)?;
+    let (root, _lock, boot_id) = begin()?;
     if let Some(pending) = pending::load(&root)? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
