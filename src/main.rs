@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    hostwright::cli::run()
+    flameholder::cli::run()
 }

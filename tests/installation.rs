@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hostwright::core::first_boot;
+use flameholder::core::first_boot;
 use serde_json::Value;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
@@ -21,12 +21,12 @@ fn names(folder: &str) -> BTreeSet<String> {
 }
 
 fn units() -> BTreeSet<String> {
-    names("systemd").into_iter().filter(|name| name.starts_with("hostwright-")).collect()
+    names("systemd").into_iter().filter(|name| name.starts_with("flameholder-")).collect()
 }
 
 #[test]
 fn the_presets_enable_every_unit() {
-    let preset = read("systemd/80-hostwright.preset");
+    let preset = read("systemd/80-flameholder.preset");
     let enabled = preset.lines().filter_map(|line| line.strip_prefix("enable ")).map(str::to_owned);
     assert_eq!(enabled.collect::<BTreeSet<_>>(), units());
 }
@@ -56,7 +56,7 @@ fn commands_are_found_wherever_they_are_installed() {
         let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("ExecSt")).collect();
         assert!(!commands.is_empty(), "{unit}");
         for command in commands {
-            assert!(command.contains("=hostwright "), "{unit}: {command}");
+            assert!(command.contains("=flameholder "), "{unit}: {command}");
         }
     }
 }
@@ -109,13 +109,13 @@ fn butane_configs_hold_what_the_agent_takes() {
                 first_boot::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
             assert_eq!(document["metadata"]["name"], "final", "{shown}");
         }
-        let of_ours = "/etc/hostwright/config.d/";
+        let of_ours = "/etc/flameholder/config.d/";
         for file in files.iter().filter(|file| file["path"].as_str().unwrap().starts_with(of_ours)) {
-            let fragment = hostwright::core::settings::FragmentFile {
-                path: hostwright::core::names::ManagedPath::parse(file["path"].as_str().unwrap()).unwrap(),
+            let fragment = flameholder::core::settings::FragmentFile {
+                path: flameholder::core::names::ManagedPath::parse(file["path"].as_str().unwrap()).unwrap(),
                 bytes: file["contents"]["inline"].as_str().unwrap().as_bytes().to_vec(),
             };
-            hostwright::core::settings::Settings::of(&[fragment]).unwrap();
+            flameholder::core::settings::Settings::of(&[fragment]).unwrap();
         }
     }
 }

@@ -1,13 +1,13 @@
 //! What must hold for any input: parsers end with a value or a refusal, and a plan from a config to
 //! itself is empty.
 
-use hostwright::core::contents::Decoder;
-use hostwright::core::diff::ConfigDiff;
-use hostwright::core::host_config::HostConfig;
-use hostwright::core::names::ManagedPath;
-use hostwright::core::plan::Plan;
-use hostwright::core::profile::Profile;
-use hostwright::core::{decode, document, machine_config};
+use flameholder::core::contents::Decoder;
+use flameholder::core::diff::ConfigDiff;
+use flameholder::core::host_config::HostConfig;
+use flameholder::core::names::ManagedPath;
+use flameholder::core::plan::Plan;
+use flameholder::core::profile::Profile;
+use flameholder::core::{decode, document, machine_config};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

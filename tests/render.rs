@@ -15,13 +15,13 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hostwright::core::decode::decode;
-use hostwright::core::host_config::HostConfig;
-use hostwright::core::machine_config::{MachineConfig, parse, parse_object};
-use hostwright::core::render::{PoolName, ReleaseImages, render};
+use flameholder::core::decode::decode;
+use flameholder::core::host_config::HostConfig;
+use flameholder::core::machine_config::{MachineConfig, parse, parse_object};
+use flameholder::core::render::{PoolName, ReleaseImages, render};
 use proptest::prelude::*;
 use real_configs::real_configs;
-use run::{Outcome, hostwright};
+use run::{Outcome, flameholder};
 use serde_json::{Value, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -31,7 +31,7 @@ fn fixture(name: &str) -> PathBuf {
 fn rendered(options: &[&str], files: &[PathBuf]) -> Outcome {
     let options = options.iter().map(OsString::from);
     let files = files.iter().map(|file| file.as_os_str().to_owned());
-    hostwright([OsString::from("render")].into_iter().chain(options).chain(files))
+    flameholder([OsString::from("render")].into_iter().chain(options).chain(files))
 }
 
 fn document(outcome: &Outcome) -> Value {
@@ -76,7 +76,7 @@ fn real_configs_are_what_they_were_when_rendered_again() {
         assert_eq!(document(&outcome)["spec"], original["spec"], "{}", file.display());
         let again = folder.path().join("again.json");
         fs::write(&again, &outcome.stdout).unwrap();
-        let plan = hostwright([
+        let plan = flameholder([
             "plan".as_ref(),
             "--exit-code".as_ref(),
             "--current".as_ref(),
@@ -179,7 +179,7 @@ fn what_is_wrong_is_named_by_file_and_field() {
 fn standard_input_and_unknown_keys() {
     let text = fs::read_to_string(fixture("50-workers.json")).unwrap();
     let flavoured = text.replace(r#""version": "3.2.0""#, r#""version": "3.2.0", "flavour": 1"#);
-    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_hostwright"));
+    let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_flameholder"));
     let output = command.args(["render", "-"]).write_stdin(flavoured).output().unwrap();
     let plain = rendered(&[], &[fixture("50-workers.json")]);
     assert_eq!(String::from_utf8(output.stdout).unwrap(), plain.stdout);

@@ -22,7 +22,7 @@ use document::{file, machine_config, with_files};
 use jsonschema::Validator;
 use osimage::{Os, Scratch, SysrootBuilder};
 use real_configs::real_configs;
-use run::{Outcome, hostwright};
+use run::{Outcome, flameholder};
 use serde_json::{Value, json};
 use tree::Tree;
 
@@ -80,7 +80,7 @@ fn complaints(name: &str, outcome: &Outcome, codes: &[i32]) -> Vec<String> {
 /// Runs a verb with `-o json` and returns its document, which is as the schema says.
 fn documented<A: AsRef<OsStr>>(verb: &str, arguments: &[A], code: i32) -> Value {
     let output = [verb, "-o", "json"].map(AsRef::as_ref);
-    let outcome = hostwright(output.into_iter().chain(arguments.iter().map(AsRef::as_ref)));
+    let outcome = flameholder(output.into_iter().chain(arguments.iter().map(AsRef::as_ref)));
     let complaints = complaints(verb, &outcome, &[code]);
     assert!(complaints.is_empty(), "{}\n{}", complaints.join("\n"), outcome.stdout);
     serde_json::from_str(&outcome.stdout).unwrap()
@@ -150,7 +150,7 @@ fn plans_between_all_configs() {
                         desired.as_os_str(),
                     ];
                     let options = ["plan", "-o", "json", "--profile", profile].map(AsRef::as_ref);
-                    let outcome = hostwright(options.into_iter().chain(pair));
+                    let outcome = flameholder(options.into_iter().chain(pair));
                     found.extend(
                         complaints("plan", &outcome, &[0, 1])
                             .iter()
@@ -212,7 +212,7 @@ fn a_tree_before_and_after_and_damaged() {
     assert_eq!(documented("status", &place, 0)["generation"], Value::Null);
     let plan = documented("plan", &target, 0);
     assert!(!plan["leftOut"].as_array().unwrap().is_empty(), "{plan}");
-    let outcome = hostwright(["apply".as_ref()].iter().chain(&target));
+    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(documented("status", &place, 0)["generation"]["config"], "rendered-many");
     assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
@@ -253,7 +253,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     assert_eq!(plan["changes"]["osImage"]["to"], image.as_str());
     assert_eq!(plan["preflight"][0]["check"], "skopeo");
     assert_eq!((&plan["etc"]["with"], &plan["etc"]["due"]), (&json!("present"), &json!(true)));
-    let outcome = hostwright(["apply".as_ref()].iter().chain(&target));
+    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let status = documented("status", &place, 0);
     assert_eq!(status["deployments"][0]["generation"]["belongs"], true);
@@ -271,7 +271,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "hindrance": null}]);
     assert_eq!(documented("verify", &place, 2)["deviations"], expected);
     // The settings are those of the deployment.
-    let fragments = sysroot.join(root).join("etc/hostwright/config.d");
+    let fragments = sysroot.join(root).join("etc/flameholder/config.d");
     fs::create_dir_all(&fragments).unwrap();
     fs::write(fragments.join("10.toml"), "[drift]\ndefault = \"ignore\"\n").unwrap();
     assert_eq!(documented("verify", &place, 0)["deviations"][0]["policy"], "ignore");

@@ -1,4 +1,4 @@
-//! `hostwright activate`
+//! `flameholder activate`
 
 use std::path::Path;
 
@@ -56,7 +56,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
     };
     notice::refresh(&Root::open(Path::new("/"))?);
     match arrival {
-        Arrival::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
+        Arrival::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
         Arrival::Active { standing, activated, carried } => {
             print_text(&(standing_line(standing, carried) + &summary(&activated)))?;
         }
@@ -78,7 +78,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
 fn standing_line(standing: Standing, carried: usize) -> String {
     let foreign = match standing {
         Standing::Whole => "",
-        _ => "this deployment was not made by hostwright; its /etc was merged from a generation\n",
+        _ => "this deployment was not made by flameholder; its /etc was merged from a generation\n",
     };
     let carried = match carried {
         0 => String::new(),

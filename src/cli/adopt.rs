@@ -1,4 +1,4 @@
-//! `hostwright adopt`
+//! `flameholder adopt`
 
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ fn version() -> Result<Option<Version<'static>>, CliError> {
     }
     let worker = WorkerProgram::locate()?;
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error));
-    let executables = vec![("hostwright", read(&own)?), (WorkerProgram::NAME, read(worker.path())?)];
+    let executables = vec![("flameholder", read(&own)?), (WorkerProgram::NAME, read(worker.path())?)];
     Ok(Some(Version { name: env!("CARGO_PKG_VERSION"), executables }))
 }
 
@@ -71,9 +71,9 @@ fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
     let mut text = String::new();
     for (name, value) in [
-        ("HOSTWRIGHT_SOURCE", Some(source.to_string())),
-        ("HOSTWRIGHT_KUBECONFIG", path(&args.kubeconfig)),
-        ("HOSTWRIGHT_NODE_KUBECONFIG", path(&args.node_kubeconfig)),
+        ("FLAMEHOLDER_SOURCE", Some(source.to_string())),
+        ("FLAMEHOLDER_KUBECONFIG", path(&args.kubeconfig)),
+        ("FLAMEHOLDER_NODE_KUBECONFIG", path(&args.node_kubeconfig)),
         ("NODE_NAME", args.node_name.clone()),
     ] {
         let Some(value) = value else { continue };
@@ -99,7 +99,7 @@ fn daemon_runs() -> bool {
 fn start_daemon() {
     let unit = UnitName::parse(DAEMON_UNIT).expect("a constant unit name is one");
     match Systemd::system().perform(&ServiceAction::Restart { unit }) {
-        Ok(()) => say("its daemon runs; see `hostwright status`"),
+        Ok(()) => say("its daemon runs; see `flameholder status`"),
         Err(error) => {
             let error = crate::core::causes::chain(&error);
             log::warn!(
@@ -112,7 +112,7 @@ fn start_daemon() {
 fn text(adopted: &Adopted) -> String {
     let Adopted { config, generation, was_ours, mended, .. } = adopted;
     if *was_ours {
-        return format!("{config} is hostwright's already (generation {generation})\n");
+        return format!("{config} is flameholder's already (generation {generation})\n");
     }
     let mut text = format!("adopted {config}, which runs, as generation {generation}\n");
     for drift in mended {

@@ -1,4 +1,4 @@
-//! `hostwright apply`
+//! `flameholder apply`
 
 use std::path::{Path, PathBuf};
 
@@ -119,7 +119,7 @@ pub(super) fn left_out(items: &[String]) -> String {
     let lines: String = items.iter().take(LISTED).map(|item| format!("  {item}\n")).collect();
     let more = match items.len().saturating_sub(LISTED) {
         0 => String::new(),
-        more => format!("  and {more} more; `hostwright status -o json` lists them\n"),
+        more => format!("  and {more} more; `flameholder status -o json` lists them\n"),
     };
     format!("left out:\n{lines}{more}")
 }

@@ -1,4 +1,4 @@
-//! `hostwright bind`: what `ostree-finalize-staged.service` runs at shutdown in place of libostree's own
+//! `flameholder bind`: what `ostree-finalize-staged.service` runs at shutdown in place of libostree's own
 //! command, which it runs itself.
 
 use super::terminal::print_text;
@@ -16,7 +16,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     let mut open = |access| running::session_of(worker.as_ref().map_err(Clone::clone)?, access);
     let text = match bind::bind(&namespace, &booted, &mut open)? {
         Bound::Generation(generation) => format!("generation {generation} is bound, and boots next\n"),
-        Bound::Passed => "nothing of hostwright's is to be bound\n".to_owned(),
+        Bound::Passed => "nothing of flameholder's is to be bound\n".to_owned(),
     };
     print_text(&text)?;
     Ok(Verdict::Fine)

@@ -1,4 +1,4 @@
-//! `hostwright daemon`: what `hostwright-daemon.service` runs for as long as the host lives.
+//! `flameholder daemon`: what `flameholder-daemon.service` runs for as long as the host lives.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 879
 #[derive(Debug, Args)]
 pub(super) struct DaemonArgs {
     /// Where it is said what this host is to be: `kube`, or `dir:PATH`, a file or a directory of files
-    #[arg(long, value_name = "SOURCE", env = "HOSTWRIGHT_SOURCE")]
+    #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
     source: SourceName,
     /// How the cluster is read, and conditions are written
-    #[arg(long, value_name = "FILE", default_value = KUBELET, env = "HOSTWRIGHT_KUBECONFIG")]
+    #[arg(long, value_name = "FILE", default_value = KUBELET, env = "FLAMEHOLDER_KUBECONFIG")]
     kubeconfig: PathBuf,
     /// How the node is read and written; as the rest where it is not given
-    #[arg(long, value_name = "FILE", env = "HOSTWRIGHT_NODE_KUBECONFIG")]
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_NODE_KUBECONFIG")]
     node_kubeconfig: Option<PathBuf>,
     /// The node that this host is; its host name where it is not given
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]

@@ -22,7 +22,7 @@ const CONFIG: u8 = 78;
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The arguments do not go together.
-    #[error("{0}; see `hostwright --help`")]
+    #[error("{0}; see `flameholder --help`")]
     Usage(String),
     /// A file that was named cannot be read.
     #[error("reading {file}")]

@@ -1,4 +1,4 @@
-//! `hostwright etc-diff`
+//! `flameholder etc-diff`
 
 use std::path::PathBuf;
 

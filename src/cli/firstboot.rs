@@ -1,4 +1,4 @@
-//! `hostwright firstboot`: what `hostwright-firstboot.service` runs before the workload starts.
+//! `flameholder firstboot`: what `flameholder-firstboot.service` runs before the workload starts.
 
 use std::time::Duration;
 

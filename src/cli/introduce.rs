@@ -1,4 +1,4 @@
-//! `hostwright introduce`: what the pod runs that installs the daemon on its node.
+//! `flameholder introduce`: what the pod runs that installs the daemon on its node.
 
 use std::path::PathBuf;
 

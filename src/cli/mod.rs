@@ -42,7 +42,7 @@ pub use error::CliError;
 
 /// Makes an OSTree host what its rendered MachineConfig says: all of it or none of it.
 #[derive(Debug, Parser)]
-#[command(name = "hostwright", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "flameholder", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

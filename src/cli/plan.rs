@@ -1,4 +1,4 @@
-//! `hostwright plan`
+//! `flameholder plan`
 
 use std::path::{Path, PathBuf};
 

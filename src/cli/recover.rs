@@ -1,4 +1,4 @@
-//! `hostwright recover`
+//! `flameholder recover`
 
 use std::path::Path;
 
@@ -40,11 +40,14 @@ fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
         Settlement::OnProbation(pending) => format!(
-            "generation {} runs, and is to show that it is healthy; `hostwright settle` judges it\n",
+            "generation {} runs, and is to show that it is healthy; `flameholder settle` judges it\n",
             pending.generation()
         ),
         Settlement::Left(pending, reason) => {
-            format!("generation {} is held: {reason}; `hostwright retry` releases it\n", pending.generation())
+            format!(
+                "generation {} is held: {reason}; `flameholder retry` releases it\n",
+                pending.generation()
+            )
         }
         Settlement::StagedAgain(pending, failure) => format!(
             "generation {} did not boot: {}\nit is staged again; apply its configuration to go there\n",

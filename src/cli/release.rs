@@ -1,4 +1,4 @@
-//! `hostwright release`
+//! `flameholder release`
 
 use super::terminal::print_text;
 use super::{CliError, Verdict, running};
@@ -15,7 +15,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     // Also where an earlier call got no further than this.
     installation::remove(&Systemd::system())?;
     let Some(Released { config, kept }) = released else {
-        print_text("nothing here is hostwright's\n")?;
+        print_text("nothing here is flameholder's\n")?;
         return Ok(Verdict::Fine);
     };
     let mut text = format!("{config} is the machine-config-daemon's again, as it runs\n");

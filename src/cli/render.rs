@@ -1,4 +1,4 @@
-//! `hostwright render`
+//! `flameholder render`
 
 use std::path::{Path, PathBuf};
 

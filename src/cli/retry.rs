@@ -1,4 +1,4 @@
-//! `hostwright retry`
+//! `flameholder retry`
 
 use std::path::Path;
 

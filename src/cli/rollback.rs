@@ -1,4 +1,4 @@
-//! `hostwright rollback`
+//! `flameholder rollback`
 
 use std::path::PathBuf;
 

@@ -151,7 +151,7 @@ fn staged(pending: &Pending, name: &str) -> String {
 /// Asks logind, once: whatever is armed holds for any reboot that comes.
 fn restart(pending: &Pending, name: &str, reboot: Reboot) -> Result<(), CliError> {
     let request = Request {
-        reason: format!("hostwright: {name} becomes generation {}", pending.generation()),
+        reason: format!("flameholder: {name} becomes generation {}", pending.generation()),
         patience: PATIENCE,
         insist: if reboot == Reboot::Insist { Insist::AfterDeadline } else { Insist::Never },
     };

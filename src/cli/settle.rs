@@ -1,4 +1,4 @@
-//! `hostwright settle`: what `hostwright-verify.service` runs in each boot.
+//! `flameholder settle`: what `flameholder-verify.service` runs in each boot.
 
 use super::reboot::reboot_at_once;
 use super::terminal::{print_text, say};
@@ -11,7 +11,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     // Nobody is left to tell when standard output is gone, and the judgement goes on.
     let mut waits = |what: &str| drop(print_text(&format!("waiting; {what}\n")));
     match probation::judge(&booted, &mut running::session, &mut waits)? {
-        Judgement::Unmanaged => print_text("nothing here was applied by hostwright\n")?,
+        Judgement::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
         Judgement::Examined(report) => print_text(&match complaint(&report.findings) {
             None => "the host is healthy\n".to_owned(),
             Some(complaint) => format!("the host is not healthy: {complaint}\n"),

@@ -1,4 +1,4 @@
-//! `hostwright status`
+//! `flameholder status`
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ use crate::transaction::sysroot::{Standing, open_change, standings};
 use crate::transaction::{held, pending, reports, tree};
 
 /// Where daemon and health are told of.
-const REPORTS: &str = "/run/hostwright";
+const REPORTS: &str = "/run/flameholder";
 /// Hex digits of a commit that tell it apart for people.
 const SHORT_COMMIT: usize = 12;
 
@@ -149,7 +149,7 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
     text.extend(document.pending.as_ref().map(pending_line));
     if let Some(held) = &document.held {
         let Held { config, reason, .. } = held;
-        text.push_str(&format!("{config} is held: {reason}; `hostwright retry` releases it\n"));
+        text.push_str(&format!("{config} is held: {reason}; `flameholder retry` releases it\n"));
     }
     text.extend(document.health.as_ref().map(health_line));
     text.extend(document.daemon.as_ref().map(daemon_line));
@@ -158,7 +158,7 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
 
 fn daemon_line(report: &DaemonReport) -> String {
     let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
-    let gone = if is_gone { " (it is gone; see `systemctl status hostwright-daemon`)" } else { "" };
+    let gone = if is_gone { " (it is gone; see `systemctl status flameholder-daemon`)" } else { "" };
     let trouble = report.source_trouble.as_ref().map(|trouble| format!("its source: {trouble}\n"));
     format!("the daemon{gone}: {}\n{}", report.sentence(), trouble.unwrap_or_default())
 }
@@ -184,8 +184,8 @@ fn transaction_line(item: &TransactionItem) -> String {
     let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
     let state = match (item.under_way, item.reached) {
         (true, _) => "is under way",
-        (false, Reached::Committed) => "is done; `hostwright recover` clears up after it",
-        (false, _) => "was interrupted; `hostwright recover` takes it back",
+        (false, Reached::Committed) => "is done; `flameholder recover` clears up after it",
+        (false, _) => "was interrupted; `flameholder recover` takes it back",
     };
     format!("a change{to} {state}\n")
 }

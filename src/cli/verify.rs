@@ -1,4 +1,4 @@
-//! `hostwright verify`
+//! `flameholder verify`
 
 use std::path::{Path, PathBuf};
 
@@ -130,7 +130,7 @@ fn render(verified: &Verified) -> String {
         text.extend(ignored.iter().map(|found| line(&found.drift, "")));
     }
     if !counting.is_empty() {
-        text.push_str("`hostwright apply` with the same configuration repairs them, but for attributes and labels of directories\n");
+        text.push_str("`flameholder apply` with the same configuration repairs them, but for attributes and labels of directories\n");
     }
     text
 }

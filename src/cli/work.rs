@@ -1,4 +1,4 @@
-//! `hostwright work`: what the daemon has done to the host, in a process of its own.
+//! `flameholder work`: what the daemon has done to the host, in a process of its own.
 
 use clap::Args;
 

@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedContext};
 
 /// Where it is on the host.
-const DIRECTORY: &str = "run/hostwright/cluster";
+const DIRECTORY: &str = "run/flameholder/cluster";
 const KUBECONFIG: &str = "kubeconfig";
 const TOKEN: &str = "token";
 /// By which the host itself finds the API server: nodes do so before they have service networking.
 const OF_THE_HOST: &str = "etc/kubernetes/kubeconfig";
 /// All names in it.
-const NAME: &str = "hostwright";
+const NAME: &str = "flameholder";
 
 /// Why the host was not told.
 #[derive(Debug, thiserror::Error)]
@@ -145,7 +145,7 @@ current-context: kubelet
             assert_eq!(cluster.server.as_deref(), Some("https://api-int.example:6443"));
             assert_eq!(cluster.certificate_authority_data.as_deref(), Some("Q0E="));
             let user = made.auth_infos[0].auth_info.as_ref().unwrap();
-            assert_eq!(user.token_file.as_deref(), Some("/run/hostwright/cluster/token"));
+            assert_eq!(user.token_file.as_deref(), Some("/run/flameholder/cluster/token"));
             for (path, mode) in [("", 0o700), (TOKEN, 0o600), (KUBECONFIG, 0o600)] {
                 let found = fs::metadata(directory.join(path)).unwrap().permissions().mode();
                 assert_eq!(found & 0o777, mode, "{path}");

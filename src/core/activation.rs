@@ -18,9 +18,9 @@ use super::profile::Profile;
 use super::tree::{Attributes, ContentDigest, Entry};
 
 /// Where the objects lie.
-pub const OBJECTS: &str = "/var/lib/hostwright/objects";
+pub const OBJECTS: &str = "/var/lib/flameholder/objects";
 /// Which manifest `/var` matches.
-pub const ACTIVE: &str = "/var/lib/hostwright/active";
+pub const ACTIVE: &str = "/var/lib/flameholder/active";
 
 /// The version of manifests and of [`Active`] that this release writes, and the only one it reads.
 pub const SCHEMA: u32 = 1;

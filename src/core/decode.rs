@@ -23,14 +23,14 @@ use super::units;
 
 /// Prefixes that belong to the agent itself.
 const OWN_PATHS: [&str; 5] = [
-    "/etc/hostwright/generation",
-    "/etc/hostwright/originals",
+    "/etc/flameholder/generation",
+    "/etc/flameholder/originals",
     "/etc/machine-config-daemon/currentconfig",
     "/etc/machine-config-daemon/currentimage",
-    "/var/lib/hostwright",
+    "/var/lib/flameholder",
 ];
 /// Directory names that the agent stages content in, at whatever depth.
-pub const STAGING_NAME: &str = ".hostwright.d";
+pub const STAGING_NAME: &str = ".flameholder.d";
 
 /// Decodes `config`, or refuses it with everything that is wrong.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {

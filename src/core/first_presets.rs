@@ -7,7 +7,7 @@ use super::names::ManagedPath;
 use super::unit_texts::PRESET_PATH;
 
 /// Sorts before all others, and the first that names a unit decides.
-const NAME: &str = "00-hostwright.preset";
+const NAME: &str = "00-flameholder.preset";
 
 /// Where it lies.
 #[must_use]
@@ -66,7 +66,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(lines, ["enable a.service", "disable b@.service", "enable b@.service x"]);
         assert_eq!(super::text(&HostConfig::default()), None);
-        assert!(is_ours(&path()) && !is_ours(&ManagedPath::constant("/etc/00-hostwright.preset")));
+        assert!(is_ours(&path()) && !is_ours(&ManagedPath::constant("/etc/00-flameholder.preset")));
     }
 
     #[test]

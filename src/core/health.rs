@@ -10,7 +10,7 @@ use super::pending::Pending;
 
 /// Where programs lie that check the host's health. One in a later directory replaces one of the same name in an
 /// earlier.
-pub const CHECK_DIRECTORIES: [&str; 2] = ["/usr/lib/hostwright/health.d", "/etc/hostwright/health.d"];
+pub const CHECK_DIRECTORIES: [&str; 2] = ["/usr/lib/flameholder/health.d", "/etc/flameholder/health.d"];
 
 /// greenboot's, which are run where greenboot itself is not installed.
 pub const GREENBOOT_DIRECTORIES: [&str; 2] =
@@ -72,11 +72,11 @@ impl Default for HealthPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
     /// The settings say so.
-    #[error("`health.go-back` is `never`; go back with `hostwright rollback`")]
+    #[error("`health.go-back` is `never`; go back with `flameholder rollback`")]
     BySetting,
     /// Nobody goes back there unasked.
     #[error(
-        "this is a control plane, where `health.go-back` is `never` unless it is set to `always`; go back with `hostwright rollback`"
+        "this is a control plane, where `health.go-back` is `never` unless it is set to `always`; go back with `flameholder rollback`"
     )]
     ControlPlane,
     /// What it replaced was never fit for work.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::own_document::{self, Unreadable};
 
 /// Where it lies: outside every deployment, so that none brings it back or takes it away.
-pub const HELD: &str = "/var/lib/hostwright/held";
+pub const HELD: &str = "/var/lib/flameholder/held";
 
 /// The version that this release writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
@@ -34,11 +34,11 @@ pub struct Held {
 #[derive(Debug, thiserror::Error)]
 pub enum HeldError {
     /// It does not parse.
-    #[error("reading the held target {HELD}; `hostwright retry` removes it")]
+    #[error("reading the held target {HELD}; `flameholder retry` removes it")]
     Malformed(#[source] serde_json::Error),
     /// Another release's.
     #[error(
-        "the held target {HELD} has schema {0} and this release reads {SCHEMA}; `hostwright retry` removes it"
+        "the held target {HELD} has schema {0} and this release reads {SCHEMA}; `flameholder retry` removes it"
     )]
     Schema(u32),
 }
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_says_the_way_out() {
         for bytes in [&b"{"[..], b"{\"schema\":2}"] {
-            assert!(Held::parse(bytes).unwrap_err().to_string().contains("hostwright retry"));
+            assert!(Held::parse(bytes).unwrap_err().to_string().contains("flameholder retry"));
         }
     }
 }

@@ -79,10 +79,10 @@ impl Transport {
 /// A reference to an OS image that is known to be well formed.
 ///
 /// ```
-/// # use hostwright::core::image::ImageRef;
+/// # use flameholder::core::image::ImageRef;
 /// let image: ImageRef = "quay.io/example/os:4".parse()?;
 /// assert_eq!(image.to_string(), "ostree-unverified-registry:quay.io/example/os:4");
-/// # Ok::<(), hostwright::core::image::ImageRefError>(())
+/// # Ok::<(), flameholder::core::image::ImageRefError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -9,36 +9,36 @@ use super::managed;
 use super::names::ManagedPath;
 
 /// Where the executables of each version are. Stock SELinux policies let services run what is there.
-pub const EXECUTABLES: &str = "/usr/local/libexec/hostwright";
+pub const EXECUTABLES: &str = "/usr/local/libexec/flameholder";
 /// By which units and people find the version in use.
-pub const COMMAND: &str = "/usr/local/bin/hostwright";
+pub const COMMAND: &str = "/usr/local/bin/flameholder";
 /// What the daemon follows, as environment variables.
-pub const DAEMON_ENVIRONMENT: &str = "/etc/hostwright/daemon.env";
+pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
 /// The daemon's unit.
-pub const DAEMON_UNIT: &str = "hostwright-daemon.service";
+pub const DAEMON_UNIT: &str = "flameholder-daemon.service";
 
 /// The units that are enabled.
 const UNITS: [(&str, &str); 5] = [
-    ("hostwright-activate.service", include_str!("../../systemd/hostwright-activate.service")),
-    (DAEMON_UNIT, include_str!("../../systemd/hostwright-daemon.service")),
-    ("hostwright-firstboot.service", include_str!("../../systemd/hostwright-firstboot.service")),
-    ("hostwright-recover.service", include_str!("../../systemd/hostwright-recover.service")),
-    ("hostwright-verify.service", include_str!("../../systemd/hostwright-verify.service")),
+    ("flameholder-activate.service", include_str!("../../systemd/flameholder-activate.service")),
+    (DAEMON_UNIT, include_str!("../../systemd/flameholder-daemon.service")),
+    ("flameholder-firstboot.service", include_str!("../../systemd/flameholder-firstboot.service")),
+    ("flameholder-recover.service", include_str!("../../systemd/flameholder-recover.service")),
+    ("flameholder-verify.service", include_str!("../../systemd/flameholder-verify.service")),
 ];
 
 /// What is said in addition of units of others.
 const DROP_INS: [(&str, &str); 3] = [
     (
-        "machine-config-daemon-firstboot.service.d/50-hostwright.conf",
-        include_str!("../../systemd/machine-config-daemon-firstboot.service.d/50-hostwright.conf"),
+        "machine-config-daemon-firstboot.service.d/50-flameholder.conf",
+        include_str!("../../systemd/machine-config-daemon-firstboot.service.d/50-flameholder.conf"),
     ),
     (
-        "machine-config-daemon-pull.service.d/50-hostwright.conf",
-        include_str!("../../systemd/machine-config-daemon-pull.service.d/50-hostwright.conf"),
+        "machine-config-daemon-pull.service.d/50-flameholder.conf",
+        include_str!("../../systemd/machine-config-daemon-pull.service.d/50-flameholder.conf"),
     ),
     (
-        "ostree-finalize-staged.service.d/50-hostwright.conf",
-        include_str!("../../systemd/ostree-finalize-staged.service.d/50-hostwright.conf"),
+        "ostree-finalize-staged.service.d/50-flameholder.conf",
+        include_str!("../../systemd/ostree-finalize-staged.service.d/50-flameholder.conf"),
     ),
 ];
 

@@ -16,9 +16,9 @@ use super::service_action::ServiceAction;
 use super::tree::Attributes;
 
 /// Where the journal of an open transaction lies.
-pub const JOURNAL: &str = "/var/lib/hostwright/journal";
+pub const JOURNAL: &str = "/var/lib/flameholder/journal";
 /// Where it is written before it has its name.
-pub const NEW_JOURNAL: &str = "/var/lib/hostwright/journal.new";
+pub const NEW_JOURNAL: &str = "/var/lib/flameholder/journal.new";
 
 /// The version of the journal that this release writes, and the only one that it reads. Fields
 /// may be added within a version, since readers pass over those that they do not know; whatever
@@ -166,7 +166,7 @@ pub struct Journal {
 pub enum JournalError {
     /// A line is damaged, or is none of ours.
     #[error(
-        "line {line} of the journal {JOURNAL} is damaged, and nothing is done by guesswork; to keep the tree as it is, save its .hostwright.d directories, which hold what was there before, move the journal away, and see `hostwright verify`"
+        "line {line} of the journal {JOURNAL} is damaged, and nothing is done by guesswork; to keep the tree as it is, save its .flameholder.d directories, which hold what was there before, move the journal away, and see `flameholder verify`"
     )]
     Damaged {
         /// Counted from 1.
@@ -174,12 +174,12 @@ pub enum JournalError {
     },
     /// Another release's.
     #[error(
-        "the journal {JOURNAL} has version {0} and this release reads {VERSION}; run `hostwright recover` of the release that wrote it"
+        "the journal {JOURNAL} has version {0} and this release reads {VERSION}; run `flameholder recover` of the release that wrote it"
     )]
     Version(u32),
     /// A line checks out, and what it says is unknown.
     #[error(
-        "line {line} of the journal {JOURNAL} says what this release does not know; run `hostwright recover` of the release that wrote it"
+        "line {line} of the journal {JOURNAL} says what this release does not know; run `flameholder recover` of the release that wrote it"
     )]
     Unknown {
         /// Counted from 1.

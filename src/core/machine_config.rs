@@ -74,7 +74,7 @@ pub fn parse(bytes: &[u8]) -> Result<MachineConfig, Refusals> {
         (Some(_), more) => Err(Refusals::one(
             "items",
             format!(
-                "the list holds {} MachineConfigs and one is wanted; merge them with `hostwright render`",
+                "the list holds {} MachineConfigs and one is wanted; merge them with `flameholder render`",
                 more + 1
             ),
         )),

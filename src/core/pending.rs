@@ -16,7 +16,7 @@ use super::layering::Layering;
 use super::log_line;
 
 /// Where it lies.
-pub const PENDING: &str = "/var/lib/hostwright/pending";
+pub const PENDING: &str = "/var/lib/flameholder/pending";
 
 /// The version that this release writes, and the only one that it reads.
 pub const VERSION: u32 = 1;

@@ -112,7 +112,7 @@ impl<'a> Choosing<'a> {
                 "only what is made anew gets new extended attributes and labels, and this is not: set them by hand"
             }
             Deviation::Password => "the tree has no user of that name in its shadow file: add it",
-            _ => "applying the configuration again would not change it either: see `hostwright plan`",
+            _ => "applying the configuration again would not change it either: see `flameholder plan`",
         };
         Some(reason.to_owned())
     }

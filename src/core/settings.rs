@@ -15,7 +15,7 @@ use super::names::ManagedPath;
 
 /// Where fragments lie. A file of a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
-    ["/usr/lib/hostwright/config.d", "/run/hostwright/config.d", "/etc/hostwright/config.d"];
+    ["/usr/lib/flameholder/config.d", "/run/flameholder/config.d", "/etc/flameholder/config.d"];
 
 /// How fragments' names end.
 pub const FRAGMENT_SUFFIX: &str = ".toml";

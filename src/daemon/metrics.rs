@@ -151,21 +151,21 @@ impl Metrics {
             "Failed looks at the kubelet's health in a row",
             self.kubelet.clone(),
         );
-        registry.register("hostwright_phase", "1 for what the daemon does", self.phase.clone());
+        registry.register("flameholder_phase", "1 for what the daemon does", self.phase.clone());
         registry.register(
-            "hostwright_phase_start_timestamp_seconds",
+            "flameholder_phase_start_timestamp_seconds",
             "Since when it does that",
             self.since.clone(),
         );
-        registry.register("hostwright_failures", "Attempts that failed in a row", self.failures.clone());
+        registry.register("flameholder_failures", "Attempts that failed in a row", self.failures.clone());
         registry.register(
-            "hostwright_source_trouble",
+            "flameholder_source_trouble",
             "1 where something is wrong with the source",
             self.source_trouble.clone(),
         );
         let build = Family::<Build, Gauge>::default();
         build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
-        registry.register("hostwright_build_info", "The agent's version", build);
+        registry.register("flameholder_build_info", "The agent's version", build);
     }
 
     /// So many packages are somebody else's.

@@ -255,7 +255,7 @@ impl Host<'_> {
         }
         Ok(if verified.deviates() {
             let reason = format!(
-                "the host is not as it was applied: {}; see `hostwright verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
+                "the host is not as it was applied: {}; see `flameholder verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
                 first_of(&verified.paths(), NAMED)
             );
             Event::Deviates { reason }
@@ -275,7 +275,7 @@ fn staged(wish: &Wish) -> Result<Pending, TransactionError> {
 fn reboot(wish: &Wish, insists: bool) -> Result<Event, TransactionError> {
     let insist = if insists { Insist::AfterDeadline } else { Insist::Never };
     let request = reboot_port::Request {
-        reason: format!("hostwright: {} becomes generation {}", wish.config, staged(wish)?.generation()),
+        reason: format!("flameholder: {} becomes generation {}", wish.config, staged(wish)?.generation()),
         patience: if insists { Duration::ZERO } else { PATIENCE },
         insist,
     };

@@ -132,9 +132,9 @@ mod tests {
 
     #[test]
     fn the_boot_entry_names_the_generation() {
-        let line = "BOOT_IMAGE=/x root=LABEL=root hostwright.generation=0a rw\n";
+        let line = "BOOT_IMAGE=/x root=LABEL=root flameholder.generation=0a rw\n";
         assert_eq!(generation(line).as_deref(), Some("0a"));
-        assert_eq!(generation("rw xhostwright.generation=1"), None);
+        assert_eq!(generation("rw xflameholder.generation=1"), None);
     }
 
     #[test]

@@ -109,7 +109,7 @@ pub enum HostError {
         limit: usize,
     },
     /// Somebody else is at work on this root.
-    #[error("another hostwright{} works on this root (lock {path}); wait for it, or see what it does with `hostwright status`", process(holder.as_deref()))]
+    #[error("another flameholder{} works on this root (lock {path}); wait for it, or see what it does with `flameholder status`", process(holder.as_deref()))]
     Locked {
         /// The lock file.
         path: String,

@@ -14,7 +14,7 @@ use crate::core::names::ManagedPath;
 use crate::core::tree::{Attributes, Node};
 
 /// The lock file. It stays: removing it would let two agents lock two files of the same name.
-const LOCK: &str = "/var/lib/hostwright/lock";
+const LOCK: &str = "/var/lib/flameholder/lock";
 
 /// Proof that nobody else changes this root. Dropping it releases the lock.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Lock {
         let path = ManagedPath::constant(LOCK);
         let failed = |errno| HostError::new(Op::Lock, LOCK, errno);
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let private = directory.file_name() == "hostwright";
+            let private = directory.file_name() == "flameholder";
             let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
             if root.node(&directory)? == Node::Absent {
                 match root.make_directory(&directory, attributes, None) {

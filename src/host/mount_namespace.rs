@@ -32,9 +32,9 @@ impl MountNamespace {
     /// Mounts an empty file system in memory.
     pub fn mount_memory(&self, at: &Path) -> Result<(), NamespaceError> {
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
-        nix::mount::mount(Some("hostwright"), at, Some("tmpfs"), flags, Some("mode=0700")).map_err(|source| {
-            NamespaceError { doing: format!("mounting a tmpfs at {}", at.display()), source }
-        })
+        nix::mount::mount(Some("flameholder"), at, Some("tmpfs"), flags, Some("mode=0700")).map_err(
+            |source| NamespaceError { doing: format!("mounting a tmpfs at {}", at.display()), source },
+        )
     }
 
     /// Makes the directory `from` stand at `at` as well.

@@ -77,7 +77,7 @@ pub fn other_kind() -> Option<String> {
     let is_native = line.split_whitespace().any(|argument| argument.starts_with("composefs="));
     let is_image = is_native && !Path::new("/run/ostree-booted").exists();
     is_image.then(|| {
-        "this host was booted by bootc from a composefs image without OSTree, which hostwright cannot change yet"
+        "this host was booted by bootc from a composefs image without OSTree, which flameholder cannot change yet"
             .to_owned()
     })
 }

@@ -26,7 +26,7 @@ impl Cause {
 #[non_exhaustive]
 pub enum OsError {
     /// Somebody else holds the sysroot's lock. Try again later.
-    #[error("{} is locked by another program (rpm-ostree, ostree, bootc, hostwright); try again when it is done", sysroot.display())]
+    #[error("{} is locked by another program (rpm-ostree, ostree, bootc, flameholder); try again when it is done", sysroot.display())]
     Busy {
         /// The sysroot.
         sysroot: PathBuf,
@@ -122,7 +122,7 @@ pub enum OsError {
         source: Cause,
     },
     /// The worker is not installed.
-    #[error("no hostwright-ostree found (looked for {}); install it there", list(looked_for))]
+    #[error("no flameholder-ostree found (looked for {}); install it there", list(looked_for))]
     WorkerMissing {
         /// Where it was looked for.
         looked_for: Vec<PathBuf>,
@@ -137,7 +137,7 @@ pub enum OsError {
         source: Cause,
     },
     /// The worker ended in the middle of a session. Boot entries are as before, or completely written.
-    #[error("hostwright-ostree ended early ({status}); see its last words, then try again")]
+    #[error("flameholder-ostree ended early ({status}); see its last words, then try again")]
     WorkerDied {
         /// How it ended: exit status or signal.
         status: String,
@@ -146,7 +146,7 @@ pub enum OsError {
         stderr: Cause,
     },
     /// The worker speaks another version of the protocol, or something was asked out of turn.
-    #[error("talking to hostwright-ostree: {problem}")]
+    #[error("talking to flameholder-ostree: {problem}")]
     Protocol {
         /// What is wrong and what to do.
         problem: String,

@@ -1,7 +1,7 @@
 //! The operating system's side: deployments of an OSTree sysroot, behind one port.
 //!
 //! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it through
-//! `hostwright-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
+//! `flameholder-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
 //! each other. [`rpm_ostree::RpmOstree`] implements it where images and packages are rpm-ostreed's, by that session and
 //! over D-Bus.
 //!

@@ -1,4 +1,4 @@
-//! What `hostwright` and its worker `hostwright-ostree` say to each other.
+//! What `flameholder` and its worker `flameholder-ostree` say to each other.
 //!
 //! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`Greeting`]; then each
 //! [`Request`] gets any number of [`Reply::Progress`] and one other [`Reply`]. Requests are not pipelined. The first is

@@ -8,7 +8,7 @@ use super::{Cause, OsError};
 
 /// What is looked at first; gone with the boot.
 const LENT: &str = "/run/ostree/auth.json";
-const NEW: &str = "/run/ostree/.auth.json.hostwright";
+const NEW: &str = "/run/ostree/.auth.json.flameholder";
 /// Where else libostree's own secrets lie.
 const OWN: [&str; 2] = ["/etc/ostree/auth.json", "/usr/lib/ostree/auth.json"];
 /// Where a cluster's lie: the one with which internal registries are merged, or else the kubelet's (the reference's

@@ -1,4 +1,4 @@
-//! The client of `hostwright-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
+//! The client of `flameholder-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
 
 mod program;
 
@@ -167,7 +167,7 @@ impl Drop for WorkerSession {
             return;
         }
         let (status, stderr) = self.end();
-        log::debug!(status:%, stderr:%; "hostwright-ostree ended");
+        log::debug!(status:%, stderr:%; "flameholder-ostree ended");
     }
 }
 

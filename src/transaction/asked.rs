@@ -9,8 +9,8 @@ use crate::os::{Deployment, Wanted};
 use super::whole_file;
 
 /// What is staged is gone with the boot, and this with it.
-const ASKED: &str = "/run/hostwright/asked.json";
-const NEW_ASKED: &str = "/run/hostwright/asked.json.new";
+const ASKED: &str = "/run/flameholder/asked.json";
+const NEW_ASKED: &str = "/run/flameholder/asked.json.new";
 
 /// Notes it. It comes first: there is no moment at which something of ours is staged that nobody knows of.
 pub(super) fn note(root: &Root, wanted: &Wanted) -> Result<(), HostError> {

@@ -26,9 +26,9 @@ use super::settle::SettleError;
 use super::{Sessions, TransactionError, etc, journal, live, pending, record, shipped_links, stage, survey};
 
 /// Where the copy is made: memory, which no disk can be too full for.
-const COPY: &str = "/run/hostwright/etc";
+const COPY: &str = "/run/flameholder/etc";
 /// The same where binding is only tried.
-const REHEARSAL: &str = "/run/hostwright/rehearsal";
+const REHEARSAL: &str = "/run/flameholder/rehearsal";
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub fn arm(os: &mut dyn Sysroot, services: &dyn Services, pending: &Pending) -> 
 fn ensure_bound_at_shutdown(services: &dyn Services) -> Result<(), TransactionError> {
     let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
     let binds = |command: &Vec<String>| {
-        command.first().is_some_and(|program| Path::new(program).file_name() == Some("hostwright".as_ref()))
+        command.first().is_some_and(|program| Path::new(program).file_name() == Some("flameholder".as_ref()))
             && command.get(1).is_some_and(|verb| verb == "bind")
     };
     if commands.iter().any(binds) {

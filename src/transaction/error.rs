@@ -52,7 +52,7 @@ pub enum TransactionError {
     Settle(#[from] SettleError),
     /// An interrupted change is open, and this command changes nothing.
     #[error(
-        "a change to {0} was interrupted, and what is there is neither as before nor as it was to be; run `hostwright recover`"
+        "a change to {0} was interrupted, and what is there is neither as before nor as it was to be; run `flameholder recover`"
     )]
     Interrupted(String),
     /// The operating system's side failed.
@@ -62,11 +62,11 @@ pub enum TransactionError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// Nothing was applied here yet.
-    #[error("nothing was applied at {0}: it has no generation record; run `hostwright apply` first")]
+    #[error("nothing was applied at {0}: it has no generation record; run `flameholder apply` first")]
     NoGeneration(String),
     /// The record names another deployment than the one it was found in.
     #[error(
-        "deployment {0} was not made by hostwright: the record in it names another one; run `hostwright apply` to make a generation of it"
+        "deployment {0} was not made by flameholder: the record in it names another one; run `flameholder apply` to make a generation of it"
     )]
     Foreign(String),
     /// What is pending cannot be used.
@@ -77,13 +77,13 @@ pub enum TransactionError {
     HeldUnreadable(#[from] held::LoadError),
     /// The target was left before, and is not gone to again by itself.
     #[error(
-        "{} is held: {} (generation {}); apply another configuration, or release it with `hostwright retry`",
+        "{} is held: {} (generation {}); apply another configuration, or release it with `flameholder retry`",
         .0.config, .0.reason, .0.generation
     )]
     Held(Box<Held>),
     /// What runs was not judged yet, and the way back from it would be lost.
     #[error(
-        "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `hostwright rollback`"
+        "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `flameholder rollback`"
     )]
     OnProbation {
         /// The generation.
@@ -108,11 +108,11 @@ pub enum TransactionError {
     },
     /// What runs since the reboot that was for it would have to be rebooted again.
     #[error(
-        "generation {0} differs from what runs in what only a reboot changes, although the host was rebooted for it; see `hostwright plan` and `hostwright verify`"
+        "generation {0} differs from what runs in what only a reboot changes, although the host was rebooted for it; see `flameholder plan` and `flameholder verify`"
     )]
     RebootedInVain(String),
     /// What was just applied is not what is there.
-    #[error("what was applied does not stay as it is: {}; see `hostwright verify`", .0.join(", "))]
+    #[error("what was applied does not stay as it is: {}; see `flameholder verify`", .0.join(", "))]
     Deviates(Vec<String>),
     /// A mount namespace is needed and cannot be had.
     #[error(transparent)]
@@ -130,7 +130,7 @@ pub enum TransactionError {
     },
     /// Nobody knows any more what our staged deployment was to become.
     #[error(
-        "the staged deployment {0} is not finalized: it was staged by hostwright, and its configuration is not pending any more; the system that runs boots again, apply the configuration there"
+        "the staged deployment {0} is not finalized: it was staged by flameholder, and its configuration is not pending any more; the system that runs boots again, apply the configuration there"
     )]
     Forgotten(String),
     /// Somebody discarded or replaced what was staged.
@@ -138,7 +138,7 @@ pub enum TransactionError {
     NotStaged(String),
     /// The host would shut down without binding it.
     #[error(
-        "{unit} runs {instead} when it is stopped, and not `hostwright bind`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-hostwright.conf, run `systemctl daemon-reload`, and apply again"
+        "{unit} runs {instead} when it is stopped, and not `flameholder bind`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
     )]
     NotBoundAtShutdown {
         /// libostree's unit.
@@ -148,7 +148,7 @@ pub enum TransactionError {
     },
     /// A deployment of ours runs without its configuration.
     #[error(
-        "generation {0} runs without its configuration, which hostwright-activate.service should have bound; see its journal"
+        "generation {0} runs without its configuration, which flameholder-activate.service should have bound; see its journal"
     )]
     Unbound(String),
     /// The host does not reboot.

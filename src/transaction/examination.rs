@@ -112,7 +112,10 @@ fn of_record(os: Sessions<'_>) -> Finding {
         Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
         Ok(verified) => {
             let paths = first_of(&verified.paths(), NAMED);
-            Finding::ill("record", format!("not as the configuration says: {paths}; see `hostwright verify`"))
+            Finding::ill(
+                "record",
+                format!("not as the configuration says: {paths}; see `flameholder verify`"),
+            )
         }
         Err(error) => Finding::ill("record", error.chain()),
     }

@@ -19,9 +19,9 @@ use super::whole_file::forget;
 const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
 /// Where they are unpacked: on a disk, since they may be larger than what fits into memory, and where nobody else writes,
 /// since nothing is asked of them but to be there.
-const UNPACKED: &str = "/var/lib/hostwright/extensions";
+const UNPACKED: &str = "/var/lib/flameholder/extensions";
 /// What tells rpm-ostreed. Nobody else has a file of this name.
-const REPOSITORY: &str = "/etc/yum.repos.d/hostwright-extensions.repo";
+const REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";
 
 /// They are there until this goes.
 #[derive(Debug)]
@@ -50,7 +50,7 @@ pub(super) fn lend<'a>(
     made.map_err(|error| HostError::io(Op::MakeDirectory, directory, &error))?;
     os.unpack(&image, Path::new(IN_IMAGE), directory)?;
     let text = format!(
-        "# Made by hostwright for as long as it has packages installed.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
+        "# Made by flameholder for as long as it has packages installed.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
     );
     let path = ManagedPath::constant(REPOSITORY);
     if let Some(parent) = path.parent()

@@ -15,8 +15,8 @@ use super::whole_file::{self, forget};
 use super::{TransactionError, pending, tree};
 
 /// How long the parts of it took, over its reboot.
-const TIMES: &str = "/var/lib/hostwright/first-boot";
-const NEW_TIMES: &str = "/var/lib/hostwright/first-boot.new";
+const TIMES: &str = "/var/lib/flameholder/first-boot";
+const NEW_TIMES: &str = "/var/lib/flameholder/first-boot.new";
 
 /// What is to be completed.
 #[derive(Debug)]

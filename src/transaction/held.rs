@@ -9,7 +9,7 @@ use super::notice;
 use super::whole_file::{self, forget};
 
 /// Where it is written before it has its name.
-const NEW_HELD: &str = "/var/lib/hostwright/held.new";
+const NEW_HELD: &str = "/var/lib/flameholder/held.new";
 
 /// Why a held target cannot be used.
 #[derive(Debug, thiserror::Error)]

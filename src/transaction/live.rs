@@ -51,11 +51,11 @@ pub enum LiveError {
     #[error("the change was not applied, everything is as it was before")]
     Undone(#[source] Failure),
     /// It holds, and clearing up after it failed.
-    #[error("the change is applied, but clearing up after it failed; `hostwright recover` repeats that")]
+    #[error("the change is applied, but clearing up after it failed; `flameholder recover` repeats that")]
     Leftover(#[source] HostError),
     /// Taking back failed as well; the journal tells how to go on.
     #[error(
-        "the change failed ({failed}) and is not wholly taken back; run `hostwright recover` once the cause is gone"
+        "the change failed ({failed}) and is not wholly taken back; run `flameholder recover` once the cause is gone"
     )]
     Stuck {
         /// What failed first.

@@ -8,7 +8,7 @@ use crate::host::Root;
 use super::{held, reports};
 
 /// Read by `pam_motd(8)` and by `agetty(8)`.
-const PLACES: [&str; 2] = ["/run/motd.d/60-hostwright.motd", "/run/issue.d/60-hostwright.issue"];
+const PLACES: [&str; 2] = ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"];
 
 /// Makes it say what holds now. Nothing depends on it but what people are told.
 pub fn refresh(root: &Root) {
@@ -36,14 +36,14 @@ fn text(root: &Root) -> Option<String> {
     let mut text = String::new();
     if let Ok(Some(held)) = held::load(root) {
         text += &format!(
-            "hostwright: {} is held: {}\nIt is not gone to again until another configuration is wanted, or `hostwright retry` says so.\n",
+            "flameholder: {} is held: {}\nIt is not gone to again until another configuration is wanted, or `flameholder retry` says so.\n",
             held.config, held.reason
         );
     }
     if let Some(report) = reports::HEALTH.load(root).filter(|report| report.phase == Phase::Unhealthy)
         && let Some(complaint) = complaint(&report.findings)
     {
-        text += &format!("hostwright: this host is not healthy: {complaint}\n");
+        text += &format!("flameholder: this host is not healthy: {complaint}\n");
     }
     // A backslash means something to agetty, and control characters to terminals.
     let harmless = |character: &char| *character != '\\' && (!character.is_control() || *character == '\n');

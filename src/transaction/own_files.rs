@@ -9,7 +9,7 @@ use crate::core::tree::{Attributes, ContentDigest, Node};
 use crate::host::{HostError, Root};
 
 /// Below them, nothing is anybody else's to read.
-const PRIVATE: [&str; 2] = ["/var/lib/hostwright", ORIGINALS];
+const PRIVATE: [&str; 2] = ["/var/lib/flameholder", ORIGINALS];
 
 /// Steps that write files of ours, with the directories that they need.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use crate::host::{Disk, HostError};
 use super::whole_file::{self, forget};
 
 /// Where it is written before it has its name.
-const NEW_PENDING: &str = "/var/lib/hostwright/pending.new";
+const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
 
 /// The most that is read: a configuration, and a record of it.
 const PENDING_BYTES: usize = 4 * limits::DOCUMENT_BYTES;

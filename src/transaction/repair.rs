@@ -47,7 +47,7 @@ pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
     let hindered = if fits(&before) {
         carry_out(root, &current, recorded, configuration, &chosen)?
     } else {
-        let reason = "an apply was interrupted, so what is right is not known: run `hostwright apply` to its end first";
+        let reason = "an apply was interrupted, so what is right is not known: run `flameholder apply` to its end first";
         chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
     };
     let mut after = compare(root, &Current::load(root)?, Reach::Everything, policies)?;

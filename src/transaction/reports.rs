@@ -14,9 +14,11 @@ use crate::host::Root;
 use super::whole_file;
 
 /// How healthy the host is.
-pub const HEALTH: Report<HealthReport> = Report::at("/run/hostwright/health.json", "how healthy the host is");
+pub const HEALTH: Report<HealthReport> =
+    Report::at("/run/flameholder/health.json", "how healthy the host is");
 /// Where the daemon stands.
-pub const DAEMON: Report<DaemonReport> = Report::at("/run/hostwright/daemon.json", "where the daemon stands");
+pub const DAEMON: Report<DaemonReport> =
+    Report::at("/run/flameholder/daemon.json", "where the daemon stands");
 
 /// A report. What programs say in it is not for everybody: the file is root's.
 #[derive(Debug)]

@@ -23,7 +23,7 @@ use super::running::{self, Outcome};
 use super::sysroot;
 
 /// Where the agent and the one it replaces write down what they did, relative to `/etc`.
-const OWN: [&str; 2] = ["hostwright", "machine-config-daemon"];
+const OWN: [&str; 2] = ["flameholder", "machine-config-daemon"];
 
 /// What is gone back to.
 #[derive(Debug)]

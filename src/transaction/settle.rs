@@ -32,11 +32,11 @@ pub enum SettleError {
     #[error("an interrupted change is not settled")]
     Log(#[from] LoadError),
     /// A step of settling failed.
-    #[error("settling an interrupted change; run `hostwright recover` once the cause is gone")]
+    #[error("settling an interrupted change; run `flameholder recover` once the cause is gone")]
     Host(#[from] HostError),
     /// What was staged, pre-images included, is gone.
     #[error(
-        "an interrupted change cannot be taken back, because {0} is gone, which held what was there before; compare the tree with `hostwright verify`, and remove {JOURNAL} to keep it as it is"
+        "an interrupted change cannot be taken back, because {0} is gone, which held what was there before; compare the tree with `flameholder verify`, and remove {JOURNAL} to keep it as it is"
     )]
     Unstaged(ManagedPath),
     /// The files are as they were; a service could not take them up again.
@@ -44,7 +44,7 @@ pub enum SettleError {
     Services(#[source] Box<ServiceError>),
     /// The journal speaks of another `/etc`.
     #[error(
-        "an interrupted change from generation {} to {} belongs to another deployment than this one; boot that one and run `hostwright recover` there",
+        "an interrupted change from generation {} to {} belongs to another deployment than this one; boot that one and run `flameholder recover` there",
         named(current.as_deref()),
         named(target.as_deref())
     )]

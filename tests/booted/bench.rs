@@ -24,7 +24,7 @@ const BOOTS: usize = 3;
 /// Who is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Victim {
-    Hostwright,
+    Flameholder,
     Worker,
     Ostree,
 }
@@ -62,7 +62,7 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(crate) fn apply(&self, more: &[&str]) -> Vec<String> {
-        let command = ["hostwright", "apply", "--desired", &self.config, "--os-image", &self.image];
+        let command = ["flameholder", "apply", "--desired", &self.config, "--os-image", &self.image];
         command.iter().chain(more).map(|word| (*word).to_owned()).collect()
     }
 }
@@ -76,7 +76,7 @@ fn sight(host: &Host) -> Sight {
         [("etc", host.etc("")), ("usrlocal", host.var("usrlocal")), ("home", host.var("home"))]
     {
         for (path, (mut node, _)) in snapshot::take(&root) {
-            if let ("hostwright/generation", Body::File(bytes)) = (path.as_str(), &mut node.body) {
+            if let ("flameholder/generation", Body::File(bytes)) = (path.as_str(), &mut node.body) {
                 *bytes = timeless(bytes);
             }
             sight.insert(format!("{name}/{path}"), node);
@@ -109,7 +109,7 @@ fn unlike(is: &Sight, wanted: &Sight) -> Vec<String> {
 /// What the product keeps on the host, by name. Contents are named by their digests.
 fn kept(host: &Host) -> BTreeSet<String> {
     // What is held is asked for by itself.
-    let seen = snapshot::take(&host.var("lib/hostwright")).into_keys();
+    let seen = snapshot::take(&host.var("lib/flameholder")).into_keys();
     seen.filter(|path| path != "held").collect()
 }
 
@@ -144,12 +144,12 @@ impl Bench {
         host.shut_down();
         host.start(1);
         let undisturbed = host.copy();
-        undisturbed.must(["hostwright", "activate"]);
+        undisturbed.must(["flameholder", "activate"]);
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         let stage = Stage {
             prepare: |_, _| {},
-            command: |_| vec!["hostwright".to_owned(), "activate".to_owned()],
-            victim: Victim::Hostwright,
+            command: |_| vec!["flameholder".to_owned(), "activate".to_owned()],
+            victim: Victim::Flameholder,
             after: After::BootsTheOlder,
         };
         let wanted = Wanted { config, image: host.image(&Os::new(2)) };
@@ -163,15 +163,15 @@ impl Bench {
         host.arm(&wanted.config, Some(&wanted.image));
         host.shut_down();
         host.start(0);
-        host.must(["hostwright", "activate"]);
+        host.must(["flameholder", "activate"]);
         let undisturbed = host.copy();
-        undisturbed.run(["hostwright", "settle"]);
+        undisturbed.run(["flameholder", "settle"]);
         undisturbed.power_cut();
         undisturbed.boot().ensure_fine();
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         let stage = Stage {
             prepare: |_, _| {},
-            command: |_| vec!["hostwright".to_owned(), "settle".to_owned()],
+            command: |_| vec!["flameholder".to_owned(), "settle".to_owned()],
             victim,
             after: After::Leaves,
         };
@@ -185,7 +185,7 @@ impl Bench {
         let script =
             |program: &str| format!("#!/bin/sh\nexec /usr/bin/strace -f {arguments} {program} \"$@\"\n");
         match self.stage.victim {
-            Victim::Hostwright => host.run(["sh", "-c", &format!("strace {arguments} {command}")]),
+            Victim::Flameholder => host.run(["sh", "-c", &format!("strace {arguments} {command}")]),
             Victim::Worker => {
                 host.put_worker_as("worker-itself");
                 host.put_script(WORKER, &script("/run/programs/worker-itself"));
@@ -214,7 +214,7 @@ impl Bench {
     /// Kills at each of them, or a sample.
     pub(crate) fn kill(&self) {
         let places = self.places();
-        let is_all = std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some();
+        let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
         let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
         let (mut tried, mut killed, mut new) = (0, 0, 0);
         // The last one is always among them.
@@ -276,7 +276,7 @@ impl Bench {
     /// What the host says of itself.
     fn ensure_told(&self, host: &Host, is_new: bool, place: &str) {
         let after = self.stage.after;
-        let verified = host.run(["hostwright", "verify"]);
+        let verified = host.run(["flameholder", "verify"]);
         let is_older = matches!(after, After::BootsTheOlder | After::Leaves);
         assert_eq!(verified.code, Some(0), "{place}: {verified:?}");
         let status = host.status();
@@ -285,7 +285,7 @@ impl Bench {
         let is_left = is_older || after == After::BootsOrLeaves && !is_new;
         assert_eq!(status["held"].is_null(), !is_left, "{place}: {status}");
         if is_left {
-            host.must(["hostwright", "retry"]);
+            host.must(["flameholder", "retry"]);
         }
     }
 }

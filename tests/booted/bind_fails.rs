@@ -44,7 +44,7 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
     let pending = host.status()["pending"].clone();
     assert_eq!(pending["failure"]["kind"], expected.kind, "{pending}");
     assert_eq!(pending["armed"], false, "{pending}");
-    let text = host.must(["hostwright", "status"]);
+    let text = host.must(["flameholder", "status"]);
     assert!(text.contains("it did not boot before"), "{text}");
     host.update(&two, None);
     ensure_is(&host, "two", "one");
@@ -53,7 +53,7 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
 
 #[test]
 fn without_the_worker() {
-    let expected = Expected { kind: "not-bound", reason: "hostwright-ostree" };
+    let expected = Expected { kind: "not-bound", reason: "flameholder-ostree" };
     fails(|host| host.remove_program(WORKER), Host::restore_worker, &expected);
 }
 
@@ -101,13 +101,13 @@ fn with_an_ostree_that_does_nothing() {
 #[test]
 fn with_an_object_missing_from_the_store() {
     let spoil = |host: &Host| {
-        let objects = host.var("lib/hostwright/objects");
-        fs::rename(&objects, host.var("lib/hostwright/aside")).unwrap();
+        let objects = host.var("lib/flameholder/objects");
+        fs::rename(&objects, host.var("lib/flameholder/aside")).unwrap();
         fs::create_dir(&objects).unwrap();
     };
     let mend = |host: &Host| {
-        fs::remove_dir_all(host.var("lib/hostwright/objects")).unwrap();
-        fs::rename(host.var("lib/hostwright/aside"), host.var("lib/hostwright/objects")).unwrap();
+        fs::remove_dir_all(host.var("lib/flameholder/objects")).unwrap();
+        fs::rename(host.var("lib/flameholder/aside"), host.var("lib/flameholder/objects")).unwrap();
     };
     fails(spoil, mend, &Expected { kind: "not-bound", reason: "objects" });
 }
@@ -132,7 +132,7 @@ fn with_the_pending_generation_damaged() {
     let Some(host) = settled("one") else { return };
     let two = host.config(whole("two").json());
     host.arm(&two, None);
-    let path = host.var("lib/hostwright/pending");
+    let path = host.var("lib/flameholder/pending");
     let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 1;
     fs::write(&path, bytes).unwrap();
@@ -159,7 +159,7 @@ fn with_nothing_pending_any_more() {
     let Some(host) = settled("one") else { return };
     let two = host.config(whole("two").json());
     host.arm(&two, None);
-    fs::remove_file(host.var("lib/hostwright/pending")).unwrap();
+    fs::remove_file(host.var("lib/flameholder/pending")).unwrap();
     let entries = host.entries();
     let bound = host.shut_down().unwrap();
     assert!(bound.code == Some(1) && bound.stderr.contains("is not finalized"), "{bound:?}");

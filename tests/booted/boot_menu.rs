@@ -42,7 +42,7 @@ fn what_others_wrote_is_carried_both_ways() {
     assert!(host.read_etc("shadow").unwrap().contains("rotated"));
     assert!(!host.read_etc("chrony.conf").unwrap().contains("tuned"), "that is nobody's but its own");
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n", "keys never go back");
-    let verified = host.run(["hostwright", "verify"]);
+    let verified = host.run(["flameholder", "verify"]);
     assert!(
         verified.code == Some(0) && verified.stdout.contains("ignored by policy, 1 deviation"),
         "{verified:?}"
@@ -102,7 +102,7 @@ fn a_change_that_was_interrupted_is_settled_from_another_entry() {
             "trace=renameat2",
             "-e",
             &place,
-            "hostwright",
+            "flameholder",
             "apply",
             "--desired",
             &live,
@@ -112,12 +112,12 @@ fn a_change_that_was_interrupted_is_settled_from_another_entry() {
             break;
         }
         assert_eq!(killed.code, Some(137), "{killed:?}");
-        let is_open = host.var("lib/hostwright/journal").exists();
+        let is_open = host.var("lib/flameholder/journal").exists();
         host.power_cut();
         host.boot_entry(1).ensure_fine();
         ensure_is(&host, "one", "two");
-        assert!(!host.var("lib/hostwright/journal").exists(), "{place}");
-        let staged = before.at("etc/.hostwright.d");
+        assert!(!host.var("lib/flameholder/journal").exists(), "{place}");
+        let staged = before.at("etc/.flameholder.d");
         let left = fs::read_dir(&staged).map_or(0, Iterator::count);
         assert!(!is_open || left == 0, "{place} leaves something in {}", staged.display());
         host.shut_down();

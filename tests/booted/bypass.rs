@@ -22,7 +22,7 @@ fn it_is_bound_where_it_runs_and_rebooted_once() {
     let Some((host, two)) = bypassed() else { return };
     host.start(0);
     assert_eq!(host.read_etc("app/two.conf"), None, "it has booted without its configuration");
-    let activate = host.run(["hostwright", "activate"]);
+    let activate = host.run(["flameholder", "activate"]);
     assert!(activate.stderr.contains("it has it now"), "{activate:?}");
     // Nobody is there to reboot; what counts is that this is no success: the workload must not start.
     assert_eq!(activate.code, Some(1), "{activate:?}");
@@ -42,14 +42,14 @@ fn it_is_left_and_held_the_second_time() {
     host.start(0);
     let unbound = host.booted();
     host.write_etc("app/two.conf/in-the-way", "somebody's own");
-    let first = host.run(["hostwright", "activate"]);
+    let first = host.run(["flameholder", "activate"]);
     assert!(first.code == Some(1) && first.stderr.contains("/etc/app/two.conf"), "{first:?}");
-    let recover = host.run(["hostwright", "recover"]);
+    let recover = host.run(["flameholder", "recover"]);
     assert_eq!(recover.code, Some(1), "{recover:?}");
     host.power_cut();
     host.start(0);
     assert_eq!(host.booted(), unbound);
-    let second = host.run(["hostwright", "activate"]);
+    let second = host.run(["flameholder", "activate"]);
     assert!(second.code == Some(1) && second.stderr.contains("is left, and held"), "{second:?}");
     host.power_cut();
     host.boot().ensure_fine();
@@ -59,7 +59,7 @@ fn it_is_left_and_held_the_second_time() {
     assert_eq!((&status["held"]["config"], &status["pending"]), (&"rendered-two".into(), &Value::Null));
     let refused = host.apply(&two, None);
     assert!(refused.code == Some(1) && refused.stderr.contains("twice"), "{refused:?}");
-    host.must(["hostwright", "retry"]);
+    host.must(["flameholder", "retry"]);
     host.update(&two, None);
     ensure_is(&host, "two", "one");
     host.ensure_whole();

@@ -60,7 +60,7 @@ pub(crate) fn whole(text: &str) -> Config {
 /// The same, on which a check of the host's health fails.
 pub(crate) fn sick(text: &str) -> Config {
     whole(text).file_with_mode(
-        "/etc/hostwright/health.d/10-app",
+        "/etc/flameholder/health.d/10-app",
         0o755,
         "#!/bin/sh\necho the app is sick\nexit 1\n",
     )

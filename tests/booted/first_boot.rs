@@ -43,7 +43,7 @@ fn ignite(host: &Host, object: &Value) {
 }
 
 fn first_boot(host: &Host) -> Outcome {
-    host.run(["hostwright", "firstboot"])
+    host.run(["flameholder", "firstboot"])
 }
 
 /// The whole of it is over.
@@ -53,7 +53,7 @@ fn ensure_complete(host: &Host, text: &str) {
     assert!(outcome.code == Some(0) && is_told, "{outcome:?}");
     assert!(host.read_etc(ENCAPSULATED).is_none() && host.etc(&format!("{ENCAPSULATED}.bak")).exists());
     assert_eq!(host.read_etc(PRESET), None, "later configurations are not judged by Ignition's presets");
-    let left = host.var("lib/hostwright/first-boot");
+    let left = host.var("lib/flameholder/first-boot");
     assert!(!left.exists(), "{} is left", left.display());
     host.ensure_whole();
     let again = first_boot(host);
@@ -78,7 +78,10 @@ fn one_reboot_completes_it() {
     ensure_complete(&host, "one");
     let record = record(&host.booted());
     assert_eq!(record["originals"], json!([]), "{record}");
-    assert!(!host.var("lib/hostwright/originals").exists(), "nor is anything kept of what lies outside /etc");
+    assert!(
+        !host.var("lib/flameholder/originals").exists(),
+        "nor is anything kept of what lies outside /etc"
+    );
     // What Ignition wrote on behalf of this configuration goes with it.
     host.update(&host.config(whole("two").json()), None);
     ensure_is(&host, "two", "one");
@@ -121,11 +124,11 @@ fn it_goes_on_from_wherever_the_power_went() {
     ensure_reboots(&first_boot(&host));
     host.power_cut();
     host.start(0);
-    host.must(["hostwright", "activate"]);
+    host.must(["flameholder", "activate"]);
     ensure_reboots(&first_boot(&host));
     assert_eq!(host.shut_down().unwrap().code, Some(0));
     host.start(0);
-    host.must(["hostwright", "activate"]);
+    host.must(["flameholder", "activate"]);
     host.power_cut();
     host.boot().ensure_fine();
     ensure_complete(&host, "one");
@@ -135,7 +138,7 @@ fn it_goes_on_from_wherever_the_power_went() {
 #[test]
 fn what_hinders_it_is_said_once_and_tried_on() {
     let Some(host) = ignited(&whole("one"), Some(2)) else { return };
-    let tried = |host: &Host| host.run(["timeout", "8", "hostwright", "firstboot"]);
+    let tried = |host: &Host| host.run(["timeout", "8", "flameholder", "firstboot"]);
     let good = host.read_etc("mcs-machine-config-content.json").unwrap();
     let other = good.replace("rendered-one", "rendered-two");
     for (content, expected) in

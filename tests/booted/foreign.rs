@@ -35,11 +35,11 @@ fn what_others_staged_is_not_discarded() {
 fn ours_is_forgotten_when_others_stage_over_it() {
     let Some(host) = settled("one") else { return };
     let (two, ours) = (host.config(whole("two").json()), host.booted());
-    host.must(["hostwright", "apply", "--desired", &two, "--reboot", "never"]);
+    host.must(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
     stage(&host);
     let refused = host.apply(&two, None);
     assert!(refused.code.is_some_and(|code| code != 0), "{refused:?}");
-    let told = host.must(["hostwright", "recover"]);
+    let told = host.must(["flameholder", "recover"]);
     assert!(told.contains("discarded"), "{told}");
     assert_eq!(host.status()["pending"], Value::Null);
     // The lock that ours was staged with stays, and may be theirs: whoever made the deployment has to unlock it.
@@ -48,7 +48,7 @@ fn ours_is_forgotten_when_others_stage_over_it() {
     stage(&host);
     let boot = host.reboot();
     assert_ne!(host.booted().root, ours.root, "theirs boots: {boot:?}");
-    assert!(boot.activate.stdout.contains("not made by hostwright"), "{boot:?}");
+    assert!(boot.activate.stdout.contains("not made by flameholder"), "{boot:?}");
     assert_eq!(host.read_etc("app/a.conf").as_deref(), Some("one"), "it was merged from ours");
     let status = host.status();
     assert_eq!(status["deployments"][0]["generation"]["belongs"], false, "{status}");

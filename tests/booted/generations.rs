@@ -40,7 +40,7 @@ fn a_change_without_a_reboot_is_followed_by_one_with() {
     assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
     // It is the same generation for the boot entry.
     let boot = host.reboot();
-    assert!(!boot.activate.stdout.contains("not made by hostwright"), "{boot:?}");
+    assert!(!boot.activate.stdout.contains("not made by flameholder"), "{boot:?}");
     host.ensure_whole();
     let two = host.config(whole("two").file_with_mode(LIVE, 0o644, "staged").json());
     host.update(&two, None);
@@ -54,7 +54,7 @@ fn a_change_without_a_reboot_is_followed_by_one_with() {
 fn a_staged_generation_gives_way_to_another_one() {
     let Some(host) = settled("one") else { return };
     let [two, three] = ["two", "three"].map(|text| host.config(whole(text).json()));
-    let never = |config: &str| host.must(["hostwright", "apply", "--desired", config, "--reboot", "never"]);
+    let never = |config: &str| host.must(["flameholder", "apply", "--desired", config, "--reboot", "never"]);
     never(&two);
     let staged = |host: &Host| {
         let status = host.status();
@@ -98,7 +98,7 @@ fn what_runs_already_takes_the_place_of_what_is_staged() {
 fn what_was_never_armed_is_staged_again() {
     let Some(host) = settled("one") else { return };
     let two = host.config(whole("two").json());
-    host.must(["hostwright", "apply", "--desired", &two, "--reboot", "never"]);
+    host.must(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
     let before = host.booted();
     let boot = host.reboot();
     assert_eq!(host.booted(), before);
@@ -117,7 +117,7 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
     host.update(&two, Some(&image));
     ensure_is(&host, "two", "one");
     host.write_etc("late.conf", "written since");
-    let outcome = host.run(["hostwright", "rollback"]);
+    let outcome = host.run(["flameholder", "rollback"]);
     ensure_asked(&outcome);
     let kept = "stays as it is now, unlike in the deployment that is gone back to:\n  /etc/late.conf\n";
     assert!(outcome.stdout.contains(kept), "{outcome:?}");
@@ -133,9 +133,9 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
     host.ensure_whole();
     assert_eq!(host.status()["held"]["config"], "rendered-two");
     let refused = host.apply(&two, Some(&image));
-    assert!(refused.code == Some(1) && refused.stderr.contains("hostwright retry"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("flameholder retry"), "{refused:?}");
     assert!(!host.is_staged());
-    host.must(["hostwright", "retry"]);
+    host.must(["flameholder", "retry"]);
     assert_eq!(host.status()["held"], Value::Null);
     host.update(&two, Some(&image));
     ensure_is(&host, "two", "one");
@@ -147,7 +147,7 @@ fn another_configuration_releases_what_is_held() {
     let Some(host) = settled("one") else { return };
     let two = host.config(whole("two").json());
     host.update(&two, None);
-    ensure_asked(&host.run(["hostwright", "rollback"]));
+    ensure_asked(&host.run(["flameholder", "rollback"]));
     host.reboot();
     assert_eq!(host.status()["held"]["config"], "rendered-two");
     let three = host.config(whole("three").json());
@@ -160,7 +160,7 @@ fn another_configuration_releases_what_is_held() {
 #[test]
 fn there_is_nothing_before_the_first_generation() {
     let Some(host) = settled("one") else { return };
-    let outcome = host.run(["hostwright", "rollback"]);
+    let outcome = host.run(["flameholder", "rollback"]);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("no other deployment"), "{outcome:?}");
     assert!(!host.is_staged());
     let small = host.config(Config::new("small", &[("/etc/a", "a")]).json());

@@ -6,7 +6,7 @@ use crate::{
     host::{Host, settled},
 };
 
-const HEALTH: &str = "/etc/hostwright/config.d/health.toml";
+const HEALTH: &str = "/etc/flameholder/config.d/health.toml";
 
 /// Generation two runs, and was judged.
 fn judged(config: &str, host: &Host) -> crate::host::Boot {
@@ -32,17 +32,17 @@ fn it_is_left_and_held_until_told() {
     assert_eq!((&status["held"]["config"], &status["held"]["attempts"]), (&"rendered-two".into(), &1.into()));
     assert!(status["held"]["reason"].as_str().unwrap().contains("the app is sick"), "{status}");
     assert!(status["pending"].is_null(), "{status}");
-    for place in ["motd.d/60-hostwright.motd", "issue.d/60-hostwright.issue"] {
+    for place in ["motd.d/60-flameholder.motd", "issue.d/60-flameholder.issue"] {
         let notice = std::fs::read_to_string(host.path("run").join(place)).unwrap();
-        assert!(notice.contains("rendered-two is held") && notice.contains("hostwright retry"), "{notice}");
+        assert!(notice.contains("rendered-two is held") && notice.contains("flameholder retry"), "{notice}");
     }
     let refused = host.apply(&two, None);
-    assert!(refused.code == Some(1) && refused.stderr.contains("hostwright retry"), "{refused:?}");
+    assert!(refused.code == Some(1) && refused.stderr.contains("flameholder retry"), "{refused:?}");
     host.reboot();
     ensure_is(&host, "one", "two");
     // Told so, it is tried again.
-    host.must(["hostwright", "retry"]);
-    assert!(!host.path("run/motd.d/60-hostwright.motd").exists());
+    host.must(["flameholder", "retry"]);
+    assert!(!host.path("run/motd.d/60-flameholder.motd").exists());
     assert!(judged(&two, &host).is_rebooted());
     host.power_cut();
     host.boot().ensure_fine();
@@ -85,12 +85,12 @@ fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
     host.shut_down();
     let activated = |host: &Host| {
         host.start(0);
-        host.run(["hostwright", "activate"])
+        host.run(["flameholder", "activate"])
     };
     assert_eq!(activated(&host).code, Some(0));
     let three = host.config(whole("three").json());
     let early = host.apply(&three, None);
-    assert!(early.code == Some(75) && early.stderr.contains("hostwright rollback"), "{early:?}");
+    assert!(early.code == Some(75) && early.stderr.contains("flameholder rollback"), "{early:?}");
     let again = host.apply(&two, None);
     assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
     // It goes down each time before anybody judged it.
@@ -114,18 +114,18 @@ fn an_older_entry_that_runs_instead_ends_it() {
         host.shut_down();
         if has_booted {
             host.start(0);
-            host.must(["hostwright", "activate"]);
+            host.must(["flameholder", "activate"]);
             host.power_cut();
         }
         // Its kernel did not come up, or somebody chose so.
         host.start(1);
-        host.must(["hostwright", "activate"]);
+        host.must(["flameholder", "activate"]);
         let refused = host.apply(&two, None);
         assert!(
             refused.code == Some(1) && refused.stderr.contains("older deployment was chosen"),
             "{refused:?}"
         );
-        host.must(["hostwright", "recover"]);
+        host.must(["flameholder", "recover"]);
         let status = host.status();
         assert_eq!((&status["held"]["config"], status["pending"].is_null()), (&"rendered-two".into(), true));
     }

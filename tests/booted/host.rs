@@ -21,7 +21,7 @@ const STATEROOT: &str = "fedora-coreos";
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/booted/enter.sh");
 /// Where hosts lie: nothing here is about what a power cut takes back, and a flush on a disk that others use takes long.
 const MEMORY: &str = "/dev/shm";
-pub(crate) const WORKER: &str = "hostwright-ostree";
+pub(crate) const WORKER: &str = "flameholder-ostree";
 
 /// What systemd-tmpfiles makes on such a host's first boot.
 const OF_TMPFILES: [&str; 5] = ["usrlocal", "home/core", "roothome", "opt", "lib/kubelet"];
@@ -81,8 +81,8 @@ impl Host {
         for directory in OF_TMPFILES {
             fs::create_dir_all(host.var(directory)).unwrap();
         }
-        let own = Path::new(env!("CARGO_BIN_EXE_hostwright"));
-        host.put_program("hostwright", Some(own));
+        let own = Path::new(env!("CARGO_BIN_EXE_flameholder"));
+        host.put_program("flameholder", Some(own));
         host.restore_worker();
         host.start(0);
         Some(host)
@@ -127,7 +127,7 @@ impl Host {
 
     /// Puts the worker under another name.
     pub(crate) fn put_worker_as(&self, name: &str) {
-        self.put_program(name, Some(Path::new(env!("CARGO_BIN_EXE_hostwright-ostree"))));
+        self.put_program(name, Some(Path::new(env!("CARGO_BIN_EXE_flameholder-ostree"))));
     }
 
     /// Puts the worker where it belongs.
@@ -239,7 +239,7 @@ impl Host {
     /// Shuts down: `ostree-finalize-staged.service` runs where something is staged, and says what it said. Then
     /// nothing of `/run` is left.
     pub(crate) fn shut_down(&self) -> Option<Outcome> {
-        let bound = self.is_staged().then(|| self.run(["hostwright", "bind"]));
+        let bound = self.is_staged().then(|| self.run(["flameholder", "bind"]));
         self.power_cut();
         bound
     }
@@ -258,8 +258,8 @@ impl Host {
     /// The same where somebody chooses another entry at the boot menu.
     pub(crate) fn boot_entry(&self, number: usize) -> Boot {
         self.start(number);
-        let activate = self.run(["hostwright", "activate"]);
-        let [recover, settle] = ["recover", "settle"].map(|verb| self.run(["hostwright", verb]));
+        let activate = self.run(["flameholder", "activate"]);
+        let [recover, settle] = ["recover", "settle"].map(|verb| self.run(["flameholder", verb]));
         Boot { activate, recover, settle }
     }
 
@@ -276,8 +276,8 @@ impl Host {
         }
         fs::write(self.path("run/ostree-booted"), "").unwrap();
         // What is healthy at the first look is settled then.
-        fs::create_dir_all(self.path("run/hostwright/config.d")).unwrap();
-        fs::write(self.path("run/hostwright/config.d/test.toml"), "[health]\nsteady = 0\n").unwrap();
+        fs::create_dir_all(self.path("run/flameholder/config.d")).unwrap();
+        fs::write(self.path("run/flameholder/config.d/test.toml"), "[health]\nsteady = 0\n").unwrap();
         *self.booted.borrow_mut() = entry;
     }
 
@@ -295,11 +295,11 @@ impl Host {
         self.boot()
     }
 
-    /// `hostwright apply` as far as it goes here: what needs a reboot is armed, and nobody is there to be asked
+    /// `flameholder apply` as far as it goes here: what needs a reboot is armed, and nobody is there to be asked
     /// for one.
     pub(crate) fn apply(&self, config: &str, image: Option<&str>) -> Outcome {
         let image: Vec<&str> = image.iter().flat_map(|image| ["--os-image", image]).collect();
-        self.run([vec!["hostwright", "apply", "--desired", config], image].concat())
+        self.run([vec!["flameholder", "apply", "--desired", config], image].concat())
     }
 
     /// The same where it has to be armed.
@@ -316,7 +316,7 @@ impl Host {
     }
 
     pub(crate) fn status(&self) -> Value {
-        serde_json::from_str(&self.must(["hostwright", "status", "-o", "json"])).unwrap()
+        serde_json::from_str(&self.must(["flameholder", "status", "-o", "json"])).unwrap()
     }
 
     /// The keys that open the account of `core`.
@@ -326,7 +326,7 @@ impl Host {
 
     /// `verify` finds nothing.
     pub(crate) fn ensure_whole(&self) {
-        let verified = self.run(["hostwright", "verify"]);
+        let verified = self.run(["flameholder", "verify"]);
         assert_eq!(verified.code, Some(0), "{verified:?}");
     }
 }
@@ -339,7 +339,7 @@ pub(crate) fn ensure_asked(outcome: &Outcome) {
 
 /// The record of the generation that an entry boots.
 pub(crate) fn record(entry: &Entry) -> Value {
-    serde_json::from_slice(&fs::read(entry.at("etc/hostwright/generation")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(entry.at("etc/flameholder/generation")).unwrap()).unwrap()
 }
 
 /// A host that runs the generation of this text, on version 2 of the OS.

@@ -30,7 +30,7 @@ fn bound(host: &Host, wanted: &Wanted) {
 
 fn activated(host: &Host, wanted: &Wanted) {
     bound(host, wanted);
-    host.must(["hostwright", "activate"]);
+    host.must(["flameholder", "activate"]);
 }
 
 /// Finalized without its configuration, and rebooted as far as the first unit.
@@ -46,7 +46,7 @@ fn cut_off(host: &Host, wanted: &Wanted) {
     armed(host, wanted);
     host.power_cut();
     host.start(0);
-    host.must(["hostwright", "activate"]);
+    host.must(["flameholder", "activate"]);
 }
 
 fn words(command: &[&str]) -> Vec<String> {
@@ -55,14 +55,14 @@ fn words(command: &[&str]) -> Vec<String> {
 
 const STAGE: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&["--reboot", "never"]);
 const ARM: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&[]);
-const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "bind"]);
-const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "activate"]);
-const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "settle"]);
-const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["hostwright", "recover"]);
+const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "bind"]);
+const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "activate"]);
+const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "settle"]);
+const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "recover"]);
 
 #[test]
 fn staging() {
-    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Hostwright, after: After::RunsOn });
+    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Flameholder, after: After::RunsOn });
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn the_worker_that_stages() {
 
 #[test]
 fn arming() {
-    kill(Stage { prepare: staged, command: ARM, victim: Victim::Hostwright, after: After::RunsOn });
+    kill(Stage { prepare: staged, command: ARM, victim: Victim::Flameholder, after: After::RunsOn });
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn the_worker_that_arms() {
 
 #[test]
 fn binding() {
-    kill(Stage { prepare: armed, command: BIND, victim: Victim::Hostwright, after: After::Boots });
+    kill(Stage { prepare: armed, command: BIND, victim: Victim::Flameholder, after: After::Boots });
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn finalizing() {
 
 #[test]
 fn activating() {
-    kill(Stage { prepare: bound, command: ACTIVATE, victim: Victim::Hostwright, after: After::Boots });
+    kill(Stage { prepare: bound, command: ACTIVATE, victim: Victim::Flameholder, after: After::Boots });
 }
 
 #[test]
@@ -105,14 +105,14 @@ fn binding_where_it_runs() {
     kill(Stage {
         prepare: bypassed,
         command: ACTIVATE,
-        victim: Victim::Hostwright,
+        victim: Victim::Flameholder,
         after: After::BootsOrLeaves,
     });
 }
 
 #[test]
 fn settling() {
-    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Hostwright, after: After::Boots });
+    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Flameholder, after: After::Boots });
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn the_worker_that_settles() {
 
 #[test]
 fn staging_again() {
-    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Hostwright, after: After::RunsAgain });
+    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Flameholder, after: After::RunsAgain });
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn carrying_over() {
 
 #[test]
 fn leaving() {
-    if let Some(bench) = Bench::leaving(Victim::Hostwright) {
+    if let Some(bench) = Bench::leaving(Victim::Flameholder) {
         bench.kill();
     }
 }

@@ -35,7 +35,7 @@ fn an_update_is_whole_once_it_booted() {
     assert_eq!((&status["pending"], &status["held"]), (&Value::Null, &Value::Null), "{status}");
     assert_eq!(status["deployments"][0]["generation"]["config"], "rendered-one", "{status}");
     assert_eq!(status["deployments"][0]["booted"], true, "{status}");
-    let planned = host.run(["hostwright", "plan", "--exit-code", "--desired", &first, "--os-image", &image]);
+    let planned = host.run(["flameholder", "plan", "--exit-code", "--desired", &first, "--os-image", &image]);
     assert_eq!(planned.code, Some(0), "{planned:?}");
     let again = host.apply(&first, Some(&image));
     assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use hostwright::{
+use flameholder::{
     core::{
         journal::{JOURNAL, NEW_JOURNAL, Reached},
         names::ManagedPath,
@@ -110,7 +110,7 @@ impl Bent {
 impl Screen for Bent {
     fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
         let is_staged =
-            |effect: &Effect| effect.path().is_some_and(|path| path.as_str().contains("/.hostwright.d"));
+            |effect: &Effect| effect.path().is_some_and(|path| path.as_str().contains("/.flameholder.d"));
         match (self.bend, &effect) {
             (Bend::ForgetsSlot, Effect::RemoveFile { .. }) if is_staged(&effect) && self.is_turn(0) => Ok(()),
             (Bend::ForgetsSlot, Effect::RemoveDirectory { path }) if is_staged(&effect) => {

@@ -3,7 +3,7 @@
 
 use std::{path::Path, process::Command};
 
-use hostwright::{
+use flameholder::{
     core::{
         activation::{ACTIVE, Active, Manifest, OBJECTS, object},
         generation::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, Record},
@@ -227,7 +227,7 @@ impl Case {
 
 /// Settles what is open on `disk`, as the product's next command does.
 pub fn recover(disk: &dyn Disk, services: &dyn Services) -> Result<Settled, String> {
-    let path = hostwright::core::names::ManagedPath::constant(RECORD);
+    let path = flameholder::core::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
     let record = bytes.map(|bytes| Record::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
     let found = record.map(|record| record.generation);
@@ -283,7 +283,7 @@ fn assert_none(name: &str, wrong: &[String]) {
 
 fn assert_like(name: &str, is: &Sight, wanted: &Snapshot) {
     assert_none(name, &unlike(&sight::untimed(is), wanted));
-    let leftover = |path: &&String| path.ends_with(".hostwright.d") || path.contains("hostwright/journal");
+    let leftover = |path: &&String| path.ends_with(".flameholder.d") || path.contains("flameholder/journal");
     assert_none(name, &is.keys().filter(leftover).cloned().collect::<Vec<_>>());
 }
 

@@ -20,7 +20,7 @@ pub fn is_possible() -> bool {
     root && systemctl
 }
 
-/// Explores every scenario, or the one that `HOSTWRIGHT_SCENARIO` names, several at a time, and fails with all complaints at once.
+/// Explores every scenario, or the one that `FLAMEHOLDER_SCENARIO` names, several at a time, and fails with all complaints at once.
 pub fn for_each(
     scenarios: Vec<Scenario>,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
@@ -37,7 +37,7 @@ pub fn for_each_case(
     if !is_possible() {
         return;
     }
-    let wanted = std::env::var("HOSTWRIGHT_SCENARIO").ok();
+    let wanted = std::env::var("FLAMEHOLDER_SCENARIO").ok();
     scenarios.retain(|scenario| wanted.as_ref().is_none_or(|wanted| scenario.name == *wanted));
     let (queue, complaints) = (Mutex::new(scenarios), Mutex::new(BTreeSet::new()));
     let work = || {

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::chown};
 
-use hostwright::{
+use flameholder::{
     core::{names::ManagedPath, tree::Attributes},
     host::{Disk, HostError, Root},
 };

@@ -3,7 +3,7 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use hostwright::{
+use flameholder::{
     core::{
         names::ManagedPath,
         tree::{Attributes, Kind},

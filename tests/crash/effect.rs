@@ -1,6 +1,6 @@
 //! The acts of the port as values, and a disk that asks before each.
 
-use hostwright::{
+use flameholder::{
     core::{names::ManagedPath, tree::Attributes},
     host::{Disk, HostError, Status},
 };

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
 };
 
-use hostwright::{
+use flameholder::{
     core::{enablement::UnitName, service_action::ServiceAction},
     host::{
         Disk, HostError, Op,

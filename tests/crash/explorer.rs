@@ -9,7 +9,7 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
 };
 
-use hostwright::{
+use flameholder::{
     host::{
         Disk,
         service_port::{NoServices, Services},

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use hostwright::host::{Disk, HostError, service_port::NoServices};
+use flameholder::host::{Disk, HostError, service_port::NoServices};
 
 use crate::{
     bent::Bend,
@@ -65,20 +65,20 @@ fn each_flush_of_a_change_is_missed() {
     let needed = |path: &str| (path.to_owned(), true);
     let spare = |path: &str| (path.to_owned(), false);
     let expected = [
-        needed("/etc/.hostwright.d/000000"),
-        needed("/etc/.hostwright.d/000001"),
-        needed("/etc/.hostwright.d/000002"),
-        needed("/var/lib/hostwright/journal.new"),
+        needed("/etc/.flameholder.d/000000"),
+        needed("/etc/.flameholder.d/000001"),
+        needed("/etc/.flameholder.d/000002"),
+        needed("/var/lib/flameholder/journal.new"),
         needed("/etc"),
         // A slot's name that is lost takes the act with it that would have used it, so that the way
         // back has nothing to do. It is flushed all the same, together with the others: that what a
         // journal names is there is worth more than one flush among many.
-        spare("/etc/.hostwright.d"),
-        needed("/var/lib/hostwright"),
+        spare("/etc/.flameholder.d"),
+        needed("/var/lib/flameholder"),
         needed("/etc"),
-        needed("/etc/hostwright"),
+        needed("/etc/flameholder"),
         needed("/etc/machine-config-daemon"),
-        needed("/var/lib/hostwright/journal"),
+        needed("/var/lib/flameholder/journal"),
         // A staging directory that comes back without its journal is removed by the next command.
         spare("/etc"),
     ];
@@ -100,7 +100,7 @@ fn a_pre_image_that_is_given_back_and_stays_is_noticed() {
     if is_possible() {
         let case = case("pre-image given back");
         let last = flushes(&case).pop();
-        assert_eq!(last, Some(("/etc/hostwright/originals".to_owned(), true)));
+        assert_eq!(last, Some(("/etc/flameholder/originals".to_owned(), true)));
     }
 }
 

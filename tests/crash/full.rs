@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use hostwright::{
+use flameholder::{
     host::{Disk, HostError, Op, service_port::NoServices},
     transaction::live::LiveError,
 };

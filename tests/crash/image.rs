@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use hostwright::core::{names::ManagedPath, tree::Attributes};
+use flameholder::core::{names::ManagedPath, tree::Attributes};
 
 /// What an inode is known by.
 pub type Number = usize;

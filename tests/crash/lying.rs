@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
-use hostwright::{
+use flameholder::{
     core::{
         journal::{Intent, JOURNAL, Reached, Scope, VERSION},
         names::ManagedPath,
@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// Where the lock and the journal are.
-const HOME: &str = "/var/lib/hostwright";
+const HOME: &str = "/var/lib/flameholder";
 
 /// What the disk has not kept yet when the change begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +147,7 @@ fn stale(case: &Case) -> Intent {
         scope: Scope::Deployment,
         current: Some("the one before".to_owned()),
         target: case.current.clone(),
-        staging: ["/etc/.hostwright.d", "/var/.hostwright.d"].map(ManagedPath::constant).to_vec(),
+        staging: ["/etc/.flameholder.d", "/var/.flameholder.d"].map(ManagedPath::constant).to_vec(),
         moves: Vec::new(),
         discards: kept.collect(),
         actions: Vec::new(),

@@ -6,7 +6,7 @@
 //! was flushed ([`lying`]), and gets every error that a disk or a service has ([`errors`]). Engines
 //! that err on purpose show that all this can fail ([`planted`], [`flush_by_flush`]).
 //!
-//! `HOSTWRIGHT_EXHAUSTIVE` tries more, `HOSTWRIGHT_SCENARIO` only the scenario of that name, and
+//! `FLAMEHOLDER_EXHAUSTIVE` tries more, `FLAMEHOLDER_SCENARIO` only the scenario of that name, and
 //! `--no-capture` shows how much was tried of each.
 #![allow(
     clippy::unwrap_used,
@@ -40,5 +40,5 @@ mod sight;
 
 /// Whether more is to be tried than every change needs.
 fn is_exhaustive() -> bool {
-    std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some()
+    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }

@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// What is the engine's own while a change is open; it is judged once that is settled.
-const OURS: [&str; 2] = ["/var/lib/hostwright/journal", "/var/lib/hostwright/journal.new"];
-const STAGING: &str = ".hostwright.d";
+const OURS: [&str; 2] = ["/var/lib/flameholder/journal", "/var/lib/flameholder/journal.new"];
+const STAGING: &str = ".flameholder.d";
 
 /// A path's inode, without the names that a directory holds.
 type Paths = BTreeMap<String, (Number, Inode)>;

@@ -58,7 +58,7 @@ impl Agent {
         drop(free);
         // Several hosts have one loopback here.
         let address = metrics.to_string();
-        let command = [&["hostwright", "daemon", "--metrics", &address], arguments].concat();
+        let command = [&["flameholder", "daemon", "--metrics", &address], arguments].concat();
         let mut process = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child"])
             .args(host.entering(command))
@@ -136,7 +136,7 @@ impl Agent {
         let mut pid = i32::try_from(self.process.id()).unwrap();
         loop {
             let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-            if name.trim() == "hostwright" {
+            if name.trim() == "flameholder" {
                 return pid;
             }
             let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();

@@ -88,23 +88,23 @@ fn the_pod_adopts_its_node() {
     let script = set["spec"]["template"]["spec"]["initContainers"][1]["args"][0].as_str().unwrap().to_owned();
     // Here the pod's programs are the host's as well.
     let script = script
-        .replace("/usr/bin/hostwright", "/run/programs/hostwright")
-        .replace("/usr/libexec/hostwright/hostwright-ostree", "/run/programs/hostwright-ostree")
+        .replace("/usr/bin/flameholder", "/run/programs/flameholder")
+        .replace("/usr/libexec/flameholder/flameholder-ostree", "/run/programs/flameholder-ostree")
         .replace("/rootfs", "/run/rootfs");
     symlink("/", host.path("run/rootfs")).unwrap();
     host.put_script("systemd-run", SYSTEMD_RUN);
     let command = format!("export NODE_NAME=edge-7; {script}");
     let (outcome, calls) = with_systemd(&host, &["sh", "-ec", &command]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(calls.iter().any(|call| call == "RestartUnit hostwright-daemon.service replace"), "{calls:?}");
-    let environment = "HOSTWRIGHT_SOURCE=kube\nHOSTWRIGHT_KUBECONFIG=/run/hostwright/cluster/kubeconfig\n\
-                       HOSTWRIGHT_NODE_KUBECONFIG=/var/lib/kubelet/kubeconfig\nNODE_NAME=edge-7\n";
-    assert_eq!(host.read_etc("hostwright/daemon.env").as_deref(), Some(environment));
-    let command = fs::read_link(host.var("usrlocal/bin/hostwright")).unwrap();
+    assert!(calls.iter().any(|call| call == "RestartUnit flameholder-daemon.service replace"), "{calls:?}");
+    let environment = "FLAMEHOLDER_SOURCE=kube\nFLAMEHOLDER_KUBECONFIG=/run/flameholder/cluster/kubeconfig\n\
+                       FLAMEHOLDER_NODE_KUBECONFIG=/var/lib/kubelet/kubeconfig\nNODE_NAME=edge-7\n";
+    assert_eq!(host.read_etc("flameholder/daemon.env").as_deref(), Some(environment));
+    let command = fs::read_link(host.var("usrlocal/bin/flameholder")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(command, PathBuf::from(format!("../libexec/hostwright/{version}/hostwright")));
-    for name in ["hostwright", "hostwright-ostree"] {
-        assert!(host.var(&format!("usrlocal/libexec/hostwright/{version}/{name}")).is_file(), "{name}");
+    assert_eq!(command, PathBuf::from(format!("../libexec/flameholder/{version}/flameholder")));
+    for name in ["flameholder", "flameholder-ostree"] {
+        assert!(host.var(&format!("usrlocal/libexec/flameholder/{version}/{name}")).is_file(), "{name}");
     }
     host.ensure_whole();
 }
@@ -125,14 +125,14 @@ fn a_token_that_is_replaced_reaches_the_host() {
     };
     put("one");
     symlink("..data/token", account.path().join("token")).unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_hostwright"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_flameholder"))
         .arg("introduce")
         .args([Path::new("--host"), host.path(), Path::new("--account"), account.path()])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let token = host.path().join("run/hostwright/cluster/token");
+    let token = host.path().join("run/flameholder/cluster/token");
     let mut until = |expected: &str| {
         while fs::read_to_string(&token).ok().as_deref() != Some(expected) {
             let line = lines.next().unwrap().unwrap();

@@ -27,7 +27,7 @@ fn want(host: &Host, config: &Value) {
 }
 
 fn report(host: &Host) -> Value {
-    serde_json::from_slice(&fs::read(host.path("run/hostwright/daemon.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon.json")).unwrap()).unwrap()
 }
 
 /// A config whose changes need no reboot.
@@ -70,7 +70,7 @@ fn whoever_watches_sees_each_phase() {
     want(&host, light("one").json());
     let mut watching = Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--kill-child"])
-        .args(host.entering(["hostwright", "status", "--watch"]))
+        .args(host.entering(["flameholder", "status", "--watch"]))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -136,7 +136,7 @@ fn drift_is_noticed_when_it_happens_and_when_it_ends() {
     agent.says("Done rendered-one");
     host.write_etc("nmstate/openshift/app.yml", "changed");
     let said = agent.says("Drifted");
-    assert!(said.contains("/etc/nmstate/openshift/app.yml") && said.contains("hostwright verify"), "{said}");
+    assert!(said.contains("/etc/nmstate/openshift/app.yml") && said.contains("flameholder verify"), "{said}");
     host.write_etc("nmstate/openshift/app.yml", "one");
     agent.says("Done rendered-one");
     // An update does not start from there either, unless somebody forces it.

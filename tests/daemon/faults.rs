@@ -72,7 +72,7 @@ fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
 
 /// How long a fault lasts: ten minutes, where there is time.
 fn span() -> Duration {
-    let is_exhaustive = std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some();
+    let is_exhaustive = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
     Duration::from_secs(if is_exhaustive { 600 } else { 15 })
 }
 

@@ -51,28 +51,28 @@ fn ensure(host: &Host, command: &[&str]) -> String {
 
 /// Nothing of ours is left but the lock.
 fn ensure_gone(host: &Host) {
-    assert!(!host.etc("hostwright/generation").exists());
+    assert!(!host.etc("flameholder/generation").exists());
     assert!(!host.etc("systemd/system/ostree-finalize-staged.service.d").exists());
-    assert!(!host.etc("systemd/system/hostwright-daemon.service").exists());
+    assert!(!host.etc("systemd/system/flameholder-daemon.service").exists());
     let links = fs::read_dir(host.etc("systemd/system/multi-user.target.wants")).unwrap();
     for link in links {
-        assert!(!link.unwrap().file_name().to_string_lossy().contains("hostwright"));
+        assert!(!link.unwrap().file_name().to_string_lossy().contains("flameholder"));
     }
-    assert!(fs::symlink_metadata(host.var("usrlocal/bin/hostwright")).is_err());
-    assert!(!host.var("usrlocal/libexec/hostwright").exists());
-    let left: Vec<_> = fs::read_dir(host.var("lib/hostwright/objects")).into_iter().flatten().collect();
+    assert!(fs::symlink_metadata(host.var("usrlocal/bin/flameholder")).is_err());
+    assert!(!host.var("usrlocal/libexec/flameholder").exists());
+    let left: Vec<_> = fs::read_dir(host.var("lib/flameholder/objects")).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
 fn there_and_back_and_there_again() {
     let Some(host) = managed() else { return };
-    let adopted = ensure(&host, &["hostwright", "adopt"]);
+    let adopted = ensure(&host, &["flameholder", "adopt"]);
     assert!(adopted.contains("adopted rendered-one, which runs, as generation "), "{adopted}");
     host.ensure_whole();
     mcd::validate(&host);
     assert_eq!(host.status()["deployments"][0]["generation"]["config"], "rendered-one");
-    assert!(ensure(&host, &["hostwright", "adopt"]).contains("rendered-one is hostwright's already"));
+    assert!(ensure(&host, &["flameholder", "adopt"]).contains("rendered-one is flameholder's already"));
     // Ours: another configuration, over a reboot. What the image ships is there again.
     let shipped = fs::read_to_string(host.booted().root.join("usr/etc/chrony.conf")).unwrap();
     let mut two = config("two").kernel_arguments(&["app=two"]).json().clone();
@@ -83,7 +83,7 @@ fn there_and_back_and_there_again() {
     assert_eq!(host.read_etc("app/one.conf"), None);
     // Back: it finds everything in order, and goes on with it.
     assert!(
-        ensure(&host, &["hostwright", "release"]).contains("rendered-two is the machine-config-daemon's")
+        ensure(&host, &["flameholder", "release"]).contains("rendered-two is the machine-config-daemon's")
     );
     assert_eq!(mcd::validate(&host)["metadata"]["name"], "rendered-two");
     ensure_gone(&host);
@@ -92,10 +92,10 @@ fn there_and_back_and_there_again() {
     mcd::leave(&host, "/etc/app/two.conf");
     assert!(!host.etc("app/two.conf").exists());
     // There again: what it changed meanwhile is what counts.
-    let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
+    let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert!(refused.stderr.contains("/etc/app/two.conf is missing"), "{refused:?}");
     ensure_gone(&host);
-    let mended = ensure(&host, &["hostwright", "adopt", "--mend"]);
+    let mended = ensure(&host, &["flameholder", "adopt", "--mend"]);
     assert!(mended.contains("mended: /etc/app/two.conf is missing"), "{mended}");
     host.ensure_whole();
 }
@@ -107,10 +107,10 @@ fn what_it_kept_is_kept_for_it() {
     host.write_etc(&mcd::copy("/etc/app/a.conf"), "before");
     host.write_etc(&mcd::copy(SHIPPED), "older");
     fs::remove_file(host.etc(&mcd::stamp("/etc/app/a.conf"))).unwrap();
-    ensure(&host, &["hostwright", "adopt"]);
+    ensure(&host, &["flameholder", "adopt"]);
     host.ensure_whole();
     let unmanaged = host.copy();
-    let released = ensure(&host, &["hostwright", "release"]);
+    let released = ensure(&host, &["flameholder", "release"]);
     // It would not keep what nobody ships.
     let (_, kept) =
         released.split_once("what was at /etc/app/a.conf before it was managed stays in /etc/").unwrap();
@@ -133,16 +133,16 @@ fn what_it_kept_is_kept_for_it() {
 fn it_is_not_taken_over_while_somebody_is_at_work() {
     let Some(host) = managed() else { return };
     fs::copy("/usr/bin/cat", host.path("media/machine-config-daemon")).unwrap();
-    let script = "mkfifo /run/wait; /run/media/machine-config-daemon /run/wait & hostwright adopt; code=$?; kill $!; exit $code";
+    let script = "mkfifo /run/wait; /run/media/machine-config-daemon /run/wait & flameholder adopt; code=$?; kill $!; exit $code";
     let (refused, calls) = with_systemd(&host, &["sh", "-c", script]);
     assert_eq!(refused.code, Some(75));
     assert!(refused.stderr.contains("the machine-config-daemon runs here as process "), "{refused:?}");
     assert_eq!(calls, Vec::<String>::new());
     ensure_gone(&host);
-    ensure(&host, &["hostwright", "adopt"]);
+    ensure(&host, &["flameholder", "adopt"]);
     // Something is on its way.
     ensure_asked(&host.apply(&host.config(whole("two").json()), None));
-    let refused = with_systemd(&host, &["hostwright", "release"]).0;
+    let refused = with_systemd(&host, &["flameholder", "release"]).0;
     assert!(
         refused.code == Some(75) && refused.stderr.contains(" is staged or was not judged yet"),
         "{refused:?}"
@@ -154,22 +154,22 @@ fn it_is_not_taken_over_while_somebody_is_at_work() {
 fn a_host_that_is_not_as_it_should_be_is_left_alone_until_it_is_to_be_mended() {
     let Some(host) = managed() else { return };
     host.write_etc("app/a.conf", "changed");
-    let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
+    let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert_eq!(refused.code, Some(1));
-    for part in ["/etc/app/a.conf has other content", "hostwright adopt --mend"] {
+    for part in ["/etc/app/a.conf has other content", "flameholder adopt --mend"] {
         assert!(refused.stderr.contains(part), "{refused:?}");
     }
     ensure_gone(&host);
-    let mended = ensure(&host, &["hostwright", "adopt", "--mend"]);
+    let mended = ensure(&host, &["flameholder", "adopt", "--mend"]);
     assert!(mended.contains("mended: /etc/app/a.conf has other content"), "{mended}");
     host.ensure_whole();
     host.write_etc("app/a.conf", "changed");
-    let refused = with_systemd(&host, &["hostwright", "release"]).0;
+    let refused = with_systemd(&host, &["flameholder", "release"]).0;
     assert!(
         refused.code == Some(1) && refused.stderr.contains("/etc/app/a.conf has other content"),
         "{refused:?}"
     );
-    assert!(host.etc("hostwright/generation").exists());
+    assert!(host.etc("flameholder/generation").exists());
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_password_of_the_administrators_own_stays() {
     });
     let own: String = own.collect();
     host.write_etc("shadow", &own);
-    ensure(&host, &["hostwright", "adopt", "--mend"]);
+    ensure(&host, &["flameholder", "adopt", "--mend"]);
     assert_eq!(host.read_etc("shadow"), Some(own));
     host.ensure_whole();
 }
@@ -197,8 +197,8 @@ fn a_password_of_the_administrators_own_stays() {
 #[test]
 fn a_kubelet_that_is_started_meanwhile_is_not_kept_from_running() {
     let Some(host) = managed() else { return };
-    ensure(&host, &["hostwright", "adopt"]);
-    let script = "exec 9<>/var/lib/hostwright/lock; flock --exclusive 9; hostwright activate";
+    ensure(&host, &["flameholder", "adopt"]);
+    let script = "exec 9<>/var/lib/flameholder/lock; flock --exclusive 9; flameholder activate";
     let outcome = host.run(["sh", "-c", script]);
     assert!(
         outcome.code == Some(0) && outcome.stderr.contains("nothing is left to be activated"),
@@ -213,22 +213,22 @@ fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
     let mut hollow: serde_json::Value = serde_json::from_str(&whole).unwrap();
     hollow["spec"]["config"] = serde_json::json!({"ignition": {"version": "3.2.0"}});
     host.write_etc("machine-config-daemon/currentconfig", &hollow.to_string());
-    let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
+    let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert!(refused.code == Some(1) && refused.stderr.contains("has no files and no units"), "{refused:?}");
     host.write_etc("mcs-machine-config-content.json", &whole);
     host.write_etc("app/a.conf", "changed");
-    let refused = with_systemd(&host, &["hostwright", "adopt"]).0;
+    let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert!(refused.stderr.contains("/etc/app/a.conf has other content"), "{refused:?}");
     host.write_etc("app/a.conf", "one");
-    ensure(&host, &["hostwright", "adopt"]);
+    ensure(&host, &["flameholder", "adopt"]);
     host.ensure_whole();
     mcd::validate(&host);
     let record: serde_json::Value =
-        serde_json::from_str(&host.read_etc("hostwright/generation").unwrap()).unwrap();
+        serde_json::from_str(&host.read_etc("flameholder/generation").unwrap()).unwrap();
     assert_eq!(record["originals"], serde_json::json!([]), "what it wrote is nobody else's");
     // And where there is nothing at all.
     let Some(bare) = Host::install(Os::new(1)) else { return };
-    let refused = with_systemd(&bare, &["hostwright", "adopt"]).0;
+    let refused = with_systemd(&bare, &["flameholder", "adopt"]).0;
     assert!(refused.code == Some(1) && refused.stderr.contains("there is nothing to adopt"), "{refused:?}");
 }
 
@@ -236,24 +236,24 @@ fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
 fn a_daemon_is_started_with_what_it_is_to_follow() {
     let Some(host) = managed() else { return };
     let command = [
-        "hostwright",
+        "flameholder",
         "adopt",
         "--source",
         "kube",
         "--node-name",
         "edge-7",
         "--kubeconfig",
-        "/etc/hostwright/kubeconfig",
+        "/etc/flameholder/kubeconfig",
     ];
     let (outcome, calls) = with_systemd(&host, &command);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let environment =
-        "HOSTWRIGHT_SOURCE=kube\nHOSTWRIGHT_KUBECONFIG=/etc/hostwright/kubeconfig\nNODE_NAME=edge-7\n";
-    assert_eq!(host.read_etc("hostwright/daemon.env").as_deref(), Some(environment));
+        "FLAMEHOLDER_SOURCE=kube\nFLAMEHOLDER_KUBECONFIG=/etc/flameholder/kubeconfig\nNODE_NAME=edge-7\n";
+    assert_eq!(host.read_etc("flameholder/daemon.env").as_deref(), Some(environment));
     let asked: Vec<&str> = calls.iter().map(String::as_str).filter(|call| *call != "Subscribe").collect();
-    assert_eq!(asked, ["Reload", "RestartUnit hostwright-daemon.service replace"]);
+    assert_eq!(asked, ["Reload", "RestartUnit flameholder-daemon.service replace"]);
     for bad in ["a b", "x\ny", "\"q", "#"] {
-        let refused = host.run(["hostwright", "adopt", "--source", "kube", "--node-name", bad]);
+        let refused = host.run(["flameholder", "adopt", "--source", "kube", "--node-name", bad]);
         assert_eq!(refused.code, Some(64), "{refused:?}");
     }
 }
@@ -262,14 +262,14 @@ fn a_daemon_is_started_with_what_it_is_to_follow() {
 /// never anything that the machine-config-daemon would refuse.
 fn killed(before: &Host, command: &str, ensure_end: fn(&Host)) {
     let traced = |host: &Host, arguments: &str| {
-        with_systemd(host, &["sh", "-c", &format!("strace {arguments} hostwright {command}")])
+        with_systemd(host, &["sh", "-c", &format!("strace {arguments} flameholder {command}")])
     };
     let host = before.copy();
     traced(&host, "-o /run/media/calls");
     let log = fs::read(host.path("media/calls")).unwrap();
     let mut calls = strace::parse(&String::from_utf8_lossy(&log));
     calls.retain(Call::is_change);
-    let is_all = std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some();
+    let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
     let step = if is_all { 1 } else { calls.len().div_ceil(SAMPLE) };
     let mut killed = 0;
     for call in calls.iter().rev().step_by(step) {
@@ -283,7 +283,7 @@ fn killed(before: &Host, command: &str, ensure_end: fn(&Host)) {
             host.power_cut();
             host.start(0);
         }
-        let (again, _) = with_systemd(&host, &["hostwright", command]);
+        let (again, _) = with_systemd(&host, &["flameholder", command]);
         assert_eq!(again.code, Some(0), "{place}: {again:?}");
         mcd::validate(&host);
         ensure_end(&host);
@@ -300,6 +300,6 @@ fn killed_while_it_adopts() {
 #[test]
 fn killed_while_it_releases() {
     let Some(host) = managed().filter(|_| strace::is_permitted()) else { return };
-    ensure(&host, &["hostwright", "adopt"]);
+    ensure(&host, &["flameholder", "adopt"]);
     killed(&host, "release", ensure_gone);
 }

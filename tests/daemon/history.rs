@@ -147,10 +147,10 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     host.shut_down();
     host.start(0);
     // The time that it has is over at once.
-    fs::write(host.path("run/hostwright/config.d/test.toml"), "[health]\nsteady = 0\nprobation = 1\n")
+    fs::write(host.path("run/flameholder/config.d/test.toml"), "[health]\nsteady = 0\nprobation = 1\n")
         .unwrap();
-    host.must(["hostwright", "activate"]);
-    let left = host.run(["hostwright", "settle"]);
+    host.must(["flameholder", "activate"]);
+    let left = host.run(["flameholder", "settle"]);
     assert!(left.stderr.contains("is left, and held"), "{left:?}");
     cluster.proxy.forget();
     host.power_cut();
@@ -163,7 +163,7 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     assert!(told.contains(&"state=Degraded") && told.contains(&"NodeDegraded: True"), "{told:?}");
     assert!(!told.contains(&"state=Done"), "{told:?}");
     let reason = cluster.annotation("reason").unwrap();
-    assert!(reason.contains("not healthy") && reason.contains("hostwright retry"), "{reason}");
+    assert!(reason.contains("not healthy") && reason.contains("flameholder retry"), "{reason}");
     // Another configuration releases it.
     cluster.want("rendered-one");
     agent.says("Done rendered-one");
@@ -186,7 +186,7 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
     cluster.is_told("currentConfig=rendered-two");
     cluster.is_told("Updated: True");
     drop(agent);
-    ensure_asked(&host.run(["hostwright", "rollback"]));
+    ensure_asked(&host.run(["flameholder", "rollback"]));
     host.reboot();
     cluster.proxy.forget();
     let mut agent = cluster.agent(&host);
@@ -195,14 +195,14 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
     cluster.is_told("state=Degraded");
     cluster.is_told("Updated: False");
     let reason = cluster.annotation("reason").unwrap();
-    assert!(reason.contains("it was rolled back by hand; `hostwright retry`"), "{reason}");
+    assert!(reason.contains("it was rolled back by hand; `flameholder retry`"), "{reason}");
     let told = cluster.proxy.record();
     let told: Vec<&str> = told.told().into_iter().filter(|told| !told.starts_with("reason=")).collect();
     assert_eq!(
         told,
         ["Updated: False", "NodeDegraded: True", "currentConfig=rendered-one", "state=Degraded"]
     );
-    host.must(["hostwright", "retry"]);
+    host.must(["flameholder", "retry"]);
     agent.says("GoingDown rendered-two");
     assert_eq!(agent.reboots(), 1);
 }
@@ -252,7 +252,7 @@ fn drift_is_told_and_its_end_too() {
     agent.says("Done rendered-one");
     cluster.is_told("state=Done");
     let metrics = agent.metrics();
-    assert!(metrics.contains("hostwright_phase{phase=\"Done\"} 1"), "{metrics}");
+    assert!(metrics.contains("flameholder_phase{phase=\"Done\"} 1"), "{metrics}");
     assert!(
         metrics.contains("mcd_config_drift 0.0") && metrics.contains("mcd_reboots_failed_total 0"),
         "{metrics}"

@@ -52,7 +52,7 @@ fn it_sleeps_while_nothing_is_to_be_done() {
     // What is told in the background comes to its end.
     std::thread::sleep(Duration::from_secs(5));
     cluster.proxy.forget();
-    let is_exhaustive = env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some();
+    let is_exhaustive = env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
     let span = Duration::from_secs(if is_exhaustive { 300 } else { 30 });
     let pid = agent.pid();
     let (woken, wrote) = (wake_ups(pid), written(pid));
@@ -70,12 +70,12 @@ fn it_sleeps_while_nothing_is_to_be_done() {
 
 #[test]
 fn beside_a_large_configuration_it_is_small_and_asks_for_nothing() {
-    let Some(program) = env::var_os("HOSTWRIGHT_BINARY").map(PathBuf::from) else {
-        eprintln!("SKIPPED: only the release executable is small; HOSTWRIGHT_BINARY names one");
+    let Some(program) = env::var_os("FLAMEHOLDER_BINARY").map(PathBuf::from) else {
+        eprintln!("SKIPPED: only the release executable is small; FLAMEHOLDER_BINARY names one");
         return;
     };
     let Some(host) = Host::install(Os::new(1)) else { return };
-    host.put_program("hostwright", Some(&program));
+    host.put_program("flameholder", Some(&program));
     let names = [("currentConfig", "rendered-large"), ("desiredConfig", "rendered-large"), ("state", "Done")];
     let Some(cluster) = Cluster::start(&names) else { return };
     let large = "0123456789abcdef".repeat(LARGE / 16);

@@ -73,7 +73,7 @@ fn the_record_is_never_ignored() {
 #[test]
 fn later_files_and_directories_win() {
     let host = damaged();
-    let [vendor, run, admin] = ["/usr/lib", "/run", "/etc"].map(|top| format!("{top}/hostwright/config.d"));
+    let [vendor, run, admin] = ["/usr/lib", "/run", "/etc"].map(|top| format!("{top}/flameholder/config.d"));
     assert_eq!(policy(&host), "report");
     host.put(&format!("{vendor}/50-site.toml"), &listed("/etc/b", "repair"));
     assert_eq!(policy(&host), "repair");
@@ -111,14 +111,14 @@ fn faults_are_told_with_file_and_line() {
         for more in [&[][..], &["--repair"]] {
             let outcome = host.verify(more);
             assert_eq!(outcome.code, Some(78), "{text}: {outcome:?}");
-            let place = format!("/etc/hostwright/config.d/{expected}");
+            let place = format!("/etc/flameholder/config.d/{expected}");
             assert!(outcome.stderr.contains(&place), "{text}: {outcome:?}");
             assert!(outcome.stdout.is_empty(), "{outcome:?}");
         }
     }
-    host.put("/run/hostwright/config.d/20.toml", "[other]\n");
+    host.put("/run/flameholder/config.d/20.toml", "[other]\n");
     let outcome = host.verify(&[]);
-    for named in ["/etc/hostwright/config.d/10.toml:1:7", "/run/hostwright/config.d/20.toml:1:2"] {
+    for named in ["/etc/flameholder/config.d/10.toml:1:7", "/run/flameholder/config.d/20.toml:1:2"] {
         assert!(outcome.stderr.contains(named), "{named}: {outcome:?}");
     }
 }
@@ -128,7 +128,7 @@ fn links_lead_to_fragments_beneath_the_root_only() {
     let host = damaged();
     host.put("/usr/share/site.toml", &listed("/etc/b", "ignore"));
     host.settings("00.toml", "");
-    let link = host.at("/etc/hostwright/config.d/10.toml");
+    let link = host.at("/etc/flameholder/config.d/10.toml");
     symlink("../../../usr/share/site.toml", &link).unwrap();
     assert_eq!(policy(&host), "ignore");
 
@@ -141,17 +141,17 @@ fn links_lead_to_fragments_beneath_the_root_only() {
         symlink(target, &link).unwrap();
         let outcome = host.verify(&[]);
         assert_eq!(outcome.code, Some(1), "{target}: {outcome:?}");
-        assert!(outcome.stderr.contains("/etc/hostwright/config.d/10.toml"), "{target}: {outcome:?}");
+        assert!(outcome.stderr.contains("/etc/flameholder/config.d/10.toml"), "{target}: {outcome:?}");
     }
 }
 
 #[test]
 fn what_is_no_file_or_too_large_is_named() {
     let host = Host::new();
-    host.tree.directory("/etc/hostwright/config.d/10.toml");
+    host.tree.directory("/etc/flameholder/config.d/10.toml");
     let outcome = host.verify(&[]);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("config.d/10.toml is no file"), "{outcome:?}");
-    fs::remove_dir(host.at("/etc/hostwright/config.d/10.toml")).unwrap();
+    fs::remove_dir(host.at("/etc/flameholder/config.d/10.toml")).unwrap();
 
     host.settings("10.toml", &"#\n".repeat((1 << 19) + 1));
     let outcome = host.verify(&[]);

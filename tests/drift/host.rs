@@ -8,13 +8,13 @@ use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use serde_json::{Value, json};
 
 use crate::document::{file, with_files};
-use crate::run::{Outcome, hostwright};
+use crate::run::{Outcome, flameholder};
 use crate::snapshot::{self, Snapshot};
 use crate::tree::{CORE, Tree};
 
 pub const UNITS: &str = "/etc/systemd/system";
 pub const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/own.service";
-pub const RECORD: &str = "/etc/hostwright/generation";
+pub const RECORD: &str = "/etc/flameholder/generation";
 pub const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 pub const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
@@ -59,13 +59,13 @@ impl Host {
         let desired = self.documents.path().join("desired.json");
         fs::write(&desired, config.to_string()).unwrap();
         let place = ["apply".as_ref(), "--root".as_ref(), self.tree.root().as_os_str(), "--desired".as_ref()];
-        let outcome = hostwright(place.into_iter().chain([desired.as_os_str()]));
+        let outcome = flameholder(place.into_iter().chain([desired.as_os_str()]));
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
     pub fn verify(&self, more: &[&str]) -> Outcome {
         let line = ["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()];
-        hostwright(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
+        flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
     }
 
     /// The document of `verify`; its exit code is as it says.
@@ -101,7 +101,7 @@ impl Host {
 
     /// A fragment of the agent's own configuration in `/etc`.
     pub fn settings(&self, name: &str, text: &str) {
-        self.put(&format!("/etc/hostwright/config.d/{name}"), text);
+        self.put(&format!("/etc/flameholder/config.d/{name}"), text);
     }
 
     pub fn xattr(&self, path: &str, name: &str, value: &[u8]) {

@@ -48,7 +48,7 @@ fn all_kinds_at_once() {
     let body = |seen: &snapshot::Snapshot, path: &str| seen.get(path).map(|(node, _)| format!("{node:?}"));
     // The settings are new, the password's line has the day of its change, the lock its holder.
     let may_differ = |path: &str| {
-        path.starts_with("etc/hostwright/config.d") || [snapshot::LOCK, "etc/shadow"].contains(&path)
+        path.starts_with("etc/flameholder/config.d") || [snapshot::LOCK, "etc/shadow"].contains(&path)
     };
     for path in before.keys().chain(after.keys()).filter(|path| !may_differ(path)) {
         assert_eq!(body(&after, path), body(&before, path), "{path}");
@@ -86,7 +86,7 @@ fn nothing_else_is_touched() {
         "var was",
         "var/home",
         // The journal came and went.
-        "var/lib/hostwright was",
+        "var/lib/flameholder was",
     ];
     let others: Vec<_> =
         touched.iter().filter(|line| !expected.iter().any(|known| line.starts_with(known))).collect();
@@ -183,7 +183,7 @@ fn the_record_is_repaired_but_not_invented() {
     host.settings("10.toml", EVERYTHING);
     host.mode(CONFIG, 0o644);
     host.give(RECORD, 7);
-    host.remove("/etc/hostwright/originals");
+    host.remove("/etc/flameholder/originals");
     let document = host.document(&["--repair"]);
     assert_eq!(paths(&document["repaired"]), [RECORD, CONFIG]);
     let [lost] = document["deviations"].as_array().unwrap().as_slice() else { panic!("{document}") };
@@ -227,7 +227,7 @@ fn a_repair_names_its_tree() {
     for arguments in
         [&["--repair"][..], &["--repair", "--sysroot", "x"], &["--repair", "--root", "a", "--sysroot", "b"]]
     {
-        let outcome = crate::run::hostwright(["verify"].iter().chain(arguments));
+        let outcome = crate::run::flameholder(["verify"].iter().chain(arguments));
         assert_eq!(outcome.code, Some(64), "{arguments:?}: {outcome:?}");
     }
 }

@@ -8,7 +8,7 @@ mod versions;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use hostwright::core::enablement::SystemdVersion;
+use flameholder::core::enablement::SystemdVersion;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
 use cases::CASES;

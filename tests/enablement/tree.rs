@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hostwright::core::enablement::{
+use flameholder::core::enablement::{
     EnablementError, Links, Operation, Outcome, Presets, SEARCH_PATH, SystemdVersion, UnitFile, UnitFiles,
     UnitName, operate,
 };

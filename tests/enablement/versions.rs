@@ -1,7 +1,7 @@
 //! What changed between systemd 252 and 257, what cannot be computed, and what is reported besides
 //! links.
 
-use hostwright::core::enablement::{
+use flameholder::core::enablement::{
     EnablementError, InstallError, Note, Outcome, Presets, SpecifierError, SystemdVersion, UnitName,
 };
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use hostwright::os::{DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::os::{DeploymentId, Origin, OsError, Sysroot as _};
 
 use crate::disk;
 use crate::draw::Case;

@@ -5,8 +5,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 
-use hostwright::core::etc_merge::{Body, Content, Node};
-use hostwright::core::tree::{Attributes, ContentDigest};
+use flameholder::core::etc_merge::{Body, Content, Node};
+use flameholder::core::tree::{Attributes, ContentDigest};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
 use crate::tree::{Kind, Plant};

@@ -1,8 +1,8 @@
 //! The predicted merge of `/etc` against libostree's own: random trees, merged by a real deployment through the real
 //! worker. Needs root.
 //!
-//! Each run draws other trees; what it drew them from is printed, and `HOSTWRIGHT_SEED` draws the same again.
-//! `HOSTWRIGHT_EXHAUSTIVE` draws more.
+//! Each run draws other trees; what it drew them from is printed, and `FLAMEHOLDER_SEED` draws the same again.
+//! `FLAMEHOLDER_EXHAUSTIVE` draws more.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails by panicking")]
 
 mod bench;
@@ -16,5 +16,5 @@ mod tree;
 
 /// Whether more is to be tried than every change needs.
 fn is_exhaustive() -> bool {
-    std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some()
+    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }

@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hostwright::core::etc_merge::{Body, Content, Findings, Merge, Node, Reason, Refusal, SpecialFiles};
-use hostwright::core::names::ManagedPath;
-use hostwright::host::Root;
-use hostwright::host::etc_tree::{EtcTree, digest_where_needed};
-use hostwright::os::{OsError, Sysroot as _};
+use flameholder::core::etc_merge::{Body, Content, Findings, Merge, Node, Reason, Refusal, SpecialFiles};
+use flameholder::core::names::ManagedPath;
+use flameholder::host::Root;
+use flameholder::host::etc_tree::{EtcTree, digest_where_needed};
+use flameholder::os::{OsError, Sysroot as _};
 
 use crate::bench::Bench;
 use crate::draw::{Case, Draw};
@@ -29,8 +29,8 @@ const KINDS: usize = 17;
 /// What the cases are drawn from; printed, since a failing test shows what it printed.
 fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-    let seed = std::env::var("HOSTWRIGHT_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
-    println!("HOSTWRIGHT_SEED={seed}");
+    let seed = std::env::var("FLAMEHOLDER_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
+    println!("FLAMEHOLDER_SEED={seed}");
     seed
 }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use hostwright::core::etc_merge::{Body, Content, Node};
-use hostwright::core::tree::{Attributes, ContentDigest};
+use flameholder::core::etc_merge::{Body, Content, Node};
+use flameholder::core::tree::{Attributes, ContentDigest};
 
 /// Entries of a directory by name.
 pub(crate) type Drawn = BTreeMap<String, Plant>;

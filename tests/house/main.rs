@@ -181,7 +181,7 @@ fn imports_run_downwards() {
             violations.push(source.says(1, &what));
             continue;
         };
-        let library = if ["main", "bin"].contains(&own) { "hostwright" } else { "crate" };
+        let library = if ["main", "bin"].contains(&own) { "flameholder" } else { "crate" };
         // A nested executable's own `super` never reaches the library.
         let depth = if own == "bin" { usize::MAX } else { modules.len() };
         for reach in scan::reaches(&source.code, library, depth) {

@@ -154,7 +154,7 @@ fn the_way_to_the_lock_is_whole_wherever_its_maker_is_killed() {
             bench.go_on();
             let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
             assert_eq!(mode(&directory), 0o755, "{place}");
-            assert_eq!(mode(&directory.join("hostwright")), 0o700, "{place}");
+            assert_eq!(mode(&directory.join("flameholder")), 0o700, "{place}");
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::judge::{self, Past, Sight, Verdict};
 use crate::model::likeness::unlike;
 use crate::model::pairs::load;
 use crate::model::reference::Reference;
-use crate::model::run::{Outcome, hostwright};
+use crate::model::run::{Outcome, flameholder};
 use crate::model::settled::apply;
 use crate::model::snapshot;
 use crate::model::tree::Tree;
@@ -91,7 +91,7 @@ impl<'a> Bench<'a> {
         self.side.map_or(0, |side| 1 - side)
     }
 
-    /// What `hostwright` is told, to go there.
+    /// What `flameholder` is told, to go there.
     pub fn applying(&self) -> [&str; 5] {
         let [root, desired] =
             [self.tree.root(), &self.pair.desired[self.next()]].map(|path| path.to_str().unwrap());
@@ -104,7 +104,7 @@ impl<'a> Bench<'a> {
 
     /// Applies the other side undisturbed, and expects it to be whole.
     pub fn go_on(&mut self) {
-        let outcome = hostwright(self.applying());
+        let outcome = flameholder(self.applying());
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert_eq!(self.verdict(), Verdict::New, "an apply that says that it is done");
         self.arrive();
@@ -138,20 +138,20 @@ impl<'a> Bench<'a> {
         let torn = judge::torn(self.tree.root(), &self.before, self.wanted());
         assert!(torn.is_empty(), "{place}:\n{}", torn.join("\n"));
         let verified = self.verify();
-        let nothing_yet = self.side.is_none() && verified.stderr.contains("hostwright apply");
+        let nothing_yet = self.side.is_none() && verified.stderr.contains("flameholder apply");
         if verified.code == Some(0) || verified.code == Some(1) && nothing_yet {
             let verdict = self.visible_verdict();
             let neither = matches!(verdict, Verdict::Neither { .. });
             assert!(!neither, "{place}: verify takes half a change for a whole one: {verdict:?}");
         } else {
-            let is_told = verified.stderr.contains("hostwright recover");
+            let is_told = verified.stderr.contains("flameholder recover");
             assert!(verified.code == Some(1) && is_told, "{place}: {verified:?}");
         }
     }
 
     /// Settles the tree with `recover` and says whether it is new; old is the only other thing that it may be.
     pub fn settle(&self, place: &str) -> bool {
-        let outcome = hostwright(self.recovering());
+        let outcome = flameholder(self.recovering());
         assert_eq!(outcome.code, Some(0), "{place}: {outcome:?}");
         let is_new = match self.verdict() {
             Verdict::Old => false,
@@ -189,7 +189,7 @@ impl<'a> Bench<'a> {
     }
 
     fn verify(&self) -> Outcome {
-        hostwright(["verify", "--root", self.tree.root().to_str().unwrap()])
+        flameholder(["verify", "--root", self.tree.root().to_str().unwrap()])
     }
 
     fn wanted(&self) -> &Sight {

@@ -17,11 +17,11 @@ pub type Sight = BTreeMap<String, Node>;
 pub type Past = BTreeMap<String, (Node, u64, Option<(i64, i64)>)>;
 
 /// The record, in which every new generation has a name of its own.
-const RECORD: &str = "etc/hostwright/generation";
+const RECORD: &str = "etc/flameholder/generation";
 
 /// Where the product keeps what is not visible yet, and what it writes about itself.
-const STAGING: &str = ".hostwright.d";
-const JOURNALS: [&str; 2] = ["var/lib/hostwright/journal", "var/lib/hostwright/journal.new"];
+const STAGING: &str = ".flameholder.d";
+const JOURNALS: [&str; 2] = ["var/lib/flameholder/journal", "var/lib/flameholder/journal.new"];
 
 /// What a tree is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn judge(root: &Path, before: &Past, wanted: &Sight) -> Verdict {
 
 /// The same for those who do not look at what the product keeps for itself.
 pub fn judge_visible(root: &Path, before: &Past, wanted: &Sight) -> Verdict {
-    weigh(&|path| !is_own(path) && !path.contains("hostwright/originals"), root, before, wanted)
+    weigh(&|path| !is_own(path) && !path.contains("flameholder/originals"), root, before, wanted)
 }
 
 fn weigh(counts: &dyn Fn(&str) -> bool, root: &Path, before: &Past, wanted: &Sight) -> Verdict {

@@ -17,7 +17,7 @@ const TAMPERINGS: [(&str, Tampering); 7] = [
     ("owner", |root| chown(root.join("etc/same.conf"), Some(7), None).unwrap()),
     ("a file more", |root| fs::write(root.join("etc/more"), "").unwrap()),
     ("a file less", |root| fs::remove_file(root.join("etc/same.conf")).unwrap()),
-    ("a staging directory", |root| fs::create_dir(root.join("var/.hostwright.d")).unwrap()),
+    ("a staging directory", |root| fs::create_dir(root.join("var/.flameholder.d")).unwrap()),
     ("a link", |root| {
         fs::remove_file(root.join("etc/pointer")).unwrap();
         symlink("elsewhere", root.join("etc/pointer")).unwrap();

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use hostwright::core::lifecycle::{Class, Event, Lifecycle, Look, Phase, Prepared, Standing, Then};
+use flameholder::core::lifecycle::{Class, Event, Lifecycle, Look, Phase, Prepared, Standing, Then};
 
 use crate::{problem, wish};
 
 const CHART: &str = "docs/lifecycle.md";
 const BEGIN: &str =
-    "<!-- drawn from src/core/lifecycle by tests/lifecycle; HOSTWRIGHT_BLESS=1 draws it again -->\n";
+    "<!-- drawn from src/core/lifecycle by tests/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
 pub(crate) fn all_phases() -> Vec<Phase> {
@@ -133,9 +133,9 @@ fn the_chart_is_what_the_function_does() {
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("the chart begins");
     let (drawn, after) = rest.split_once(END).expect("the chart ends");
-    if std::env::var_os("HOSTWRIGHT_BLESS").is_some() {
+    if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", draw())).unwrap();
         return;
     }
-    assert_eq!(drawn, draw(), "{CHART} is not what the function does; HOSTWRIGHT_BLESS=1 draws it again");
+    assert_eq!(drawn, draw(), "{CHART} is not what the function does; FLAMEHOLDER_BLESS=1 draws it again");
 }

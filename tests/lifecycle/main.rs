@@ -4,10 +4,10 @@
 
 mod chart;
 
-use hostwright::core::lifecycle::{
+use flameholder::core::lifecycle::{
     Class, Command, Delay, Event, Held, Lifecycle, Look, Phase, Prepared, Problem, Standing, Then, Wish,
 };
-use hostwright::core::retry::Cure;
+use flameholder::core::retry::Cure;
 
 use chart::{all_events, all_phases};
 
@@ -134,7 +134,7 @@ fn what_is_held_is_not_gone_to() {
     let looked = Event::Looked(Look { runs: Some(wish("a")), held, ..Look::default() });
     let (end, _) = history(at(Phase::Looking), [looked]);
     let Phase::Held { reason } = &end.phase else { panic!("{end:?}") };
-    assert!(reason.contains("it was not healthy") && reason.contains("hostwright retry"), "{reason}");
+    assert!(reason.contains("it was not healthy") && reason.contains("flameholder retry"), "{reason}");
     let (end, _) = history(end, [Event::Nudged, look("a")]);
     assert_eq!(end.phase, Phase::Fetching { target: wish("b") });
 }

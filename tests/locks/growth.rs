@@ -12,7 +12,7 @@ use crate::model::snapshot::{self, Body};
 
 /// How often the tree goes back and forth.
 fn rounds() -> usize {
-    if env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some() { 500 } else { 150 }
+    if env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some() { 500 } else { 150 }
 }
 
 /// Every path, and the bytes of all files. A directory's own size is the file system's business.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::model::document::{file, with_files};
-use crate::model::run::{Outcome, hostwright};
+use crate::model::run::{Outcome, flameholder};
 use crate::model::tree::Tree;
 
 /// A tree that is on the left, and two configs for it.
@@ -52,12 +52,12 @@ impl Host {
     }
 
     pub fn applies(&self, desired: &Path) {
-        let outcome = hostwright(self.line("apply", Some(desired)));
+        let outcome = flameholder(self.line("apply", Some(desired)));
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
     pub fn runs(&self, verb: &str, desired: Option<&Path>) -> Outcome {
-        hostwright(self.line(verb, desired))
+        flameholder(self.line(verb, desired))
     }
 
     pub fn text(&self, path: &str) -> String {

@@ -71,10 +71,10 @@ fn a_lock_dies_with_its_holder() {
         for (verb, desired) in [("plan", Some(&*host.right)), ("verify", None)] {
             let outcome = host.runs(verb, desired);
             assert_eq!(outcome.code, Some(1), "{verb}: {outcome:?}");
-            assert!(outcome.stderr.contains("`hostwright recover`"), "{verb}: {outcome:?}");
+            assert!(outcome.stderr.contains("`flameholder recover`"), "{verb}: {outcome:?}");
         }
         assert!(
-            host.runs("status", None).stdout.contains("was interrupted; `hostwright recover` takes it back")
+            host.runs("status", None).stdout.contains("was interrupted; `flameholder recover` takes it back")
         );
         let desired = (settling == "apply").then_some(&*host.left);
         let outcome = host.runs(settling, desired);

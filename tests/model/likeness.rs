@@ -4,7 +4,7 @@ use super::snapshot::{Body, Node, Snapshot};
 
 /// Complains where the two trees differ, apart from the product's own records and its empty staging directories.
 pub fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
-    let staging = |path: &str| is[path].0.body == Body::Directory && path.ends_with(".hostwright.d");
+    let staging = |path: &str| is[path].0.body == Body::Directory && path.ends_with(".flameholder.d");
     let seen = is.keys().filter(|path| !is_record(path) && !staging(path));
     let mut paths: Vec<&String> = seen.chain(wanted.keys()).collect();
     paths.sort();
@@ -39,8 +39,8 @@ pub fn is_record(path: &str) -> bool {
     let below = |directory: &str| {
         path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
-    below("etc/hostwright")
-        || below("var/lib/hostwright")
+    below("etc/flameholder")
+        || below("var/lib/flameholder")
         || path == DAEMON
         || ["currentconfig", "currentimage", "orig", "noorig"]
             .iter()

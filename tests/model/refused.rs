@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::{
-    run::hostwright,
+    run::flameholder,
     settled::{Settled, apply, unlike},
 };
 
@@ -27,7 +27,7 @@ pub fn all_refused(cases: Vec<Case>) {
         let root = host.tree.root().as_os_str();
         let applied = apply(host.tree.root(), &path);
         let planned = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), path.as_os_str()];
-        for (verb, outcome) in [("apply", applied), ("plan", hostwright(planned))] {
+        for (verb, outcome) in [("apply", applied), ("plan", flameholder(planned))] {
             let mut wrong = unlike(&outcome, MALFORMED, mentions);
             if !outcome.stdout.is_empty() {
                 wrong.push(format!("prints {}", outcome.stdout));

@@ -16,13 +16,13 @@ pub struct Outcome {
     pub stderr: String,
 }
 
-/// The executable under test: the one that was built with the tests, or the one that `HOSTWRIGHT_BINARY` names.
+/// The executable under test: the one that was built with the tests, or the one that `FLAMEHOLDER_BINARY` names.
 pub fn program() -> String {
-    std::env::var("HOSTWRIGHT_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_hostwright").to_owned())
+    std::env::var("FLAMEHOLDER_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_flameholder").to_owned())
 }
 
-/// Runs `hostwright` with these arguments to its end.
-pub fn hostwright<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
+/// Runs `flameholder` with these arguments to its end.
+pub fn flameholder<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
     launch(&program(), arguments)
 }
 

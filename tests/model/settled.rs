@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::{
     document::{file, with_files},
-    run::{Outcome, hostwright},
+    run::{Outcome, flameholder},
     snapshot::{self, Snapshot},
     tree::Tree,
 };
@@ -34,7 +34,7 @@ impl Settled {
     /// Complains where the tree is not the very same as before, or where its record no longer holds.
     pub fn disturbed(&self) -> Vec<String> {
         let mut complaints = snapshot::disturbed(&self.before, &snapshot::take(self.tree.root()));
-        let outcome = hostwright(["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()]);
+        let outcome = flameholder(["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()]);
         if outcome.code != Some(0) {
             complaints.push(format!("verify finds what was applied before changed: {outcome:?}"));
         }
@@ -44,7 +44,7 @@ impl Settled {
 
 /// Applies the config at `desired` to the tree at `root`.
 pub fn apply(root: &Path, desired: &Path) -> Outcome {
-    hostwright([
+    flameholder([
         "apply".as_ref(),
         "--root".as_ref(),
         root.as_os_str(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, fs, os::unix::fs::MetadataExt, path::Path};
 
 /// The one file that a command which changes nothing may still touch.
-pub const LOCK: &str = "var/lib/hostwright/lock";
+pub const LOCK: &str = "var/lib/flameholder/lock";
 
 /// What is at a path.
 #[derive(Clone, PartialEq, Eq)]

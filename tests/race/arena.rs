@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::judge::{self, Sight};
 use crate::model::document::{file, with_files};
-use crate::model::run::{Outcome, hostwright};
+use crate::model::run::{Outcome, flameholder};
 use crate::model::snapshot::{self, Snapshot};
 use crate::model::tree::{CORE, Tree};
 
@@ -102,18 +102,18 @@ impl Arena {
         self.documents.path().join(side.to_string())
     }
 
-    /// What `hostwright` is told, to make the tree this side.
+    /// What `flameholder` is told, to make the tree this side.
     pub fn applying(&self, side: usize) -> Vec<String> {
         let (root, desired) = (self.tree.root().to_str().unwrap(), self.desired(side));
         ["apply", "--root", root, "--desired", desired.to_str().unwrap()].map(str::to_owned).to_vec()
     }
 
     pub fn applies(&self, side: usize) -> Outcome {
-        hostwright(self.applying(side))
+        flameholder(self.applying(side))
     }
 
     pub fn runs(&self, verb: &str) -> Outcome {
-        hostwright([verb, "--root", self.tree.root().to_str().unwrap()])
+        flameholder([verb, "--root", self.tree.root().to_str().unwrap()])
     }
 
     /// Swaps the directory for the link beside it, or back.
@@ -153,11 +153,11 @@ impl Arena {
         let raced = self.case.directory.trim_start_matches('/');
         let excused = |path: &str| {
             path.starts_with(raced)
-                || path.contains("hostwright/originals")
-                || path == "etc/hostwright/generation"
+                || path.contains("flameholder/originals")
+                || path == "etc/flameholder/generation"
         };
         let remembers =
-            |path: &str| path.starts_with("etc/hostwright") || path == "var/lib/hostwright/active";
+            |path: &str| path.starts_with("etc/flameholder") || path == "var/lib/flameholder/active";
         let lost = wanted.iter().filter(|(path, node)| is.get(*path) != Some(*node) && !remembers(path));
         let more = is.keys().filter(|path| !wanted.contains_key(*path) && !excused(path));
         let unlike: Vec<_> = lost.map(|(path, _)| path).chain(more).collect();

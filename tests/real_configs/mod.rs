@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The configs, sorted by file name; none, and a message, where there is no folder of them.
 pub fn real_configs() -> Vec<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/rendered");
-    let folder = env::var_os("HOSTWRIGHT_RENDERED").map_or(beside, PathBuf::from);
+    let folder = env::var_os("FLAMEHOLDER_RENDERED").map_or(beside, PathBuf::from);
     let Ok(entries) = fs::read_dir(&folder) else {
         eprintln!("SKIPPED: there is no folder {} of rendered MachineConfigs", folder.display());
         return Vec::new();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hostwright::host::logind::Logind;
-use hostwright::host::reboot_port::{RebootError, Reboots as _, Whom};
-use hostwright::host::service_port::Said;
+use flameholder::host::logind::Logind;
+use flameholder::host::reboot_port::{RebootError, Reboots as _, Whom};
+use flameholder::host::service_port::Said;
 
 use crate::fake::{FakeLogind, Fault, Lock, Script};
 use crate::private_bus::PrivateBus;

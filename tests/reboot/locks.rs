@@ -1,6 +1,6 @@
 //! Those who block a reboot: waited for, named, overruled, never run over.
 
-use hostwright::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Request};
+use flameholder::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Request};
 
 use crate::fake::{Lock, Script, Version};
 use crate::{PATIENT, SOON, asked, can_run, played, request};
@@ -11,7 +11,7 @@ const WEAK: Lock = ("shutdown", "desktop", "somebody works", "block-weak", 1000,
 const DELAY: Lock = ("shutdown", "kubelet", "pods end", "delay", 0, 44);
 const ELSEWHERE: Lock = ("sleep:idle", "player", "a film", "block", 1000, 45);
 
-const ANNOUNCED: &str = "SetWallMessage hostwright: generation 7, config worker-a true";
+const ANNOUNCED: &str = "SetWallMessage flameholder: generation 7, config worker-a true";
 const TAKEN_BACK: &str = "SetWallMessage before false";
 
 fn named(lock: Lock) -> Inhibitor {

@@ -23,8 +23,8 @@ mod real;
 
 use std::time::Duration;
 
-use hostwright::host::logind::Logind;
-use hostwright::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Reboots as _, Request};
+use flameholder::host::logind::Logind;
+use flameholder::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Reboots as _, Request};
 
 use fake::{FakeLogind, Script};
 use private_bus::PrivateBus;
@@ -51,7 +51,7 @@ fn can_run() -> bool {
 
 /// A request that gives up when its patience ends.
 fn request(patience: Duration) -> Request {
-    Request { reason: "hostwright: generation 7, config worker-a".into(), patience, insist: Insist::Never }
+    Request { reason: "flameholder: generation 7, config worker-a".into(), patience, insist: Insist::Never }
 }
 
 /// What came of a request.

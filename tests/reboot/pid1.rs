@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use hostwright::core::enablement::UnitName;
-use hostwright::core::service_action::ServiceAction;
-use hostwright::host::pid1::Pid1;
-use hostwright::host::reboot_port::{RebootError, Whom};
-use hostwright::host::service_port::Services as _;
+use flameholder::core::enablement::UnitName;
+use flameholder::core::service_action::ServiceAction;
+use flameholder::host::pid1::Pid1;
+use flameholder::host::reboot_port::{RebootError, Whom};
+use flameholder::host::service_port::Services as _;
 
 use crate::real::RealSystemd;
 use crate::{PATIENT, SOON};
@@ -23,7 +23,7 @@ Type=oneshot
 ExecStart=sleep infinity
 ";
 /// Where systemd listens, and where the answers go.
-const PLACES: [&str; 2] = ["HOSTWRIGHT_TEST_SOCKET", "HOSTWRIGHT_TEST_ANSWERS"];
+const PLACES: [&str; 2] = ["FLAMEHOLDER_TEST_SOCKET", "FLAMEHOLDER_TEST_ANSWERS"];
 
 /// Asks twice. systemd hangs up on a peer outside its process namespace, which is the test's own;
 /// so it runs this as a service.

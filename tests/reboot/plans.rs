@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use hostwright::host::logind::Logind;
-use hostwright::host::reboot_port::{Kind, Outcome, RebootError, Reboots as _, Shutdown};
+use flameholder::host::logind::Logind;
+use flameholder::host::reboot_port::{Kind, Outcome, RebootError, Reboots as _, Shutdown};
 
 use crate::fake::{FakeLogind, Script, Version};
 use crate::private_bus::PrivateBus;

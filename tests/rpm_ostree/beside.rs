@@ -49,7 +49,7 @@ fn files_are_not_its_business_and_it_sees_what_became_of_them() {
 fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
-    let base = ["hostwright", "apply", "--desired", &config, "--os-image", &image, "--os-backend"];
+    let base = ["flameholder", "apply", "--desired", &config, "--os-image", &image, "--os-backend"];
     let with = |backend: &str| host.run([&base[..], &[backend]].concat());
     let refused = with("rpm-ostree");
     assert!(
@@ -65,7 +65,7 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
     fail(&host, &Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
     let (config, image) = (host.config(whole("two").json()), host.image(&Os::new(3)));
     let outcome = host.run([
-        "hostwright",
+        "flameholder",
         "apply",
         "--desired",
         &config,

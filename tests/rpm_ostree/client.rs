@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use hostwright::{
+use flameholder::{
     core::layering::LayeringChange,
     os::rpm_ostree::{
         Base, Deadlines, LayerRequest,

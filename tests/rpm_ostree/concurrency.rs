@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hostwright::os::rpm_ostree::{Deadlines, daemon::DaemonError, failure::Failure, transaction::Outcome};
+use flameholder::os::rpm_ostree::{Deadlines, daemon::DaemonError, failure::Failure, transaction::Outcome};
 use rpmostreed::Faults;
 
 use crate::{

@@ -20,7 +20,7 @@ const MOMENTS: u64 = 100;
 const USUAL: u64 = 700;
 
 fn is_exhaustive() -> bool {
-    std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some()
+    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }
 
 /// A host, and what it is to become.

@@ -92,7 +92,7 @@ fn one_that_dies_once_all_is_done_is_not_needed_any_more() {
 #[test]
 fn one_that_cannot_note_who_drives_updates_is_asked_without() {
     let Some((host, bus, [config, image])) = faulty(&Faults::default()) else { return };
-    let apply = ["hostwright", "apply", "--desired", &config, "--os-image", &image];
+    let apply = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
     // As in a unit; and the stand-in is in none.
     let outcome = host.run([&["env", "INVOCATION_ID=0123456789abcdef0123456789abcdef"], &apply[..]].concat());
     ensure_asked(&outcome);

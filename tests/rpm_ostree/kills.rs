@@ -34,7 +34,7 @@ impl Before {
         let host = self.host.copy();
         let bus = Bus::start(&host);
         let command = format!(
-            "strace {arguments} hostwright apply --desired {} --os-image {}",
+            "strace {arguments} flameholder apply --desired {} --os-image {}",
             self.config, self.image
         );
         host.run(["sh", "-c", &command]);
@@ -56,7 +56,7 @@ impl Before {
 fn of_the_one_who_asks() {
     let Some(before) = Before::new() else { return };
     let places = before.places();
-    let is_all = std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some();
+    let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
     let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
     let (mut tried, mut killed) = (0, 0);
     for (number, call) in places.iter().rev().step_by(step).enumerate() {

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Instant};
 
-use hostwright::os::rpm_ostree::transaction::Outcome;
+use flameholder::os::rpm_ostree::transaction::Outcome;
 use rpmostreed::Faults;
 
 use crate::client::{Seen, nothing};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hostwright::os::rpm_ostree::{
+use flameholder::os::rpm_ostree::{
     Deadlines,
     transaction::{Canceller, Outcome, follow},
 };

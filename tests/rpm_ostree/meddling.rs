@@ -31,7 +31,7 @@ struct Running {
 
 impl Running {
     fn start(host: &Host, config: &str, image: &str) -> Self {
-        let command = ["hostwright", "apply", "--desired", config, "--os-image", image];
+        let command = ["flameholder", "apply", "--desired", config, "--os-image", image];
         let child = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child"])
             .args(host.entering(command))
@@ -48,7 +48,7 @@ impl Running {
         let mut process = self.child.id();
         loop {
             let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
-            if name.trim() == "hostwright" {
+            if name.trim() == "flameholder" {
                 return Pid::from_raw(i32::try_from(process).unwrap());
             }
             let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
@@ -158,7 +158,7 @@ fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
 #[test]
 fn what_the_daemon_staged_for_a_client_that_was_killed_is_in_nobodys_way() {
     let Some((host, bus, config, image)) = staged_for_one_that_was_killed() else { return };
-    let recovered = host.run(["hostwright", "recover"]);
+    let recovered = host.run(["flameholder", "recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     goes_there(&host, bus, &config, &image);
 }

@@ -13,7 +13,7 @@ use crate::{
     host::{Host, ensure_asked},
 };
 
-const REPOSITORY: &str = "yum.repos.d/hostwright-extensions.repo";
+const REPOSITORY: &str = "yum.repos.d/flameholder-extensions.repo";
 const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];
 
 /// Makes these packages available on the host, as a repository of the administrator's.
@@ -100,7 +100,7 @@ fn installed(host: &Host) -> Vec<String> {
 }
 
 fn ensure_nothing_lent(host: &Host) {
-    for path in [host.etc(REPOSITORY), host.var("lib/hostwright/extensions")] {
+    for path in [host.etc(REPOSITORY), host.var("lib/flameholder/extensions")] {
         assert!(!path.exists(), "{} is left", path.display());
     }
 }
@@ -156,7 +156,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     ensure_nothing_lent(&host);
     host.ensure_whole();
     // And back, which is a generation like any other.
-    let rolled_back = host.run(["hostwright", "rollback"]);
+    let rolled_back = host.run(["flameholder", "rollback"]);
     ensure_asked(&rolled_back);
     assert_eq!(transactions(&host), 0);
     host.reboot();
@@ -199,7 +199,7 @@ fn what_was_lent_is_taken_back_whoever_dies() {
     ensure_nothing_lent(&host);
     fail(&host, &Faults::default());
     // Killed while it has the daemon install it.
-    let killed = "rm -f /run/rpm-ostree-transaction.sock; hostwright apply --desired $0 --reboot never & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
+    let killed = "rm -f /run/rpm-ostree-transaction.sock; flameholder apply --desired $0 --reboot never & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
     fail(&host, &Faults { slow: 1500, ..Faults::default() });
     host.run(["sh", "-c", killed, &config]);
     assert!(host.etc(REPOSITORY).exists(), "it was killed in between");
@@ -231,7 +231,7 @@ fn what_a_host_cannot_have_is_left_out_with_the_reason() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     let config = with(&host, &whole("one"), "realtime", &["usbguard"], "h/x:1");
     let left_out = |host: &Host| {
-        let planned = host.must(["hostwright", "plan", "-o", "json", "--desired", &config]);
+        let planned = host.must(["flameholder", "plan", "-o", "json", "--desired", &config]);
         serde_json::from_str::<Value>(&planned).unwrap()["leftOut"].to_string()
     };
     assert!(left_out(&host).contains("packages are changed by rpm-ostreed"), "{}", left_out(&host));

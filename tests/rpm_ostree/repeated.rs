@@ -1,6 +1,6 @@
 //! The same thing asked for again.
 
-use hostwright::{
+use flameholder::{
     core::layering::LayeringChange,
     os::rpm_ostree::{Base, LayerRequest, failure::Failure, transaction::Outcome},
 };

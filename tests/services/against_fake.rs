@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use hostwright::core::service_action::ServiceAction;
-use hostwright::host::service_port::{JobEnd, Said, ServiceError, Services as _};
-use hostwright::host::systemd::{Deadlines, Systemd};
+use flameholder::core::service_action::ServiceAction;
+use flameholder::host::service_port::{JobEnd, Said, ServiceError, Services as _};
+use flameholder::host::systemd::{Deadlines, Systemd};
 
 use crate::fake::{Act, FakeSystemd, Script};
 use crate::private_bus::PrivateBus;

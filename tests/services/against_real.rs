@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use hostwright::core::service_action::ServiceAction;
-use hostwright::host::service_port::{ServiceError, Services as _};
-use hostwright::host::systemd::Deadlines;
+use flameholder::core::service_action::ServiceAction;
+use flameholder::host::service_port::{ServiceError, Services as _};
+use flameholder::host::systemd::Deadlines;
 
 use crate::real::RealSystemd;
 use crate::{reload, restart};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use flameholder::host::systemd::Systemd;
 use futures_lite::StreamExt as _;
-use hostwright::host::systemd::Systemd;
 
 use crate::missing;
 
@@ -19,7 +19,7 @@ const START: Duration = Duration::from_secs(30);
 const OUTSIDE: &str = r#"
 set -e
 home=$1$(sed -n 's/^0:://p' /proc/self/cgroup)
-group=$home/hostwright-test-$$
+group=$home/flameholder-test-$$
 mkdir "$group"
 leave() { echo $$ > "$home/cgroup.procs"; find "$group" -depth -type d -exec rmdir {} +; }
 trap leave EXIT

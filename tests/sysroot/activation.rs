@@ -44,14 +44,14 @@ impl Host {
     }
 
     fn objects(&self) -> BTreeSet<String> {
-        let objects = fs::read_dir(self.at_var("lib/hostwright/objects")).into_iter().flatten();
+        let objects = fs::read_dir(self.at_var("lib/flameholder/objects")).into_iter().flatten();
         objects.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
     /// Without the agent's own directory, in which the lock and the store are.
     fn var_of_others(&self) -> snapshot::Snapshot {
         let mut seen = snapshot::take(&self.var());
-        seen.retain(|path, _| !path.starts_with("lib/hostwright"));
+        seen.retain(|path, _| !path.starts_with("lib/flameholder"));
         seen.get_mut("lib").into_iter().for_each(|(_, stamp)| *stamp = snapshot::Stamp::default());
         seen
     }
@@ -88,7 +88,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     let again = host.activate();
     assert!(again.stdout.contains("nothing to do"), "{again:?}");
     let touched = snapshot::disturbed(&settled, &snapshot::take(&host.var()));
-    assert!(touched.iter().all(|line| line.starts_with("lib/hostwright/lock")), "{touched:?}");
+    assert!(touched.iter().all(|line| line.starts_with("lib/flameholder/lock")), "{touched:?}");
 
     host.update(&host.config(&config("b", "b\n")), None);
     host.assert_active("a", "a\n", "a");
@@ -116,10 +116,10 @@ fn equal_contents_are_stored_once_and_go_with_their_deployments() {
     host.update(&host.config(&small("twins", &twins, &[])), None);
     assert_eq!(host.objects().len(), 2, "one manifest, and one content for two files");
     for object in host.objects() {
-        let meta = host.at_var("lib/hostwright/objects").join(object).metadata().unwrap();
+        let meta = host.at_var("lib/flameholder/objects").join(object).metadata().unwrap();
         assert_eq!((meta.mode() & 0o7777, meta.uid(), meta.gid()), (0o600, 0, 0));
     }
-    assert_eq!(host.at_var("lib/hostwright").metadata().unwrap().mode() & 0o7777, 0o700);
+    assert_eq!(host.at_var("lib/flameholder").metadata().unwrap().mode() & 0o7777, 0o700);
     for round in 0..3 {
         for (name, text) in [("a", "a\n"), ("b", "b\n")] {
             host.update(&host.config(&small(name, &[("/usr/local/one", text)], &[])), None);
@@ -149,7 +149,7 @@ fn a_store_that_is_damaged_is_named_and_mended() {
         [|path: &PathBuf| fs::write(path, "spoilt").unwrap(), |path: &PathBuf| fs::remove_file(path).unwrap()]
     {
         for object in host.objects() {
-            spoil(&host.at_var("lib/hostwright/objects").join(&object));
+            spoil(&host.at_var("lib/flameholder/objects").join(&object));
             let outcome = run(host.command("activate"));
             assert_eq!(outcome.code, Some(1), "{outcome:?}");
             assert!(outcome.stderr.contains(&object), "{outcome:?}");
@@ -167,5 +167,5 @@ fn what_is_not_ours_is_not_activated() {
     let Some(host) = Host::new() else { return };
     let outcome = run(host.command("activate"));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert!(outcome.stderr.contains("was not made by hostwright"), "{outcome:?}");
+    assert!(outcome.stderr.contains("was not made by flameholder"), "{outcome:?}");
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 /// Names the generation of a boot entry.
-const GENERATION: &str = "hostwright.generation=";
+const GENERATION: &str = "flameholder.generation=";
 
 /// One entry of the menu.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -50,7 +50,7 @@ pub(crate) fn has_systemctl() -> bool {
 /// What is in the `/etc` of a deployment, without the product's own records.
 pub(crate) fn found(root: &Path) -> Etc {
     let seen = snapshot::take(&root.join("etc")).into_iter().map(|(path, (node, _))| (path, node));
-    let own = ["hostwright", "machine-config-daemon"];
+    let own = ["flameholder", "machine-config-daemon"];
     let foreign = seen.filter(|(path, _)| !own.contains(&path.split('/').next().unwrap()));
     foreign.map(|(path, node)| (path.clone(), undated(&path, node))).collect()
 }

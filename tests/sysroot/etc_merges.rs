@@ -84,7 +84,7 @@ fn an_image_that_has_to_be_imported_is_looked_at_before_it_is_deployed() {
     assert!(outcome.stderr.contains("/etc/os is no directory"), "{outcome:?}");
     assert_eq!(snapshot::disturbed(&boot, &host.boot_sight()), [""; 0]);
     assert_eq!(deployed(&host), before);
-    assert!(!host.sysroot().join("ostree/repo/tmp/hostwright-etc").exists(), "what was looked at is gone");
+    assert!(!host.sysroot().join("ostree/repo/tmp/flameholder-etc").exists(), "what was looked at is gone");
 
     fs::remove_file(host.default().at("etc/os")).unwrap();
     host.update(&desired, Some(&image));

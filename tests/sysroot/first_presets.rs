@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::host::{Host, small};
 
-const PRESET: &str = "etc/systemd/system-preset/00-hostwright.preset";
+const PRESET: &str = "etc/systemd/system-preset/00-flameholder.preset";
 const LINK: &str = "etc/systemd/system/multi-user.target.wants/own.service";
 
 #[test]

@@ -151,7 +151,7 @@ fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
     assert_eq!(found["belongs"], false, "{found}");
     let verified = host.verify();
     assert_eq!(verified.code, Some(1), "{verified:?}");
-    assert!(verified.stderr.contains("was not made by hostwright"), "{verified:?}");
+    assert!(verified.stderr.contains("was not made by flameholder"), "{verified:?}");
 
     let third = host.config(&small(
         "third",

@@ -75,14 +75,14 @@ fn what_drifted_is_right_again_in_the_next_deployment() {
         host.config(&small("same", &[("/etc/managed.conf", "1\n"), ("/etc/kept.conf", "1\n")], &["one"]));
     let drifted = host.update(&desired, None);
     fs::write(drifted.at("etc/managed.conf"), "drifted\n").unwrap();
-    fs::create_dir(drifted.at("etc/.hostwright.d")).unwrap();
-    fs::write(drifted.at("etc/.hostwright.d/0"), "staged by a run that was killed\n").unwrap();
+    fs::create_dir(drifted.at("etc/.flameholder.d")).unwrap();
+    fs::write(drifted.at("etc/.flameholder.d/0"), "staged by a run that was killed\n").unwrap();
     assert_eq!(host.verify().code, Some(2));
     let repaired = host.update(&desired, None);
     assert_ne!(repaired.root, drifted.root);
     assert_eq!(fs::read_to_string(repaired.at("etc/managed.conf")).unwrap(), "1\n");
     assert_eq!(fs::read_to_string(drifted.at("etc/managed.conf")).unwrap(), "drifted\n");
-    assert!(!repaired.at("etc/.hostwright.d").exists());
+    assert!(!repaired.at("etc/.flameholder.d").exists());
     assert_eq!(repaired.plain_arguments(), drifted.plain_arguments());
     assert_eq!(host.verify().code, Some(0));
 }

@@ -65,14 +65,14 @@ impl Host {
         file
     }
 
-    /// `hostwright VERB --sysroot SYSROOT`, to be completed.
+    /// `flameholder VERB --sysroot SYSROOT`, to be completed.
     pub(crate) fn command(&self, verb: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hostwright"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flameholder"));
         command.arg(verb).arg("--sysroot").arg(self.sysroot());
         command
     }
 
-    /// `hostwright apply` with this config and image, to be completed.
+    /// `flameholder apply` with this config and image, to be completed.
     pub(crate) fn applying(&self, desired: &Path, image: Option<&str>) -> Command {
         let mut command = self.command("apply");
         command.arg("--desired").arg(desired);
@@ -137,7 +137,7 @@ impl Host {
         }
         let var = snapshot::take(&self.var()).into_iter().map(|(path, seen)| (format!("var/{path}"), seen));
         // What generations have outside their `/etc` is stored there.
-        seen.extend(var.filter(|(path, _)| !path.starts_with("var/lib/hostwright")));
+        seen.extend(var.filter(|(path, _)| !path.starts_with("var/lib/flameholder")));
         if let Some((_, stamp)) = seen.get_mut("var/lib") {
             *stamp = snapshot::Stamp::default();
         }
@@ -192,5 +192,5 @@ pub(crate) fn install(from: &Path, to: &Path) {
 
 /// The record of the deployment's generation.
 pub(crate) fn record(entry: &Entry) -> Value {
-    serde_json::from_slice(&fs::read(entry.at("etc/hostwright/generation")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(entry.at("etc/flameholder/generation")).unwrap()).unwrap()
 }

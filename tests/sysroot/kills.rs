@@ -183,23 +183,23 @@ fn with_children(command: &Command, before: &[&str]) -> Command {
     whole
 }
 
-/// Kills `hostwright`.
+/// Kills `flameholder`.
 fn kill_client(_: &Host, apply: &Command, place: &str) -> Command {
     with_children(apply, &["strace", "-o", "/dev/null", "-e", &format!("inject={place}")])
 }
 
-/// Kills `hostwright-ostree`.
+/// Kills `flameholder-ostree`.
 fn kill_worker(host: &Host, apply: &Command, place: &str) -> Command {
-    let worker = env!("CARGO_BIN_EXE_hostwright-ostree");
+    let worker = env!("CARGO_BIN_EXE_flameholder-ostree");
     let script = format!("#!/bin/sh\nexec strace -f -o /dev/null -e inject={place} {worker}\n");
     let directory = host.path("bin");
     fs::create_dir_all(&directory).unwrap();
     fs::write(host.path("script"), script).unwrap();
-    install(&host.path("script"), &directory.join("hostwright-ostree"));
-    if !directory.join("hostwright").exists() {
-        install(Path::new(apply.get_program()), &directory.join("hostwright"));
+    install(&host.path("script"), &directory.join("flameholder-ostree"));
+    if !directory.join("flameholder").exists() {
+        install(Path::new(apply.get_program()), &directory.join("flameholder"));
     }
-    let mut command = Command::new(directory.join("hostwright"));
+    let mut command = Command::new(directory.join("flameholder"));
     command.args(apply.get_args());
     with_children(&command, &[])
 }

@@ -72,8 +72,8 @@ fn what_is_written_is_labelled_by_the_policy_of_the_deployment() {
         ("etc/systemd/system/multi-user.target.wants", "systemd_unit_file_t"),
         ("etc/systemd/system/multi-user.target.wants/own.service", "systemd_unit_file_t"),
         ("etc/systemd/system/rpcbind.socket", "systemd_unit_file_t"),
-        ("etc/hostwright", "etc_t"),
-        ("etc/hostwright/generation", "etc_t"),
+        ("etc/flameholder", "etc_t"),
+        ("etc/flameholder/generation", "etc_t"),
         ("etc/machine-config-daemon", "etc_t"),
         ("etc/machine-config-daemon/currentconfig", "etc_t"),
     ]

@@ -37,8 +37,10 @@ fn assert_refused(host: &Host, command: Command, code: i32, words: &[&str]) {
 
 fn assert_message(outcome: &Outcome, code: i32, words: &[&str]) {
     assert_eq!(outcome.code, Some(code), "{outcome:?}");
-    let messages =
-        outcome.stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hostwright: "));
+    let messages = outcome
+        .stderr
+        .lines()
+        .filter(|line| line.starts_with("error: ") || line.starts_with("flameholder: "));
     assert_eq!(messages.count(), 1, "{}", outcome.stderr);
     for word in words {
         assert!(outcome.stderr.contains(word), "{word} in {}", outcome.stderr);
@@ -107,18 +109,18 @@ fn a_missing_skopeo_is_named() {
     assert_refused(&host, command, FAILED, &["skopeo is not installed"]);
 }
 
-/// `hostwright apply` by an executable beside which lies this worker, or none.
+/// `flameholder apply` by an executable beside which lies this worker, or none.
 fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Command {
     let directory = host.path("bin");
     let original = host.applying(desired, None);
     fs::create_dir_all(&directory).unwrap();
-    install(Path::new(original.get_program()), &directory.join("hostwright"));
+    install(Path::new(original.get_program()), &directory.join("flameholder"));
     if let Some(script) = worker {
         let source = host.path("script");
         fs::write(&source, script).unwrap();
-        install(&source, &directory.join("hostwright-ostree"));
+        install(&source, &directory.join("flameholder-ostree"));
     }
-    let mut command = Command::new(directory.join("hostwright"));
+    let mut command = Command::new(directory.join("flameholder"));
     command.args(original.get_args());
     command
 }
@@ -127,11 +129,11 @@ fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Comma
 fn a_worker_that_is_missing_or_dies_is_told_as_such() {
     let Some((host, desired)) = host_and_config() else { return };
     let missing = apply_with_worker(&host, &desired, None);
-    assert_refused(&host, missing, FAILED, &["no hostwright-ostree found", "bin/hostwright-ostree"]);
+    assert_refused(&host, missing, FAILED, &["no flameholder-ostree found", "bin/flameholder-ostree"]);
     let killed = apply_with_worker(&host, &desired, Some("#!/bin/sh\necho last words >&2\nkill -KILL $$\n"));
     assert_refused(&host, killed, FAILED, &["SIGKILL", "last words"]);
     let silent = apply_with_worker(&host, &desired, Some("#!/bin/sh\nexit 3\n"));
-    assert_refused(&host, silent, FAILED, &["hostwright-ostree ended early"]);
+    assert_refused(&host, silent, FAILED, &["flameholder-ostree ended early"]);
 }
 
 #[test]
@@ -140,7 +142,7 @@ fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
     let empty = host.path("empty");
     fs::create_dir(&empty).unwrap();
     let on = |sysroot: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_hostwright"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flameholder"));
         command.arg("apply").arg("--sysroot").arg(sysroot).arg("--desired").arg(&desired);
         run(command)
     };

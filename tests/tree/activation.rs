@@ -6,14 +6,14 @@ use serde_json::json;
 
 use crate::model::{
     document::{file, with_files},
-    run::{Outcome, hostwright},
+    run::{Outcome, flameholder},
     settled::apply,
     snapshot,
     tree::Tree,
 };
 
 fn run(verb: &str, root: &Path) -> Outcome {
-    hostwright([verb.as_ref(), "--root".as_ref(), root.as_os_str()])
+    flameholder([verb.as_ref(), "--root".as_ref(), root.as_os_str()])
 }
 
 /// A tree to which config after config was applied, and the `/etc` that each left.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use crate::model::document::{file, with_files};
-use crate::model::run::{Outcome, hostwright, launch};
+use crate::model::run::{Outcome, flameholder, launch};
 use crate::model::settled::{Settled, apply, unlike};
 use crate::model::snapshot::{Body, Snapshot};
 use rustix::fs::FlockOperation;
@@ -101,7 +101,7 @@ fn a_read_only_file_system() {
         &[root, desired.to_str().unwrap()],
     );
     let Some(outcome) = outcome else { return };
-    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/hostwright"]);
+    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/flameholder"]);
     complaints.extend(host.disturbed());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
@@ -136,10 +136,10 @@ fn a_full_disk() {
 
 /// What is where, apart from the product's own bookkeeping and empty staging directories.
 fn contents(tree: &Snapshot) -> Vec<String> {
-    let staging = |path: &str, body: &Body| *body == Body::Directory && path.ends_with(".hostwright.d");
+    let staging = |path: &str, body: &Body| *body == Body::Directory && path.ends_with(".flameholder.d");
     let nodes = tree
         .iter()
-        .filter(|(path, (node, _))| !path.starts_with("var/lib/hostwright") && !staging(path, &node.body));
+        .filter(|(path, (node, _))| !path.starts_with("var/lib/flameholder") && !staging(path, &node.body));
     nodes.map(|(path, (node, _))| format!("{path}: {node:?}")).collect()
 }
 
@@ -150,7 +150,7 @@ fn in_namespace(script: &str, arguments: &[&str]) -> Option<Outcome> {
         eprintln!("SKIPPED: this host allows no mount namespaces");
         return None;
     }
-    let shell = ["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_hostwright")];
+    let shell = ["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_flameholder")];
     Some(launch("unshare", shell.iter().chain(arguments)))
 }
 
@@ -194,8 +194,8 @@ fn a_user_without_the_right() {
     let desired = document(&host, &[file("/etc/x", "x")]);
     fs::set_permissions(host.documents.path(), Permissions::from_mode(0o755)).expect("a mode");
     // A copy, since the folders above the build's own may be closed to others.
-    let program = host.documents.path().join("hostwright");
-    fs::copy(env!("CARGO_BIN_EXE_hostwright"), &program).expect("a copy");
+    let program = host.documents.path().join("flameholder");
+    fs::copy(env!("CARGO_BIN_EXE_flameholder"), &program).expect("a copy");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
     if launch("setpriv", nobody.iter().chain(&["true"])).code != Some(0) {
         eprintln!("SKIPPED: setpriv cannot become another user here");
@@ -204,7 +204,7 @@ fn a_user_without_the_right() {
     let root = host.tree.root().to_str().unwrap();
     let line = [program.to_str().unwrap(), "apply", "--root", root, "--desired", desired.to_str().unwrap()];
     let outcome = launch("setpriv", nobody.iter().chain(&line));
-    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/hostwright"]);
+    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/flameholder"]);
     complaints.extend(host.disturbed());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
@@ -226,7 +226,7 @@ fn a_tree_without_the_user_core() {
     fs::write(&desired, config.to_string()).expect("a config");
     let root = tree.root().as_os_str();
     let line = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()];
-    let outcome = hostwright(line.into_iter().chain(["-o".as_ref(), "json".as_ref()]));
+    let outcome = flameholder(line.into_iter().chain(["-o".as_ref(), "json".as_ref()]));
     let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
     assert!(plan["leftOut"].to_string().contains("core"), "{plan}");
     let home = snapshot::take(&tree.at("var/home"));
@@ -245,7 +245,7 @@ fn a_plan_leaves_no_trace() {
     let locked = lock();
     let root = host.tree.root().as_os_str();
     let outcome =
-        hostwright(["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()]);
+        flameholder(["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(lock(), locked, "the plan took the lock");
     let complaints = host.disturbed();

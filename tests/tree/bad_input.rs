@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::model::document::{file, machine_config, with_files};
 use crate::model::refused::{MALFORMED, all_refused};
-use crate::model::run::hostwright;
+use crate::model::run::flameholder;
 use crate::model::settled::unlike;
 use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ fn a_current_config_is_read_as_strictly() {
     fs::write(path("current.json"), "{").expect("a document");
     fs::write(path("desired.json"), bytes(&with_files("rendered-good", &[]))).expect("a document");
     let pair = ["--current".into(), path("current.json"), "--desired".into(), path("desired.json")];
-    let outcome = hostwright(["plan".into()].into_iter().chain(pair));
+    let outcome = flameholder(["plan".into()].into_iter().chain(pair));
     let complaints = unlike(&outcome, MALFORMED, &["current.json"]);
     assert!(complaints.is_empty(), "{complaints:?}");
 }
@@ -167,11 +167,11 @@ fn commands_that_cannot_be_understood() {
         &["apply", "--desired", "x.json", "--reboot", "perhaps"],
     ];
     for line in lines {
-        let outcome = hostwright(line.iter());
+        let outcome = flameholder(line.iter());
         assert_eq!(outcome.code, Some(USAGE), "{line:?}: {outcome:?}");
         assert!(outcome.stdout.is_empty() && !outcome.stderr.is_empty(), "{line:?}: {outcome:?}");
     }
     for line in ["--help", "--version"] {
-        assert_eq!(hostwright([line]).code, Some(0), "{line}");
+        assert_eq!(flameholder([line]).code, Some(0), "{line}");
     }
 }

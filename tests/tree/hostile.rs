@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use crate::model::document::{file, machine_config, with_files};
-use crate::model::run::{Outcome, hostwright};
+use crate::model::run::{Outcome, flameholder};
 use crate::model::settled::apply;
 use crate::model::tree::Tree;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl Host {
     }
 
     pub fn verify(&self) -> Option<i32> {
-        hostwright(["verify".as_ref(), "--root".as_ref(), self.0.root().as_os_str()]).code
+        flameholder(["verify".as_ref(), "--root".as_ref(), self.0.root().as_os_str()]).code
     }
 
     pub fn text(&self, path: &str) -> String {
@@ -294,7 +294,7 @@ fn nothing_steers_the_terminal_or_gives_a_password_away() {
     let plan = |more: &[&str]| {
         let line =
             ["plan".as_ref(), "--root".as_ref(), root.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
-        hostwright(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
+        flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
     };
     let shown = plan(&[]);
     let steering = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
@@ -309,7 +309,7 @@ fn nothing_steers_the_terminal_or_gives_a_password_away() {
 #[test]
 fn kernel_arguments_that_name_deployments_are_refused() {
     let host = Host::new();
-    for argument in ["ostree=/x", "a hostwright.generation=1", "dyndbg=\"file x"] {
+    for argument in ["ostree=/x", "a flameholder.generation=1", "dyndbg=\"file x"] {
         let mut config = empty();
         config["spec"]["kernelArguments"] = json!(["quiet", argument]);
         let outcome = host.apply(&config);

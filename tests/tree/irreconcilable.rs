@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::model::document::{file, machine_config, with_files};
-use crate::model::run::hostwright;
+use crate::model::run::flameholder;
 use crate::model::settled::{Settled, apply, unlike};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ fn an_irreconcilable_target_is_planned_and_not_applied() {
         fs::write(path("desired.json"), text(&document)).expect("a document");
         let pair = ["--current".into(), path("current.json"), "--desired".into(), path("desired.json")];
         let line = ["plan".into(), "-o".into(), "json".into()].into_iter().chain(pair);
-        let outcome = hostwright(line.map(std::path::PathBuf::into_os_string));
+        let outcome = flameholder(line.map(std::path::PathBuf::into_os_string));
         let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_default();
         let reasons = plan["irreconcilable"].as_array().cloned().unwrap_or_default();
         let named = |entry: &Value| {
@@ -97,7 +97,7 @@ fn looking_changes_nothing() {
         &["verify".as_ref(), "--root".as_ref(), root],
     ];
     for line in lines {
-        let outcome = hostwright(line);
+        let outcome = flameholder(line);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
     assert_eq!(settled.disturbed(), Vec::<String>::new());
@@ -125,7 +125,7 @@ fn a_cluster_s_policy_decides_what_is_interrupted() {
             "--desired".as_ref(),
             desired.as_os_str(),
         ];
-        let outcome = hostwright(line.into_iter().chain(more.iter().copied()));
+        let outcome = flameholder(line.into_iter().chain(more.iter().copied()));
         serde_json::from_str::<Value>(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
     };
     let kinds = |plan: &Value| -> Vec<String> {

@@ -6,14 +6,14 @@ use std::os::unix::fs::PermissionsExt;
 
 use crate::hostile::{Host, UNITS, empty, files, ignition, keys, units};
 use crate::model::document::file;
-use crate::model::run::{Outcome, hostwright, launch};
+use crate::model::run::{Outcome, flameholder, launch};
 use crate::model::snapshot;
 use serde_json::{Value, json};
 
 /// Runs `verb` on the host's tree.
 fn run(host: &Host, verb: &str, more: &[&str]) -> Outcome {
     let line = [verb.as_ref(), "--root".as_ref(), host.0.root().as_os_str()];
-    hostwright(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
+    flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
 }
 
 /// Runs `verb` on the host's tree with this config.
@@ -26,7 +26,7 @@ fn run_with(host: &Host, verb: &str, config: &Value, more: &[&str]) -> Outcome {
 /// What is where, apart from the product's own bookkeeping.
 fn nodes(host: &Host) -> Vec<String> {
     let seen = snapshot::take(host.0.root());
-    let own = |path: &str| path.starts_with("var/lib/hostwright") || path.ends_with(".hostwright.d");
+    let own = |path: &str| path.starts_with("var/lib/flameholder") || path.ends_with(".flameholder.d");
     let foreign = seen.iter().filter(|(path, _)| !own(path));
     foreign.map(|(path, (node, _))| format!("{path}: {node:?}")).collect()
 }
@@ -148,7 +148,7 @@ fn a_full_standard_error_does_not_change_the_exit_code() {
     let script = r#""$0" apply --root "$1" --desired "$2" 2>/dev/full"#;
     let muted = |config: &Value| {
         let (root, desired) = (host.0.root().to_str().unwrap(), host.written(config));
-        launch("sh", ["-c", script, env!("CARGO_BIN_EXE_hostwright"), root, desired.to_str().unwrap()]).code
+        launch("sh", ["-c", script, env!("CARGO_BIN_EXE_flameholder"), root, desired.to_str().unwrap()]).code
     };
     host.put("/etc/taken/precious", "data");
     assert_eq!(muted(&files(&[file("relative", "x")])), Some(78));
@@ -191,7 +191,7 @@ fn verify_misses_what_was_taken_away() {
     fs::write(host.0.at("/etc/shadow"), shadow).unwrap();
     assert_eq!(host.verify(), Some(0));
 
-    for originals in ["/etc/hostwright/originals", "/var/lib/hostwright/originals"] {
+    for originals in ["/etc/flameholder/originals", "/var/lib/flameholder/originals"] {
         let (kept, away) = (host.0.at(originals), host.0.at("/run/originals"));
         fs::rename(&kept, &away).unwrap();
         assert_eq!(host.verify(), Some(2), "the pre-image in {originals} cannot come back");

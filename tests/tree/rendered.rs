@@ -9,7 +9,7 @@ use crate::model::{
     pairs::{fixtures, for_every_pair, load, rendered},
     plan,
     reference::Reference,
-    run::{Outcome, hostwright},
+    run::{Outcome, flameholder},
     snapshot::{self, Body, Snapshot},
     tree::Tree,
 };
@@ -89,7 +89,7 @@ fn succession(first: &Path, second: &Path) -> Vec<String> {
     complaints.extend(rewritten(&before, &settled, &reference.sight(), &managed));
     complaints.extend(failure(
         "verify",
-        &hostwright(["verify".as_ref(), "--root".as_ref(), tree.root().as_os_str()]),
+        &flameholder(["verify".as_ref(), "--root".as_ref(), tree.root().as_os_str()]),
     ));
     complaints.extend(failure("apply again", &apply(&tree, second)));
     let again = snapshot::disturbed(&settled, &snapshot::take(tree.root()));
@@ -99,7 +99,7 @@ fn succession(first: &Path, second: &Path) -> Vec<String> {
 
 fn apply(tree: &Tree, desired: &Path) -> Outcome {
     let root = tree.root().as_os_str();
-    hostwright(["apply".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()])
+    flameholder(["apply".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()])
 }
 
 fn failure(what: &str, outcome: &Outcome) -> Option<String> {
@@ -135,7 +135,7 @@ fn planned(first: &Path, second: &Path) -> Vec<String> {
             "--desired".as_ref(),
             second.as_os_str(),
         ];
-        hostwright(pair.into_iter().chain(more.iter().map(AsRef::as_ref)))
+        flameholder(pair.into_iter().chain(more.iter().map(AsRef::as_ref)))
     };
     let outcome = run(&["-o", "json"]);
     let mut complaints: Vec<String> = failure("plan", &outcome).into_iter().collect();
@@ -162,7 +162,7 @@ fn plan_between(from: &Value, to: &Value) -> (Value, Vec<String>) {
     let (current, desired) = (path("current.json", from), path("desired.json", to));
     let arguments =
         ["plan".into(), "--current".into(), current, "--desired".into(), desired, "-o".into(), "json".into()];
-    let outcome = hostwright::<std::ffi::OsString>(arguments);
+    let outcome = flameholder::<std::ffi::OsString>(arguments);
     let plan = serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
     let complaints = plan::complaints(&plan, &Config::read(from), &Config::read(to));
     (plan, complaints)
@@ -250,7 +250,7 @@ fn a_config_is_the_same_however_it_is_written() {
     for twin in ["twins/kargs.yaml", "twins/kargs-list.json"] {
         let [current, desired] = ["kargs.json", twin].map(|name| folder.join(name));
         let pair = ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
-        let outcome = hostwright(["plan".as_ref(), "--exit-code".as_ref()].into_iter().chain(pair));
+        let outcome = flameholder(["plan".as_ref(), "--exit-code".as_ref()].into_iter().chain(pair));
         if outcome.code != Some(0) {
             complaints.push(format!("{twin}: {outcome:?}"));
         }

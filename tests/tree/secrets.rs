@@ -4,7 +4,7 @@ use crate::model::snapshot;
 use std::{fs, path::Path};
 
 use crate::model::document::{file, with_files};
-use crate::model::run::{Outcome, hostwright};
+use crate::model::run::{Outcome, flameholder};
 use crate::model::settled::{Settled, apply, unlike};
 use crate::model::snapshot::Body;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ fn leaks(text: &str) -> Vec<&'static str> {
 fn every_command(host: &Settled, first: &Path, second: &Path) -> Vec<(&'static str, Outcome)> {
     let root = host.tree.root().as_os_str();
     let on_root = |verb: &str, more: &[&std::ffi::OsStr]| {
-        hostwright([verb.as_ref(), "--root".as_ref(), root].into_iter().chain(more.iter().copied()))
+        flameholder([verb.as_ref(), "--root".as_ref(), root].into_iter().chain(more.iter().copied()))
     };
     let [desired, current, output, json] = ["--desired", "--current", "-o", "json"].map(AsRef::as_ref);
     let mut outcomes = vec![
@@ -49,10 +49,10 @@ fn every_command(host: &Settled, first: &Path, second: &Path) -> Vec<(&'static s
         ("plan of the second in JSON", on_root("plan", &[desired, second.as_os_str(), output, json])),
     ];
     let pair = [current, first.as_os_str(), desired, second.as_os_str(), output, json];
-    outcomes.push(("plan between", hostwright([AsRef::as_ref("plan")].into_iter().chain(pair))));
+    outcomes.push(("plan between", flameholder([AsRef::as_ref("plan")].into_iter().chain(pair))));
     outcomes.push((
         "plan between in text",
-        hostwright([AsRef::as_ref("plan")].into_iter().chain(pair[..4].to_vec())),
+        flameholder([AsRef::as_ref("plan")].into_iter().chain(pair[..4].to_vec())),
     ));
     for path in ["var/lib/kubelet/config.json", "etc/pki/key.pem"] {
         host.tree.file(path, 0o644, (0, 0), b"drifted");
@@ -130,7 +130,7 @@ fn an_error_does_not_quote_what_is_secret() {
         spoil("/spec/config/passwd/users/0/passwordHash", json!([hash])),
     ] {
         fs::write(&desired, &spoilt).expect("a document");
-        let outcome = hostwright(["plan".as_ref(), "--desired".as_ref(), desired.as_os_str()]);
+        let outcome = flameholder(["plan".as_ref(), "--desired".as_ref(), desired.as_os_str()]);
         assert_eq!(outcome.code, Some(78), "{spoilt}\n{outcome:?}");
         assert!(leaks(&(outcome.stdout.clone() + &outcome.stderr)).is_empty(), "{outcome:?}");
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use hostwright::os::{Deployment, Origin, OsError, Sysroot as _};
+use flameholder::os::{Deployment, Origin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
 
 use crate::fixture::{Host, snapshot};

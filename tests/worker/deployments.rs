@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use hostwright::os::protocol::Access;
-use hostwright::os::worker::{WorkerProgram, WorkerSession};
-use hostwright::os::{DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::os::protocol::Access;
+use flameholder::os::worker::{WorkerProgram, WorkerSession};
+use flameholder::os::{DeploymentId, Origin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
 
 use crate::fixture::{Host, program, worker_after};

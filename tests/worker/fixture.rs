@@ -6,10 +6,10 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use hostwright::core::image::ImageRef;
-use hostwright::os::protocol::Access;
-use hostwright::os::worker::{WorkerProgram, WorkerSession};
-use hostwright::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::core::image::ImageRef;
+use flameholder::os::protocol::Access;
+use flameholder::os::worker::{WorkerProgram, WorkerSession};
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError, Sysroot as _};
 use osimage::{Os, Scratch, SysrootBuilder};
 
 /// A sysroot with version 1 of the OS deployed.
@@ -116,7 +116,7 @@ impl Host {
 }
 
 pub(crate) fn program() -> WorkerProgram {
-    WorkerProgram::at(env!("CARGO_BIN_EXE_hostwright-ostree"))
+    WorkerProgram::at(env!("CARGO_BIN_EXE_flameholder-ostree"))
 }
 
 /// A program that runs `script` and then becomes the worker, in a mount namespace of its own. Everything that the script
@@ -127,7 +127,7 @@ pub(crate) fn worker_after(host: &Host, script: &str) -> Option<WorkerProgram> {
         eprintln!("skipped: no mount namespaces here");
         return None;
     }
-    let worker = env!("CARGO_BIN_EXE_hostwright-ostree");
+    let worker = env!("CARGO_BIN_EXE_flameholder-ostree");
     let source = host.path("script");
     let text = format!(
         "#!/bin/sh\nset -e\nif [ \"$1\" != inside ]; then exec unshare --mount \"$0\" inside; fi\n{script}\nexec {worker}\n"

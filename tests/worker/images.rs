@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use hostwright::core::image::ImageRef;
-use hostwright::os::worker::WorkerProgram;
-use hostwright::os::{Imported, OsError, Phase, Progress, PullFailure, Sysroot as _};
+use flameholder::core::image::ImageRef;
+use flameholder::os::worker::WorkerProgram;
+use flameholder::os::{Imported, OsError, Phase, Progress, PullFailure, Sysroot as _};
 use osimage::Os;
 
 use crate::fixture::{Host, program};

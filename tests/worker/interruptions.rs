@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use hostwright::os::{Origin, OsError, Phase, Sysroot as _};
+use flameholder::os::{Origin, OsError, Phase, Sysroot as _};
 use osimage::Os;
 use rustix::process::{Pid, Signal, kill_process};
 

@@ -1,4 +1,4 @@
-//! `cargo xtask ignition`: an Ignition config that installs Hostwright on a machine whose image does not have it.
+//! `cargo xtask ignition`: an Ignition config that installs Flameholder on a machine whose image does not have it.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +13,11 @@ use crate::workspace::Workspace;
 const VERSION: &str = "3.4.0";
 /// What is installed, and where: `/usr` belongs to the image.
 const EXECUTABLES: [(&str, &str); 2] = [
-    ("hostwright", "/usr/local/bin/hostwright"),
-    ("hostwright-ostree", "/usr/local/libexec/hostwright/hostwright-ostree"),
+    ("flameholder", "/usr/local/bin/flameholder"),
+    ("flameholder-ostree", "/usr/local/libexec/flameholder/flameholder-ostree"),
 ];
 /// Made by whoever owns them; Ignition must not find others' there.
-const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/hostwright"];
+const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/flameholder"];
 
 /// Prints the config. The machine fetches the executables of the release build from below `url`.
 pub fn print(workspace: &Workspace, url: &str) -> Result<()> {
@@ -95,6 +95,6 @@ mod tests {
         }
         let files = parsed.storage.unwrap().files.unwrap();
         let source = files[0].contents.as_ref().unwrap().source.as_ref().unwrap();
-        assert_eq!(source, "https://downloads.example/0.1/hostwright");
+        assert_eq!(source, "https://downloads.example/0.1/flameholder");
     }
 }

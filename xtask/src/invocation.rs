@@ -54,9 +54,9 @@ mod tests {
 
     #[test]
     fn a_command_is_shown_as_typed() {
-        let mut command = Command::new("/opt/build/hostwright");
+        let mut command = Command::new("/opt/build/flameholder");
         command.args(["plan", "--desired", "my config.yaml", "", "it's"]);
-        assert_eq!(shown(&command), r"hostwright plan --desired 'my config.yaml' '' 'it'\''s'");
+        assert_eq!(shown(&command), r"flameholder plan --desired 'my config.yaml' '' 'it'\''s'");
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::consent::Consent;
 use crate::vm::VmVerb;
 use crate::workspace::Workspace;
 
-/// Set-up, demo, tests, hosts to test on and benchmarks of Hostwright.
+/// Set-up, demo, tests, hosts to test on and benchmarks of Flameholder.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
 struct Xtask {

@@ -12,7 +12,7 @@ use crate::workspace::Workspace;
 use crate::{invocation, setup};
 
 /// Names the folder of the executables that go into the guest, in place of the release build.
-const BINARIES: &str = "HOSTWRIGHT_BINARIES";
+const BINARIES: &str = "FLAMEHOLDER_BINARIES";
 /// The programs of tests on hosts that boot.
 const PROGRAMS: [&str; 3] = ["hosts", "smoke", "vm"];
 
@@ -72,10 +72,10 @@ pub fn test(workspace: &Workspace, consent: Consent, scenarios: &Scenarios<'_>) 
         Runner::Cargo => &["test", "--no-fail-fast"],
         Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
     });
-    command.env("HOSTWRIGHT_VM", workspace.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
+    command.env("FLAMEHOLDER_VM", workspace.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
     command.args(["--package", "vm", "--features", "vm/scenarios", "--tests"]);
     if scenarios.is_exhaustive {
-        command.env("HOSTWRIGHT_EXHAUSTIVE", "1");
+        command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
     }
     let name = scenarios.name;
     match runner {
@@ -124,7 +124,7 @@ fn program(workspace: &Workspace, verb: &str) -> Command {
     // Not a debug build: it checksums some hundred megabytes.
     command.arg(verb).arg("--osimage").arg(workspace.executable("osimage"));
     command.arg("--binaries").arg(std::env::var_os(BINARIES).map_or(release, PathBuf::from));
-    command.env("HOSTWRIGHT_VM", workspace.target().join("vm"));
+    command.env("FLAMEHOLDER_VM", workspace.target().join("vm"));
     command
 }
 

@@ -57,7 +57,7 @@ impl Workspace {
     /// # Errors
     /// The build fails.
     pub fn build_release(&self) -> Result<()> {
-        let packages = ["hostwright", "osimage", "rpmostreed"].map(|name| ["--package", name]).concat();
+        let packages = ["flameholder", "osimage", "rpmostreed"].map(|name| ["--package", name]).concat();
         invocation::run(self.cargo(&["build", "--release", "--bins"]).args(packages))
     }
 }

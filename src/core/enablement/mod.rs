@@ -9,7 +9,7 @@
 //! matter. The caller reads the units that it names, asks, and reads more when told so:
 //!
 //! ```
-//! use hostwright::core::enablement::{
+//! use flameholder::core::enablement::{
 //!     EnablementError, Links, Operation, Presets, SystemdVersion, UnitFile, UnitFiles, UnitName, operate,
 //! };
 //!

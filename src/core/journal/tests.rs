@@ -9,14 +9,14 @@ fn path(spelled: &str) -> ManagedPath {
 
 fn intent() -> Intent {
     let attributes = |mode| Attributes { mode, uid: 0, gid: 0 };
-    let slot = |name: &str| path("/etc/.hostwright.d").join(name);
+    let slot = |name: &str| path("/etc/.flameholder.d").join(name);
     Intent {
         version: VERSION,
         boot_id: "b".to_owned(),
         scope: Scope::Deployment,
         current: None,
         target: Some("t".to_owned()),
-        staging: vec![path("/etc/.hostwright.d")],
+        staging: vec![path("/etc/.flameholder.d")],
         moves: vec![
             Move::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
             Move::Create { path: path("/etc/b"), slot: slot("1") },
@@ -25,7 +25,7 @@ fn intent() -> Intent {
             Move::RemoveDirectory { path: path("/etc/e"), slot: slot("4") },
             Move::SetAttributes { path: path("/etc/f"), before: attributes(0o755), after: attributes(0o700) },
         ],
-        discards: vec![path("/etc/hostwright/originals/x")],
+        discards: vec![path("/etc/flameholder/originals/x")],
         actions: vec![ServiceAction::DaemonReload],
     }
 }

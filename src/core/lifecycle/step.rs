@@ -119,7 +119,7 @@ impl Lifecycle {
             Standing::Unhealthy { complaint } => self.wait(Problem {
                 class: Class::Host,
                 reason: format!(
-                    "the host is not healthy: {complaint}; mend that, or go back with `hostwright rollback`"
+                    "the host is not healthy: {complaint}; mend that, or go back with `flameholder rollback`"
                 ),
             }),
         }
@@ -188,7 +188,7 @@ impl Lifecycle {
         match &self.held {
             Some(Held { wish, reason }) if wish.is_same(&target) => {
                 let reason = format!(
-                    "{} is held: {reason}; `hostwright retry` on the host releases it, and so does another configuration",
+                    "{} is held: {reason}; `flameholder retry` on the host releases it, and so does another configuration",
                     target.config
                 );
                 self.enter(Phase::Held { reason })

@@ -3,7 +3,7 @@
 use super::*;
 
 fn file(name: &str, text: &str) -> FragmentFile {
-    let path = ManagedPath::constant("/etc/hostwright/config.d").join(name);
+    let path = ManagedPath::constant("/etc/flameholder/config.d").join(name);
     FragmentFile { path, bytes: text.as_bytes().to_vec() }
 }
 
@@ -75,7 +75,7 @@ fn the_record_cannot_be_ignored() {
     assert_eq!(of(&repaired, RECORD), DriftPolicy::Repair);
     let hidden = policies(&["[drift]\ndefault = \"ignore\"\n"]);
     assert_eq!(of(&hidden, &format!("{ORIGINALS}/0")), DriftPolicy::Report);
-    assert_eq!(of(&hidden, "/etc/hostwright/config.d/1.toml"), DriftPolicy::Ignore);
+    assert_eq!(of(&hidden, "/etc/flameholder/config.d/1.toml"), DriftPolicy::Ignore);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn faults_are_named_with_line_and_column() {
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
     ] {
         let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();
-        let place = format!("/etc/hostwright/config.d/a.toml:{at}: ");
+        let place = format!("/etc/flameholder/config.d/a.toml:{at}: ");
         assert!(error.contains(&place) && error.contains(mentions), "{text}: {error}");
         assert_eq!(error.lines().count(), 2, "{error}");
     }
@@ -116,10 +116,10 @@ fn a_path_is_listed_once_per_fragment() {
 
 #[test]
 fn bytes_that_are_no_text_are_named() {
-    let path = ManagedPath::constant("/run/hostwright/config.d/b.toml");
+    let path = ManagedPath::constant("/run/flameholder/config.d/b.toml");
     let bytes = b"[drift]\n# \xff\n".to_vec();
     let error = Settings::of(&[FragmentFile { path, bytes }]).unwrap_err().to_string();
-    assert!(error.contains("/run/hostwright/config.d/b.toml:2:3: the file is not UTF-8"), "{error}");
+    assert!(error.contains("/run/flameholder/config.d/b.toml:2:3: the file is not UTF-8"), "{error}");
 }
 
 #[test]

@@ -23,7 +23,7 @@ impl Computing<'_> {
         let original = Record::original_of(path);
         for above in original.ancestors().collect::<Vec<_>>().into_iter().rev() {
             if self.node(&above) == Node::Absent {
-                let private = above.is_within(ORIGINALS) || above.is_within("/var/lib/hostwright");
+                let private = above.is_within(ORIGINALS) || above.is_within("/var/lib/flameholder");
                 let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
                 if self.made.insert(above.clone()) {
                     self.push(Phase::Preserve, Step::MakeDirectory { path: above, attributes });

@@ -16,7 +16,7 @@ use crate::host::boot;
 use crate::os::Cause;
 
 /// What it calls itself towards the daemon, which notes that with what it deploys.
-const CLIENT: &str = "hostwright";
+const CLIENT: &str = "flameholder";
 
 /// `G_IO_ERROR_BUSY`, as `GDBus` spells an error that it knows no name for.
 const BUSY: &str = "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code26";

@@ -65,7 +65,7 @@ impl LayerRequest {
             ("no-pull-base", Value::from(self.base == Base::Kept)),
         ]);
         if self.drives {
-            options.insert("register-driver", Value::from("hostwright"));
+            options.insert("register-driver", Value::from("flameholder"));
         }
         options
     }
@@ -90,9 +90,9 @@ mod tests {
         assert_eq!(modifiers.len(), 3, "{modifiers:?}");
         assert_eq!(modifiers["set-refspec"], Value::from("ostree-unverified-registry:h/os:1"));
         assert_eq!(modifiers["install-packages"], Value::from(vec!["usbguard".to_owned()]));
-        let options = request.options("hostwright 1");
+        let options = request.options("flameholder 1");
         assert_eq!(options["no-pull-base"], Value::from(false));
-        assert_eq!(options["register-driver"], Value::from("hostwright"));
+        assert_eq!(options["register-driver"], Value::from("flameholder"));
         let kept = LayerRequest { base: Base::Kept, drives: false, ..request };
         assert_eq!(kept.options("x")["no-pull-base"], Value::from(true));
         assert!(

@@ -242,7 +242,7 @@ fn heard(message: &Message) -> Heard {
     heard.map_or(Heard::Nothing, Heard::News)
 }
 
-/// `client(id:hostwright dbus:1.7 unit:x.service uid:0)`, or `caller :1.7` for one that is not registered.
+/// `client(id:flameholder dbus:1.7 unit:x.service uid:0)`, or `caller :1.7` for one that is not registered.
 fn is_of(description: &str, caller: &str) -> bool {
     let number = caller.trim_start_matches(':');
     let words = description.split([' ', '(', ')']);
@@ -262,7 +262,7 @@ mod tests {
     #[test]
     fn a_transaction_is_known_by_who_called_for_it() {
         for (description, expected) in [
-            ("client(id:hostwright dbus:1.7 unit:a.service uid:0)", true),
+            ("client(id:flameholder dbus:1.7 unit:a.service uid:0)", true),
             ("client(id:cli dbus:1.77 uid:0)", false),
             ("caller :1.7", true),
             ("caller :1.70", false),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use crate::os::{Cause, OsError};
 
 /// Where distributions install it.
-const LIBEXEC: &str = "/usr/libexec/hostwright";
+const LIBEXEC: &str = "/usr/libexec/flameholder";
 
 /// What the worker's environment keeps: where programs, registries and their certificates are found, and what skopeo,
 /// libostree and systemd look at. The language is not among it: messages are told apart by their English text.
@@ -39,9 +39,9 @@ pub struct WorkerProgram {
 
 impl WorkerProgram {
     /// The worker's file name.
-    pub const NAME: &str = "hostwright-ostree";
+    pub const NAME: &str = "flameholder-ostree";
 
-    /// Finds the worker: beside the running executable, in `../libexec/hostwright` from there, or in `/usr/libexec/hostwright`.
+    /// Finds the worker: beside the running executable, in `../libexec/flameholder` from there, or in `/usr/libexec/flameholder`.
     pub fn locate() -> Result<Self, OsError> {
         let executable = std::env::current_exe().map_err(|source| OsError::Other {
             doing: "finding the running executable".into(),
@@ -97,7 +97,7 @@ fn candidates(executable: &Path) -> Vec<PathBuf> {
     let prefix = directory.parent().unwrap_or(Path::new("/"));
     vec![
         directory.join(WorkerProgram::NAME),
-        prefix.join("libexec/hostwright").join(WorkerProgram::NAME),
+        prefix.join("libexec/flameholder").join(WorkerProgram::NAME),
         Path::new(LIBEXEC).join(WorkerProgram::NAME),
     ]
 }
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn the_worker_is_looked_for_beside_the_executable_first() {
-        let found = candidates(Path::new("/usr/local/bin/hostwright"));
+        let found = candidates(Path::new("/usr/local/bin/flameholder"));
         let expected = [
-            "/usr/local/bin/hostwright-ostree",
-            "/usr/local/libexec/hostwright/hostwright-ostree",
-            "/usr/libexec/hostwright/hostwright-ostree",
+            "/usr/local/bin/flameholder-ostree",
+            "/usr/local/libexec/flameholder/flameholder-ostree",
+            "/usr/libexec/flameholder/flameholder-ostree",
         ];
         assert_eq!(found, expected.map(PathBuf::from));
     }

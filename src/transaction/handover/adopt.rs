@@ -33,7 +33,7 @@ use crate::transaction::own_files::OwnFiles;
 use crate::transaction::{TransactionError, pending, stage};
 
 /// What to do about a host that is not as it should be.
-const WAY_OUT: &str = "put that back, or have it put back: hostwright adopt --mend";
+const WAY_OUT: &str = "put that back, or have it put back: flameholder adopt --mend";
 
 /// The same where that is not ours to do.
 const BY_HAND: &str = "not all of it can be put back by `--mend`; put it back by hand";

@@ -35,7 +35,7 @@ pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<Step>,
     let directory = executables(version.name);
     let mut command = None;
     for (name, contents) in version.executables {
-        command.get_or_insert_with(|| format!("../libexec/hostwright/{}/{name}", version.name));
+        command.get_or_insert_with(|| format!("../libexec/flameholder/{}/{name}", version.name));
         files.write(directory.join(name), contents, EXECUTABLE)?;
     }
     if let Some(target) = command {
@@ -66,7 +66,7 @@ pub(super) fn removing(root: &Root) -> Result<Vec<Step>, TransactionError> {
         }
     }
     let command = ManagedPath::constant(COMMAND);
-    if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/hostwright/")) {
+    if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/flameholder/")) {
         steps.push(Step::Remove { path: command });
     }
     steps.extend(removal_of_versions(root, None)?);

@@ -20,7 +20,7 @@ use super::{TransactionError, tree};
 /// The program that is replaced.
 const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
 /// Ourselves, and what the daemon among us is called with.
-const HOSTWRIGHT: &str = "hostwright";
+const FLAMEHOLDER: &str = "flameholder";
 const DAEMON: &str = "daemon";
 
 /// Why a host is not taken over, or not given back. It is as it was before.
@@ -33,7 +33,7 @@ pub enum HandoverError {
     OtherRuns(u32),
     /// Our daemon would go on with it.
     #[error(
-        "hostwright's daemon runs as process {0}; end it first: systemctl disable --now hostwright-daemon.service"
+        "flameholder's daemon runs as process {0}; end it first: systemctl disable --now flameholder-daemon.service"
     )]
     DaemonRuns(u32),
     /// Nobody can tell.
@@ -41,7 +41,7 @@ pub enum HandoverError {
     Processes(#[source] io::Error),
     /// The machine-config-daemon was never here, or got nowhere.
     #[error(
-        "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; run `hostwright apply` or the daemon instead"
+        "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; run `flameholder apply` or the daemon instead"
     )]
     NothingApplied,
     /// It says of no file or unit what it should be, so all of them would be nobody's.
@@ -100,7 +100,7 @@ pub enum HandoverError {
     },
     /// Something is on its way.
     #[error(
-        "generation {0} is staged or was not judged yet; let it settle, or go back with `hostwright rollback`"
+        "generation {0} is staged or was not judged yet; let it settle, or go back with `flameholder rollback`"
     )]
     Pending(String),
     /// The other one would find it changed for ever.
@@ -131,7 +131,7 @@ pub fn ensure_alone() -> Result<(), TransactionError> {
 }
 
 fn ensure_daemon_gone() -> Result<(), TransactionError> {
-    let found = processes::named(HOSTWRIGHT).map_err(HandoverError::Processes)?;
+    let found = processes::named(FLAMEHOLDER).map_err(HandoverError::Processes)?;
     let is_daemon = |arguments: &[String]| arguments.iter().any(|argument| argument == DAEMON);
     match found.iter().find(|found| is_daemon(&found.arguments)) {
         Some(daemon) => Err(HandoverError::DaemonRuns(daemon.pid).into()),

@@ -17,13 +17,13 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// `None`, with a message, where there is none to start.
     pub(crate) fn start() -> Option<Self> {
-        if let Some(kubeconfig) = env::var_os("HOSTWRIGHT_TEST_KUBECONFIG") {
+        if let Some(kubeconfig) = env::var_os("FLAMEHOLDER_TEST_KUBECONFIG") {
             return Some(Self { kubeconfig: kubeconfig.into(), directory: None });
         }
         let start = Path::new(SCRIPTS).join("start");
         if !start.exists() {
             eprintln!(
-                "SKIPPED: there is no API server to start, and HOSTWRIGHT_TEST_KUBECONFIG names no cluster"
+                "SKIPPED: there is no API server to start, and FLAMEHOLDER_TEST_KUBECONFIG names no cluster"
             );
             return None;
         }

@@ -196,7 +196,7 @@ impl Cluster {
     /// Gives a host the kubeconfigs with which it reaches the cluster, by way of the proxy.
     fn introduce(&self, host: &Host) {
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
-        for (file, identity) in [("kubeconfig", "hostwright"), ("kubelet", KUBELET)] {
+        for (file, identity) in [("kubeconfig", "flameholder"), ("kubelet", KUBELET)] {
             let text = self.proxy.kubeconfig("/run/media/authority.pem", identity);
             fs::write(host.path("media").join(file), text).unwrap();
         }

@@ -28,7 +28,7 @@ chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --repr
   --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
   "/usr/lib/modules/$release/initramfs.img"
 # Another one, which has Ignition provision the machine. It reads its configuration from QEMU, so no network is needed.
-modules35=$tree/usr/lib/dracut/modules.d/35hostwright-test
+modules35=$tree/usr/lib/dracut/modules.d/35flameholder-test
 mkdir "$modules35"
 cat > "$modules35/module-setup.sh" << 'END'
 check() { return 0; }
@@ -37,7 +37,7 @@ installkernel() { instmods qemu_fw_cfg; }
 install() {
   inst_multiple chown mkdir modprobe mount rm sed umount
   inst_simple "$moddir/once.conf" /etc/systemd/system/ignition-files.service.d/once.conf
-  inst_script "$moddir/var" /usr/sbin/hostwright-test-var
+  inst_script "$moddir/var" /usr/sbin/flameholder-test-var
   # Ignition labels what it wrote also where there is no policy to label by.
   inst_script "$moddir/setfiles" /usr/sbin/setfiles
 }
@@ -48,8 +48,8 @@ cat > "$modules35/once.conf" << 'END'
 ConditionPathExists=!/sysroot/etc/.ignition-result.json
 After=ostree-prepare-root.service
 [Service]
-ExecStartPre=/usr/sbin/hostwright-test-var mount
-ExecStartPost=/usr/sbin/hostwright-test-var umount
+ExecStartPre=/usr/sbin/flameholder-test-var mount
+ExecStartPost=/usr/sbin/flameholder-test-var umount
 END
 cat > "$modules35/var" << 'END'
 #!/bin/sh
@@ -70,7 +70,7 @@ END
 printf '#!/bin/sh\nexit 0\n' > "$modules35/setfiles"
 chmod 755 "$modules35"/{module-setup.sh,setfiles,var}
 chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
-  --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree systemd-networkd network url-lib ignition hostwright-test' \
+  --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree systemd-networkd network url-lib ignition flameholder-test' \
   --drivers 'virtio_blk virtio_net virtio_rng qemu_fw_cfg ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
   /initramfs-with-ignition.img
 mv "$tree/initramfs-with-ignition.img" "$OUT/"

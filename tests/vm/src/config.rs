@@ -92,7 +92,7 @@ impl Config {
     /// With an enabled unit that writes its configuration's name.
     pub fn unit(mut self, name: &str) -> Self {
         let contents = format!(
-            "[Unit]\nAfter=hostwright-activate.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo {} > /run/{name}.ran'\n[Install]\nWantedBy=multi-user.target\n",
+            "[Unit]\nAfter=flameholder-activate.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo {} > /run/{name}.ran'\n[Install]\nWantedBy=multi-user.target\n",
             self.name
         );
         self.units.push(json!({"name": name, "enabled": true, "contents": contents}));

@@ -12,7 +12,7 @@ const QUESTIONS: [(&str, &str); 5] = [
     ("journal", "journalctl --no-pager --output=short-precise"),
     ("failed-units", "systemctl --failed --no-pager --full"),
     ("deployments", "ostree admin status --verbose; cat /boot/loader/entries/*; cat /proc/cmdline"),
-    ("state", "/usr/libexec/hostwright-test/state"),
+    ("state", "/usr/libexec/flameholder-test/state"),
     ("witnesses", "cd /run/witness && grep --recursive '' ."),
 ];
 

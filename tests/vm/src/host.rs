@@ -223,10 +223,10 @@ impl Host {
         self.alive()?.monitor.execute(command, arguments)
     }
 
-    /// A checksum over all that a generation is: `/etc`, `/usr/local`, Hostwright's state and the boot entries, with
+    /// A checksum over all that a generation is: `/etc`, `/usr/local`, Flameholder's state and the boot entries, with
     /// modes, owners and links, without times.
     pub fn state_hash(&mut self) -> Result<String> {
-        Ok(self.run_ok("/usr/libexec/hostwright-test/state | sha256sum | cut -d' ' -f1")?.trim().to_owned())
+        Ok(self.run_ok("/usr/libexec/flameholder-test/state | sha256sum | cut -d' ' -f1")?.trim().to_owned())
     }
 
     /// Says that this unit (a name, or its beginning) may have failed when the test ends.
@@ -234,7 +234,7 @@ impl Host {
         self.failed_units.push(name.to_owned());
     }
 
-    /// Says that messages of priority error with this text in them are expected from Hostwright's units.
+    /// Says that messages of priority error with this text in them are expected from Flameholder's units.
     pub fn allow_error(&mut self, text: &str) {
         self.errors.push(text.to_owned());
     }

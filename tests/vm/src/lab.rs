@@ -13,7 +13,7 @@ pub const REGISTRY: &str = "10.0.2.100:5000";
 /// The version of the OS that machines are installed with, for Ignition to provision them.
 pub const INSTALLED: u32 = 4;
 /// The repository in it.
-pub const REPOSITORY: &str = "hostwright/os";
+pub const REPOSITORY: &str = "flameholder/os";
 
 /// A finished build: what hosts are started from.
 #[derive(Debug, Clone)]
@@ -22,7 +22,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// The build in the workspace's target directory, or where `HOSTWRIGHT_VM` says.
+    /// The build in the workspace's target directory, or where `FLAMEHOLDER_VM` says.
     ///
     /// # Errors
     /// Nothing is built there.
@@ -36,7 +36,7 @@ impl Lab {
 
     /// Where a build is, or is to be.
     pub fn directory() -> PathBuf {
-        std::env::var_os("HOSTWRIGHT_VM")
+        std::env::var_os("FLAMEHOLDER_VM")
             .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/vm"), PathBuf::from)
     }
 

@@ -27,8 +27,8 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct SourcesArgs {
-    /// The folder of `hostwright` and `hostwright-ostree`.
-    #[arg(long, value_name = "DIR", env = "HOSTWRIGHT_BINARIES")]
+    /// The folder of `flameholder` and `flameholder-ostree`.
+    #[arg(long, value_name = "DIR", env = "FLAMEHOLDER_BINARIES")]
     binaries: PathBuf,
     /// The executable of tests/osimage.
     #[arg(long, value_name = "FILE")]

@@ -15,13 +15,13 @@ const UPDATE: Duration = Duration::from_secs(900);
 /// Applies a configuration, with whatever follows `apply --desired FILE`.
 pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String> {
     host.write("/var/tmp/desired.json", config.render())?;
-    host.run_ok(&format!("hostwright apply --desired /var/tmp/desired.json {arguments} 2>&1"))
+    host.run_ok(&format!("flameholder apply --desired /var/tmp/desired.json {arguments} 2>&1"))
 }
 
 /// Applies a configuration that needs a reboot, and returns when the host is up again.
 pub fn update(host: &mut Host, config: &Config) -> Result<()> {
     host.write("/var/tmp/desired.json", config.render())?;
-    go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+    go(host, "flameholder apply --desired /var/tmp/desired.json")?;
     settled(host, config.name())
 }
 
@@ -37,7 +37,7 @@ pub fn go(host: &mut Host, command: &str) -> Result<()> {
 
 /// Goes back, and returns when the host is up again.
 pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
-    go(host, "hostwright rollback")?;
+    go(host, "flameholder rollback")?;
     settled(host, to)
 }
 
@@ -51,14 +51,14 @@ pub fn settled(host: &mut Host, config: &str) -> Result<()> {
     ensure!(booted["generation"]["belongs"] == true, "the record is another's: {status:#}");
     let name = booted["generation"]["generation"].as_str().unwrap_or_default();
     let line = host.run_ok("cat /proc/cmdline")?;
-    ensure!(line.contains(&format!("hostwright.generation={name}")), "{name} is not in {line}");
-    host.run_ok("hostwright verify")?;
+    ensure!(line.contains(&format!("flameholder.generation={name}")), "{name} is not in {line}");
+    host.run_ok("flameholder verify")?;
     Ok(())
 }
 
 /// `status -o json`.
 pub fn status(host: &mut Host) -> Result<Value> {
-    let text = host.run_ok("hostwright status -o json")?;
+    let text = host.run_ok("flameholder status -o json")?;
     serde_json::from_str(&text).with_context(|| format!("reading {text}"))
 }
 

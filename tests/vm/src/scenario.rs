@@ -10,14 +10,14 @@ use crate::evidence;
 use crate::host::{Host, Start, Warm};
 use crate::lab::Lab;
 
-/// What Hostwright installs, or adds to.
-const UNITS: &str = "hostwright-activate.service hostwright-daemon.service hostwright-firstboot.service \
-    hostwright-recover.service hostwright-verify.service ostree-finalize-staged.service";
+/// What Flameholder installs, or adds to.
+const UNITS: &str = "flameholder-activate.service flameholder-daemon.service flameholder-firstboot.service \
+    flameholder-recover.service flameholder-verify.service ostree-finalize-staged.service";
 
 /// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
 ///
 /// # Errors
-/// The test's; or a unit has failed, or one of Hostwright's has logged an error, that the test did not expect. What
+/// The test's; or a unit has failed, or one of Flameholder's has logged an error, that the test did not expect. What
 /// explains it is then kept in the target directory, and the error says where.
 pub fn scenario(warm: Warm, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
     scenario_from(Start { warm, write_log: None }, test)
@@ -69,10 +69,10 @@ fn ensure_well(host: &mut Host) -> Result<()> {
         .collect();
     ensure!(failed.is_empty(), "units failed: {}", failed.join(", "));
     let errors = host.run_ok(
-        "journalctl --no-pager --quiet --output=cat --priority=err --unit='hostwright*' || test $? = 1",
+        "journalctl --no-pager --quiet --output=cat --priority=err --unit='flameholder*' || test $? = 1",
     )?;
     let errors: Vec<_> =
         errors.lines().filter(|line| !host.errors.iter().any(|known| line.contains(known))).collect();
-    ensure!(errors.is_empty(), "Hostwright's units logged errors:\n{}", errors.join("\n"));
+    ensure!(errors.is_empty(), "Flameholder's units logged errors:\n{}", errors.join("\n"));
     Ok(())
 }

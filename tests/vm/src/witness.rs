@@ -1,4 +1,4 @@
-//! What the guest's own readers saw at several moments of its boot; `guest/usr/libexec/hostwright-test/look` writes it.
+//! What the guest's own readers saw at several moments of its boot; `guest/usr/libexec/flameholder-test/look` writes it.
 
 use std::collections::BTreeMap;
 

@@ -66,10 +66,10 @@ fn a_host_comes_back_after_a_power_cut() -> Result<()> {
 #[test]
 fn the_executables_start() -> Result<()> {
     scenario(Warm::Fresh, |host| {
-        let version = host.run_ok("hostwright --version")?;
-        assert!(version.starts_with("hostwright "), "{version}");
+        let version = host.run_ok("flameholder --version")?;
+        assert!(version.starts_with("flameholder "), "{version}");
         // Without a client the worker has nothing to do.
-        host.run_ok("/usr/libexec/hostwright/hostwright-ostree < /dev/null")?;
+        host.run_ok("/usr/libexec/flameholder/flameholder-ostree < /dev/null")?;
         Ok(())
     })
 }

@@ -1,6 +1,6 @@
 //! What the figures are compared with: the simplest program that does the same to the disk.
 //!
-//! A process of its own and a release build, as hostwright is, so that both pay for starting and a tracer can
+//! A process of its own and a release build, as flameholder is, so that both pay for starting and a tracer can
 //! run either.
 
 use std::fs::{File, Permissions};

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: what hostwright's work costs, beside a baseline of the same minute.
+//! `cargo xtask bench`: what flameholder's work costs, beside a baseline of the same minute.
 //!
 //! Absolute times say nothing on a machine that others use as well; how two programs compare that take turns does.
 //! So nothing here fails because it is slow: a missed budget is shown.
@@ -80,7 +80,7 @@ impl Bench<'_> {
     /// A new directory on the file system that is measured.
     fn directory(&self) -> Result<TempDir> {
         tempfile::Builder::new()
-            .prefix("hostwright-bench-")
+            .prefix("flameholder-bench-")
             .tempdir_in(&self.place)
             .with_context(|| format!("making a directory in {}", self.place.display()))
     }

@@ -1,4 +1,4 @@
-//! Two trees of one shape on one file system: hostwright changes one, the baseline the other.
+//! Two trees of one shape on one file system: flameholder changes one, the baseline the other.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::document::Shape;
 use super::stopwatch;
 use super::turns::{Samples, Side, in_turn};
 
-/// Accounts, and directories that every host has: without them hostwright would have to make them.
+/// Accounts, and directories that every host has: without them flameholder would have to make them.
 const DIRECTORIES: [&str; 6] =
     ["etc/machine-config-daemon", "run", "usr/etc", "usr/lib", "var/home", "var/lib"];
 const FILES: [(&str, &str); 3] = [
@@ -39,7 +39,7 @@ impl<'b> Pair<'b> {
     /// Makes the trees, both holding edition A.
     ///
     /// # Errors
-    /// They cannot be written, or hostwright refuses.
+    /// They cannot be written, or flameholder refuses.
     pub fn prepare(bench: &'b Bench<'b>, shape: Shape) -> Result<Self> {
         let mut pair = Self { bench, directory: bench.directory()?, shape, at: Edition::A, trees: 0 };
         spread(pair.directory())?;
@@ -98,14 +98,14 @@ impl<'b> Pair<'b> {
     /// What takes one of the trees to `edition`.
     pub fn change(&self, side: Side, edition: Edition) -> Command {
         match side {
-            Side::Ours => self.hostwright("apply", Some(edition)),
+            Side::Ours => self.flameholder("apply", Some(edition)),
             Side::Baseline => self.baseline(Work::Rewrite, side, self.shape.changed_files(), edition),
         }
     }
 
-    /// One of hostwright's verbs on our tree.
-    pub fn hostwright(&self, verb: &str, desired: Option<Edition>) -> Command {
-        let mut command = self.bench.executable("hostwright");
+    /// One of flameholder's verbs on our tree.
+    pub fn flameholder(&self, verb: &str, desired: Option<Edition>) -> Command {
+        let mut command = self.bench.executable("flameholder");
         command.arg(verb).arg("--root").arg(self.root(Side::Ours));
         if let Some(edition) = desired {
             command.arg("--desired").arg(self.config(edition));

@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn interrupted_calls_count_once() {
         let log = "\
-100   execve(\"/usr/bin/hostwright\", [\"hostwright\", \"fsync(2)\"], 0x7ffd /* 20 vars */) = 0
+100   execve(\"/usr/bin/flameholder\", [\"flameholder\", \"fsync(2)\"], 0x7ffd /* 20 vars */) = 0
 100   fsync(5 <unfinished ...>
 101   fdatasync(6)                      = 0
 100   <... fsync resumed>)              = 0

@@ -136,7 +136,7 @@ fn range(samples: &Samples<Duration>) -> Option<(f64, f64)> {
 }
 
 const HEADINGS: [&str; 7] =
-    ["figure", "hostwright", "baseline", "baseline's program", "baseline ÷ ours", "budget", "verdict"];
+    ["figure", "flameholder", "baseline", "baseline's program", "baseline ÷ ours", "budget", "verdict"];
 /// Whether a column is read as numbers.
 const NUMBERS: [bool; 7] = [false, true, true, false, true, true, false];
 
@@ -220,7 +220,7 @@ mod tests {
             Row::new("size", Quantity::Kibibytes(2048)),
         ];
         let expected = "\
-| figure | hostwright | baseline | baseline's program | baseline ÷ ours | budget | verdict |
+| figure | flameholder | baseline | baseline's program | baseline ÷ ours | budget | verdict |
 |:-------|-----------:|---------:|:-------------------|----------------:|-------:|:--------|
 | apply  |   100.0 ms |  50.0 ms | one by one         |            0.50 |   ≥ 3× | MISSED  |
 | size   |    2.0 MiB |        – | –                  |               – |      – | –       |

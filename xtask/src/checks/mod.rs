@@ -145,7 +145,7 @@ fn lints(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = ["clippy", "--package", "hostwright", "--no-default-features", "--features", "openssl"];
+    let scope = ["clippy", "--package", "flameholder", "--no-default-features", "--features", "openssl"];
     let targets = ["--lib", "--bins", "--", "-D", "warnings"];
     one(bench.workspace.cargo(&scope).args(targets))
 }
@@ -156,7 +156,7 @@ fn documentation(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn library_tests(bench: &Bench<'_>) -> Result<Tally> {
-    counted_tests(bench, &["--package", "hostwright", "--lib"])
+    counted_tests(bench, &["--package", "flameholder", "--lib"])
 }
 
 fn tests(bench: &Bench<'_>) -> Result<Tally> {
@@ -169,15 +169,16 @@ fn tests(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn release_killed(bench: &Bench<'_>) -> Result<Tally> {
-    let mut command = test_command(bench, &["--package", "hostwright", "--test", "kills"]);
-    command.env("HOSTWRIGHT_BINARY", bench.workspace.executable("hostwright"));
+    let mut command = test_command(bench, &["--package", "flameholder", "--test", "kills"]);
+    command.env("FLAMEHOLDER_BINARY", bench.workspace.executable("flameholder"));
     bench.runner.count(&mut command)
 }
 
 /// Only the release executable is as small as it has to be.
 fn release_idle(bench: &Bench<'_>) -> Result<Tally> {
-    let mut command = test_command(bench, &["--package", "hostwright", "--test", "daemon", "beside_a_large"]);
-    command.env("HOSTWRIGHT_BINARY", bench.workspace.executable("hostwright"));
+    let mut command =
+        test_command(bench, &["--package", "flameholder", "--test", "daemon", "beside_a_large"]);
+    command.env("FLAMEHOLDER_BINARY", bench.workspace.executable("flameholder"));
     bench.runner.count(&mut command)
 }
 
@@ -192,7 +193,7 @@ fn test_command(bench: &Bench<'_>, scope: &[&str]) -> Command {
     };
     let mut command = bench.workspace.cargo(words);
     if bench.extent == Extent::Exhaustive {
-        command.env("HOSTWRIGHT_EXHAUSTIVE", "1");
+        command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
     }
     command.args(scope);
     command
@@ -218,7 +219,7 @@ fn release_build(bench: &Bench<'_>) -> Result<Tally> {
 }
 
 fn release_executable(bench: &Bench<'_>) -> Result<Tally> {
-    executable::ensure_lean(&bench.workspace.executable("hostwright")).map(|()| Tally::PASSED)
+    executable::ensure_lean(&bench.workspace.executable("flameholder")).map(|()| Tally::PASSED)
 }
 
 fn demonstration(bench: &Bench<'_>) -> Result<Tally> {

@@ -1,4 +1,4 @@
-//! One update and its rollback, for somebody who sees Hostwright for the first time.
+//! One update and its rollback, for somebody who sees Flameholder for the first time.
 //!
 //! Everything happens in a temporary directory, with the release executables, in a small
 //! sysroot that is generated there. The demo doubles as a smoke test: besides every exit code it
@@ -62,7 +62,7 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
     let image = format!("ostree-unverified-image:{NEW_OS}");
     let desired = ["--sysroot", SYSROOT, "--desired", DESIRED, "--os-image", &image];
     stage.heading("Plan", "What would change, and what that would disturb. Nothing is written.");
-    stage.hostwright("plan", &desired)?;
+    stage.flameholder("plan", &desired)?;
     ensure!(stage.boots_next()? == *before, "the plan has changed the boot menu");
 
     stage.heading(
@@ -70,10 +70,10 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
         "OS, kernel arguments, files and units go into one new deployment. The last act writes\n\
          the boot menu: before it nothing boots differently.",
     );
-    stage.hostwright("apply", &desired)?;
+    stage.flameholder("apply", &desired)?;
 
     stage.heading("Status", "Two deployments now; the new one boots next.");
-    stage.hostwright("status", &["--sysroot", SYSROOT])?;
+    stage.flameholder("status", &["--sysroot", SYSROOT])?;
 
     stage.heading(
         "The boot menu",
@@ -84,7 +84,7 @@ fn update(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
     ensure!(after.kernel() != before.kernel(), "the boot menu still starts the kernel of version 1");
 
     stage.heading("Verify", "The new deployment against its record: no deviation.");
-    stage.hostwright("verify", &["--sysroot", SYSROOT])
+    stage.flameholder("verify", &["--sysroot", SYSROOT])
 }
 
 fn roll_back(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
@@ -92,8 +92,8 @@ fn roll_back(stage: &Stage<'_>, before: &BootEntry) -> Result<()> {
         "Roll back",
         "The old deployment is complete, configuration included: the boot menu changes its order.",
     );
-    stage.hostwright("rollback", &["--sysroot", SYSROOT])?;
-    stage.hostwright("status", &["--sysroot", SYSROOT])?;
+    stage.flameholder("rollback", &["--sysroot", SYSROOT])?;
+    stage.flameholder("status", &["--sysroot", SYSROOT])?;
     ensure!(
         stage.boots_next()?.kernel() == before.kernel(),
         "the boot menu does not start the kernel of version 1"

@@ -31,7 +31,7 @@ impl<'w> Stage<'w> {
     /// The temporary directory cannot be made.
     pub fn set(workspace: &'w Workspace) -> Result<Self> {
         let directory = tempfile::Builder::new()
-            .prefix("hostwright-demo-")
+            .prefix("flameholder-demo-")
             .tempdir_in(PLACE)
             .context("making the demo's directory")?;
         let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
@@ -53,12 +53,12 @@ impl<'w> Stage<'w> {
         println!("{text}\n");
     }
 
-    /// Shows and runs one of hostwright's verbs.
+    /// Shows and runs one of flameholder's verbs.
     ///
     /// # Errors
     /// It cannot be started or fails.
-    pub fn hostwright(&self, verb: &str, arguments: &[&str]) -> Result<()> {
-        self.run("hostwright", &[&[verb], arguments].concat())
+    pub fn flameholder(&self, verb: &str, arguments: &[&str]) -> Result<()> {
+        self.run("flameholder", &[&[verb], arguments].concat())
     }
 
     /// Shows and runs a release executable in the demo's directory.

@@ -12,9 +12,11 @@ use crate::program;
 
 const UNITS: &str = "usr/lib/systemd/system";
 const PRESETS: &str = "usr/lib/systemd/system-preset";
-const EXECUTABLES: [(&str, &str); 2] =
-    [("hostwright", "usr/bin/hostwright"), ("hostwright-ostree", "usr/libexec/hostwright/hostwright-ostree")];
-const STAND_INS: [(&str, &str); 1] = [("rpmostreed", "usr/libexec/hostwright-test/rpm-ostreed")];
+const EXECUTABLES: [(&str, &str); 2] = [
+    ("flameholder", "usr/bin/flameholder"),
+    ("flameholder-ostree", "usr/libexec/flameholder/flameholder-ostree"),
+];
+const STAND_INS: [(&str, &str); 1] = [("rpmostreed", "usr/libexec/flameholder-test/rpm-ostreed")];
 
 /// Where the files come from.
 #[derive(Debug)]

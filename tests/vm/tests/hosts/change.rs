@@ -30,12 +30,12 @@ impl Change {
     /// What starts it.
     pub fn command(self) -> &'static str {
         match self {
-            Self::Image => "hostwright apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
-            Self::Files => "hostwright apply --desired /var/tmp/desired.json",
-            Self::Back => "hostwright rollback",
+            Self::Image => "flameholder apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
+            Self::Files => "flameholder apply --desired /var/tmp/desired.json",
+            Self::Back => "flameholder rollback",
             // Its time is over at once.
             Self::Leave => {
-                "printf '[health]\\nprobation = 1\\n' > /etc/hostwright/config.d/99-over.toml; systemctl restart hostwright-verify.service"
+                "printf '[health]\\nprobation = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-verify.service"
             }
         }
     }
@@ -74,10 +74,10 @@ impl Change {
             }
             Self::Back => ends_well(host, &format!("{} --reboot never", self.command())),
             Self::Leave => {
-                let long = "mkdir -p /etc/hostwright/config.d && printf '[health]\\nprobation = 100000\\n' > /etc/hostwright/config.d/90-long.toml";
+                let long = "mkdir -p /etc/flameholder/config.d && printf '[health]\\nprobation = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
                 host.run_ok(&format!("{long} && echo unit > /var/fault && sync"))?;
                 let before = host.boot_id()?;
-                host.spawn("hostwright apply --desired /var/tmp/desired.json")?;
+                host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
                 host.wait_for_units(&before, REBOOT)
             }
         }

@@ -16,7 +16,7 @@ const PHASES: Duration = Duration::from_secs(180);
 /// A property of the daemon's unit.
 fn shows(host: &mut Host, property: &str) -> Result<String> {
     let value =
-        host.run_ok(&format!("systemctl show --value --property={property} hostwright-daemon.service"))?;
+        host.run_ok(&format!("systemctl show --value --property={property} flameholder-daemon.service"))?;
     Ok(value.trim().to_owned())
 }
 
@@ -32,16 +32,16 @@ fn the_daemon_and_a_handover() -> Result<()> {
     scenario(running_one()?, |host| {
         // What it follows decides: a reboot that nobody here asks for.
         host.write("/var/lib/desired.json", three().render())?;
-        host.write("/etc/hostwright/daemon.env", format!("HOSTWRIGHT_SOURCE={SOURCE}\n"))?;
+        host.write("/etc/flameholder/daemon.env", format!("FLAMEHOLDER_SOURCE={SOURCE}\n"))?;
         let before = host.boot_id()?;
-        host.spawn("systemctl start hostwright-daemon.service")?;
+        host.spawn("systemctl start flameholder-daemon.service")?;
         host.wait_for_boot(&before, REBOOT)?;
         settled(host, "three")?;
         until_told(host, "Done three")?;
         is_told_to_the_journal(host)?;
         outlives_a_kill(host)?;
         // It ends when it is asked to, by itself.
-        host.run_ok("systemctl stop hostwright-daemon.service")?;
+        host.run_ok("systemctl stop flameholder-daemon.service")?;
         assert_eq!(shows(host, "Result")?, "success");
         changes_hands(host)
     })
@@ -49,7 +49,7 @@ fn the_daemon_and_a_handover() -> Result<()> {
 
 fn is_told_to_the_journal(host: &mut Host) -> Result<()> {
     let fields = host.run_ok(
-        "journalctl --boot --unit=hostwright-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY",
+        "journalctl --boot --unit=flameholder-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY",
     )?;
     let done = fields.lines().find(|line| line.contains("\"Done three\"")).expect("it says so");
     assert!(done.contains("MESSAGE_ID") && done.contains("\"PRIORITY\":\"5\""), "{done}");
@@ -70,32 +70,32 @@ fn outlives_a_kill(host: &mut Host) -> Result<()> {
 
 /// Given back, and taken over again as a pod does it: with executables that lie in `/run`, by systemd-run.
 fn changes_hands(host: &mut Host) -> Result<()> {
-    let released = host.run_ok("hostwright release 2>&1")?;
+    let released = host.run_ok("flameholder release 2>&1")?;
     assert!(released.contains("three is the machine-config-daemon's again"), "{released}");
-    assert_ne!(host.run("test -e /etc/hostwright/generation")?.code, 0);
-    assert_ne!(host.run("test -e /etc/hostwright/daemon.env")?.code, 0);
+    assert_ne!(host.run("test -e /etc/flameholder/generation")?.code, 0);
+    assert_ne!(host.run("test -e /etc/flameholder/daemon.env")?.code, 0);
     host.run_ok(
-        "install -D -m 0755 /usr/bin/hostwright /run/hostwright/pod/hostwright && \
-         install -D -m 0755 /usr/libexec/hostwright/hostwright-ostree /run/hostwright/pod/hostwright-ostree",
+        "install -D -m 0755 /usr/bin/flameholder /run/flameholder/pod/flameholder && \
+         install -D -m 0755 /usr/libexec/flameholder/flameholder-ostree /run/flameholder/pod/flameholder-ostree",
     )?;
     let adopt = format!(
-        "systemd-run --pipe --wait --collect --quiet --unit=hostwright-adopt /bin/sh -c \
-         'exec \"$0/hostwright\" adopt \"$@\"' /run/hostwright/pod --source {SOURCE} 2>&1"
+        "systemd-run --pipe --wait --collect --quiet --unit=flameholder-adopt /bin/sh -c \
+         'exec \"$0/flameholder\" adopt \"$@\"' /run/flameholder/pod --source {SOURCE} 2>&1"
     );
     let adopted = host.run_ok(&adopt)?;
     assert!(adopted.contains("adopted three, which runs, as generation "), "{adopted}");
     settled(host, "three")?;
     until_told(host, "Done three")?;
-    assert_eq!(shows(host, "FragmentPath")?, "/etc/systemd/system/hostwright-daemon.service");
-    let command = host.run_ok("readlink /usr/local/bin/hostwright")?;
-    assert!(command.starts_with("../libexec/hostwright/"), "{command}");
+    assert_eq!(shows(host, "FragmentPath")?, "/etc/systemd/system/flameholder-daemon.service");
+    let command = host.run_ok("readlink /usr/local/bin/flameholder")?;
+    assert!(command.starts_with("../libexec/flameholder/"), "{command}");
     let runs =
-        host.run_ok("readlink /proc/$(systemctl show --value --property=MainPID hostwright-daemon)/exe")?;
-    assert!(runs.contains("/usrlocal/libexec/hostwright/"), "{runs}");
+        host.run_ok("readlink /proc/$(systemctl show --value --property=MainPID flameholder-daemon)/exe")?;
+    assert!(runs.contains("/usrlocal/libexec/flameholder/"), "{runs}");
     // A pod that is started anew disturbs nobody.
     let pid = shows(host, "MainPID")?;
     let again = host.run_ok(&adopt)?;
-    assert!(again.contains("three is hostwright's already"), "{again}");
+    assert!(again.contains("three is flameholder's already"), "{again}");
     assert_eq!(shows(host, "MainPID")?, pid);
     Ok(())
 }

@@ -43,7 +43,9 @@ fn kola(host: &mut Host, script: &str) -> Result<()> {
 #[test]
 fn updates_and_goes_back() -> Result<()> {
     if !is_exhaustive() {
-        eprintln!("SKIPPED: other tests update and go back as well; HOSTWRIGHT_EXHAUSTIVE=1 runs the script");
+        eprintln!(
+            "SKIPPED: other tests update and go back as well; FLAMEHOLDER_EXHAUSTIVE=1 runs the script"
+        );
         return Ok(());
     }
     scenario(Warm::Fresh, |host| kola(host, include_str!("../../kola/tests/kola/generations/update")))

@@ -52,7 +52,7 @@ pub fn staged_faulty() -> Result<Warm> {
         scenario(before, |host| {
             host.registry().start()?;
             host.write("/var/tmp/desired.json", faulty(host).render())?;
-            ends_well(host, "hostwright apply --desired /var/tmp/desired.json --reboot never")?;
+            ends_well(host, "flameholder apply --desired /var/tmp/desired.json --reboot never")?;
             // Neither the API nor a registry is there from here on.
             host.registry().stop();
             host.run_ok("echo local > /etc/local && sync")?;
@@ -66,7 +66,7 @@ pub fn faulty(host: &Host) -> Config {
     let image = host.image(3).expect("the images are built");
     let health =
         "[health]\nprobation = 120\nboots = 2\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
-    configured("faulty").image(&image).file("/etc/hostwright/config.d/60-health.toml", health)
+    configured("faulty").image(&image).file("/etc/flameholder/config.d/60-health.toml", health)
 }
 
 /// On version 1.
@@ -77,7 +77,7 @@ pub fn one() -> Config {
 /// On version 2, with other kernel arguments.
 pub fn two(host: &Host) -> Config {
     let image = host.image(2).expect("the images are built");
-    let more = configured("two").image(&image).kernel_argument("hostwright-test=two");
+    let more = configured("two").image(&image).kernel_argument("flameholder-test=two");
     more.kernel_argument("twice").kernel_argument("twice").file("/etc/new/only-in-two", "two")
 }
 

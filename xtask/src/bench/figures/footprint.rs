@@ -1,4 +1,4 @@
-//! What hostwright is, whatever it does: its start, its memory, its size.
+//! What flameholder is, whatever it does: its start, its memory, its size.
 
 use std::process::Command;
 use std::time::Duration;
@@ -37,7 +37,12 @@ pub fn memory(bench: &Bench<'_>) -> Result<Findings> {
     };
     let rows = [
         row("--version".to_owned(), &version(bench), &Command::new(TRUE), TRUE),
-        row(format!("plan, {FILES} changed files"), &pair.hostwright("plan", Some(next)), &pair.hash(), HASH),
+        row(
+            format!("plan, {FILES} changed files"),
+            &pair.flameholder("plan", Some(next)),
+            &pair.hash(),
+            HASH,
+        ),
         row(
             format!("apply, {FILES} changed files"),
             &pair.change(Side::Ours, next),
@@ -49,7 +54,7 @@ pub fn memory(bench: &Bench<'_>) -> Result<Findings> {
 }
 
 pub fn size(bench: &Bench<'_>) -> Result<Findings> {
-    let executable = bench.workspace.executable("hostwright");
+    let executable = bench.workspace.executable("flameholder");
     let bytes = executable.metadata().with_context(|| format!("looking at {}", executable.display()))?.len();
     let size =
         Quantity::Kibibytes(u32::try_from(bytes.div_ceil(1024)).context("no executable is that large")?);
@@ -57,7 +62,7 @@ pub fn size(bench: &Bench<'_>) -> Result<Findings> {
 }
 
 fn version(bench: &Bench<'_>) -> Command {
-    let mut command = bench.executable("hostwright");
+    let mut command = bench.executable("flameholder");
     command.arg("--version");
     command
 }

@@ -18,16 +18,16 @@ const PLAN: Budget = Budget::AtMost(Quantity::Time(Duration::from_millis(60)));
 
 pub fn plan(bench: &Bench<'_>) -> Result<Findings> {
     let name = format!("plan, {FILES} changed files");
-    against_hash(bench, name, Some(PLAN), |pair| pair.hostwright("plan", Some(pair.at().other())))
+    against_hash(bench, name, Some(PLAN), |pair| pair.flameholder("plan", Some(pair.at().other())))
 }
 
 pub fn nothing_to_do(bench: &Bench<'_>) -> Result<Findings> {
     let name = format!("apply, nothing changed in {FILES} files");
-    against_hash(bench, name, None, |pair| pair.hostwright("apply", Some(pair.at())))
+    against_hash(bench, name, None, |pair| pair.flameholder("apply", Some(pair.at())))
 }
 
 pub fn verify(bench: &Bench<'_>) -> Result<Findings> {
-    against_hash(bench, format!("verify, {FILES} files"), None, |pair| pair.hostwright("verify", None))
+    against_hash(bench, format!("verify, {FILES} files"), None, |pair| pair.flameholder("verify", None))
 }
 
 fn against_hash(

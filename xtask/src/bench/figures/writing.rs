@@ -1,4 +1,4 @@
-//! Durable changes: what `hostwright apply` takes, and what writing file by file takes.
+//! Durable changes: what `flameholder apply` takes, and what writing file by file takes.
 
 use std::cell::Cell;
 

@@ -29,8 +29,8 @@ pub fn boots(change: Change, disk: Warm, side: Side, judge: &Judge) -> Result<()
 
 /// What is not healthy is left by itself, if that did not happen yet.
 fn leaves(host: &mut Host, judge: &Judge) -> Result<()> {
-    host.wait_for_boot_with(&format!("hostwright.generation={}", judge.new.id), REBOOT)?;
-    host.allow_error("hostwright-activate.service");
+    host.wait_for_boot_with(&format!("flameholder.generation={}", judge.new.id), REBOOT)?;
+    host.allow_error("flameholder-activate.service");
     is_whole(host, Change::Leave, Side::New, judge)
 }
 
@@ -38,9 +38,9 @@ fn leaves(host: &mut Host, judge: &Judge) -> Result<()> {
 pub fn is_whole(host: &mut Host, change: Change, side: Side, judge: &Judge) -> Result<()> {
     let generation = if side == Side::Old { &judge.old } else { &judge.new };
     let line = host.run_ok("cat /proc/cmdline")?;
-    let argument = format!("hostwright.generation={}", generation.id);
+    let argument = format!("flameholder.generation={}", generation.id);
     ensure!(line.contains(&argument), "not {argument} runs: {line}");
-    host.run_ok("hostwright verify")?;
+    host.run_ok("flameholder verify")?;
     if side == Side::New {
         return settled(host, change.target());
     }

@@ -52,8 +52,8 @@ impl Judge {
             Change::Leave => (faulty, one),
         };
         let line = host.run_ok("cat /proc/cmdline")?;
-        let booted = line.split_whitespace().find_map(|word| word.strip_prefix("hostwright.generation="));
-        let pending = host.run_ok("head -n 1 /var/lib/hostwright/pending | cut -d' ' -f2-")?;
+        let booted = line.split_whitespace().find_map(|word| word.strip_prefix("flameholder.generation="));
+        let pending = host.run_ok("head -n 1 /var/lib/flameholder/pending | cut -d' ' -f2-")?;
         // Before it is staged it has no name, and nothing may boot it.
         let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
         // What is left is pending itself, and what it replaced boots again.
@@ -69,7 +69,7 @@ impl Judge {
 impl Judging for Judge {
     fn side(&mut self, booted: &Booted) -> Result<Side> {
         let id =
-            booted.choice.argument("hostwright.generation").context("the boot entry names no generation")?;
+            booted.choice.argument("flameholder.generation").context("the boot entry names no generation")?;
         let (side, its, other) = match id {
             _ if id == self.old.id => (Side::Old, &self.old, &self.new),
             _ if id == self.new.id => (Side::New, &self.new, &self.old),
@@ -93,7 +93,7 @@ impl Judging for Judge {
             self.arrived += 1;
             // What is left is closed before the reboot: it is over once the other one ran.
             let has_run = state::ran(&booted.var)? == self.new.id;
-            self.is_settled = has_run && !booted.var.has("lib/hostwright/pending")?;
+            self.is_settled = has_run && !booted.var.has("lib/flameholder/pending")?;
         }
         Ok(side)
     }
@@ -126,7 +126,7 @@ fn deviations(its: &Generation, other: &Generation, booted: &Booted) -> Result<V
 /// What is wrong with its record and the configuration beside it.
 pub fn record_deviations(its: &Generation, deployment: &Tree) -> Result<Vec<String>> {
     let (expected, mut found) = (&its.expected, Vec::new());
-    let record = state::document(deployment, "etc/hostwright/generation")?;
+    let record = state::document(deployment, "etc/flameholder/generation")?;
     let bound = &record["deployment"];
     let named = format!("{}.{}", bound["commit"].as_str().unwrap_or_default(), bound["serial"]);
     if record["generation"] != its.id || !deployment.path().ends_with(&format!("/deploy/{named}")) {

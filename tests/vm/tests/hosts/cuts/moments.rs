@@ -22,9 +22,9 @@ pub const STEPS: [Step; 9] = [
     step("finalized", "Stopped ostree-finalize-staged.s", 30..200, 20),
     step("starting", "reboot: Restarting system", 300..2000, 6),
     step("new system", "Switch Root", 50..300, 20),
-    step("activating", "Starting hostwright-activate.s", 15..60, 60),
-    step("activated", "Finished hostwright-activate.s", 150..500, 12),
-    step("settling", "Finished hostwright-recover.s", 30..200, 40),
+    step("activating", "Starting flameholder-activate.s", 15..60, 60),
+    step("activated", "Finished flameholder-activate.s", 150..500, 12),
+    step("settling", "Finished flameholder-recover.s", 30..200, 40),
 ];
 
 const fn step(name: &'static str, begins: &'static str, between: Range<u64>, dense: usize) -> Step {

@@ -21,17 +21,17 @@ const EXHAUSTIVE_CUTS: usize = 350;
 
 /// The same cuts and the same lost writes as in a run that printed it.
 pub fn seed() -> Result<u64> {
-    let seed = match std::env::var("HOSTWRIGHT_SEED") {
-        Ok(seed) => seed.parse().context("HOSTWRIGHT_SEED is a number")?,
+    let seed = match std::env::var("FLAMEHOLDER_SEED") {
+        Ok(seed) => seed.parse().context("FLAMEHOLDER_SEED is a number")?,
         Err(_) => fastrand::u64(..),
     };
-    eprintln!("HOSTWRIGHT_SEED={seed}");
+    eprintln!("FLAMEHOLDER_SEED={seed}");
     Ok(seed)
 }
 
 /// Whether there are hours for it.
 pub fn is_exhaustive() -> bool {
-    std::env::var_os("HOSTWRIGHT_EXHAUSTIVE").is_some()
+    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }
 
 /// Room for disks, which are read and written more than once for each state.

@@ -12,7 +12,7 @@ use crate::prepared::staged;
 /// In the place of our own command, which systemd is asked for before anything is armed.
 const LATE: &str = "[Service]
 ExecStop=
-ExecStop=/var/late/hostwright bind
+ExecStop=/var/late/flameholder bind
 ";
 
 /// The new entry boots before the new configuration is in `/etc`.
@@ -39,8 +39,8 @@ fn binding_after_finalization_is_found_out() -> Result<()> {
         let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
         host.run_ok(&format!("mkdir -p {folder} /var/late"))?;
         host.write(&format!("{folder}/99-late.conf"), LATE)?;
-        host.write("/var/late/hostwright", LATE_BINDING)?;
-        host.run_ok("chmod 755 /var/late/hostwright && systemctl daemon-reload")?;
+        host.write("/var/late/flameholder", LATE_BINDING)?;
+        host.run_ok("chmod 755 /var/late/flameholder && systemctl daemon-reload")?;
         host.spawn(change.command())?;
         sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "starting"))?;
         host.power_cut();

@@ -7,7 +7,7 @@ use vm::writelog::{Booted, Side, Tree};
 
 use super::judge::Generation;
 
-const STATE: &str = "lib/hostwright";
+const STATE: &str = "lib/flameholder";
 
 /// A file of JSON.
 pub fn document(tree: &Tree, path: &str) -> Result<Value> {
@@ -24,7 +24,7 @@ pub fn ran(var: &Tree) -> Result<String> {
 /// All that the booted generation needs is there, what is open can be settled, and what is settled is whole.
 pub fn ensure_sound(booted: &Booted, side: Side, old: &Generation, new: &Generation) -> Result<()> {
     let var = &booted.var;
-    let record = document(&booted.deployment, "etc/hostwright/generation")?;
+    let record = document(&booted.deployment, "etc/flameholder/generation")?;
     if let Some(digest) = record["manifest"].as_str() {
         ensure_stored(var, digest)?;
     }

@@ -30,9 +30,9 @@ impl Judging for FirstBoot {
     fn side(&mut self, booted: &Booted) -> Result<Side> {
         let (deployment, wanted) = (&booted.deployment, &self.wanted);
         let version = deployment.text("usr/lib/os-version")?.unwrap_or_default();
-        let Some(id) = booted.choice.argument("hostwright.generation") else {
+        let Some(id) = booted.choice.argument("flameholder.generation") else {
             ensure!(version.trim() == "4", "version {version} boots without a generation");
-            ensure!(!deployment.has("etc/hostwright/generation")?, "what was installed has a record");
+            ensure!(!deployment.has("etc/flameholder/generation")?, "what was installed has a record");
             return Ok(Side::Old);
         };
         let wanted = Generation { id: id.to_owned(), ..wanted.clone() };
@@ -46,7 +46,7 @@ impl Judging for FirstBoot {
         let seed = "etc/ignition-machine-config-encapsulated.json";
         let (is_open, is_complete) = (deployment.has(seed)?, deployment.has(&format!("{seed}.bak"))?);
         ensure!(is_open != is_complete, "whether it is complete is not said: {is_open}, {is_complete}");
-        self.is_complete = is_complete && !booted.var.has("lib/hostwright/pending")?;
+        self.is_complete = is_complete && !booted.var.has("lib/flameholder/pending")?;
         Ok(Side::New)
     }
 
@@ -58,7 +58,7 @@ impl Judging for FirstBoot {
 #[test]
 fn a_first_boot_goes_on_wherever_it_was_cut() -> Result<()> {
     let config = Config::named("final").image(&Lab::locate()?.image(2)?).unit("ours.service");
-    let config = config.kernel_argument("hostwright-test=final").file("/etc/app/a.conf", "final");
+    let config = config.kernel_argument("flameholder-test=final").file("/etc/app/a.conf", "final");
     let object: Value = serde_json::from_str(&config.render())?;
     let mut served: Value = serde_json::from_str(&served(&object)?)?;
     served["ignition"]["version"] = "3.3.0".into();
@@ -84,8 +84,8 @@ fn a_first_boot_goes_on_wherever_it_was_cut() -> Result<()> {
             if kept.side == Side::Old {
                 host.wait_for_console("rebooting: the first boot is completed by", ALL)?;
             }
-            host.wait_for_boot_with("hostwright-test=final", ALL)?;
-            host.allow_error("hostwright-firstboot.service");
+            host.wait_for_boot_with("flameholder-test=final", ALL)?;
+            host.allow_error("flameholder-firstboot.service");
             ensure_complete(host, "final", 2)
         })?;
         eprintln!("booted the disk of a cut while {}", kept.step);

@@ -47,7 +47,7 @@ fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()>
         host.registry().stop();
         ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 2)?;
         // The reboot ends it, and the workload that waits for it.
-        host.allow_error("hostwright-firstboot.service");
+        host.allow_error("flameholder-firstboot.service");
         let line = host.run_ok("cat /proc/cmdline")?;
         ensure!(!line.contains("ignition.firstboot"), "{line}");
         nothing_is_left_to_do(host)
@@ -57,9 +57,9 @@ fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()>
 /// Another boot changes nothing.
 fn nothing_is_left_to_do(host: &mut Host) -> Result<()> {
     let before = host.state_hash()?;
-    host.run_ok("systemctl restart hostwright-firstboot.service")?;
+    host.run_ok("systemctl restart flameholder-firstboot.service")?;
     ensure!(host.state_hash()? == before, "something changed");
-    let said = host.run_ok("hostwright firstboot")?;
+    let said = host.run_ok("flameholder firstboot")?;
     ensure!(said.contains("no first boot is to be completed"), "{said}");
     Ok(())
 }

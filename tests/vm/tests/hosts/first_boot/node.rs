@@ -77,7 +77,7 @@ pub fn served(object: &Value) -> Result<String> {
 
 /// The first boot is complete, and that of `config`, and the workload started once, on final state.
 pub fn ensure_complete(host: &mut Host, config: &str, os: u32) -> Result<()> {
-    host.run_ok("hostwright verify")?;
+    host.run_ok("flameholder verify")?;
     let status = vm::operator::status(host)?;
     let booted = vm::operator::booted(&status)?;
     ensure!(
@@ -92,10 +92,10 @@ pub fn ensure_complete(host: &mut Host, config: &str, os: u32) -> Result<()> {
     ensure!(kubelet.lines().count() == 1 && kubelet.contains(&boot), "not once, in this boot: {kubelet}");
     ensure!(kubelet.contains(&format!("os={os}")) && kubelet.contains("/etc/witness=final"), "{kubelet}");
     let journal =
-        host.run_ok("journalctl --boot --no-pager --output=cat --unit=hostwright-firstboot.service")?;
+        host.run_ok("journalctl --boot --no-pager --output=cat --unit=flameholder-firstboot.service")?;
     // A boot that was cut may have come that far.
     let is_of_this_boot =
-        host.run_ok("systemctl show --property=ConditionResult --value hostwright-firstboot.service")?;
+        host.run_ok("systemctl show --property=ConditionResult --value flameholder-firstboot.service")?;
     let is_told = journal.contains("the first boot is complete");
     ensure!(is_told || is_of_this_boot.trim() == "no", "{journal}");
     eprintln!("{}", journal.lines().find(|line| line.contains("is complete")).unwrap_or_default());

@@ -26,7 +26,7 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
         only_seen(host, "two")?;
         assert_eq!(host.run_ok("cat /usr/lib/os-version /etc/late /run/ours.service.ran")?, "2\nlate\ntwo\n");
         assert_eq!(host.run_ok("cat /etc/os/changed /etc/os/changed-in-both")?, "version 2\nlocal\n");
-        assert!(host.run_ok("cat /proc/cmdline")?.contains("hostwright-test=two"));
+        assert!(host.run_ok("cat /proc/cmdline")?.contains("flameholder-test=two"));
         assert_eq!(host.run_ok(&format!("cat {KEY}"))?.trim(), "ssh-ed25519 AAAA two");
         old_etc_is_untouched(host)?;
 
@@ -43,7 +43,7 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
             host.run_ok("cat /usr/lib/os-version /etc/kubernetes/manifests/etcd.yaml /etc/host_key")?,
             "1\npod\nrotated\n"
         );
-        assert!(!host.run_ok("cat /proc/cmdline")?.contains("hostwright-test=two"));
+        assert!(!host.run_ok("cat /proc/cmdline")?.contains("flameholder-test=two"));
         assert_eq!(
             host.run_ok(&format!("cat {KEY}"))?.trim(),
             "ssh-ed25519 AAAA two",
@@ -52,9 +52,9 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
         let held = status(host)?["held"].clone();
         ensure!(held["config"] == "two", "what was left is held: {held}");
 
-        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
-        ensure!(refused.code == 1 && refused.stderr.contains("hostwright retry"), "{}", refused.stderr);
-        host.run_ok("hostwright retry")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
+        host.run_ok("flameholder retry")?;
         let again = two(host);
         update(host, &again)?;
         only_seen(host, "two")
@@ -87,7 +87,7 @@ fn a_change_without_an_image_is_a_deployment_of_the_same_commit() -> Result<()> 
         let seen = host.run_ok(&format!("busctl call {RPM} {RPM_PATH} {RPM}.Sysroot Reload && busctl get-property {RPM} {RPM_PATH} {RPM}.Sysroot Deployments"))?;
         ensure!(seen.contains("\"staged\" b true"), "{seen}");
         ensure!(status(host)?["pending"]["rpmOstreeTransactions"] == 0, "it was asked");
-        update(host, &Config::named("two").kernel_argument("hostwright-test=two"))?;
+        update(host, &Config::named("two").kernel_argument("flameholder-test=two"))?;
         assert_eq!(commit(host)?, before);
         only_seen(host, "two")?;
         roll_back(host, "one")?;

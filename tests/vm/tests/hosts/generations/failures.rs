@@ -18,7 +18,7 @@ fn kubelet_starts(host: &mut Host) -> Result<usize> {
 fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
-        apply(host, &Config::named("two").kernel_argument("hostwright-test=two"), "--reboot never")?;
+        apply(host, &Config::named("two").kernel_argument("flameholder-test=two"), "--reboot never")?;
         host.run_ok(BYPASS)?;
         let before = host.boot_id()?;
         host.spawn("systemctl reboot")?;
@@ -37,8 +37,8 @@ fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()
         let second = Config::named("two");
         apply(host, &second, "--reboot never")?;
         // The worker cannot be started while the host shuts down.
-        host.run_ok("mount --bind /dev/null /usr/libexec/hostwright/hostwright-ostree && rm /run/ostree/staged-deployment-locked")?;
-        host.allow_error("hostwright-ostree");
+        host.run_ok("mount --bind /dev/null /usr/libexec/flameholder/flameholder-ostree && rm /run/ostree/staged-deployment-locked")?;
+        host.allow_error("flameholder-ostree");
         host.reboot()?;
         only_seen(host, "one")?;
         let status = status(host)?;
@@ -58,7 +58,7 @@ fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
         host.reboot()?;
         only_seen(host, "one")?;
         // The keys are not those of `one`, which is said, and right.
-        let verified = host.run("hostwright verify")?;
+        let verified = host.run("flameholder verify")?;
         ensure!(verified.code == 0 && verified.stdout.contains("authorized_keys"), "{}", verified.stdout);
         assert_eq!(host.run_ok("cat /etc/kubernetes/manifests/etcd.yaml")?, "pod\n");
         let keys = host.run_ok("cat /var/home/core/.ssh/authorized_keys.d/ignition")?;
@@ -75,13 +75,13 @@ fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
         host.run_ok("ostree admin deploy --stage $(ostree admin status | sed -n 's/^\\* [^ ]* \\([0-9a-f]*\\).*/\\1/p')")?;
         let config = Config::named("two");
         host.write("/var/tmp/desired.json", config.render())?;
-        let refused = host.run("hostwright apply --desired /var/tmp/desired.json --reboot never")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot never")?;
         ensure!(refused.code == 1 && refused.stderr.contains("is staged already"), "{}", refused.stderr);
         host.reboot()?;
         only_seen(host, "one")?;
         let status = status(host)?;
         ensure!(booted(&status)?["generation"]["belongs"] == false, "{status:#}");
-        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
         settled(host, "two")?;
         only_seen(host, "two")
     })
@@ -98,7 +98,7 @@ fn full_disks_are_found_before_anything_is_disturbed() -> Result<()> {
             host.run_ok(&format!(
                 "fallocate -l $(($(stat -f -c '%a*%S' {place}) - 1048576)) {place}/filler"
             ))?;
-            let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
+            let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
             host.run_ok(&format!("rm {place}/filler"))?;
             ensure!(refused.code == 1 && refused.stderr.contains(name), "{place}: {}", refused.stderr);
             ensure!(status(host)?["pending"].is_null(), "{place}: something is staged");
@@ -106,7 +106,7 @@ fn full_disks_are_found_before_anything_is_disturbed() -> Result<()> {
         }
         // Nor does a clock that stands at its beginning keep it from its work.
         host.run_ok("date --set=@1000")?;
-        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
         settled(host, "two")?;
         only_seen(host, "two")
     })
@@ -117,8 +117,8 @@ fn without_var_the_workload_does_not_start() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         // The directory of the agent is on a file system whose device never comes.
-        host.run_ok("echo '/dev/disk/by-label/missing /var/lib/hostwright ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;
-        host.allow_failed_unit("var-lib-hostwright.mount");
+        host.run_ok("echo '/dev/disk/by-label/missing /var/lib/flameholder ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;
+        host.allow_failed_unit("var-lib-flameholder.mount");
         host.reboot()?;
         ensure!(kubelet_starts(host)? == starts, "the workload started without its configuration");
         ensure!(host.run("systemctl is-active kubelet.service")?.stdout.trim() == "inactive", "kubelet runs");

@@ -17,8 +17,8 @@ const AND_BACK: Duration = Duration::from_secs(900);
 fn goes_back(fault: &str, expected: &str) -> Result<()> {
     scenario(staged_faulty()?, |host| {
         leaves_by_itself(host, fault, expected)?;
-        let refused = host.run("hostwright apply --desired /var/tmp/desired.json")?;
-        ensure!(refused.code == 1 && refused.stderr.contains("hostwright retry"), "{}", refused.stderr);
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+        ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
         Ok(())
     })
 }
@@ -26,10 +26,10 @@ fn goes_back(fault: &str, expected: &str) -> Result<()> {
 fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> {
     host.run_ok(&format!("echo {fault} > /var/fault && sync"))?;
     let line = host.run_ok("cat /proc/cmdline")?;
-    let old = line.split_whitespace().find(|word| word.starts_with("hostwright.generation="));
+    let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
     let old = old.context("no generation runs")?.to_owned();
     let (before, begun) = (host.boot_id()?, Instant::now());
-    host.spawn("hostwright apply --desired /var/tmp/desired.json")?;
+    host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
     host.wait_for_console("reboot: Restarting system", REBOOT)?;
     host.wait_for_boot_with(&old, AND_BACK)?;
     ensure!(host.boot_id()? != before, "it never left");
@@ -39,11 +39,11 @@ fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> 
     let held = status(host)?["held"].clone();
     let reason = held["reason"].as_str().unwrap_or_default();
     ensure!(held["config"] == "faulty" && held["attempts"] == 1 && reason.contains(expected), "{held}");
-    for place in ["/run/motd.d/60-hostwright.motd", "/run/issue.d/60-hostwright.issue"] {
+    for place in ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"] {
         let notice = host.run_ok(&format!("cat {place}"))?;
         ensure!(notice.contains("faulty is held") && notice.contains(expected), "{place}: {notice}");
     }
-    let journal = host.run_ok("journalctl --no-pager --output=cat --unit='hostwright*'")?;
+    let journal = host.run_ok("journalctl --no-pager --output=cat --unit='flameholder*'")?;
     // Where it is left early in a boot, that may be over before the journal has the line.
     ensure!(fault == "reset" || journal.contains("is left, and held"), "{journal}");
     host.allow_error("is left, and held");
@@ -55,9 +55,9 @@ fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> 
 fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
     scenario(staged_faulty()?, |host| {
         leaves_by_itself(host, "unit", "unit needed.service: it is failed")?;
-        host.run_ok("rm /var/fault && hostwright retry")?;
+        host.run_ok("rm /var/fault && flameholder retry")?;
         host.registry().start()?;
-        go(host, "hostwright apply --desired /var/tmp/desired.json")?;
+        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
         settled(host, "faulty")?;
         only_seen(host, "faulty")?;
         let status = status(host)?;

@@ -1,0 +1,254 @@
+//! New deployments, their labels, and the boot entries.
+
+use flameholder::core::image::ImageRef;
+use flameholder::os::protocol::Access;
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
+use ostree_ext::container::deploy::ORIGIN_CONTAINER;
+use ostree_ext::gio::Cancellable;
+use ostree_ext::prelude::FileExt as _;
+use ostree_ext::sysroot::SysrootLock;
+use ostree_ext::{glib, ostree};
+
+use crate::classify::failure;
+use crate::deployments::{self, describe, find, identify, kernel_arguments};
+use crate::session::{Opened, other, out_of_turn};
+use crate::{options, packages, stage};
+
+/// A deployment that is checked out and has no boot entry yet.
+pub(crate) struct Pending {
+    deployment: ostree::Deployment,
+    id: DeploymentId,
+    kernel_arguments: Vec<String>,
+}
+
+/// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
+/// and an abandoned tree goes with the next cleanup.
+pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+    if opened.access == Access::Stage {
+        return Err(out_of_turn("the running system is changed by staging"));
+    }
+    let sysroot = &opened.sysroot;
+    let (merge, origin) = prepare(sysroot, request)?;
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let options =
+        ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
+    let deployment = sysroot
+        .deploy_tree_with_options(
+            Some(&request.stateroot),
+            &request.commit,
+            Some(&origin),
+            Some(&merge),
+            Some(&options),
+            Cancellable::NONE,
+        )
+        .map_err(|error| failure(format!("deploying commit {}", request.commit), &error.into()))?;
+    remember(opened, deployment, request)
+}
+
+/// Keeps it for what the session asks next of it, and says what it is.
+pub(crate) fn remember(
+    opened: &mut Opened,
+    deployment: ostree::Deployment,
+    request: &DeployRequest,
+) -> Result<Deployment, OsError> {
+    let described = describe(&opened.sysroot, &deployment)?;
+    opened.pending = Some(Pending {
+        deployment,
+        id: described.id.clone(),
+        kernel_arguments: request.kernel_arguments.clone(),
+    });
+    Ok(described)
+}
+
+/// Refuses what would not be deployed as asked, and finds what it is deployed with.
+pub(crate) fn prepare(
+    sysroot: &ostree::Sysroot,
+    request: &DeployRequest,
+) -> Result<(ostree::Deployment, glib::KeyFile), OsError> {
+    ensure_stateroot(sysroot, &request.stateroot)?;
+    ensure_kept(&request.kernel_arguments)?;
+    let merge = find(sysroot, &request.merge)?;
+    let origin = match &request.origin {
+        Origin::Image(image) => image_origin(&merge, image)?,
+        Origin::Kept => copied_origin(&merge)?,
+        Origin::Of(id) => copied_origin(&find(sysroot, id)?)?,
+    };
+    if let Some(layering) = &request.layering {
+        packages::set_layering(&origin, layering);
+    }
+    Ok((merge, origin))
+}
+
+fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), OsError> {
+    let Some(root) = sysroot.path().path() else {
+        return Err(other("finding the stateroots", "the sysroot has no path"));
+    };
+    let directory = root.join("ostree/deploy");
+    let entries = std::fs::read_dir(&directory)
+        .map_err(|error| failure(format!("listing {}", directory.display()), &error.into()))?;
+    let mut found: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    if found.iter().any(|name| name == stateroot) {
+        return Ok(());
+    }
+    found.sort();
+    Err(OsError::NoSuchStateroot { stateroot: stateroot.to_owned(), found })
+}
+
+/// libostree parses the arguments and writes them anew. Whatever would not survive that is refused before it does harm.
+fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
+    let arguments = ostree::KernelArgs::new();
+    for argument in asked {
+        // A null byte would end the text, a line feed the boot entry's line.
+        if !argument.contains(char::is_control) {
+            arguments.append(argument);
+        }
+    }
+    let written = ostree::KernelArgs::from_string(&arguments.to_string()).to_string();
+    let kept = options::without_ostree(&written);
+    if kept == asked {
+        return Ok(());
+    }
+    Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
+}
+
+/// That of the merge deployment, but for what it follows: what else rpm-ostree noted there holds for the host.
+fn image_origin(merge: &ostree::Deployment, image: &ImageRef) -> Result<glib::KeyFile, OsError> {
+    let origin = copied_origin(merge)?;
+    // It may have followed a branch, or been pinned to a commit; a group that is not there is as good as one that is gone.
+    drop(origin.remove_group("origin"));
+    origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
+    Ok(origin)
+}
+
+fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
+    let reading = || "keeping the origin of a deployment".to_owned();
+    let kept = of.origin().ok_or_else(|| other(&reading(), "it has none"))?;
+    // A copy: libostree hands out its own, from which it reads whether the deployment is pinned.
+    let origin = glib::KeyFile::new();
+    origin
+        .load_from_data(&kept.to_data(), glib::KeyFileFlags::NONE)
+        .map_err(|error| failure(reading(), &error.into()))?;
+    // Pins and unlocked states belong to the deployment that they were set for.
+    ostree::Deployment::origin_remove_transient_state(&origin);
+    Ok(origin)
+}
+
+/// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets
+/// the policy for the whole process, which is why this process asks for no other's.
+pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
+    let deployed = opened.pending.as_ref().map(|pending| pending.deployment.clone());
+    let Some(deployment) = deployed.or_else(|| opened.sysroot.booted_deployment()) else {
+        return Err(out_of_turn("nothing is deployed in this session, and nothing of the sysroot runs"));
+    };
+    let root = opened.sysroot.deployment_directory(&deployment);
+    let reading =
+        || format!("reading the SELinux policy in {}", root.peek_path().unwrap_or_default().display());
+    let policy =
+        ostree::SePolicy::new(&root, Cancellable::NONE).map_err(|error| failure(reading(), &error.into()))?;
+    paths
+        .iter()
+        .map(|(path, mode)| {
+            let label = policy
+                .label(path, *mode, Cancellable::NONE)
+                .map_err(|error| failure(format!("looking up the label of {path}"), &error.into()))?;
+            Ok(label.map(|label| label.to_string()))
+        })
+        .collect()
+}
+
+/// Writes the boot entries.
+///
+/// libostree syncs the file systems of the trees and of `/boot` before it switches, and again after: what was written
+/// into the new tree until now is on disk when the bootloader sees it. The switch is one rename of a symbolic link (of
+/// `/boot/loader`, or of `ostree/boot.N` where kernel and arguments are equal), so that a power cut leaves
+/// all of the old entries or all of the new ones.
+pub(crate) fn finish(opened: &mut Opened) -> Result<(), OsError> {
+    let pending = pending(opened)?;
+    let existing = deployments::list(&opened.sysroot)?;
+    let objects = opened.sysroot.deployments();
+    let mut wanted = vec![pending.deployment.clone()];
+    wanted.extend(
+        objects
+            .into_iter()
+            .zip(retained(&existing, &pending.id.stateroot))
+            .filter_map(|(deployment, stays)| stays.then_some(deployment)),
+    );
+    let doing = format!("writing the boot entry of deployment {}", pending.id);
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
+    opened
+        .sysroot
+        .write_deployments_with_options(&wanted, &options, Cancellable::NONE)
+        .map_err(|error| failure(doing, &error.into()))?;
+    ensure_written(opened, pending)?;
+    opened.pending = None;
+    prune_images(&opened.sysroot);
+    Ok(())
+}
+
+/// Removes the images that no deployment names any more, with layers that only they had.
+fn prune_images(sysroot: &ostree::Sysroot) {
+    let locked = SysrootLock::from_assumed_locked(sysroot);
+    if let Err(error) = ostree_ext::container::deploy::prune(&locked) {
+        // The new deployment boots all the same, and the next one prunes again.
+        eprintln!("images that are not deployed stay in the repository: {error:#}");
+    }
+}
+
+/// Which deployments stay beside a new one of this stateroot: its previous default, the pinned ones, and all of other stateroots.
+fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
+    let of_stateroot = |deployment: &&Deployment| deployment.id.stateroot == stateroot;
+    let default = existing.iter().find(of_stateroot).map(|deployment| &deployment.id);
+    existing
+        .iter()
+        .map(|deployment| !of_stateroot(&deployment) || deployment.pinned || Some(&deployment.id) == default)
+        .collect()
+}
+
+/// Reads back what the bootloader will read.
+fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
+    let written = ostree::Sysroot::new(Some(&opened.sysroot.path()));
+    written
+        .load(Cancellable::NONE)
+        .map_err(|error| failure("reading the boot entries back".into(), &error.into()))?;
+    let deployments = written.deployments();
+    let Some(first) = deployments.first() else {
+        return Err(other("reading the boot entries back", "there are none"));
+    };
+    let kept = kernel_arguments(first);
+    if identify(first)? != pending.id {
+        return Err(other("reading the boot entries back", "another deployment is the first"));
+    }
+    if kept != pending.kernel_arguments {
+        return Err(other("reading the boot entries back", &format!("the kernel arguments are {kept:?}")));
+    }
+    Ok(())
+}
+
+/// Removes trees and kernels that no boot entry needs, and images that no deployment comes from.
+pub(crate) fn clean_up(opened: &mut Opened) -> Result<(), OsError> {
+    if opened.sysroot.staged_deployment().is_none() {
+        stage::keep(&opened.sysroot, None)?;
+    }
+    let cleaned = opened.sysroot.cleanup(Cancellable::NONE);
+    cleaned.map_err(|error| failure("removing what no deployment needs".into(), &error.into()))?;
+    prune_images(&opened.sysroot);
+    Ok(())
+}
+
+/// Moves the deployment to the front of the boot order.
+pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    let chosen = find(&opened.sysroot, id)?;
+    let mut order = opened.sysroot.deployments();
+    order.retain(|deployment| !deployment.equal(&chosen));
+    order.insert(0, chosen);
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: false };
+    opened
+        .sysroot
+        .write_deployments_with_options(&order, &options, Cancellable::NONE)
+        .map_err(|error| failure(format!("making deployment {id} the default"), &error.into()))
+}
+
+fn pending(opened: &Opened) -> Result<&Pending, OsError> {
+    opened.pending.as_ref().ok_or_else(|| out_of_turn("nothing is deployed in this session"))
+}

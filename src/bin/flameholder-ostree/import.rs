@@ -1,0 +1,214 @@
+//! From a container image to a commit in the sysroot's repository.
+
+use std::process::Command;
+
+use flameholder::core::image::{ImageRef, Transport};
+use flameholder::os::{Imported, OsError, Phase, Progress, pull_secret};
+use ostree_ext::container::store::{
+    self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,
+};
+use ostree_ext::container::{ImageReference, OstreeImageReference};
+use ostree_ext::containers_image_proxy::ImageProxyConfig;
+use ostree_ext::ostree;
+use tokio::sync::{mpsc, watch};
+
+use crate::classify::{failure, pull_failure};
+
+/// Into how many steps the bytes of an import are divided for its progress.
+const STEPS: u64 = 100;
+
+/// Imports the image, or finds it: what is pinned by a digest that the repository has needs no network.
+pub(crate) async fn import(
+    repo: &ostree::Repo,
+    image: &ImageRef,
+    progress: impl FnMut(Progress),
+) -> Result<Imported, OsError> {
+    match import_image(repo, image, progress).await {
+        Ok(imported) => Ok(imported),
+        Err(error) => Err(pull_failure(image, &error)),
+    }
+}
+
+/// Finds an image by its manifest digest.
+pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<Imported>, OsError> {
+    let found = find_digest(repo, digest)
+        .map_err(|error| failure(format!("looking for the image {digest} in the repository"), &error))?;
+    Ok(found.map(|state| describe(&state, &Amount::default())))
+}
+
+async fn import_image(
+    repo: &ostree::Repo,
+    image: &ImageRef,
+    mut progress: impl FnMut(Progress),
+) -> anyhow::Result<Imported> {
+    if let Some(digest) = image.digest()
+        && let Some(state) = find_digest(repo, digest)?
+    {
+        return Ok(describe(&state, &Amount::default()));
+    }
+    progress(Amount::default().progress(Phase::Manifest));
+    let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
+    let mut importer = ImageImporter::new(repo, &reference, proxy_config(image)).await?;
+    importer.require_bootable();
+    let prepared = match importer.prepare().await? {
+        PrepareResult::AlreadyPresent(state) => return Ok(describe(&state, &Amount::default())),
+        PrepareResult::Ready(prepared) => prepared,
+    };
+    let amount = Amount::of(&prepared);
+    let state = fetch(importer, prepared, amount.clone(), &mut progress).await?;
+    Ok(describe(&state, &amount))
+}
+
+/// An image with this manifest, under whatever name it was imported.
+fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<LayeredImageState>>> {
+    for name in store::list_images(repo)? {
+        let reference = ImageReference::try_from(name.as_str())?;
+        match store::query_image(repo, &reference) {
+            Ok(Some(state)) if state.manifest_digest.as_ref() == digest => return Ok(Some(state)),
+            Ok(_) => {}
+            // Damaged or half removed: it is fetched again.
+            Err(error) => eprintln!("image {name} in the repository is not usable: {error:#}"),
+        }
+    }
+    Ok(None)
+}
+
+/// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
+pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
+    match image.transport() {
+        Transport::Registry => {
+            ImageProxyConfig { authfile: pull_secret::of_cluster(), ..ImageProxyConfig::default() }
+        }
+        Transport::ContainersStorage => ImageProxyConfig::default(),
+        Transport::Oci | Transport::OciArchive | Transport::DockerArchive | Transport::Directory => {
+            ImageProxyConfig {
+                skopeo_cmd: Some(Command::new("skopeo")),
+                auth_anonymous: true,
+                ..ImageProxyConfig::default()
+            }
+        }
+    }
+}
+
+/// Runs the import and tells how far it is, in steps of one hundredth.
+async fn fetch(
+    mut importer: ImageImporter,
+    prepared: Box<PreparedImport>,
+    mut amount: Amount,
+    progress: &mut impl FnMut(Progress),
+) -> anyhow::Result<Box<LayeredImageState>> {
+    let mut layers = importer.request_progress();
+    let mut bytes = importer.request_layer_progress();
+    let import = importer.import(prepared);
+    tokio::pin!(import);
+    loop {
+        tokio::select! {
+            // Steps first, so that none is left untold at the end.
+            biased;
+            Some(step) = next_step(&mut layers, &mut bytes) => {
+                if let Some(news) = amount.advance(step) {
+                    progress(news);
+                }
+            }
+            state = &mut import => return state,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Step {
+    LayerStarted,
+    LayerDone { size: u64 },
+    Bytes { fetched: u64, size: u64 },
+}
+
+/// `None` once the importer has dropped its ends; it is about to return.
+async fn next_step(
+    layers: &mut mpsc::Receiver<ImportProgress>,
+    bytes: &mut watch::Receiver<Option<LayerProgress>>,
+) -> Option<Step> {
+    tokio::select! {
+        // Bytes first: those of a layer precede its end.
+        biased;
+        Ok(()) = bytes.changed() => {
+            let seen = bytes.borrow_and_update();
+            let (fetched, size) = seen.as_ref().map_or((0, 0), |layer| (layer.fetched, layer.total));
+            Some(Step::Bytes { fetched, size })
+        }
+        Some(layer) = layers.recv() => Some(match layer {
+            ImportProgress::OstreeChunkStarted(_) | ImportProgress::DerivedLayerStarted(_) => Step::LayerStarted,
+            ImportProgress::OstreeChunkCompleted(layer) | ImportProgress::DerivedLayerCompleted(layer) => {
+                Step::LayerDone { size: layer.size() }
+            }
+        }),
+        else => None,
+    }
+}
+
+/// What is to be fetched, and how much of it is there.
+#[derive(Default, Clone)]
+struct Amount {
+    layers_done: usize,
+    layers: usize,
+    /// Bytes of complete layers.
+    complete: u64,
+    bytes: u64,
+    /// Bytes at the last step that was told.
+    told: u64,
+}
+
+impl Amount {
+    fn of(prepared: &PreparedImport) -> Self {
+        let missing = || prepared.all_layers().filter(|layer| layer.commit.is_none());
+        Self {
+            layers: missing().count(),
+            bytes: missing().map(|layer| layer.layer().size()).sum(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a step into account. `Some` where it is worth telling.
+    fn advance(&mut self, step: Step) -> Option<Progress> {
+        match step {
+            Step::LayerStarted => Some(self.progress(Phase::Layers)),
+            Step::LayerDone { size } => {
+                self.layers_done += 1;
+                self.complete += size;
+                self.told = self.complete;
+                let all = self.layers_done >= self.layers;
+                Some(self.progress(if all { Phase::Merge } else { Phase::Layers }))
+            }
+            Step::Bytes { fetched, size } => {
+                // The importer counts from one.
+                let now = (self.complete + fetched.min(size)).min(self.bytes);
+                let worth = self.layers_done < self.layers && now >= self.told + (self.bytes / STEPS).max(1);
+                worth.then(|| {
+                    self.told = now;
+                    self.progress(Phase::Layers)
+                })
+            }
+        }
+    }
+
+    fn progress(&self, phase: Phase) -> Progress {
+        Progress {
+            phase,
+            layers_done: self.layers_done,
+            layers: self.layers,
+            bytes_done: self.told,
+            bytes: self.bytes,
+        }
+    }
+}
+
+fn describe(state: &LayeredImageState, amount: &Amount) -> Imported {
+    Imported {
+        commit: state.merge_commit.clone(),
+        manifest_digest: Some(state.manifest_digest.to_string()),
+        version: state.version().map(str::to_owned),
+        layers_fetched: amount.layers,
+        bytes_fetched: amount.bytes,
+        staged: None,
+        transactions: 0,
+    }
+}

@@ -1,0 +1,22 @@
+//! The `options` line of a boot entry.
+
+use flameholder::core::kargs;
+
+/// The arguments without the one that libostree adds to find the deployment.
+pub(crate) fn without_ostree(options: &str) -> Vec<String> {
+    let mut arguments: Vec<String> = kargs::parse(options).iter().map(ToString::to_string).collect();
+    arguments.retain(|argument| !argument.starts_with("ostree="));
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_duplicates_and_quotes_are_kept() {
+        let line = r#"rw dyndbg="file a +p" console=a ostree=/ostree/boot.1/x/y/0 console=a"#;
+        let kept = ["rw", r#"dyndbg="file a +p""#, "console=a", "console=a"];
+        assert_eq!(without_ostree(line), kept);
+    }
+}

@@ -1,0 +1,76 @@
+//! What rpm-ostree writes of packages: in the origins of deployments, and in the metadata of commits.
+
+use flameholder::core::layering::Layering;
+use flameholder::os::OsError;
+use ostree_ext::{glib, ostree};
+
+use crate::classify::failure;
+
+/// In the metadata of a commit: whether it was made on this host, of its parent and packages.
+const MADE_HERE: &str = "rpmostree.clientlayer";
+/// In the metadata of an image's commit: name, epoch, version, release and architecture of each package.
+const PACKAGES: &str = "rpmostree.rpmdb.pkglist";
+
+/// What an origin says of packages.
+pub(crate) fn layering(origin: &glib::KeyFile) -> Layering {
+    let list = |group, key| {
+        let items = origin.string_list(group, key);
+        items.map(|items| items.iter().map(ToString::to_string).collect()).unwrap_or_default()
+    };
+    Layering { requested: list("packages", "requested"), removed: list("overrides", "remove") }
+}
+
+/// Has an origin say this of packages.
+pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &Layering) {
+    for (group, key, list) in
+        [("packages", "requested", &layering.requested), ("overrides", "remove", &layering.removed)]
+    {
+        if list.is_empty() {
+            // What is not there is as good as what is gone.
+            drop(origin.remove_key(group, key));
+        } else {
+            origin.set_string(group, key, &format!("{};", list.join(";")));
+        }
+    }
+}
+
+/// The commit that packages were put onto, with its contents; `None` where none were.
+pub(crate) fn base(
+    repo: &ostree::Repo,
+    checksum: &str,
+    commit: &glib::Variant,
+) -> Result<Option<(String, glib::Variant)>, OsError> {
+    let metadata = glib::VariantDict::new(Some(&commit.child_value(0)));
+    let is_made_here = metadata.lookup::<bool>(MADE_HERE).ok().flatten().unwrap_or(false);
+    let Some(parent) = ostree::commit_get_parent(commit).filter(|_| is_made_here) else { return Ok(None) };
+    let (contents, _state) = repo
+        .load_commit(&parent)
+        .map_err(|error| failure(format!("reading the base of commit {checksum}"), &error.into()))?;
+    Ok(Some((parent.to_string(), contents)))
+}
+
+/// The version of a package of the image.
+pub(crate) fn version(repo: &ostree::Repo, checksum: &str, package: &str) -> Result<Option<String>, OsError> {
+    let (commit, _state) = repo
+        .load_commit(checksum)
+        .map_err(|error| failure(format!("reading commit {checksum}"), &error.into()))?;
+    let commit = base(repo, checksum, &commit)?.map_or(commit, |(_, base)| base);
+    let metadata = glib::VariantDict::new(Some(&commit.child_value(0)));
+    let Some(list) = metadata.lookup_value(PACKAGES, None) else { return Ok(None) };
+    let packages =
+        list.iter().filter_map(|package| package.get::<(String, String, String, String, String)>());
+    let found = packages.into_iter().find(|(name, ..)| name == package);
+    Ok(found.map(|(_, _, version, ..)| version))
+}
+
+/// What the initramfs of a deployment is overlaid with, by checksum: files of `/etc` that rpm-ostree was told to put there.
+pub(crate) fn initrd_overlays(deployment: &ostree::Deployment) -> Vec<String> {
+    let paths = deployment.bootconfig().map(|entry| entry.overlay_initrds()).unwrap_or_default();
+    let names = paths.iter().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".img"));
+    names.map(str::to_owned).collect()
+}
+
+/// The same of what is staged, as libostree notes it.
+pub(crate) fn staged_overlays(staged: &glib::VariantDict) -> Vec<String> {
+    staged.lookup("overlay-initrds").ok().flatten().unwrap_or_default()
+}

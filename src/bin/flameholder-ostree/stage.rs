@@ -1,0 +1,139 @@
+//! The running system: deployments that are finalized when it shuts down.
+
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use flameholder::host::boot;
+use flameholder::host::mount_namespace::{MountNamespace, NamespaceError};
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, OsError};
+use ostree_ext::gio::Cancellable;
+use ostree_ext::{glib, ostree};
+
+use crate::classify::failure;
+use crate::deploy::{prepare, remember};
+use crate::deployments::identify;
+use crate::packages;
+use crate::session::{Opened, other};
+
+/// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
+/// stage; these bindings cannot, and the file is honoured by all.
+const LOCK: &str = "/run/ostree/staged-deployment-locked";
+
+/// The ref that names what was staged last.
+const KEPT: &str = "flameholder/staged";
+
+/// On a booted host `/sysroot` is read-only, and libostree makes it writable for its own process: in a mount namespace
+/// that nobody else is in. Before there are threads, which would stay outside.
+pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
+    if rustix::process::geteuid().is_root() && boot::is_booted_ostree(Path::new("/")) {
+        MountNamespace::enter()?;
+    }
+    Ok(())
+}
+
+/// Newer ones note it in here, and rpm-ostreed has them do so.
+const STAGED: &str = "/run/ostree/staged-deployment";
+
+pub(crate) fn is_locked() -> bool {
+    let noted = || described()?.lookup::<bool>("locked").ok()?;
+    Path::new(LOCK).exists() || noted().unwrap_or(false)
+}
+
+/// What libostree notes of what is staged.
+fn described() -> Option<glib::VariantDict> {
+    let bytes = std::fs::read(STAGED).ok()?;
+    let staged = glib::Variant::from_data_with_type(bytes, glib::VariantTy::VARDICT);
+    Some(glib::VariantDict::new(Some(&staged)))
+}
+
+/// Checks the commit out, locked. The lock comes first: there is no moment at which a shutdown would finalize it.
+pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+    let sysroot = &opened.sysroot;
+    if let Some(staged) = sysroot.staged_deployment() {
+        let staged = identify(&staged)?;
+        if request.replaces.as_ref() != Some(&staged) {
+            return Err(OsError::AlreadyStaged { deployment: staged.to_string() });
+        }
+    }
+    let (merge, origin) = prepare(sysroot, request)?;
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let overlays = match &request.replaces {
+        Some(_) => described().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
+        None => packages::initrd_overlays(&merge),
+    };
+    let overlays: Vec<&str> = overlays.iter().map(String::as_str).collect();
+    let options = ostree::SysrootDeployTreeOpts {
+        override_kernel_argv: Some(&arguments),
+        overlay_initrds: (!overlays.is_empty()).then_some(&overlays),
+    };
+    lock()?;
+    keep(sysroot, Some(&request.commit))?;
+    let staged = sysroot.stage_tree_with_options(
+        Some(&request.stateroot),
+        &request.commit,
+        Some(&origin),
+        Some(&merge),
+        &options,
+        Cancellable::NONE,
+    );
+    if let Err(error) = staged {
+        remove_lock()?;
+        return Err(failure(format!("staging commit {}", request.commit), &error.into()));
+    }
+    let Some(deployment) = sysroot.staged_deployment() else {
+        return Err(other("staging a deployment", "libostree says that none is staged"));
+    };
+    remember(opened, deployment, request)
+}
+
+/// Keeps what is staged in the repository, should the staging itself be lost: a commit with packages in it has no name of
+/// its own there.
+pub(crate) fn keep(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
+    let kept = sysroot.repo().set_ref_immediate(None, KEPT, commit, Cancellable::NONE);
+    kept.map_err(|error| failure(format!("noting {KEPT} in the repository"), &error.into()))
+}
+
+fn lock() -> Result<(), OsError> {
+    let failed = |error: std::io::Error| failure(format!("creating {LOCK}"), &error.into());
+    let directory = Path::new(LOCK).parent().unwrap_or(Path::new("/run"));
+    std::fs::create_dir_all(directory).map_err(failed)?;
+    OpenOptions::new().write(true).create(true).truncate(false).mode(0o640).open(LOCK).map_err(failed)?;
+    Ok(())
+}
+
+fn remove_lock() -> Result<(), OsError> {
+    match std::fs::remove_file(LOCK) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(failure(format!("removing {LOCK}"), &error.into()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Lets the deployment be finalized at shutdown.
+pub(crate) fn unlock(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    find_staged(opened, id)?;
+    remove_lock()
+}
+
+/// Discards the deployment. libostree removes the lock as well.
+pub(crate) fn unstage(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+    let staged = find_staged(opened, id)?;
+    let mut kept = opened.sysroot.deployments();
+    kept.retain(|deployment| !deployment.equal(&staged));
+    let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
+    opened
+        .sysroot
+        .write_deployments_with_options(&kept, &options, Cancellable::NONE)
+        .map_err(|error| failure(format!("discarding the staged deployment {id}"), &error.into()))?;
+    opened.pending = None;
+    remove_lock()
+}
+
+fn find_staged(opened: &Opened, id: &DeploymentId) -> Result<ostree::Deployment, OsError> {
+    let staged = opened.sysroot.staged_deployment();
+    let staged = staged.filter(|staged| identify(staged).is_ok_and(|found| found == *id));
+    staged.ok_or_else(|| OsError::NoSuchDeployment { deployment: format!("{id} (staged)") })
+}

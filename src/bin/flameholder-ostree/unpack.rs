@@ -1,0 +1,204 @@
+//! Files of a container image that is no operating system, put into a directory.
+
+use std::io::Read;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use flameholder::core::image::ImageRef;
+use flameholder::os::OsError;
+use ostree_ext::container::OstreeImageReference;
+use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
+use ostree_ext::oci_spec::image::{Descriptor, MediaType};
+use tokio::io::AsyncRead;
+use tokio_util::io::SyncIoBridge;
+
+use crate::classify::pull_failure;
+
+/// How layers say that something of an earlier one is gone.
+const WHITEOUT: &str = ".wh.";
+/// The same of everything that a directory had.
+const OPAQUE: &str = ".wh..wh..opq";
+
+/// Puts the regular files below `within`, a path in the image, into `directory`, which is there and empty.
+pub(crate) async fn unpack(
+    image: &ImageRef,
+    config: ImageProxyConfig,
+    within: &Path,
+    directory: &Path,
+) -> Result<(), OsError> {
+    unpack_image(image, config, within, directory).await.map_err(|error| pull_failure(image, &error))
+}
+
+async fn unpack_image(
+    image: &ImageRef,
+    config: ImageProxyConfig,
+    within: &Path,
+    directory: &Path,
+) -> anyhow::Result<()> {
+    let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
+    let proxy = ImageProxy::new_with_config(config).await?;
+    let opened = proxy.open_image(&reference.imgref.to_string()).await?;
+    let (_digest, manifest) = proxy.fetch_manifest(&opened).await?;
+    for layer in manifest.layers() {
+        let (blob, reading) = proxy.get_descriptor(&opened, layer).await?;
+        let (packing, to, from) = (packing(layer)?, directory.to_owned(), within.to_owned());
+        let written = spawn_extraction(blob, packing, from, to);
+        // Both at once: the proxy is done when all was read.
+        let (read, written) = tokio::join!(reading, written);
+        written?;
+        read?;
+    }
+    proxy.close_image(&opened).await?;
+    Ok(proxy.finalize().await?)
+}
+
+/// How the bytes of a layer are packed.
+#[derive(Debug, Clone, Copy)]
+enum Packing {
+    None,
+    Gzip,
+    Zstd,
+}
+
+fn packing(layer: &Descriptor) -> anyhow::Result<Packing> {
+    Ok(match layer.media_type() {
+        MediaType::ImageLayer | MediaType::ImageLayerNonDistributable => Packing::None,
+        MediaType::ImageLayerGzip | MediaType::ImageLayerNonDistributableGzip => Packing::Gzip,
+        MediaType::ImageLayerZstd | MediaType::ImageLayerNonDistributableZstd => Packing::Zstd,
+        MediaType::Other(other) if other == "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
+            Packing::Gzip
+        }
+        other => bail!("layer {} is of the unknown type {other}", layer.digest()),
+    })
+}
+
+async fn spawn_extraction(
+    blob: impl AsyncRead + Send + Unpin + 'static,
+    packing: Packing,
+    within: PathBuf,
+    directory: PathBuf,
+) -> anyhow::Result<()> {
+    let blob = SyncIoBridge::new(blob);
+    let extraction = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
+        match packing {
+            Packing::None => extract(blob, &within, &directory),
+            Packing::Gzip => extract(flate2::read::MultiGzDecoder::new(blob), &within, &directory),
+            Packing::Zstd => extract(zstd::stream::read::Decoder::new(blob)?, &within, &directory),
+        }
+    });
+    extraction.await.context("unpacking a layer")?
+}
+
+fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<()> {
+    let mut archive = tar::Archive::new(layer);
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let Some(relative) = below(&path, within)? else { continue };
+        let to = directory.join(&relative);
+        let name = relative.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if name == OPAQUE {
+            empty(to.parent().unwrap_or(directory))?;
+        } else if let Some(gone) = name.strip_prefix(WHITEOUT) {
+            // What is left of the name may be a way out again.
+            anyhow::ensure!(!matches!(gone, "" | "." | ".."), "the path {} leads out", path.display());
+            remove(&to.with_file_name(gone))?;
+        } else if entry.header().entry_type().is_dir() {
+            std::fs::create_dir_all(&to)?;
+        } else if entry.header().entry_type().is_file() {
+            if let Some(parent) = to.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            remove(&to)?;
+            let mut file = std::fs::File::create_new(&to).with_context(|| to.display().to_string())?;
+            std::io::copy(&mut entry, &mut file).with_context(|| to.display().to_string())?;
+        }
+    }
+    // What follows the last entry is read too: its digest covers all.
+    std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
+    Ok(())
+}
+
+/// The path relative to `within`; `None` where it is somewhere else. No path leads out of the image.
+fn below(path: &Path, within: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir | Component::RootDir => {}
+            Component::ParentDir | Component::Prefix(_) => bail!("the path {} leads out", path.display()),
+        }
+    }
+    let relative = plain.strip_prefix(within.strip_prefix("/").unwrap_or(within)).ok();
+    Ok(relative.filter(|relative| !relative.as_os_str().is_empty()).map(Path::to_owned))
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(path),
+        Ok(_) => std::fs::remove_file(path),
+        Err(_) => Ok(()),
+    }
+}
+
+fn empty(directory: &Path) -> std::io::Result<()> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Ok(()) };
+    entries.flatten().try_for_each(|entry| remove(&entry.path()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WITHIN: &str = "/usr/share/rpm-ostree/extensions";
+
+    fn layer(entries: &[(&str, &str)]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (path, text) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(text.len() as u64);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    #[test]
+    fn later_layers_replace_and_remove() {
+        let directory = tempfile::tempdir().unwrap();
+        let put = |layer: Vec<u8>| extract(layer.as_slice(), Path::new(WITHIN), directory.path()).unwrap();
+        let inside = |name: &str| format!("usr/share/rpm-ostree/extensions/{name}");
+        let (a, b, repodata) = (inside("a.rpm"), inside("b.rpm"), inside("repodata/repomd.xml"));
+        put(layer(&[(&a, "one"), (&b, "one"), (&repodata, "one"), ("etc/passwd", "no")]));
+        put(layer(&[(&a, "two"), (&inside(".wh.b.rpm"), ""), (&inside("repodata/.wh..wh..opq"), "")]));
+        put(layer(&[(&inside("repodata/new.xml"), "three")]));
+        let read = |name: &str| std::fs::read_to_string(directory.path().join(name)).ok();
+        assert_eq!(read("a.rpm").as_deref(), Some("two"));
+        assert_eq!((read("b.rpm"), read("repodata/repomd.xml")), (None, None));
+        assert_eq!(read("repodata/new.xml").as_deref(), Some("three"));
+        let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+        assert_eq!(left.len(), 2, "{left:?}");
+    }
+
+    #[test]
+    fn a_removal_that_leads_out_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("inside");
+        std::fs::create_dir(&inside).unwrap();
+        std::fs::write(directory.path().join("beside"), "").unwrap();
+        for name in [".wh.", ".wh..", ".wh..."] {
+            let layer = layer(&[(&format!("usr/share/rpm-ostree/extensions/{name}"), "")]);
+            let error = extract(layer.as_slice(), Path::new(WITHIN), &inside).unwrap_err();
+            assert!(error.to_string().contains("leads out"), "{name}: {error}");
+        }
+        assert!(inside.exists() && directory.path().join("beside").exists());
+    }
+
+    #[test]
+    fn a_path_that_leads_out_is_refused() {
+        for path in ["../../etc/passwd", "usr/share/../../../etc/passwd"] {
+            assert!(below(Path::new(path), Path::new(WITHIN)).is_err(), "{path}");
+        }
+        assert_eq!(below(Path::new("./usr/share/rpm-ostree/extensions"), Path::new(WITHIN)).unwrap(), None);
+    }
+}
