@@ -1,4 +1,4 @@
-//! What the daemon's executable may weigh and link: it idles for months on every host.
+//! Bounds the size of the daemon's executable and the libraries that it links: it idles for months on every host.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use anyhow::{Context, Result, ensure};
 use crate::invocation;
 
 const MIB: u64 = 1024 * 1024;
-/// The stripped size that the project allows itself.
-const SIZE_LIMIT: u64 = 10 * MIB;
+/// The largest stripped size. Speed is worth more than size, so this bounds dependencies, not optimisation.
+const SIZE_LIMIT: u64 = 20 * MIB;
 /// The worker links these for as long as one transaction lasts; the daemon never does.
 const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", "libsoup"];
 

@@ -15,7 +15,7 @@ use crate::bench::{Bench, peak_memory, stopwatch};
 /// Starting takes little, and its times scatter.
 const MORE: u32 = 10;
 const READY: Budget = Budget::AtMost(Quantity::Time(Duration::from_millis(20)));
-const SIZE: Budget = Budget::AtMost(Quantity::Kibibytes(10 * 1024));
+const SIZE: Budget = Budget::AtMost(Quantity::Kibibytes(20 * 1024));
 
 pub fn start_up(bench: &Bench<'_>) -> Result<Findings> {
     let samples = in_turn(MORE * bench.rounds(), |_, side| {
