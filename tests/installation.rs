@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flameholder::core::first_boot;
+use flameholder::core::plan::first_boot;
 use serde_json::Value;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
@@ -111,11 +111,12 @@ fn butane_configs_hold_what_the_agent_takes() {
         }
         let of_ours = "/etc/flameholder/config.d/";
         for file in files.iter().filter(|file| file["path"].as_str().unwrap().starts_with(of_ours)) {
-            let fragment = flameholder::core::settings::FragmentFile {
-                path: flameholder::core::names::ManagedPath::parse(file["path"].as_str().unwrap()).unwrap(),
+            let fragment = flameholder::core::config::settings::FragmentFile {
+                path: flameholder::core::values::names::ManagedPath::parse(file["path"].as_str().unwrap())
+                    .unwrap(),
                 bytes: file["contents"]["inline"].as_str().unwrap().as_bytes().to_vec(),
             };
-            flameholder::core::settings::Settings::of(&[fragment]).unwrap();
+            flameholder::core::config::settings::Settings::of(&[fragment]).unwrap();
         }
     }
 }

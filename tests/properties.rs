@@ -1,13 +1,13 @@
 //! What must hold for any input: parsers end with a value or a refusal, and a plan from a config to
 //! itself is empty.
 
-use flameholder::core::contents::Decoder;
-use flameholder::core::diff::ConfigDiff;
-use flameholder::core::host_config::HostConfig;
-use flameholder::core::names::ManagedPath;
+use flameholder::core::config::contents::Decoder;
+use flameholder::core::config::host_config::HostConfig;
+use flameholder::core::config::{decode, document, machine_config};
 use flameholder::core::plan::Plan;
-use flameholder::core::profile::Profile;
-use flameholder::core::{decode, document, machine_config};
+use flameholder::core::plan::diff::ConfigDiff;
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::profile::Profile;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

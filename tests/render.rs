@@ -15,10 +15,10 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flameholder::core::decode::decode;
-use flameholder::core::host_config::HostConfig;
-use flameholder::core::machine_config::{MachineConfig, parse, parse_object};
-use flameholder::core::render::{PoolName, ReleaseImages, render};
+use flameholder::core::config::decode::decode;
+use flameholder::core::config::host_config::HostConfig;
+use flameholder::core::config::machine_config::{MachineConfig, parse, parse_object};
+use flameholder::core::config::render::{PoolName, ReleaseImages, render};
 use proptest::prelude::*;
 use real_configs::real_configs;
 use run::{Outcome, flameholder};

@@ -4,20 +4,22 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::reboot::reboot_at_once;
-use super::running::session_of;
-use super::terminal::{print_text, say};
-use super::{CliError, Place, Verdict};
-use crate::core::standing::Standing;
+use crate::cli::reboot::reboot_at_once;
+use crate::cli::running::session_of;
+use crate::cli::terminal::{print_text, say};
+use crate::cli::{CliError, Place, Verdict};
+use crate::core::state::standing::Standing;
 use crate::host::booted::Booted;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{HostError, Root};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
-use crate::transaction::activate::{self, Activated};
-use crate::transaction::arrive::{self, Arrival};
-use crate::transaction::notice;
+use crate::transaction::boot::activate;
+use crate::transaction::boot::activate::Activated;
+use crate::transaction::boot::early_boot;
+use crate::transaction::boot::early_boot::Arrival;
+use crate::transaction::state::login_message;
 
 #[derive(Debug, Args)]
 pub(super) struct ActivateArgs {
@@ -45,7 +47,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let arrival = match arrive::arrive(booted, &namespace) {
+    let arrival = match early_boot::arrive(booted, &namespace) {
         // In a boot this comes first. Later it is pulled in by whoever needs it, a kubelet that is started again, and must
         // not keep that from running.
         Err(TransactionError::Host(error @ HostError::Locked { .. })) => {
@@ -54,7 +56,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
         }
         arrival => arrival?,
     };
-    notice::refresh(&Root::open(Path::new("/"))?);
+    login_message::refresh(&Root::open(Path::new("/"))?);
     match arrival {
         Arrival::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
         Arrival::Active { standing, activated, carried } => {
@@ -68,7 +70,7 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
             let generation = pending.generation();
             say(&format!("generation {generation} is left, and held: {reason}"));
             let worker = worker?;
-            arrive::leave(&mut |access| session_of(&worker, access), &pending, &reason)?;
+            early_boot::leave(&mut |access| session_of(&worker, access), &pending, &reason)?;
             return reboot_at_once(&format!("generation {generation} is left"));
         }
     }

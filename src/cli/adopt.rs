@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::os_backend::OsBackend;
-use super::terminal::{print_text, say};
-use super::{CliError, Verdict, daemon, running};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::terminal::{print_text, say};
+use crate::cli::{CliError, Verdict, daemon, running};
+use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::enablement::UnitName;
-use crate::core::installation::DAEMON_UNIT;
-use crate::core::service_action::ServiceAction;
+use crate::core::state::installation::DAEMON_UNIT;
 use crate::host::{Services as _, Systemd, unit_states};
 use crate::os::protocol::Access;
 use crate::os::worker::WorkerProgram;
@@ -101,7 +101,7 @@ fn start_daemon() {
     match Systemd::system().perform(&ServiceAction::Restart { unit }) {
         Ok(()) => say("its daemon runs; see `flameholder status`"),
         Err(error) => {
-            let error = crate::core::causes::chain(&error);
+            let error = crate::core::values::causes::chain(&error);
             log::warn!(
                 "the daemon does not run yet: {error}; it starts with the next boot, or with `systemctl start {DAEMON_UNIT}`"
             );

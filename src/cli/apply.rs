@@ -4,17 +4,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::input::{load_configuration, open_to_change};
-use super::os_backend::OsBackend;
-use super::progress::Progress;
-use super::terminal::print_text;
-use super::{CliError, Place, ProfileName, Verdict, running};
-use crate::core::policy::Policy;
+use crate::cli::input::{load_configuration, open_to_change};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::progress::Progress;
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Place, ProfileName, Verdict, running};
+use crate::core::config::policy::Policy;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::current::Configuration;
-use crate::transaction::generation::{self, Errand, Generated, Site, Target};
-use crate::transaction::tree::{self, Applied};
+use crate::transaction::state::current::Configuration;
+use crate::transaction::update::offline_sysroot;
+use crate::transaction::update::offline_sysroot::{Errand, Generated, Site, Target};
+use crate::transaction::update::plain_tree;
+use crate::transaction::update::plain_tree::Applied;
 
 /// How many left-out parts a summary names.
 const LISTED: usize = 4;
@@ -64,7 +66,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
 
 fn on_tree(path: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
     let root = open_to_change(path)?;
-    let applied = tree::apply(&root, desired, args.profile.into())?;
+    let applied = plain_tree::apply(&root, desired, args.profile.into())?;
     print_text(&summary_of_tree(&applied, desired))?;
     Ok(Verdict::Fine)
 }
@@ -92,7 +94,7 @@ fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Resu
         policy: &Policy::default(),
     };
     let mut progress = Progress::start();
-    let generated = generation::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
+    let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
     progress.finish();
     print_text(&summary_of_sysroot(&generated?, desired))?;
     Ok(Verdict::Fine)

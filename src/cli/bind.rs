@@ -1,12 +1,13 @@
 //! `flameholder bind`: what `ostree-finalize-staged.service` runs at shutdown in place of libostree's own
 //! command, which it runs itself.
 
-use super::terminal::print_text;
-use super::{CliError, Verdict, running};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Verdict, running};
 use crate::host::mount_namespace::MountNamespace;
 use crate::os::worker::WorkerProgram;
 use crate::transaction::TransactionError;
-use crate::transaction::bind::{self, Bound};
+use crate::transaction::update::finalize;
+use crate::transaction::update::finalize::Bound;
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let booted = running::booted()?;
@@ -14,7 +15,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
     let mut open = |access| running::session_of(worker.as_ref().map_err(Clone::clone)?, access);
-    let text = match bind::bind(&namespace, &booted, &mut open)? {
+    let text = match finalize::bind(&namespace, &booted, &mut open)? {
         Bound::Generation(generation) => format!("generation {generation} is bound, and boots next\n"),
         Bound::Passed => "nothing of flameholder's is to be bound\n".to_owned(),
     };

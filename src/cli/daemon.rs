@@ -7,11 +7,12 @@ use std::str::FromStr;
 use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use super::os_backend::OsBackend;
-use super::{CliError, ProfileName, Verdict, running, work};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::{CliError, ProfileName, Verdict, running, work};
 use crate::cluster::{Cluster, Identity};
-use crate::core::profile::Profile;
-use crate::daemon::{self, DaemonError, Setup, Workshop};
+use crate::core::values::profile::Profile;
+use crate::daemon;
+use crate::daemon::{DaemonError, Setup, Workshop};
 use crate::host::boot;
 use crate::host::reboot_port::Insist;
 use crate::source::directory::Directory;

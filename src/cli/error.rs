@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use crate::cluster::introduction::IntroductionError;
-use crate::core::causes::chain;
-use crate::core::image::ImageRefError;
-use crate::core::refusal::Refusals;
+use crate::core::values::causes::chain;
+use crate::core::values::image::ImageRefError;
+use crate::core::values::refusal::Refusals;
 use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::os::OsError;

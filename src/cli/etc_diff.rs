@@ -4,18 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::input::print_json;
-use super::paint::{Paint, Role};
-use super::status::short_commit;
-use super::terminal::print_text;
-use super::{CliError, Format, Verdict};
-use crate::core::diff::Change;
+use crate::cli::input::print_json;
+use crate::cli::paint::{Paint, Role};
+use crate::cli::status::short_commit;
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Format, Verdict};
 use crate::core::etc_merge::{Conflict, Findings, Item, Loss, Lost, Refusal, shown};
+use crate::core::plan::diff::Change;
 use crate::os::DeploymentId;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::etc_diff::{DeploymentName, EtcDiffDocument};
-use crate::transaction::etc::{self, EtcDiff};
+use crate::transaction::plan::etc_merge;
+use crate::transaction::plan::etc_merge::EtcDiff;
 
 #[derive(Debug, Args)]
 pub(super) struct EtcDiffArgs {
@@ -34,7 +35,7 @@ pub(super) struct EtcDiffArgs {
 pub(super) fn run(args: &EtcDiffArgs) -> Result<Verdict, CliError> {
     let sysroot = args.sysroot.clone().unwrap_or_else(|| PathBuf::from("/"));
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, &sysroot, Access::Read)?;
-    let diff = etc::diff(&mut session, &sysroot, args.to.as_deref())?;
+    let diff = etc_merge::diff(&mut session, &sysroot, args.to.as_deref())?;
     match args.output {
         Format::Json => {
             let [from, to] = [&diff.from, &diff.to].map(name);

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::os_backend::OsBackend;
-use super::reboot::reboot_at_once;
-use super::terminal::{print_text, say};
-use super::{CliError, ProfileName, Verdict, running};
-use crate::firstboot::{self, Outcome, Outside};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::reboot::reboot_at_once;
+use crate::cli::terminal::{print_text, say};
+use crate::cli::{CliError, ProfileName, Verdict, running};
+use crate::firstboot;
+use crate::firstboot::{Outcome, Outside};
 use crate::host::Systemd;
-use crate::transaction::first_boot::Time;
+use crate::transaction::boot::first_boot::Time;
 
 #[derive(Debug, Args)]
 pub(super) struct FirstbootArgs {

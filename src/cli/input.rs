@@ -6,11 +6,11 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::CliError;
-use super::terminal::{say, write_out};
-use crate::core::limits;
+use crate::cli::CliError;
+use crate::cli::terminal::{say, write_out};
+use crate::core::values::limits;
 use crate::host::{Root, boot};
-use crate::transaction::current::Configuration;
+use crate::transaction::state::current::Configuration;
 
 /// Reads a configuration; unknown keys are mentioned on standard error.
 pub(super) fn load_configuration(file: &Path) -> Result<Configuration, CliError> {
@@ -41,7 +41,7 @@ pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let length = opened.metadata().map_err(failed)?.len();
     if length >= bound {
         let reason = format!("the document has {length} bytes; at most {} are read", limits::DOCUMENT_BYTES);
-        let source = crate::core::refusal::Refusals::one("", reason);
+        let source = crate::core::values::refusal::Refusals::one("", reason);
         return Err(CliError::Refused { file: file.display().to_string(), source });
     }
     opened.take(bound).read_to_end(&mut bytes).map_err(failed)?;

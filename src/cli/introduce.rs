@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::terminal::say;
-use super::{CliError, Verdict};
+use crate::cli::terminal::say;
+use crate::cli::{CliError, Verdict};
 use crate::cluster::introduction::{IntroductionError, introduce};
 use crate::host::watch::Watch;
 

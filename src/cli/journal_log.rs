@@ -3,7 +3,7 @@
 use log::{LevelFilter, Log, Metadata, Record};
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 
-use super::stderr_log;
+use crate::cli::stderr_log;
 
 struct OwnRecords(JournalLog);
 

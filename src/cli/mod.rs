@@ -36,7 +36,7 @@ use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::core::profile::Profile;
+use crate::core::values::profile::Profile;
 
 pub use error::CliError;
 

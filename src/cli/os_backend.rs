@@ -2,10 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-use super::running::session_of;
+use crate::cli::running::session_of;
 use crate::host::interrupt::Interrupt;
 use crate::os::Sysroot;
-use crate::os::backend::{self, Backend};
+use crate::os::backend;
+use crate::os::backend::Backend;
 use crate::os::protocol::Access;
 use crate::os::rpm_ostree::{Deadlines, RpmOstree};
 use crate::os::worker::WorkerProgram;

@@ -4,23 +4,25 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::input::{load_configuration, load_document, print_json};
-use super::os_backend::OsBackend;
-use super::paint::Paint;
-use super::terminal::print_text;
-use super::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
-use crate::core::machine_configuration;
+use crate::cli::input::{load_configuration, load_document, print_json};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::paint::Paint;
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
+use crate::core::config::machine_configuration;
+use crate::core::config::policy::Policy;
 use crate::core::plan::Plan;
-use crate::core::policy::Policy;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
-use crate::transaction::current::{Configuration, Current};
-use crate::transaction::generation::{self, Errand, Site, Target};
-use crate::transaction::{TransactionError, tree};
+use crate::transaction::TransactionError;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::update::offline_sysroot;
+use crate::transaction::update::offline_sysroot::{Errand, Site, Target};
+use crate::transaction::update::plain_tree;
 
 #[derive(Debug, Args)]
 pub(super) struct PlanArgs {
@@ -114,7 +116,7 @@ fn on_tree(
     let current = Current::load(&root).map_err(TransactionError::from)?;
     let before = asked.or(current.configuration);
     let host = before.as_ref().map(|configuration| &configuration.host);
-    let plan = tree::plan(&root, host, &desired.host, args.profile.into())?;
+    let plan = plain_tree::plan(&root, host, &desired.host, args.profile.into())?;
     Ok((plan, before))
 }
 
@@ -148,6 +150,6 @@ fn on_deployments(
         profile: args.profile.into(),
         policy: &Policy::default(),
     };
-    let planned = generation::plan(os, target)?;
+    let planned = offline_sysroot::plan(os, target)?;
     Ok((planned.plan, planned.before))
 }

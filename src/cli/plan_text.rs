@@ -1,13 +1,13 @@
 //! A plan for a person who is tired: what changes, what happens, why, and what is in the way.
 
-use super::paint::{Paint, Role};
-use super::text_diff;
-use crate::core::diff::{Change, Changed};
+use crate::cli::paint::{Paint, Role};
+use crate::cli::text_diff;
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::policy::Action;
 use crate::core::etc_merge::{Loss, shown};
-use crate::core::host_config::HostConfig;
-use crate::core::image::redact_credentials;
+use crate::core::plan::diff::{Change, Changed};
 use crate::core::plan::{EtcOf, Plan, Preflight};
-use crate::core::policy::Action;
+use crate::core::values::image::redact_credentials;
 
 /// Reasons per action that are listed before the rest is only counted.
 const LISTED_REASONS: usize = 8;
@@ -111,7 +111,7 @@ impl Page {
         let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
         let none = || "none".to_owned();
         let joined = |items: &[String]| if items.is_empty() { none() } else { items.join(" ") };
-        let arguments = |os: &crate::core::host_config::OsSpec| {
+        let arguments = |os: &crate::core::config::host_config::OsSpec| {
             joined(&os.kernel_arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         let image = |image: &Option<String>| image.as_deref().map_or_else(none, redact_credentials);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
-use super::terminal::say;
+use crate::cli::terminal::say;
 use crate::os::Phase;
-use crate::transaction::generation::Stage;
+use crate::transaction::update::offline_sysroot::Stage;
 
 /// What a terminal shows while nothing can be counted.
 const WAITING: &str = "{spinner} {msg}";

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::terminal::say;
-use super::{CliError, Verdict};
+use crate::cli::terminal::say;
+use crate::cli::{CliError, Verdict};
 use crate::host::pid1::Pid1;
 use crate::transaction::TransactionError;
 

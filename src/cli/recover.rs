@@ -4,15 +4,16 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::terminal::print_text;
-use super::{CliError, Place, Verdict, running};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Place, Verdict, running};
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::departure::{self, Settlement};
-use crate::transaction::settle::Settled;
-use crate::transaction::{sysroot, tree};
+use crate::transaction::boot::staged_deployment;
+use crate::transaction::boot::staged_deployment::Settlement;
+use crate::transaction::engine::recover::Settled;
+use crate::transaction::update::{plain_tree, sysroot};
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
@@ -28,7 +29,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
         }
         None => match (&args.place.root, Booted::look()?) {
             (None, Some(booted)) => return on_running(&booted),
-            (root, _) => tree::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+            (root, _) => plain_tree::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
     };
     print_text(&summary(&settled))?;
@@ -36,7 +37,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
 }
 
 fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
-    let text = match departure::settle(booted, &mut running::session)? {
+    let text = match staged_deployment::settle(booted, &mut running::session)? {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
         Settlement::OnProbation(pending) => format!(

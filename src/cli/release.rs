@@ -1,7 +1,7 @@
 //! `flameholder release`
 
-use super::terminal::print_text;
-use super::{CliError, Verdict, running};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Verdict, running};
 use crate::host::Systemd;
 use crate::os::protocol::Access;
 use crate::transaction::handover::installation;

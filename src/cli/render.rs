@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::input::{load_document, print_json};
-use super::terminal::say;
-use super::{CliError, Verdict};
-use crate::core::image::{ImageRef, ImageRefError};
-use crate::core::machine_config::{self, MachineConfig};
-use crate::core::render::{PoolName, ReleaseImages, render};
+use crate::cli::input::{load_document, print_json};
+use crate::cli::terminal::say;
+use crate::cli::{CliError, Verdict};
+use crate::core::config::machine_config;
+use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::render::{PoolName, ReleaseImages, render};
+use crate::core::values::image::{ImageRef, ImageRefError};
 
 #[derive(Debug, Args)]
 pub(super) struct RenderArgs {

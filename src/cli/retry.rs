@@ -2,22 +2,22 @@
 
 use std::path::Path;
 
-use super::terminal::print_text;
-use super::{CliError, Verdict};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Verdict};
 use crate::host::Root;
 use crate::host::lock::Lock;
-use crate::transaction::held;
+use crate::transaction::state::blocked;
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     // What cannot be read is released as well.
-    let text = match held::load(&root) {
+    let text = match blocked::load(&root) {
         Ok(None) => "nothing is held\n".to_owned(),
         Ok(Some(held)) => format!("{} is not held any more; apply it again\n", held.config),
         Err(error) => format!("what was held cannot be read, and is released: {error}\n"),
     };
-    held::release(&root)?;
+    blocked::release(&root)?;
     print_text(&text)?;
     Ok(Verdict::Fine)
 }

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::apply::Reboot;
-use super::terminal::print_text;
-use super::{CliError, Verdict, running};
+use crate::cli::apply::Reboot;
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Verdict, running};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::sysroot;
+use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(super) struct RollbackArgs {

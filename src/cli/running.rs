@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::apply::{Reboot, left_out};
-use super::os_backend::OsBackend;
-use super::progress::Progress;
-use super::terminal::{print_text, say};
-use super::{CliError, Verdict};
+use crate::cli::apply::{Reboot, left_out};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::progress::Progress;
+use crate::cli::terminal::{print_text, say};
+use crate::cli::{CliError, Verdict};
+use crate::core::config::policy::Policy;
 use crate::core::etc_merge::shown;
-use crate::core::pending::Pending;
-use crate::core::policy::Policy;
-use crate::core::profile::Profile;
+use crate::core::state::pending::Pending;
+use crate::core::values::profile::Profile;
 use crate::host::Systemd;
 use crate::host::booted::Booted;
 use crate::host::logind::Logind;
@@ -21,10 +21,12 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
-use crate::transaction::current::Configuration;
-use crate::transaction::generation::{Errand, Site, Target};
-use crate::transaction::running::{self, Outcome};
-use crate::transaction::{departure, rollback};
+use crate::transaction::boot::staged_deployment;
+use crate::transaction::state::current::Configuration;
+use crate::transaction::update::offline_sysroot::{Errand, Site, Target};
+use crate::transaction::update::rollback;
+use crate::transaction::update::running_host;
+use crate::transaction::update::running_host::Outcome;
 
 /// How long those who block a reboot are waited for.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -70,7 +72,7 @@ pub(super) fn apply(
         policy: &Policy::default(),
     };
     let mut progress = Progress::start();
-    let outcome = running::apply(&mut *session, &Systemd::system(), &booted, target, &mut |stage| {
+    let outcome = running_host::apply(&mut *session, &Systemd::system(), &booted, target, &mut |stage| {
         progress.show(&stage);
     });
     progress.finish();
@@ -135,7 +137,7 @@ fn go_on(
                 say("it boots once this is called again without `--reboot never`");
                 return Ok(Verdict::Fine);
             }
-            departure::arm(&mut *session, &Systemd::system(), &pending)?;
+            staged_deployment::arm(&mut *session, &Systemd::system(), &pending)?;
             drop(session);
             restart(&pending, name, reboot)?;
         }

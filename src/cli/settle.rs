@@ -1,16 +1,17 @@
 //! `flameholder settle`: what `flameholder-verify.service` runs in each boot.
 
-use super::reboot::reboot_at_once;
-use super::terminal::{print_text, say};
-use super::{CliError, Verdict, running};
-use crate::core::health::complaint;
-use crate::transaction::probation::{self, Judgement};
+use crate::cli::reboot::reboot_at_once;
+use crate::cli::terminal::{print_text, say};
+use crate::cli::{CliError, Verdict, running};
+use crate::core::state::health::complaint;
+use crate::transaction::boot::confirm;
+use crate::transaction::boot::confirm::Judgement;
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let booted = running::booted()?;
     // Nobody is left to tell when standard output is gone, and the judgement goes on.
     let mut waits = |what: &str| drop(print_text(&format!("waiting; {what}\n")));
-    match probation::judge(&booted, &mut running::session, &mut waits)? {
+    match confirm::judge(&booted, &mut running::session, &mut waits)? {
         Judgement::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
         Judgement::Examined(report) => print_text(&match complaint(&report.findings) {
             None => "the host is healthy\n".to_owned(),

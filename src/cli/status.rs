@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::input::print_json;
-use super::paint::{Paint, Role};
-use super::terminal::print_text;
-use super::{CliError, Format, Place, Verdict, running};
-use crate::core::daemon_report::DaemonReport;
-use crate::core::health::{HealthReport, Phase, complaint};
-use crate::core::held::Held;
-use crate::core::journal::{Journal, Reached};
+use crate::cli::input::print_json;
+use crate::cli::paint::{Paint, Role};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Format, Place, Verdict, running};
+use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::state::health::{HealthReport, Phase, complaint};
+use crate::core::state::held::Held;
+use crate::core::state::journal::{Journal, Reached};
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::watch::Watch;
 use crate::host::{Root, boot};
@@ -19,9 +19,10 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusDocument, TransactionItem};
 use crate::transaction::TransactionError;
-use crate::transaction::current::Current;
-use crate::transaction::sysroot::{Standing, open_change, standings};
-use crate::transaction::{held, pending, reports, tree};
+use crate::transaction::state::current::Current;
+use crate::transaction::state::{blocked, pending, status_files};
+use crate::transaction::update::plain_tree;
+use crate::transaction::update::sysroot::{Standing, open_change, standings};
 
 /// Where daemon and health are told of.
 const REPORTS: &str = "/run/flameholder";
@@ -85,7 +86,7 @@ fn watch(output: Format) -> Result<Verdict, CliError> {
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     let root = Root::open(path)?;
-    let transaction = tree::open_change(&root)?.map(transaction_item);
+    let transaction = plain_tree::open_change(&root)?.map(transaction_item);
     let record = Current::load_record(&root).map_err(TransactionError::from)?;
     Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
 }
@@ -94,11 +95,11 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
 fn of_running() -> Result<StatusDocument, CliError> {
     let root = Root::open(Path::new("/"))?;
     let pending = pending::load(&root).map_err(TransactionError::from)?;
-    let held = held::load(&root).map_err(TransactionError::from)?;
+    let held = blocked::load(&root).map_err(TransactionError::from)?;
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    let health = reports::HEALTH.load(&root);
-    let daemon = reports::DAEMON.load(&root);
+    let health = status_files::HEALTH.load(&root);
+    let daemon = status_files::DAEMON.load(&root);
     Ok(StatusDocument { pending, held, health, daemon, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
 }
 

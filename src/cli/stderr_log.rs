@@ -1,6 +1,6 @@
 //! Log records on standard error: a command's standard output carries its result only.
 
-use super::terminal::say;
+use crate::cli::terminal::say;
 use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 

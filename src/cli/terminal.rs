@@ -3,8 +3,8 @@
 
 use std::io::Write;
 
-use super::CliError;
-use super::paint::SEQUENCES;
+use crate::cli::CliError;
+use crate::cli::paint::SEQUENCES;
 
 /// Writes a result to standard output, reporting a full disk or a closed pipe instead of dying of it.
 pub(super) fn write_out(text: &str) -> Result<(), CliError> {

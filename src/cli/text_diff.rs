@@ -4,12 +4,12 @@ use similar::algorithms::{Capture, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp};
 
-use super::paint::{Paint, Role};
-use crate::core::diff::ConfigDiff;
-use crate::core::host_config::HostConfig;
-use crate::core::managed::unit_path;
-use crate::core::names::ManagedPath;
-use crate::core::secrets::looks_secret;
+use crate::cli::paint::{Paint, Role};
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed::unit_path;
+use crate::core::plan::diff::ConfigDiff;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::secrets::looks_secret;
 
 /// Lines around a change.
 const CONTEXT_LINES: usize = 3;

@@ -5,21 +5,21 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde::Serialize;
 
-use super::input::{open_to_change, print_json};
-use super::terminal::print_text;
-use super::{CliError, Format, Place, Verdict};
-use crate::core::names::ManagedPath;
+use crate::cli::input::{open_to_change, print_json};
+use crate::cli::terminal::print_text;
+use crate::cli::{CliError, Format, Place, Verdict};
+use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::Drift;
-use crate::core::settings::DriftPolicy;
-use crate::core::tree::Deviation;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Deviation;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::facts::Reach;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::repair::repair;
-use crate::transaction::sysroot;
-use crate::transaction::verify::{Finding, Verified, verify};
+use crate::transaction::plan::drift::{Finding, Verified, verify};
+use crate::transaction::update::repair::repair;
+use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {

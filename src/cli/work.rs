@@ -2,8 +2,8 @@
 
 use clap::Args;
 
-use super::os_backend::OsBackend;
-use super::{CliError, Verdict};
+use crate::cli::os_backend::OsBackend;
+use crate::cli::{CliError, Verdict};
 use crate::daemon::work;
 
 /// What the daemon calls this.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::core::causes::chain;
-use crate::core::lifecycle::{Class, Problem};
+use crate::core::daemon::lifecycle::{Class, Problem};
+use crate::core::values::causes::chain;
 
 /// Why not.
 #[derive(Debug, thiserror::Error)]

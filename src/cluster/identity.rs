@@ -8,8 +8,8 @@ use std::time::Duration;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 
-use super::ClusterError;
-use crate::core::causes::chain;
+use crate::cluster::ClusterError;
+use crate::core::values::causes::chain;
 
 /// How long a connection may take to come about.
 const CONNECTION: Duration = Duration::from_secs(10);

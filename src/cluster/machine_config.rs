@@ -2,7 +2,7 @@
 
 use http::Request;
 
-use super::{Cluster, ClusterError, answered};
+use crate::cluster::{Cluster, ClusterError, answered};
 
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 const POLICY: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";

@@ -5,8 +5,8 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Cluster, ClusterError, answered};
-use crate::core::node::conditions::Condition;
+use crate::cluster::{Cluster, ClusterError, answered};
+use crate::core::daemon::node::conditions::Condition;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";

@@ -5,10 +5,10 @@ use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Api, PartialObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use super::watch::watch;
-use super::{Cluster, ClusterError, answered};
-use crate::core::node::annotations::{Annotations, Changes};
-use crate::core::node::events::NodeEvent;
+use crate::cluster::watch::watch;
+use crate::cluster::{Cluster, ClusterError, answered};
+use crate::core::daemon::node::annotations::{Annotations, Changes};
+use crate::core::daemon::node::events::NodeEvent;
 
 /// The annotations of the protocol begin so.
 const OURS: &str = "machineconfiguration.openshift.io/";

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use super::{ClusterError, answered};
+use crate::cluster::{ClusterError, answered};
 
 /// After how long the server ends a watch, in seconds.
 const WATCH: u32 = 290;

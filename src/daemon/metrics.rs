@@ -12,8 +12,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::core::lifecycle::{Lifecycle, Phase};
-use crate::core::node::annotations;
+use crate::core::daemon::lifecycle::{Lifecycle, Phase};
+use crate::core::daemon::node::annotations;
 use crate::host::{Root, os_release};
 
 type Seconds = Gauge<f64, AtomicU64>;

@@ -1,5 +1,5 @@
 //! The agent for as long as the host lives: what a source wants is made so, and whoever watches is told. What is decided
-//! is decided in [`lifecycle`](crate::core::lifecycle); here events reach it, and commands leave it for [`work`].
+//! is decided in [`lifecycle`](crate::core::daemon::lifecycle); here events reach it, and commands leave it for [`work`].
 
 mod metrics;
 mod news;
@@ -18,9 +18,9 @@ use std::time::Duration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
-use crate::core::daemon_report::DaemonReport;
-use crate::core::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
-use crate::core::message_ids;
+use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
+use crate::core::daemon::message_ids;
 use crate::host::boot;
 use crate::host::reboot_port::Insist;
 use crate::source::{Delivery, Order, Said, View};

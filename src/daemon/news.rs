@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::core::held::HELD;
-use crate::core::pending::PENDING;
+use crate::core::state::held::HELD;
+use crate::core::state::pending::PENDING;
 use crate::host::watch::{News, Watch};
-use crate::transaction::reports::HEALTH;
+use crate::transaction::state::status_files::HEALTH;
 
-use super::work::FORCE;
+use crate::daemon::work::FORCE;
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
-use crate::core::daemon_report::DaemonReport;
+use crate::core::daemon::daemon_report::DaemonReport;
 use crate::host::Root;
-use crate::transaction::reports;
+use crate::transaction::state::status_files;
 
 /// Says something to systemd, where that started us.
 fn say(states: &[NotifyState<'_>]) {
@@ -42,7 +42,7 @@ pub(super) fn pulse() -> Option<Duration> {
 pub(super) fn standing(report: &DaemonReport) {
     say(&[NotifyState::Status(&report.sentence())]);
     match Root::open(Path::new("/")) {
-        Ok(root) => reports::DAEMON.publish(&root, report),
+        Ok(root) => status_files::DAEMON.publish(&root, report),
         Err(error) => log::warn!("where the daemon stands cannot be published: {error}"),
     }
 }

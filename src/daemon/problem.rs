@@ -1,7 +1,7 @@
 //! What an error of a transaction means for the daemon.
 
-use crate::core::lifecycle::{Class, Problem};
-use crate::core::retry::Cure;
+use crate::core::daemon::lifecycle::{Class, Problem};
+use crate::core::values::retry::Cure;
 use crate::transaction::TransactionError;
 
 /// The problem that an error is.

@@ -9,11 +9,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::core::lifecycle::{Class, Event, Problem};
-use crate::core::profile::Profile;
+use crate::core::daemon::lifecycle::{Class, Event, Problem};
+use crate::core::values::profile::Profile;
 use crate::source::Delivery;
 
-use super::work::{Finished, Job, Order};
+use crate::daemon::work::{Finished, Job, Order};
 
 /// This very program, also where it was replaced by another version since.
 const PROGRAM: &str = "/proc/self/exe";

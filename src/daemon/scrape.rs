@@ -13,10 +13,10 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use crate::core::health::HealthPolicy;
+use crate::core::state::health::HealthPolicy;
 use crate::host::healthz;
 
-use super::metrics::Metrics;
+use crate::daemon::metrics::Metrics;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Whoever does not say what they want by then is not served.

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::core::lifecycle::Event;
+use crate::core::daemon::lifecycle::Event;
 
 /// Those that mean something to it.
 pub(super) struct Signals {

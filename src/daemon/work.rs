@@ -9,30 +9,35 @@ use std::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::core::causes::first_of;
-use crate::core::health::{self, complaint};
-use crate::core::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
-use crate::core::machine_configuration;
-use crate::core::managed;
-use crate::core::pending::Pending;
-use crate::core::policy::Policy;
-use crate::core::profile::Profile;
-use crate::core::settings::DriftPolicy;
+use crate::core::config::machine_configuration;
+use crate::core::config::managed;
+use crate::core::config::policy::Policy;
+use crate::core::config::settings::DriftPolicy;
+use crate::core::daemon::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
+use crate::core::state::health;
+use crate::core::state::health::complaint;
+use crate::core::state::pending::Pending;
+use crate::core::values::causes::first_of;
+use crate::core::values::profile::Profile;
 use crate::host::booted::Booted;
 use crate::host::logind::Logind;
-use crate::host::reboot_port::{self, Inhibitor, Insist, RebootError, Reboots as _};
+use crate::host::reboot_port;
+use crate::host::reboot_port::{Inhibitor, Insist, RebootError, Reboots as _};
 use crate::host::{Root, Systemd};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::source::Delivery;
-use crate::transaction::current::{Configuration, Current};
-use crate::transaction::departure::{self, Settlement};
-use crate::transaction::generation::{Errand, Site, Target};
+use crate::transaction::TransactionError;
+use crate::transaction::boot::staged_deployment;
+use crate::transaction::boot::staged_deployment::Settlement;
 use crate::transaction::handover;
-use crate::transaction::repair::repair;
-use crate::transaction::{TransactionError, held, pending, reports, running, sysroot};
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::{blocked, pending, status_files};
+use crate::transaction::update::offline_sysroot::{Errand, Site, Target};
+use crate::transaction::update::repair::repair;
+use crate::transaction::update::{running_host, sysroot};
 
-use super::problem;
+use crate::daemon::problem;
 
 /// Whoever makes this has what is wanted applied whatever was held or deviates, and over a reboot (the reference's path).
 pub(super) const FORCE: &str = "/run/machine-config-daemon-force";
@@ -133,7 +138,7 @@ impl Host<'_> {
 
     fn look(&mut self) -> Result<Look, TransactionError> {
         let booted = booted()?;
-        let settlement = departure::settle(&booted, &mut |access| self.session(access))?;
+        let settlement = staged_deployment::settle(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
         let record = Current::load_record(&root)?;
         let vain_reboot = match &settlement {
@@ -145,7 +150,7 @@ impl Host<'_> {
         };
         let standing = match settlement {
             Settlement::OnProbation(pending) => {
-                let report = reports::HEALTH
+                let report = status_files::HEALTH
                     .load(&root)
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
                 let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
@@ -165,7 +170,7 @@ impl Host<'_> {
             runs: record
                 .map(|record| wish(&record.config, &record.config_hash, record.layered_image.as_ref())),
             standing,
-            held: held::load(&root)?
+            held: blocked::load(&root)?
                 .map(|held| Held { wish: wish(&held.config, &held.config_hash, None), reason: held.reason }),
             is_forced: is_forced(),
             vain_reboot,
@@ -181,15 +186,15 @@ impl Host<'_> {
         }
         let errand = if is_forced { Errand::Forced } else { Errand::Update };
         let prepared = self.with_target(wish, delivery, errand, |booted, target| {
-            running::prepare(&mut *os, booted, target, &mut |_| {})
+            running_host::prepare(&mut *os, booted, target, &mut |_| {})
         })?;
         Ok(match prepared {
-            running::Prepared::Nothing { .. } => Prepared::Nothing,
-            running::Prepared::Ready { plan } => {
+            running_host::Prepared::Nothing { .. } => Prepared::Nothing,
+            running_host::Prepared::Ready { plan } => {
                 log_actions(wish, &plan);
                 Prepared::Ready { drain: plan.disruption.drain }
             }
-            running::Prepared::Staged { plan, .. } => {
+            running_host::Prepared::Staged { plan, .. } => {
                 if let Some(plan) = &plan {
                     log_actions(wish, plan);
                 }
@@ -205,7 +210,7 @@ impl Host<'_> {
     fn apply(&mut self, wish: &Wish, delivery: &Delivery) -> Result<(), TransactionError> {
         let mut os = self.session(Access::Stage)?;
         self.with_target(wish, delivery, Errand::Update, |booted, target| {
-            running::apply(&mut *os, &Systemd::system(), booted, target, &mut |_| {})
+            running_host::apply(&mut *os, &Systemd::system(), booted, target, &mut |_| {})
         })?;
         Ok(())
     }
@@ -234,12 +239,12 @@ impl Host<'_> {
 
     fn arm(&mut self, wish: &Wish) -> Result<(), TransactionError> {
         let pending = staged(wish)?;
-        departure::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
+        staged_deployment::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
     }
 
     fn verify(&mut self, found: &mut Option<Found>) -> Result<Event, TransactionError> {
         let root = Root::open(Path::new("/"))?;
-        running::clear(&booted()?, &mut |access| self.session(access))?;
+        running_host::clear(&booted()?, &mut |access| self.session(access))?;
         let mut os = self.session(Access::Read)?;
         let booted = os.deployments()?.into_iter().find(|deployment| deployment.booted);
         *found = Some(Found {

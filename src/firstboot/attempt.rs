@@ -1,19 +1,23 @@
 //! One attempt to complete a first boot, and what it failed for want of.
 
-use crate::core::policy::Policy;
-use crate::core::retry::Cure;
+use crate::core::config::policy::Policy;
+use crate::core::values::retry::Cure;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::os::protocol::Access;
 use crate::os::{OsError, Phase};
-use crate::transaction::current::Configuration;
-use crate::transaction::first_boot::{self, Reach};
-use crate::transaction::generation::{Errand, Site, Stage, Target};
-use crate::transaction::running::{self, Outcome};
-use crate::transaction::{TransactionError, departure, sysroot};
+use crate::transaction::TransactionError;
+use crate::transaction::boot::first_boot;
+use crate::transaction::boot::first_boot::Reach;
+use crate::transaction::boot::staged_deployment;
+use crate::transaction::state::current::Configuration;
+use crate::transaction::update::offline_sysroot::{Errand, Site, Stage, Target};
+use crate::transaction::update::running_host;
+use crate::transaction::update::running_host::Outcome;
+use crate::transaction::update::sysroot;
 
-use super::Outside;
-use super::stopwatch::Stopwatch;
+use crate::firstboot::Outside;
+use crate::firstboot::stopwatch::Stopwatch;
 
 /// What is attempted, and where.
 #[derive(Debug, Clone, Copy)]
@@ -57,15 +61,15 @@ impl Attempt<'_> {
             policy: &Policy::default(),
         };
         let mut progress = |stage: Stage| stopwatch.begin(phase(&stage));
-        let outcome = running::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;
+        let outcome = running_host::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;
         match outcome {
             Outcome::Staged { pending, .. } if reach == Reach::Rebooted => {
-                running::withdraw(&mut *os, &pending)?;
+                running_host::withdraw(&mut *os, &pending)?;
                 Err(TransactionError::RebootedInVain(pending.generation().to_owned()))
             }
             Outcome::Staged { pending, .. } => {
                 stopwatch.begin("arming");
-                departure::arm(&mut *os, outside.services, &pending)?;
+                staged_deployment::arm(&mut *os, outside.services, &pending)?;
                 Ok(Attempted::Reboots)
             }
             Outcome::Nothing { .. } | Outcome::Live { .. } => {
@@ -106,7 +110,7 @@ pub(super) fn waits_for(error: &TransactionError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::refusal::Refusals;
+    use crate::core::values::refusal::Refusals;
     use crate::os::{Cause, PullFailure};
 
     #[test]

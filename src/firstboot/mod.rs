@@ -6,11 +6,12 @@ mod stopwatch;
 
 use std::path::Path;
 
-use crate::core::profile::Profile;
-use crate::core::retry::Cure;
+use crate::core::values::profile::Profile;
+use crate::core::values::retry::Cure;
 use crate::host::booted::Booted;
 use crate::host::{Root, Services, boot};
-use crate::transaction::first_boot::{self, Seed, Time};
+use crate::transaction::boot::first_boot;
+use crate::transaction::boot::first_boot::{Seed, Time};
 use crate::transaction::{Sessions, TransactionError};
 
 use attempt::{Attempt, Attempted};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::host::boot;
-use crate::transaction::first_boot::Time;
+use crate::transaction::boot::first_boot::Time;
 
 /// Measures one part at a time, by the time since the kernel started.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! Loads the tree's own users and groups.
 
-use super::error::HostError;
-use super::root::Root;
-use crate::core::accounts::Accounts;
-use crate::core::names::ManagedPath;
+use crate::core::config::accounts::Accounts;
+use crate::core::values::names::ManagedPath;
+use crate::host::error::HostError;
+use crate::host::root::Root;
 
 /// The most that is read of an account file, in bytes.
 pub const ACCOUNT_FILE_BYTES: usize = 8 << 20;

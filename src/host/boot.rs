@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::booted::BOOTED;
+use crate::host::booted::BOOTED;
 
 /// The ID of this boot, as the kernel draws it; empty where the kernel tells none.
 #[must_use]

@@ -5,12 +5,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::error::{HostError, Op};
-use crate::core::deployment::DeploymentId;
-use crate::core::generation::{GENERATION_ARGUMENT, Record};
-use crate::core::kargs::{self, KernelArgument};
-use crate::core::pending::Pending;
-use crate::core::standing::Seen;
+use crate::core::state::generation::{GENERATION_ARGUMENT, Record};
+use crate::core::state::pending::Pending;
+use crate::core::state::standing::Seen;
+use crate::core::values::deployment::DeploymentId;
+use crate::core::values::kargs;
+use crate::core::values::kargs::KernelArgument;
+use crate::host::error::{HostError, Op};
 
 /// What the bootloader gave the kernel.
 const COMMAND_LINE: &str = "/proc/cmdline";

@@ -2,9 +2,9 @@
 //! change the host. Each act is one change, asked for one at a time, so that a test can count them,
 //! stop between any two, make any of them fail, or lose those that were not flushed.
 
-use super::error::HostError;
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, Kind};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, Kind};
+use crate::host::error::HostError;
 
 /// What tells a thing on a disk apart, without what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::disk::{Disk, Status};
-use super::error::{HostError, Op};
-use super::observe::{LABEL, errno_of, through_descriptor};
-use super::root::Root;
-use super::sync::at_once;
-use crate::core::names::ManagedPath;
-use crate::core::tree::Attributes;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Attributes;
+use crate::host::disk::{Disk, Status};
+use crate::host::error::{HostError, Op};
+use crate::host::observe::{LABEL, errno_of, through_descriptor};
+use crate::host::root::Root;
+use crate::host::sync::at_once;
 
 impl Disk for Root {
     fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::observe::errno_of;
+use crate::host::observe::errno_of;
 
 /// The act that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

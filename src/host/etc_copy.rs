@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use rustix::io::Errno;
 
-use super::error::{HostError, Op};
-use super::observe::errno_of;
-use crate::core::decode::STAGING_NAME;
+use crate::core::config::decode::STAGING_NAME;
+use crate::host::error::{HostError, Op};
+use crate::host::observe::errno_of;
 
 /// The most that the names, or one value, of a thing's extended attributes take, as Linux bounds it.
 const ATTRIBUTES_BYTES: usize = 64 << 10;

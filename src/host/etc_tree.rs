@@ -12,13 +12,13 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
-use super::error::{HostError, Op};
-use super::extended;
-use super::observe::errno_of;
-use super::root::Root;
 use crate::core::etc_merge::{Body, Content, Entries, Node};
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, ContentDigest};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, ContentDigest};
+use crate::host::error::{HostError, Op};
+use crate::host::extended;
+use crate::host::observe::errno_of;
+use crate::host::root::Root;
 
 /// Deepest directory that is read: each one above it is held open meanwhile.
 const DEPTH: usize = 200;

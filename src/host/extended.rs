@@ -6,9 +6,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::observe::LABEL;
-use crate::core::extended::{Extended, is_foreign};
-use crate::core::tree::ContentDigest;
+use crate::core::values::extended::{Extended, is_foreign};
+use crate::core::values::tree::ContentDigest;
+use crate::host::observe::LABEL;
 
 /// Bytes that nearly every listing and label fits into.
 const USUAL: usize = 512;

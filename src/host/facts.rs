@@ -2,23 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
-use super::error::HostError;
-use super::root::Root;
-use super::sight;
-use super::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed::{Bases, Managed, Unknown};
 use crate::core::enablement::Unread;
-use crate::core::facts::{Facts, SHADOW, Shadow};
-use crate::core::generation::Record;
-use crate::core::host_config::HostConfig;
-use crate::core::limits;
-use crate::core::managed::{Bases, Managed, Unknown};
-use crate::core::names::ManagedPath;
-use crate::core::profile::Profile;
-use crate::core::refusal::Refusals;
-use crate::core::steps::{Remembered, Vendor};
-use crate::core::tree::{Entry, Node};
-use crate::core::unit_links;
+use crate::core::plan::facts::{Facts, SHADOW, Shadow};
+use crate::core::plan::steps::{Remembered, Vendor};
+use crate::core::plan::unit_links;
+use crate::core::state::generation::Record;
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+use crate::core::values::refusal::Refusals;
+use crate::core::values::tree::{Entry, Node};
+use crate::host::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
+use crate::host::error::HostError;
+use crate::host::root::Root;
+use crate::host::sight;
+use crate::host::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
 
 /// How much of a tree the agent may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,13 +6,13 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::error::{HostError, Op};
-use super::observe::read_bounded;
-use super::root::Root;
-use crate::core::limits;
-use crate::core::names::ManagedPath;
-use crate::core::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, FragmentFile};
-use crate::core::tree::MASK;
+use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, FragmentFile};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::MASK;
+use crate::host::error::{HostError, Op};
+use crate::host::observe::read_bounded;
+use crate::host::root::Root;
 
 /// How often a lookup is repeated that the kernel gave up because somebody renamed under it.
 const LOOKUPS: usize = 16;

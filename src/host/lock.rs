@@ -6,12 +6,12 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::disk::Disk;
-use super::error::{HostError, Op};
-use super::observe::errno_of;
-use super::root::Root;
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, Node};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, Node};
+use crate::host::disk::Disk;
+use crate::host::error::{HostError, Op};
+use crate::host::observe::errno_of;
+use crate::host::root::Root;
 
 /// The lock file. It stays: removing it would let two agents lock two files of the same name.
 const LOCK: &str = "/var/lib/flameholder/lock";

@@ -10,8 +10,8 @@ use zbus::names::OwnedUniqueName;
 use zbus::zvariant::{DynamicType, OwnedValue};
 use zbus::{Connection, MatchRule, MessageStream};
 
-use super::reboot_port::{Inhibitor, Kind, Shutdown};
-use super::system_bus::BusError;
+use crate::host::reboot_port::{Inhibitor, Kind, Shutdown};
+use crate::host::system_bus::BusError;
 
 const NAME: &str = "org.freedesktop.login1";
 const PATH: &str = "/org/freedesktop/login1";

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::login_bus::{Fault, LoginBus};
-use super::reboot_error::{RebootError, Whom};
-use super::reboot_port::{Inhibitor, Insist, Kind, Outcome, Reboots, Request, Shutdown};
-use super::service_port::Said;
-use super::system_bus::BusError;
+use crate::host::login_bus::{Fault, LoginBus};
+use crate::host::reboot_error::{RebootError, Whom};
+use crate::host::reboot_port::{Inhibitor, Insist, Kind, Outcome, Reboots, Request, Shutdown};
+use crate::host::service_port::Said;
+use crate::host::system_bus::BusError;
 
 /// For each answer of the bus or of logind: as long as D-Bus libraries wait for a reply.
 const ANSWER: Duration = Duration::from_secs(25);

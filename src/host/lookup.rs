@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::root::{Found, Graft, Grafts};
+use crate::host::root::{Found, Graft, Grafts};
 
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;

@@ -3,10 +3,10 @@
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use super::error::{HostError, Op};
-use super::observe::errno_of;
-use super::root::Root;
-use crate::core::names::ManagedPath;
+use crate::core::values::names::ManagedPath;
+use crate::host::error::{HostError, Op};
+use crate::host::observe::errno_of;
+use crate::host::root::Root;
 
 /// File systems that a configuration may have files on. Looking into others could wait for a
 /// server, or mount something.

@@ -10,12 +10,12 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
-use super::disk::Status;
-use super::error::{HostError, Op};
-use super::extended::Held;
-use super::root::{Graft, Root};
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, ContentDigest, Kind, Node};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, ContentDigest, Kind, Node};
+use crate::host::disk::Status;
+use crate::host::error::{HostError, Op};
+use crate::host::extended::Held;
+use crate::host::root::{Graft, Root};
 
 impl Root {
     /// What stands at `path`; the last component is not followed.

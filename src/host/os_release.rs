@@ -1,9 +1,9 @@
 //! os-release(5) of a tree.
 
-use super::Root;
-use crate::core::limits;
-use crate::core::names::ManagedPath;
-use crate::core::os_release::{OsRelease, PLACES};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::os_release::{OsRelease, PLACES};
+use crate::host::Root;
 
 /// Reads it; nothing is known where it cannot be read.
 #[must_use]

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::private_socket::{PeerError, PrivateSocket, Reply};
-use super::reboot_error::{RebootError, Whom, refused};
-use super::reboot_port::{Kind, Outcome, Shutdown};
-use super::service_port::Said;
+use crate::host::private_socket::{PeerError, PrivateSocket, Reply};
+use crate::host::reboot_error::{RebootError, Whom, refused};
+use crate::host::reboot_port::{Kind, Outcome, Shutdown};
+use crate::host::service_port::Said;
 
 /// Below the root of a running host. Only root may connect to it.
 pub(super) const SOCKET: &str = "run/systemd/private";

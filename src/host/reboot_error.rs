@@ -3,8 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::reboot_port::{Inhibitor, Shutdown};
-use super::service_port::Said;
+use crate::host::reboot_port::{Inhibitor, Shutdown};
+use crate::host::service_port::Said;
 
 /// Who was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-pub use super::reboot_error::{RebootError, Whom};
+pub use crate::host::reboot_error::{RebootError, Whom};
 
 /// Whoever can reboot the host: logind on a host, something else in a test.
 ///

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use super::error::{HostError, Op};
-use super::lookup;
-use crate::core::names::ManagedPath;
+use crate::core::values::names::ManagedPath;
+use crate::host::error::{HostError, Op};
+use crate::host::lookup;
 
 /// How often a lookup is repeated that the kernel gave up because somebody renamed under it.
 const LOOKUPS: usize = 16;

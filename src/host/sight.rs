@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::HostError;
-use super::root::Root;
-use crate::core::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, Record};
-use crate::core::host_config::UNIT_DIRECTORY;
-use crate::core::managed::Managed;
-use crate::core::names::{ManagedPath, below};
-use crate::core::steps::Remembered;
-use crate::core::tree::{Entry, Node, Observed};
+use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::config::managed::Managed;
+use crate::core::plan::steps::Remembered;
+use crate::core::state::generation::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, Record};
+use crate::core::values::names::{ManagedPath, below};
+use crate::core::values::tree::{Entry, Node, Observed};
+use crate::host::error::HostError;
+use crate::host::root::Root;
 
 /// What was seen.
 #[derive(Debug, Clone, Default)]

@@ -4,11 +4,11 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::disk::Disk;
-use super::error::HostError;
-use crate::core::decode::STAGING_NAME;
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Attributes, Kind};
+use crate::core::config::decode::STAGING_NAME;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, Kind};
+use crate::host::disk::Disk;
+use crate::host::error::HostError;
 
 /// Directories that hold the staging directory of the mount that they lie on, the first of them
 /// that does. A mount with neither has it at its top.

@@ -9,9 +9,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::error::{HostError, Op};
-use super::root::Root;
-use crate::core::names::ManagedPath;
+use crate::core::values::names::ManagedPath;
+use crate::host::error::{HostError, Op};
+use crate::host::root::Root;
 
 /// Acts under way at the same time. More gain nothing on a disk with one queue, and each costs a
 /// thread.

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::service_port::{JobEnd, Said, ServiceError, Services};
-use super::system_bus::{BusError, SystemBus};
+use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::enablement::UnitName;
-use crate::core::service_action::ServiceAction;
+use crate::host::service_port::{JobEnd, Said, ServiceError, Services};
+use crate::host::system_bus::{BusError, SystemBus};
 
 /// For the bus itself, which only passes messages on: as long as D-Bus libraries wait for a reply.
 const BUS: Duration = Duration::from_secs(25);

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use zbus::zvariant::OwnedObjectPath;
 
-use super::pid1::{MANAGER, PROPERTIES, SOCKET};
-use super::private_socket::{PeerError, PrivateSocket, Reply};
-use super::service_port::Said;
+use crate::host::pid1::{MANAGER, PROPERTIES, SOCKET};
+use crate::host::private_socket::{PeerError, PrivateSocket, Reply};
+use crate::host::service_port::Said;
 
 /// It does nothing but answer, yet it may be starting a lot at the time.
 const ANSWER: Duration = Duration::from_secs(25);

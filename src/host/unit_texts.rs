@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::error::HostError;
-use super::root::Root;
+use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::enablement::{SEARCH_PATH, SystemdVersion, UnitFile};
-use crate::core::first_presets;
-use crate::core::host_config::UNIT_DIRECTORY;
-use crate::core::names::ManagedPath;
-use crate::core::tree::{Node, Observed};
-use crate::core::unit_texts::{PRESET_PATH, UnitTexts};
+use crate::core::plan::first_presets;
+use crate::core::plan::unit_texts::{PRESET_PATH, UnitTexts};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Node, Observed};
+use crate::host::error::HostError;
+use crate::host::root::Root;
 
 /// The most that is read of a unit or preset file, in bytes.
 const UNIT_BYTES: usize = 1 << 20;

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::rpm_ostree::daemon::{Daemon, DaemonError};
-use super::rpm_ostree::{self, Deadlines};
-use super::{Cause, OsError};
+use crate::os::rpm_ostree;
+use crate::os::rpm_ostree::Deadlines;
+use crate::os::rpm_ostree::daemon::{Daemon, DaemonError};
+use crate::os::{Cause, OsError};
 
 /// How long the bus may take to say what it knows.
 const LOOK: Duration = Duration::from_secs(10);

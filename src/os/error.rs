@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::rpm_ostree::daemon::DaemonError;
-use crate::core::image::redact_credentials;
+use crate::core::values::image::redact_credentials;
+use crate::os::rpm_ostree::daemon::DaemonError;
 
 /// The text of an error that happened in another process, cleared of credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

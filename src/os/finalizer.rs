@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use super::{Cause, OsError};
+use crate::os::{Cause, OsError};
 
 /// The program, and what its unit calls it with.
 const PROGRAM: &str = "ostree";

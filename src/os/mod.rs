@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::core::deployment::DeploymentId;
+use crate::core::config::layering::{Layering, LayeringChange};
 use crate::core::etc_merge::SpecialFiles;
-use crate::core::image::ImageRef;
-use crate::core::layering::{Layering, LayeringChange};
+pub use crate::core::values::deployment::DeploymentId;
+use crate::core::values::image::ImageRef;
 pub use error::{Cause, OsError, PullFailure};
 
 /// A session on an OSTree sysroot.

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress};
-use crate::core::image::ImageRef;
+use crate::core::values::image::ImageRef;
+use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress};
 
 /// The version of this protocol. Any change of a type here is a new one.
 pub const VERSION: u32 = 3;

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use super::{Cause, OsError};
+use crate::os::{Cause, OsError};
 
 /// What is looked at first; gone with the boot.
 const LENT: &str = "/run/ostree/auth.json";

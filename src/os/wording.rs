@@ -4,8 +4,8 @@
 //! network is tested against libostree 2022.7 and skopeo 1.9; a phrase that another version words differently ends as
 //! [`PullFailure::Other`], with its text.
 
-use super::PullFailure;
-use crate::core::image::ImageRef;
+use crate::core::values::image::ImageRef;
+use crate::os::PullFailure;
 
 /// Phrases and what they mean. The first that occurs decides: an expired certificate is met while dialling,
 /// and many failures mention that something was not found.

@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 
 pub use program::WorkerProgram;
 
-use super::protocol::{Access, Greeting, Reply, Request, VERSION};
-use super::{Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted};
 use crate::core::etc_merge::SpecialFiles;
-use crate::core::image::ImageRef;
+use crate::core::values::image::ImageRef;
+use crate::os::protocol::{Access, Greeting, Reply, Request, VERSION};
+use crate::os::{
+    Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted,
+};
 
 /// How many lines of the worker's standard error are kept for a diagnosis.
 const STDERR_LINES: usize = 20;

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::core::diff::Change;
 use crate::core::etc_merge::{Findings, Item, Loss, Lost, Reason, Refusal, shown};
+use crate::core::plan::diff::Change;
 use crate::core::plan::{EtcOf, EtcPlan};
 
 /// Version of this document.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::etc_diff::EtcSummary;
-use crate::core::diff::{Change, Changed};
-use crate::core::host_config::OsSpec;
-use crate::core::names::ManagedPath;
+use crate::core::config::host_config::OsSpec;
+use crate::core::config::policy::{Action, CONTAINER_RUNTIME};
 use crate::core::plan::Plan;
-use crate::core::policy::{Action, CONTAINER_RUNTIME};
-use crate::core::profile::Profile;
-use crate::core::refusal::Refusal;
-use crate::core::tree::Deviation;
+use crate::core::plan::diff::{Change, Changed};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+use crate::core::values::refusal::Refusal;
+use crate::core::values::tree::Deviation;
+use crate::report::etc_diff::EtcSummary;
 
 /// Version of this document.
 const SCHEMA: u32 = 1;

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use crate::core::daemon_report::DaemonReport;
-use crate::core::generation::Record;
-use crate::core::health::HealthReport;
-use crate::core::held::Held;
-use crate::core::journal::Reached;
-use crate::core::pending::{Failure, Pending};
+use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::state::generation::Record;
+use crate::core::state::health::HealthReport;
+use crate::core::state::held::Held;
+use crate::core::state::journal::Reached;
+use crate::core::state::pending::{Failure, Pending};
 
 /// Version of this document.
 const SCHEMA: u32 = 1;

@@ -9,16 +9,17 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use super::{Delivery, Order, Said, View};
-use crate::core::causes::chain;
-use crate::core::decode;
-use crate::core::lifecycle::{Class, Phase, Problem, Wish};
-use crate::core::limits;
-use crate::core::machine_config::{self, MachineConfig};
-use crate::core::refusal::Refusals;
-use crate::core::render::{PoolName, ReleaseImages, render};
-use crate::core::tree::ContentDigest;
+use crate::core::config::decode;
+use crate::core::config::machine_config;
+use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::render::{PoolName, ReleaseImages, render};
+use crate::core::daemon::lifecycle::{Class, Phase, Problem, Wish};
+use crate::core::values::causes::chain;
+use crate::core::values::limits;
+use crate::core::values::refusal::Refusals;
+use crate::core::values::tree::ContentDigest;
 use crate::host::watch::Watch;
+use crate::source::{Delivery, Order, Said, View};
 
 /// What several files are merged as.
 const POOL: &str = "local";

@@ -16,12 +16,13 @@ use futures::stream::{BoxStream, FuturesUnordered};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
-use super::{Delivery, Order, Said, View};
 use crate::cluster::{Cluster, ClusterError, NodeSeen};
-use crate::core::lifecycle::{Class, Lifecycle, Phase, Problem, Wish};
-use crate::core::node::annotations::{self, Annotations};
-use crate::core::retry::Cure;
+use crate::core::daemon::lifecycle::{Class, Lifecycle, Phase, Problem, Wish};
+use crate::core::daemon::node::annotations;
+use crate::core::daemon::node::annotations::Annotations;
+use crate::core::values::retry::Cure;
 use crate::host::boot;
+use crate::source::{Delivery, Order, Said, View};
 
 use publish::{Published, Publisher};
 

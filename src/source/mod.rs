@@ -4,7 +4,7 @@
 pub mod directory;
 pub mod kube;
 
-use crate::core::lifecycle::{Lifecycle, Problem, Wish};
+use crate::core::daemon::lifecycle::{Lifecycle, Problem, Wish};
 
 /// What the daemon asks of a source.
 #[derive(Debug)]

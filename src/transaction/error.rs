@@ -2,25 +2,25 @@
 
 use std::path::PathBuf;
 
-use crate::core::causes::chain;
-use crate::core::held::Held;
-use crate::core::refusal::Refusals;
-use crate::core::retry::Cure;
-use crate::core::service_action::NotLive;
-use crate::core::settings::SettingsError;
+use crate::core::config::policy::service_action::NotLive;
+use crate::core::config::settings::SettingsError;
+use crate::core::state::held::Held;
+use crate::core::values::causes::chain;
+use crate::core::values::refusal::Refusals;
+use crate::core::values::retry::Cure;
 use crate::host::HostError;
 use crate::host::facts::FactsError;
 use crate::host::mount_namespace::NamespaceError;
 use crate::host::reboot_port::RebootError;
 use crate::os::OsError;
 
-use super::current::CurrentError;
-use super::handover::HandoverError;
-use super::live::LiveError;
-use super::settle::SettleError;
-use super::space::NoRoom;
-use super::store::StoreFailure;
-use super::{held, pending};
+use crate::transaction::engine::apply::LiveError;
+use crate::transaction::engine::recover::SettleError;
+use crate::transaction::handover::HandoverError;
+use crate::transaction::state::current::CurrentError;
+use crate::transaction::state::objects::StoreFailure;
+use crate::transaction::state::{blocked, pending};
+use crate::transaction::update::space::NoRoom;
 
 /// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
 /// host is as it was before.
@@ -74,7 +74,7 @@ pub enum TransactionError {
     Pending(#[from] pending::LoadError),
     /// The held target cannot be used.
     #[error(transparent)]
-    HeldUnreadable(#[from] held::LoadError),
+    HeldUnreadable(#[from] blocked::LoadError),
     /// The target was left before, and is not gone to again by itself.
     #[error(
         "{} is held: {} (generation {}); apply another configuration, or release it with `flameholder retry`",

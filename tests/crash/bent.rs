@@ -2,13 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use flameholder::{
-    core::{
-        journal::{JOURNAL, NEW_JOURNAL, Reached},
-        names::ManagedPath,
-    },
-    host::{Disk, HostError},
-};
+use flameholder::core::state::journal::{JOURNAL, NEW_JOURNAL, Reached};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::host::{Disk, HostError};
 
 use crate::effect::{Effect, Screen};
 

@@ -3,30 +3,25 @@
 
 use std::{path::Path, process::Command};
 
-use flameholder::{
-    core::{
-        activation::{ACTIVE, Active, Manifest, OBJECTS, object},
-        generation::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, Record},
-        journal::Scope,
-        names::ManagedPath,
-        profile::Profile,
-        service_action::ServiceAction,
-        steps::Step,
-    },
-    host::{
-        Disk, Root,
-        lock::Lock,
-        service_port::{NoServices, Services},
-    },
-    transaction::{
-        activate,
-        current::Configuration,
-        labels::Labels,
-        live::{self, Change, LiveError},
-        settle::{self, Settled},
-        tree,
-    },
+use flameholder::core::config::policy::service_action::ServiceAction;
+use flameholder::core::plan::steps::Step;
+use flameholder::core::state::activation::{ACTIVE, Active, Manifest, OBJECTS, object};
+use flameholder::core::state::generation::{
+    CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, Record,
 };
+use flameholder::core::state::journal::Scope;
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::profile::Profile;
+use flameholder::host::lock::Lock;
+use flameholder::host::service_port::{NoServices, Services};
+use flameholder::host::{Disk, Root};
+use flameholder::transaction::boot::activate;
+use flameholder::transaction::engine::apply::{Change, LiveError};
+use flameholder::transaction::engine::labels::Labels;
+use flameholder::transaction::engine::recover::Settled;
+use flameholder::transaction::engine::{apply, recover};
+use flameholder::transaction::state::current::Configuration;
+use flameholder::transaction::update::plain_tree;
 use serde_json::Value;
 
 use crate::{
@@ -35,9 +30,9 @@ use crate::{
     model::{
         config::Config,
         likeness::{is_record, unlike},
+        plain_tree::Tree,
         reference::Reference,
         snapshot::{Body, LOCK, Snapshot},
-        tree::Tree,
     },
     sight::{self, Sight},
 };
@@ -94,7 +89,7 @@ impl Case {
             let sight = sight::see(&sight::load(tree.root(), scenario.mounts));
             assert_like(&scenario.name, &sight, &before);
         }
-        let decided = tree::decide(&root, &configuration(&scenario.after), Profile::Native);
+        let decided = plain_tree::decide(&root, &configuration(&scenario.after), Profile::Native);
         let decided = decided.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         Self::checked(&root, scenario, decided.change(BOOT), &after)
     }
@@ -141,7 +136,7 @@ impl Case {
             assert_none(&case.name, &wrong_labels(&case.old, &case.new));
         }
         // The real disk must come to the very same.
-        live::apply(root, &NoServices, change).expect("a real disk");
+        apply::apply(root, &NoServices, change).expect("a real disk");
         let real = sight::see(&sight::load(root.path(), scenario.mounts));
         assert_none(&case.name, &sight::differences(&case.new, &real));
         case
@@ -221,17 +216,17 @@ impl Case {
             labels: &self.labels,
             actions: &self.actions,
         };
-        live::apply(disk, services, change)
+        apply::apply(disk, services, change)
     }
 }
 
 /// Settles what is open on `disk`, as the product's next command does.
 pub fn recover(disk: &dyn Disk, services: &dyn Services) -> Result<Settled, String> {
-    let path = flameholder::core::names::ManagedPath::constant(RECORD);
+    let path = flameholder::core::values::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
     let record = bytes.map(|bytes| Record::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
     let found = record.map(|record| record.generation);
-    settle::settle(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
+    recover::settle(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
 }
 
 /// An error with its causes.
@@ -250,7 +245,8 @@ pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn Disk) -> T)
 }
 
 fn apply(root: &Root, config: &Value) {
-    tree::apply(root, &configuration(config), Profile::Native).unwrap_or_else(|error| panic!("{error}"));
+    plain_tree::apply(root, &configuration(config), Profile::Native)
+        .unwrap_or_else(|error| panic!("{error}"));
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -2,10 +2,9 @@
 
 use std::{fs, os::unix::fs::chown};
 
-use flameholder::{
-    core::{names::ManagedPath, tree::Attributes},
-    host::{Disk, HostError, Root},
-};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::tree::Attributes;
+use flameholder::host::{Disk, HostError, Root};
 use proptest::prelude::*;
 
 use crate::{

@@ -3,13 +3,9 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use flameholder::{
-    core::{
-        names::ManagedPath,
-        tree::{Attributes, Kind},
-    },
-    host::{Disk, HostError, Op, Status},
-};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::tree::{Attributes, Kind};
+use flameholder::host::{Disk, HostError, Op, Status};
 use rustix::io::Errno;
 
 use crate::{

@@ -1,9 +1,8 @@
 //! The acts of the port as values, and a disk that asks before each.
 
-use flameholder::{
-    core::{names::ManagedPath, tree::Attributes},
-    host::{Disk, HostError, Status},
-};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::tree::Attributes;
+use flameholder::host::{Disk, HostError, Status};
 
 /// One act.
 #[derive(Debug, Clone, PartialEq, Eq)]

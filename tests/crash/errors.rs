@@ -6,14 +6,11 @@ use std::{
     collections::BTreeSet,
 };
 
-use flameholder::{
-    core::{enablement::UnitName, service_action::ServiceAction},
-    host::{
-        Disk, HostError, Op,
-        service_port::{NoServices, ServiceError, Services},
-    },
-    transaction::live::{Failure, LiveError},
-};
+use flameholder::core::config::policy::service_action::ServiceAction;
+use flameholder::core::enablement::UnitName;
+use flameholder::host::service_port::{NoServices, ServiceError, Services};
+use flameholder::host::{Disk, HostError, Op};
+use flameholder::transaction::engine::apply::{Failure, LiveError};
 use rustix::io::Errno;
 
 use crate::{

@@ -9,13 +9,10 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
 };
 
-use flameholder::{
-    host::{
-        Disk,
-        service_port::{NoServices, Services},
-    },
-    transaction::{live::LiveError, settle::Settled},
-};
+use flameholder::host::Disk;
+use flameholder::host::service_port::{NoServices, Services};
+use flameholder::transaction::engine::apply::LiveError;
+use flameholder::transaction::engine::recover::Settled;
 
 use crate::{
     bent::{Bend, Bent},

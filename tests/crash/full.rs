@@ -2,10 +2,9 @@
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use flameholder::{
-    host::{Disk, HostError, Op, service_port::NoServices},
-    transaction::live::LiveError,
-};
+use flameholder::host::service_port::NoServices;
+use flameholder::host::{Disk, HostError, Op};
+use flameholder::transaction::engine::apply::LiveError;
 use rustix::io::Errno;
 
 use crate::{

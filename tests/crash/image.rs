@@ -7,7 +7,8 @@ use std::{
     sync::Arc,
 };
 
-use flameholder::core::{names::ManagedPath, tree::Attributes};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::tree::Attributes;
 
 /// What an inode is known by.
 pub type Number = usize;

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use flameholder::core::names::ManagedPath;
+use flameholder::core::values::names::ManagedPath;
 use rustix::io::Errno;
 
 use crate::image::{Body, Image, Number, TOP};

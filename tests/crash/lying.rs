@@ -6,15 +6,12 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
-use flameholder::{
-    core::{
-        journal::{Intent, JOURNAL, Reached, Scope, VERSION},
-        names::ManagedPath,
-        steps::Step,
-        tree::Attributes,
-    },
-    host::{Disk, service_port::NoServices},
-};
+use flameholder::core::plan::steps::Step;
+use flameholder::core::state::journal::{Intent, JOURNAL, Reached, Scope, VERSION};
+use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::tree::Attributes;
+use flameholder::host::Disk;
+use flameholder::host::service_port::NoServices;
 
 use crate::{
     bent::{Bend, Bent},

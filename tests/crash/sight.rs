@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use flameholder::core::names::ManagedPath;
+use flameholder::core::values::names::ManagedPath;
 use rustix::fs::XattrFlags;
 
 use crate::{

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 
 use flameholder::core::etc_merge::{Body, Content, Node};
-use flameholder::core::tree::{Attributes, ContentDigest};
+use flameholder::core::values::tree::{Attributes, ContentDigest};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
 use crate::tree::{Kind, Plant};

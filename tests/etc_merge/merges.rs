@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flameholder::core::etc_merge::{Body, Content, Findings, Merge, Node, Reason, Refusal, SpecialFiles};
-use flameholder::core::names::ManagedPath;
+use flameholder::core::values::names::ManagedPath;
 use flameholder::host::Root;
 use flameholder::host::etc_tree::{EtcTree, digest_where_needed};
 use flameholder::os::{OsError, Sysroot as _};

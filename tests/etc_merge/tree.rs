@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flameholder::core::etc_merge::{Body, Content, Node};
-use flameholder::core::tree::{Attributes, ContentDigest};
+use flameholder::core::values::tree::{Attributes, ContentDigest};
 
 /// Entries of a directory by name.
 pub(crate) type Drawn = BTreeMap<String, Plant>;

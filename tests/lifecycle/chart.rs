@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use flameholder::core::lifecycle::{Class, Event, Lifecycle, Look, Phase, Prepared, Standing, Then};
+use flameholder::core::daemon::lifecycle::{Class, Event, Lifecycle, Look, Phase, Prepared, Standing, Then};
 
 use crate::{problem, wish};
 

@@ -4,10 +4,10 @@
 
 mod chart;
 
-use flameholder::core::lifecycle::{
+use flameholder::core::daemon::lifecycle::{
     Class, Command, Delay, Event, Held, Lifecycle, Look, Phase, Prepared, Problem, Standing, Then, Wish,
 };
-use flameholder::core::retry::Cure;
+use flameholder::core::values::retry::Cure;
 
 use chart::{all_events, all_phases};
 

@@ -2,14 +2,10 @@
 
 use std::{future::Future, time::Duration};
 
-use flameholder::{
-    core::layering::LayeringChange,
-    os::rpm_ostree::{
-        Base, Deadlines, LayerRequest,
-        daemon::{Daemon, DaemonError},
-        transaction::{News, Outcome},
-    },
-};
+use flameholder::core::config::layering::LayeringChange;
+use flameholder::os::rpm_ostree::daemon::{Daemon, DaemonError};
+use flameholder::os::rpm_ostree::transaction::{News, Outcome};
+use flameholder::os::rpm_ostree::{Base, Deadlines, LayerRequest};
 use osimage::Os;
 use rpmostreed::Faults;
 

@@ -1,9 +1,9 @@
 //! The same thing asked for again.
 
-use flameholder::{
-    core::layering::LayeringChange,
-    os::rpm_ostree::{Base, LayerRequest, failure::Failure, transaction::Outcome},
-};
+use flameholder::core::config::layering::LayeringChange;
+use flameholder::os::rpm_ostree::failure::Failure;
+use flameholder::os::rpm_ostree::transaction::Outcome;
+use flameholder::os::rpm_ostree::{Base, LayerRequest};
 use osimage::Os;
 use rpmostreed::Faults;
 

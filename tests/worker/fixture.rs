@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use flameholder::core::image::ImageRef;
+use flameholder::core::values::image::ImageRef;
 use flameholder::os::protocol::Access;
 use flameholder::os::worker::{WorkerProgram, WorkerSession};
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError, Sysroot as _};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use flameholder::core::image::ImageRef;
+use flameholder::core::values::image::ImageRef;
 use flameholder::os::worker::WorkerProgram;
 use flameholder::os::{Imported, OsError, Phase, Progress, PullFailure, Sysroot as _};
 use osimage::Os;

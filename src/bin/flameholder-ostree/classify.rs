@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use flameholder::core::image::ImageRef;
+use flameholder::core::values::image::ImageRef;
 use flameholder::os::{Cause, OsError, PullFailure, wording};
 use ostree_ext::containers_image_proxy as proxy;
 use ostree_ext::{gio, glib};

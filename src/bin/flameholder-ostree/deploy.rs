@@ -1,6 +1,6 @@
 //! New deployments, their labels, and the boot entries.
 
-use flameholder::core::image::ImageRef;
+use flameholder::core::values::image::ImageRef;
 use flameholder::os::protocol::Access;
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;

@@ -70,7 +70,7 @@ pub(crate) fn kernel_arguments(deployment: &ostree::Deployment) -> Vec<String> {
     options.map_or_else(Vec::new, |options| options::without_ostree(&options))
 }
 
-fn image_of_origin(deployment: &ostree::Deployment) -> Option<flameholder::core::image::ImageRef> {
+fn image_of_origin(deployment: &ostree::Deployment) -> Option<flameholder::core::values::image::ImageRef> {
     // Missing key, or a notation that only a newer program knows: not ours to compare with.
     let reference = deployment.origin()?.string("origin", ORIGIN_CONTAINER).ok()?;
     reference.parse().ok()

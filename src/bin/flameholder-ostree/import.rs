@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use flameholder::core::image::{ImageRef, Transport};
+use flameholder::core::values::image::{ImageRef, Transport};
 use flameholder::os::{Imported, OsError, Phase, Progress, pull_secret};
 use ostree_ext::container::store::{
     self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,

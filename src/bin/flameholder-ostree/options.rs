@@ -1,6 +1,6 @@
 //! The `options` line of a boot entry.
 
-use flameholder::core::kargs;
+use flameholder::core::values::kargs;
 
 /// The arguments without the one that libostree adds to find the deployment.
 pub(crate) fn without_ostree(options: &str) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What rpm-ostree writes of packages: in the origins of deployments, and in the metadata of commits.
 
-use flameholder::core::layering::Layering;
+use flameholder::core::config::layering::Layering;
 use flameholder::os::OsError;
 use ostree_ext::{glib, ostree};
 

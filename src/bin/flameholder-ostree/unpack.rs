@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use flameholder::core::image::ImageRef;
+use flameholder::core::values::image::ImageRef;
 use flameholder::os::OsError;
 use ostree_ext::container::OstreeImageReference;
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};

@@ -11,7 +11,7 @@ use super::SpecialFiles;
 use super::changes::Changes;
 use super::refusal::{Reason, Refusal};
 use super::tree::{Body, Node, Xattrs, names};
-use crate::core::tree::Attributes;
+use crate::core::values::tree::Attributes;
 
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;

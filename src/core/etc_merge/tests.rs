@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::*;
-use crate::core::diff::Change;
-use crate::core::tree::{Attributes, ContentDigest};
+use crate::core::etc_merge::*;
+use crate::core::plan::diff::Change;
+use crate::core::values::tree::{Attributes, ContentDigest};
 
 const FIFO: u32 = 0o010_000;
 

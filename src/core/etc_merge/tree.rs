@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
-use crate::core::tree::{Attributes, ContentDigest};
+use crate::core::values::tree::{Attributes, ContentDigest};
 
 /// Extended attributes: the digest of each value by its name. Labels and what a file system shows of itself are
-/// left out (see [`is_foreign`](crate::core::extended::is_foreign)): a policy gives labels, no merge does.
+/// left out (see [`is_foreign`](crate::core::values::extended::is_foreign)): a policy gives labels, no merge does.
 pub type Xattrs = BTreeMap<Vec<u8>, ContentDigest>;
 
 /// What a directory holds, by name.

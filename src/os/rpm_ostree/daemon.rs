@@ -9,9 +9,10 @@ use zbus::zvariant::Value;
 use zbus::{Connection, DBusError as _};
 
 use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
-use super::transaction::{self, Canceller, News, Outcome};
+use super::transaction;
+use super::transaction::{Canceller, News, Outcome};
 use super::{Deadlines, LayerRequest};
-use crate::core::retry::Cure;
+use crate::core::values::retry::Cure;
 use crate::host::boot;
 use crate::os::Cause;
 

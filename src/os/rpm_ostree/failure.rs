@@ -1,6 +1,6 @@
 //! What a transaction failed at, as far as its text tells: rpm-ostreed gives no code.
 
-use crate::core::image::ImageRef;
+use crate::core::values::image::ImageRef;
 use crate::os::{Cause, OsError, PullFailure, wording};
 
 /// Why a transaction failed, by what to do about it.

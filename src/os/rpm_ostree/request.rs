@@ -3,8 +3,8 @@
 use zbus::zvariant::Value;
 
 use super::proxies::Options;
-use crate::core::image::ImageRef;
-use crate::core::layering::LayeringChange;
+use crate::core::config::layering::LayeringChange;
+use crate::core::values::image::ImageRef;
 
 /// What a deployment is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::request::{Base, LayerRequest};
 use super::transaction::{Canceller, Outcome};
-use crate::core::image::ImageRef;
+use crate::core::values::image::ImageRef;
 use crate::os::{Deployment, OsError};
 
 /// How to go on.
@@ -112,7 +112,7 @@ fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::layering::{Layering, LayeringChange};
+    use crate::core::config::layering::{Layering, LayeringChange};
     use crate::os::{Cause, DeploymentId, PullFailure};
 
     const NEW: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";

@@ -1,9 +1,10 @@
 //! One view told to the cluster: conditions, annotations and events, as few requests as it takes.
 
 use crate::cluster::{Cluster, ClusterError, NodeSeen, NodeStatus};
-use crate::core::lifecycle::{Lifecycle, Phase, Wish};
-use crate::core::node::annotations::{self, Annotations};
-use crate::core::node::{conditions, events};
+use crate::core::daemon::lifecycle::{Lifecycle, Phase, Wish};
+use crate::core::daemon::node::annotations;
+use crate::core::daemon::node::annotations::Annotations;
+use crate::core::daemon::node::{conditions, events};
 use crate::source::View;
 
 /// How often conditions are made anew because somebody else wrote some.

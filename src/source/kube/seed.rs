@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::node::annotations::Annotations;
+use crate::core::daemon::node::annotations::Annotations;
 
 /// The file.
 const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";

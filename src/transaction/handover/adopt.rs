@@ -2,35 +2,41 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::first_boot::CONTENT;
-use crate::core::generation::{CURRENT_IMAGE, Record};
-use crate::core::host_config::HostConfig;
-use crate::core::installation::DAEMON_ENVIRONMENT;
-use crate::core::journal::Scope;
-use crate::core::limits;
-use crate::core::managed;
-use crate::core::names::ManagedPath;
-use crate::core::orig;
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed;
+use crate::core::config::policy::Policy;
+use crate::core::plan::first_boot::CONTENT;
+use crate::core::plan::repair;
+use crate::core::plan::repair::Repair;
+use crate::core::plan::steps::{Step, Steps};
 use crate::core::plan::{Drift, TreePlan};
-use crate::core::policy::Policy;
-use crate::core::profile::Profile;
-use crate::core::repair::{self, Repair};
-use crate::core::steps::{Step, Steps};
-use crate::core::tree::Node;
+use crate::core::state::generation::{CURRENT_IMAGE, Record};
+use crate::core::state::installation::DAEMON_ENVIRONMENT;
+use crate::core::state::journal::Scope;
+use crate::core::state::orig;
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+use crate::core::values::tree::Node;
 use crate::host::booted::Booted;
 use crate::host::{Root, Services};
 use crate::os::Sysroot;
 
-use super::installation::{self, Version};
+use super::installation;
+use super::installation::Version;
 use super::{HandoverError, begin, ensure_alone, shipped};
-use crate::transaction::current::{Configuration, Current};
-use crate::transaction::decided::Decided;
-use crate::transaction::draft::{Draft, draft_after};
-use crate::transaction::generation::{Errand, Site, Target, bound};
-use crate::transaction::labels::{self, Labels};
-use crate::transaction::live::{self, Change};
-use crate::transaction::own_files::OwnFiles;
-use crate::transaction::{TransactionError, pending, stage};
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels;
+use crate::transaction::engine::labels::Labels;
+use crate::transaction::plan::deployment_plan::{Draft, draft_after};
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::decided_change::Decided;
+use crate::transaction::state::pending;
+use crate::transaction::update::offline_sysroot::{Errand, Site, Target, bound};
+use crate::transaction::update::stage;
 
 /// What to do about a host that is not as it should be.
 const WAY_OUT: &str = "put that back, or have it put back: flameholder adopt --mend";
@@ -156,7 +162,7 @@ impl Adopting<'_> {
             labels: &labels,
             actions,
         };
-        live::apply(root, services, change)?;
+        apply::apply(root, services, change)?;
         Ok(!files.steps.is_empty())
     }
 }

@@ -1,18 +1,19 @@
 //! The agent itself, on a host whose image does not have it.
 
-use crate::core::host_config::UNIT_DIRECTORY;
-use crate::core::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
-use crate::core::journal::Scope;
-use crate::core::names::ManagedPath;
-use crate::core::service_action::ServiceAction;
-use crate::core::steps::Step;
-use crate::core::tree::Node;
+use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::config::policy::service_action::ServiceAction;
+use crate::core::plan::steps::Step;
+use crate::core::state::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
+use crate::core::state::journal::Scope;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Node;
 use crate::host::{Root, Services};
 use crate::transaction::TransactionError;
-use crate::transaction::current::Current;
-use crate::transaction::labels::Labels;
-use crate::transaction::live::{self, Change};
-use crate::transaction::own_files::OwnFiles;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels::Labels;
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::Current;
 
 use super::begin;
 
@@ -97,7 +98,7 @@ pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
         labels: &Labels::new(),
         actions: actions(&steps),
     };
-    Ok(live::apply(&root, services, change)?)
+    Ok(apply::apply(&root, services, change)?)
 }
 
 /// Removes the executables of all versions but the one in `kept`.

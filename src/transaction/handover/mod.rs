@@ -10,12 +10,13 @@ pub mod release;
 use std::io;
 use std::path::Path;
 
-use crate::core::names::ManagedPath;
 use crate::core::plan::Drift;
+use crate::core::values::names::ManagedPath;
 use crate::host::lock::Lock;
 use crate::host::{Root, boot, processes};
 
-use super::{TransactionError, tree};
+use crate::transaction::TransactionError;
+use crate::transaction::update::plain_tree;
 
 /// The program that is replaced.
 const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
@@ -144,7 +145,7 @@ fn begin() -> Result<(Root, Lock, String), TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
-    tree::settle_first(&root, &boot_id)?;
+    plain_tree::settle_first(&root, &boot_id)?;
     Ok((root, lock, boot_id))
 }
 

@@ -2,25 +2,30 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::activation::ACTIVE;
-use crate::core::generation::{RECORD, Record};
-use crate::core::held::HELD;
-use crate::core::host_config::HostConfig;
-use crate::core::installation::DAEMON_ENVIRONMENT;
-use crate::core::journal::Scope;
-use crate::core::managed;
-use crate::core::names::ManagedPath;
-use crate::core::orig::{self, NOORIG, ORIG};
-use crate::core::steps::Step;
-use crate::core::tree::Node;
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed;
+use crate::core::plan::steps::Step;
+use crate::core::state::activation::ACTIVE;
+use crate::core::state::generation::{RECORD, Record};
+use crate::core::state::held::HELD;
+use crate::core::state::installation::DAEMON_ENVIRONMENT;
+use crate::core::state::journal::Scope;
+use crate::core::state::orig;
+use crate::core::state::orig::{NOORIG, ORIG};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Node;
 use crate::host::Root;
 use crate::host::booted::Booted;
 use crate::host::service_port::NoServices;
 use crate::os::Sysroot;
-use crate::transaction::current::Current;
-use crate::transaction::live::{self, Change};
-use crate::transaction::own_files::OwnFiles;
-use crate::transaction::{TransactionError, labels, pending, store, sysroot};
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels;
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::Current;
+use crate::transaction::state::{objects, pending};
+use crate::transaction::update::sysroot;
 
 use super::{HandoverError, begin, ensure_daemon_gone, shipped};
 
@@ -53,7 +58,7 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>
     let mut files = OwnFiles::after(&root, Vec::new());
     let kept = give_originals(&root, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
-    steps.extend(store::prune(&root, &BTreeMap::new())?);
+    steps.extend(objects::prune(&root, &BTreeMap::new())?);
     for path in [ACTIVE, HELD, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
         if root.exists(&path)? {
             steps.push(Step::Remove { path });
@@ -68,7 +73,7 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>
         labels: &labels::of_steps(&root, &steps, &BTreeMap::new())?,
         actions: &[],
     };
-    live::apply(&root, &NoServices, change)?;
+    apply::apply(&root, &NoServices, change)?;
     Ok(Some(Released { config: record.config.clone(), kept }))
 }
 

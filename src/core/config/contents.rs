@@ -1,0 +1,176 @@
+//! Decodes the contents of an Ignition file: RFC 2397 data URL, then `gzip`, within a bound.
+
+use std::io::Read;
+
+use data_url::DataUrl;
+use flate2::bufread::MultiGzDecoder;
+
+use crate::core::values::limits;
+
+/// Why contents cannot be had from a config alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ContentsError {
+    /// The source is fetched from elsewhere; an agent applies what the config carries.
+    #[error("remote sources are not fetched (`{scheme}:`); embed the contents as a data URL")]
+    Remote {
+        /// The URL's scheme.
+        scheme: String,
+    },
+    /// Not an RFC 2397 URL.
+    #[error("the data URL is malformed: {0}")]
+    Malformed(&'static str),
+    /// A compression that nobody promised.
+    #[error("the compression `{0}` is unknown; `gzip` is accepted")]
+    Compression(String),
+    /// Not a gzip stream, or a torn one.
+    #[error("the contents are not valid gzip")]
+    Gzip,
+    /// The bound on all contents together is reached.
+    #[error("the contents of all files together exceed {} bytes", limits::INFLATED_BYTES)]
+    TooLarge,
+}
+
+/// Decodes contents one after the other and keeps count of their size.
+#[derive(Debug)]
+pub struct Decoder {
+    left: usize,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self { left: limits::INFLATED_BYTES }
+    }
+}
+
+impl Decoder {
+    /// The bytes of `source`; none at all where there is no source or an empty one.
+    pub fn decode(
+        &mut self,
+        source: Option<&str>,
+        compression: Option<&str>,
+    ) -> Result<Vec<u8>, ContentsError> {
+        let plain = match source {
+            None | Some("") => Vec::new(),
+            Some(url) => parse_data_url(url)?,
+        };
+        let bytes = match compression {
+            None | Some("") => plain,
+            Some("gzip") if plain.is_empty() && source.unwrap_or_default().is_empty() => plain,
+            Some("gzip") => self.inflate(&plain)?,
+            Some(other) => return Err(ContentsError::Compression(other.to_owned())),
+        };
+        self.left = self.left.checked_sub(bytes.len()).ok_or(ContentsError::TooLarge)?;
+        Ok(bytes)
+    }
+
+    fn inflate(&self, plain: &[u8]) -> Result<Vec<u8>, ContentsError> {
+        let mut bytes = Vec::new();
+        // One byte more than is left tells a full budget from an exceeded one.
+        let bound = self.left as u64 + 1;
+        MultiGzDecoder::new(plain).take(bound).read_to_end(&mut bytes).map_err(|_| ContentsError::Gzip)?;
+        Ok(bytes)
+    }
+}
+
+/// Decodes as the Go library of the reference implementation does, which is stricter than the
+/// WHATWG rules about percent signs and keeps `#` as part of the body.
+fn parse_data_url(url: &str) -> Result<Vec<u8>, ContentsError> {
+    let Some((scheme, rest)) = url.split_once(':') else {
+        return Err(ContentsError::Malformed("it has no scheme"));
+    };
+    if !scheme.eq_ignore_ascii_case("data") {
+        return Err(ContentsError::Remote { scheme: scheme.chars().take(16).collect() });
+    }
+    let Some((header, body)) = rest.split_once(',') else {
+        return Err(ContentsError::Malformed("it has no comma before the data"));
+    };
+    if !body.is_ascii() {
+        return Err(ContentsError::Malformed("it has a character that is not ASCII"));
+    }
+    ensure_escapes(body)?;
+    let escaped: String;
+    let base64 = header.trim_end().to_ascii_lowercase().ends_with(";base64");
+    let body = if !base64 && body.contains(['#', '\t', '\n', '\r', ' ']) {
+        escaped = body
+            .replace('#', "%23")
+            .replace('\t', "%09")
+            .replace('\n', "%0A")
+            .replace('\r', "%0D")
+            .replace(' ', "%20");
+        &escaped
+    } else {
+        body
+    };
+    let url = format!("data:{header},{body}");
+    let parsed = DataUrl::process(&url).map_err(|_| ContentsError::Malformed("it is not a data URL"))?;
+    match parsed.decode_to_vec() {
+        Ok((bytes, None)) => Ok(bytes),
+        Ok((_, Some(_))) => Err(ContentsError::Malformed("its base64 has a `#`")),
+        Err(_) => Err(ContentsError::Malformed("its base64 is invalid")),
+    }
+}
+
+fn ensure_escapes(body: &str) -> Result<(), ContentsError> {
+    let mut bytes = body.bytes();
+    while let Some(byte) = bytes.next() {
+        let hex = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_hexdigit());
+        if byte == b'%' && !(hex(bytes.next()) && hex(bytes.next())) {
+            return Err(ContentsError::Malformed("a `%` is not followed by two hex digits"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn gzip(bytes: &[u8]) -> String {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        encoder.write_all(bytes).unwrap();
+        let bytes = encoder.finish().unwrap();
+        let escaped: Vec<String> = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+        format!("data:,{}", escaped.concat())
+    }
+
+    #[test]
+    fn decodes_what_rendered_configs_carry() {
+        for (source, expected) in [
+            ("data:,a%0Ab", "a\nb"),
+            ("data:,a#b c\nd", "a#b c\nd"),
+            ("data:;base64,aGk=", "hi"),
+            ("data:text/plain;charset=utf-8;base64,aGk=", "hi"),
+            ("data:,", ""),
+            ("", ""),
+        ] {
+            let bytes = Decoder::default().decode(Some(source), None).unwrap();
+            assert_eq!(bytes, expected.as_bytes(), "{source}");
+        }
+        let bytes = Decoder::default().decode(Some(&gzip(b"hello")), Some("gzip"));
+        assert_eq!(bytes.unwrap(), b"hello");
+    }
+
+    #[test]
+    fn refuses_what_it_cannot_decode() {
+        for (source, compression) in [
+            ("https://example.com/x", None),
+            ("data:nocomma", None),
+            ("data:,100%", None),
+            ("data:,%zz", None),
+            ("data:;base64,a#b", None),
+            ("data:;base64,%%%", None),
+            ("data:,x", Some("xz")),
+            ("data:,notgzip", Some("gzip")),
+        ] {
+            assert!(Decoder::default().decode(Some(source), compression).is_err(), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_gzip_bomb_stops_at_the_bound() {
+        let bomb = gzip(&vec![0; limits::INFLATED_BYTES + 1]);
+        let error = Decoder::default().decode(Some(&bomb), Some("gzip"));
+        assert_eq!(error, Err(ContentsError::TooLarge));
+    }
+}

@@ -1,0 +1,393 @@
+//! A `MachineConfig` into a [`HostConfig`]: contents decoded, every field checked, all refusals
+//! collected.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::contents::Decoder;
+use super::host_config::{
+    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
+    Owner, PasswdSpec, Principal, UNIT_DIRECTORY, UserSpec,
+};
+use super::ignition::newest;
+use super::machine_config::MachineConfig;
+use super::units;
+use crate::core::plan::facts::SHADOW;
+use crate::core::state::generation::GENERATION_ARGUMENT;
+use crate::core::values::kargs;
+use crate::core::values::limits;
+use crate::core::values::names::{ManagedPath, PathError};
+use crate::core::values::refusal::{Refusal, Refusals};
+
+/// Prefixes that belong to the agent itself.
+const OWN_PATHS: [&str; 5] = [
+    "/etc/flameholder/generation",
+    "/etc/flameholder/originals",
+    "/etc/machine-config-daemon/currentconfig",
+    "/etc/machine-config-daemon/currentimage",
+    "/var/lib/flameholder",
+];
+/// Directory names that the agent stages content in, at whatever depth.
+pub const STAGING_NAME: &str = ".flameholder.d";
+
+/// Decodes `config`, or refuses it with everything that is wrong.
+pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
+    let mut decoding = Decoding::default();
+    let ignition = &config.ignition.config;
+    let storage = ignition.storage.clone().unwrap_or_default();
+    decoding.storage(&storage);
+    let units = ignition.systemd.as_ref().and_then(|systemd| systemd.units.as_deref());
+    let units = units::decode(units.unwrap_or_default(), &mut decoding.refused);
+    decoding.ensure_no_collisions(&units);
+    let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
+    let path_bytes: usize = decoding.fields.keys().map(|path| path.as_str().len()).sum();
+    if path_bytes > limits::PATH_BYTES {
+        let reason = format!(
+            "all paths together have {path_bytes} bytes; at most {} are accepted",
+            limits::PATH_BYTES
+        );
+        decoding.refuse("spec.config.storage", reason);
+    }
+    if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
+        let field = format!("spec.config.storage.files[{}].path", file.index);
+        decoding.refuse(field, format!("{SHADOW} is also written for the password hash of a user"));
+    }
+    let os = decode_os(config, &mut decoding.refused);
+    let host_config = HostConfig {
+        name: config.name.clone(),
+        files: decoding.files,
+        directories: decoding.directories,
+        links: decoding.links,
+        units,
+        passwd,
+        os,
+        unapplied: unapplied(ignition, &storage),
+    };
+    Refusals::or(decoding.refused, host_config)
+}
+
+fn unapplied(ignition: &newest::Config, storage: &newest::Storage) -> BTreeMap<&'static str, Value> {
+    BTreeMap::from([
+        ("storage.disks", section(storage.disks.as_deref())),
+        ("storage.filesystems", section(storage.filesystems.as_deref())),
+        ("storage.raid", section(storage.raid.as_deref())),
+        ("kernelArguments", section(ignition.kernel_arguments.as_ref())),
+    ])
+}
+
+/// A section as a value to compare; an absent and an empty one are the same.
+fn section<T: Serialize + ?Sized>(section: Option<&T>) -> Value {
+    let value = serde_json::to_value(section).unwrap_or_default();
+    match &value {
+        Value::Array(items) if items.is_empty() => Value::Null,
+        _ => value,
+    }
+}
+
+#[derive(Default)]
+struct Decoding {
+    refused: Vec<Refusal>,
+    decoder: Decoder,
+    files: BTreeMap<ManagedPath, FileSpec>,
+    directories: BTreeMap<ManagedPath, DirectorySpec>,
+    links: BTreeMap<ManagedPath, LinkSpec>,
+    fields: BTreeMap<ManagedPath, String>,
+}
+
+impl Decoding {
+    fn refuse(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+        self.refused.push(Refusal::new(field, reason));
+    }
+
+    fn storage(&mut self, storage: &newest::Storage) {
+        let files = storage.files.as_deref().unwrap_or_default();
+        let directories = storage.directories.as_deref().unwrap_or_default();
+        let links = storage.links.as_deref().unwrap_or_default();
+        let entries = files.len() + directories.len() + links.len();
+        if entries > limits::STORAGE_ENTRIES {
+            let reason = format!(
+                "the config lists {entries} files, directories and links; at most {} are accepted",
+                limits::STORAGE_ENTRIES
+            );
+            return self.refuse("spec.config.storage", reason);
+        }
+        for (index, directory) in directories.iter().enumerate() {
+            self.directory(index, directory);
+        }
+        for (index, file) in files.iter().enumerate() {
+            self.file(index, file);
+        }
+        for (index, link) in links.iter().enumerate() {
+            self.link(index, link);
+        }
+    }
+
+    fn path(&mut self, spelled: &str, field: &str) -> Option<ManagedPath> {
+        let field = format!("{field}.path");
+        let path = match ManagedPath::parse(spelled) {
+            Ok(path) => path,
+            Err(error) => {
+                let shown: String = spelled.chars().take(128).collect();
+                let hint = match error {
+                    PathError::Relative => "; write it from `/`",
+                    _ => "",
+                };
+                self.refuse(field, format!("{error}: {shown:?}{hint}"));
+                return None;
+            }
+        };
+        if path.as_str() == FORCE_FILE {
+            self.refuse(&field, format!("{FORCE_FILE} is the force file, which no config may carry"));
+        }
+        if OWN_PATHS.iter().any(|own| path.is_within(own))
+            || path.relative().split('/').any(|name| name == STAGING_NAME)
+        {
+            self.refuse(&field, format!("{path} belongs to the agent itself"));
+        }
+        if let Some(earlier) = self.fields.insert(path.clone(), field.clone()) {
+            self.refuse(field, format!("{path} is listed twice; the other is {earlier}"));
+            return None;
+        }
+        Some(path)
+    }
+
+    fn file(&mut self, index: usize, file: &newest::File) {
+        let field = format!("spec.config.storage.files[{index}]");
+        let Some(path) = self.path(&file.path, &field) else { return };
+        let contents = self.contents(file.contents.as_ref(), &format!("{field}.contents"));
+        let fragments = file.append.as_deref().unwrap_or_default();
+        let append: Option<Vec<Vec<u8>>> = fragments
+            .iter()
+            .enumerate()
+            .map(|(nth, fragment)| self.contents(Some(fragment), &format!("{field}.append[{nth}]")))
+            .collect();
+        let mode = self.mode(file.mode, FILE_MODE, &field);
+        let owner = self.owner(file.user.as_ref(), file.group.as_ref(), &field);
+        if let (Some(contents), Some(append), Some(mode), Some(owner)) = (contents, append, mode, owner) {
+            let overwrite = file.overwrite;
+            let spec = FileSpec { index, contents, append, mode, owner, overwrite };
+            self.files.insert(path, spec);
+        }
+    }
+
+    fn directory(&mut self, index: usize, directory: &newest::Directory) {
+        let field = format!("spec.config.storage.directories[{index}]");
+        let Some(path) = self.path(&directory.path, &field) else { return };
+        let mode = self.mode(directory.mode, DIRECTORY_MODE, &field);
+        let owner = self.owner(directory.user.as_ref(), directory.group.as_ref(), &field);
+        if let (Some(mode), Some(owner)) = (mode, owner) {
+            self.directories.insert(path, DirectorySpec { index, mode, owner });
+        }
+    }
+
+    fn link(&mut self, index: usize, link: &newest::Link) {
+        let field = format!("spec.config.storage.links[{index}]");
+        let Some(path) = self.path(&link.path, &field) else { return };
+        let target = link.target.clone().unwrap_or_default();
+        if target.is_empty() || target.chars().any(char::is_control) {
+            return self.refuse(format!("{field}.target"), "the link has no usable target");
+        }
+        let hard = link.hard == Some(true);
+        if hard && ManagedPath::parse(&target).is_err() {
+            return self
+                .refuse(format!("{field}.target"), "a hard link's target must be absolute and normal");
+        }
+        if let Some(owner) = self.owner(link.user.as_ref(), link.group.as_ref(), &field) {
+            self.links.insert(path, LinkSpec { index, target, hard, owner });
+        }
+    }
+
+    fn contents(&mut self, resource: Option<&newest::Resource>, field: &str) -> Option<Vec<u8>> {
+        let source = resource.and_then(|resource| resource.source.as_deref());
+        let compression = resource.and_then(|resource| resource.compression.as_deref());
+        match self.decoder.decode(source, compression) {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                let part = match error {
+                    super::contents::ContentsError::Compression(_) => "compression",
+                    _ => "source",
+                };
+                self.refuse(format!("{field}.{part}"), error.to_string());
+                None
+            }
+        }
+    }
+
+    fn mode(&mut self, mode: Option<i64>, default: u32, field: &str) -> Option<u32> {
+        match mode {
+            None => Some(default),
+            Some(mode) => match u32::try_from(mode) {
+                Ok(mode) if mode <= 0o777 => Some(mode),
+                _ => {
+                    let reason = format!(
+                        "the mode is {mode} (octal {mode:o}); it must lie between 0 and 0777, JSON writes it in decimal"
+                    );
+                    self.refuse(format!("{field}.mode"), reason);
+                    None
+                }
+            },
+        }
+    }
+
+    fn owner(
+        &mut self,
+        user: Option<&newest::NodeUser>,
+        group: Option<&newest::NodeGroup>,
+        field: &str,
+    ) -> Option<Owner> {
+        let user =
+            self.principal(user.map(|user| (user.id, user.name.as_deref())), &format!("{field}.user"))?;
+        let group =
+            self.principal(group.map(|group| (group.id, group.name.as_deref())), &format!("{field}.group"))?;
+        Some(Owner { user, group })
+    }
+
+    /// A number wins over a name, as in the reference.
+    fn principal(&mut self, named: Option<(Option<i64>, Option<&str>)>, field: &str) -> Option<Principal> {
+        match named {
+            None | Some((None, None | Some(""))) => Some(Principal::Id(0)),
+            Some((Some(id), _)) => match u32::try_from(id) {
+                // The highest number means "no change" to chown(2).
+                Ok(id) if id != u32::MAX => Some(Principal::Id(id)),
+                _ => {
+                    self.refuse(format!("{field}.id"), format!("{id} is not a user or group number"));
+                    None
+                }
+            },
+            Some((None, Some(name))) => Some(Principal::Name(name.to_owned())),
+        }
+    }
+
+    /// A path may be one thing only: no file below a file or link, no file where a unit stands.
+    fn ensure_no_collisions(&mut self, units: &BTreeMap<String, super::host_config::UnitSpec>) {
+        let mut found = Vec::new();
+        for (name, unit) in units {
+            let mut taken = Vec::new();
+            if unit.contents.is_some() || unit.is_masked() {
+                taken.push((format!("{UNIT_DIRECTORY}/{name}"), "unit"));
+            }
+            let filled = unit.drop_ins.iter().filter(|(_, text)| !text.is_empty());
+            taken.extend(
+                filled
+                    .map(|(drop_in, _)| (format!("{UNIT_DIRECTORY}/{name}.d/{drop_in}"), "drop-in of unit")),
+            );
+            for (path, what) in taken {
+                if let Some(field) = self.fields.get(path.as_str()) {
+                    let reason = format!("{path} is also written by the {what} {name}");
+                    found.push(Refusal::new(field.clone(), reason));
+                }
+            }
+        }
+        for (path, field) in &self.fields {
+            let own = OWN_PATHS.iter().find(|own| ManagedPath::constant(own).is_within(path.as_str()));
+            if let Some(own) = own.filter(|_| !self.directories.contains_key(path)) {
+                let reason = format!("{path} must be a directory: {own} lies below it");
+                found.push(Refusal::new(field.clone(), reason));
+            }
+            let leaf = |above: &ManagedPath| self.files.contains_key(above) || self.links.contains_key(above);
+            if let Some(above) = path.ancestors().find(leaf) {
+                let reason = format!("{path} lies below {above}, which the config makes a file or link");
+                found.push(Refusal::new(field.clone(), reason));
+            }
+        }
+        self.refused.append(&mut found);
+    }
+}
+
+fn decode_passwd(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>) -> PasswdSpec {
+    let users = passwd.and_then(|passwd| passwd.users.as_deref()).unwrap_or_default();
+    for (index, user) in users.iter().enumerate() {
+        // Either would end the field that it is written into.
+        let hash = user.password_hash.as_deref().unwrap_or_default();
+        if hash.contains(':') || hash.chars().any(char::is_control) {
+            let field = format!("spec.config.passwd.users[{index}].passwordHash");
+            refused.push(Refusal::new(field, "the hash has a colon or a control character"));
+        }
+    }
+    PasswdSpec {
+        users: users.iter().map(decode_user).collect(),
+        groups: section(passwd.and_then(|passwd| passwd.groups.as_deref())),
+    }
+}
+
+fn decode_user(user: &newest::User) -> UserSpec {
+    let set = [
+        ("gecos", user.gecos.is_some()),
+        ("groups", user.groups.as_ref().is_some_and(|groups| !groups.is_empty())),
+        ("homeDir", user.home_dir.is_some()),
+        ("noCreateHome", user.no_create_home.is_some()),
+        ("noLogInit", user.no_log_init.is_some()),
+        ("noUserGroup", user.no_user_group.is_some()),
+        ("primaryGroup", user.primary_group.is_some()),
+        ("shell", user.shell.is_some()),
+        ("shouldExist", user.should_exist.is_some()),
+        ("system", user.system.is_some()),
+        ("uid", user.uid.is_some()),
+    ];
+    UserSpec {
+        name: user.name.clone(),
+        keys: user.ssh_authorized_keys.clone().unwrap_or_default(),
+        password_hash: user.password_hash.clone().filter(|hash| !hash.is_empty()),
+        other_fields: set.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect(),
+    }
+}
+
+fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
+    let spec = &config.spec;
+    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let kernel_type = spec.kernel_type.as_deref().unwrap_or_default();
+    if !matches!(kernel_type, "" | "default" | "realtime" | "64k-pages") {
+        refused.push(Refusal::new(
+            "spec.kernelType",
+            "the kernel type is not known; accepted: default, realtime, 64k-pages",
+        ));
+    }
+    let images = [
+        ("spec.osImageURL", &spec.os_image_url),
+        ("spec.baseOSExtensionsContainerImage", &spec.base_os_extensions_container_image),
+    ];
+    for (field, _) in
+        images.iter().filter(|(_, image)| image.iter().any(|text| text.contains(char::is_control)))
+    {
+        refused.push(Refusal::new(*field, "the image reference has a control character"));
+    }
+    let entries = spec.kernel_arguments.as_deref().unwrap_or_default();
+    for (index, entry) in entries.iter().enumerate() {
+        if entry.chars().any(|c| c.is_control() && c != '\t') {
+            let field = format!("spec.kernelArguments[{index}]");
+            refused.push(Refusal::new(field, "the kernel argument has a control character"));
+            continue;
+        }
+        let owned = ["ostree=", GENERATION_ARGUMENT];
+        let arguments = kargs::parse(entry);
+        if let Some(own) =
+            owned.iter().find(|own| arguments.iter().any(|argument| argument.as_str().starts_with(*own)))
+        {
+            let field = format!("spec.kernelArguments[{index}]");
+            refused.push(Refusal::new(
+                field,
+                format!("`{own}` names a deployment and is set with each of them"),
+            ));
+        } else if entry.matches('"').count() % 2 == 1 {
+            let field = format!("spec.kernelArguments[{index}]");
+            refused.push(Refusal::new(field, "a double quote is not closed"));
+        }
+    }
+    let extensions = spec.extensions.clone().unwrap_or_default();
+    for (index, name) in extensions.iter().enumerate() {
+        if super::extensions::packages(name).is_none() {
+            let reason = format!("the extension is not known; accepted: {}", super::extensions::accepted());
+            refused.push(Refusal::new(format!("spec.extensions[{index}]"), reason));
+        }
+    }
+    OsSpec {
+        image: filled(&spec.os_image_url),
+        extensions_image: filled(&spec.base_os_extensions_container_image),
+        kernel_arguments: entries.iter().flat_map(|entry| kargs::parse(entry)).collect(),
+        kernel_type: KernelType::canonical(kernel_type),
+        extensions,
+        fips: spec.fips.unwrap_or(false),
+    }
+}

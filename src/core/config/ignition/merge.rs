@@ -1,0 +1,286 @@
+//! Ignition's merge of a child config over its parent, by the rules of 3.5 (Ignition's
+//! `config/merge` and the keys of its `config/v3_5/types`).
+//!
+//! A field that the child sets wins, one that it leaves out keeps the parent's value, sections are
+//! merged field by field. Items of lists are matched by key: a matched item is merged where the
+//! parent has it, any other of the child's is appended. What comes of two good configs may still be a bad
+//! one, so the result needs checking like any config.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+
+use super::newest;
+
+type Object = Map<String, Value>;
+
+/// Lists without keys: the child's items follow the parent's, equal ones too.
+const CONCATENATED: [&str; 3] = ["append", "mountOptions", "options"];
+/// Lists of one section that share their keys: whatever the child lists in one of them leaves the
+/// parent's others.
+const SHARED: [&[&str]; 2] = [&["directories", "files", "links"], &["shouldExist", "shouldNotExist"]];
+
+/// Merges `child` over `parent`.
+#[must_use]
+pub fn merge(parent: &newest::Config, child: &newest::Config) -> newest::Config {
+    let merged = merge_objects(fields(parent), fields(child));
+    serde_json::from_value(Value::Object(merged)).expect("merging keeps the type of every field")
+}
+
+fn fields(config: &newest::Config) -> Object {
+    let fields = serde_json::to_value(config).and_then(serde_json::from_value);
+    fields.expect("a config is an object with string keys")
+}
+
+fn merge_objects(mut parent: Object, child: Object) -> Object {
+    for siblings in SHARED {
+        remove_displaced(&mut parent, &child, siblings);
+    }
+    for (field, new) in child {
+        let old = parent.remove(&field).unwrap_or_default();
+        let merged = match (old, new) {
+            (old, Value::Null) => old,
+            (Value::Object(old), Value::Object(new)) => Value::Object(merge_objects(old, new)),
+            (Value::Array(old), Value::Array(new)) => Value::Array(merge_lists(&field, old, new)),
+            (_, new) => new,
+        };
+        parent.insert(field, merged);
+    }
+    parent
+}
+
+fn merge_lists(list: &str, mut parent: Vec<Value>, child: Vec<Value>) -> Vec<Value> {
+    if CONCATENATED.contains(&list) {
+        parent.extend(child);
+        return parent;
+    }
+    let known: BTreeSet<String> = parent.iter().map(|item| key(list, item)).collect();
+    let news: BTreeMap<String, &Value> = child.iter().map(|item| (key(list, item), item)).collect();
+    let mut merged: Vec<Value> = parent
+        .into_iter()
+        .filter_map(|old| match news.get(&key(list, &old)) {
+            Some(new) => merge_items(list, old, new),
+            None => Some(old),
+        })
+        .collect();
+    merged.extend(child.into_iter().filter(|item| !known.contains(&key(list, item))));
+    merged
+}
+
+/// Merges two items of one key. An HTTP header without a value takes the parent's away.
+fn merge_items(list: &str, old: Value, new: &Value) -> Option<Value> {
+    if list == "httpHeaders" && new.get("value").is_none_or(Value::is_null) {
+        return None;
+    }
+    Some(match (old, new) {
+        (Value::Object(old), Value::Object(new)) => Value::Object(merge_objects(old, new.clone())),
+        (_, new) => new.clone(),
+    })
+}
+
+/// Takes from each of the parent's `siblings` what the child lists in another of them.
+fn remove_displaced(parent: &mut Object, child: &Object, siblings: &[&str]) {
+    for list in siblings {
+        let others = siblings.iter().filter(|other| *other != list);
+        let elsewhere: BTreeSet<String> = others
+            .filter_map(|other| Some((other, child.get(*other)?.as_array()?)))
+            .flat_map(|(other, items)| items.iter().map(move |item| key(other, item)))
+            .collect();
+        if let Some(Value::Array(items)) = parent.get_mut(*list) {
+            items.retain(|item| !elsewhere.contains(&key(list, item)));
+        }
+    }
+}
+
+/// What an item of `list` is matched by; an item that is a bare string is its own key.
+fn key(list: &str, item: &Value) -> String {
+    let field = match list {
+        "directories" | "files" | "links" => "path",
+        "disks" | "filesystems" => "device",
+        "certificateAuthorities" | "merge" => "source",
+        "tang" => "url",
+        "partitions" => return partition_key(item),
+        _ => "name",
+    };
+    let text = item.as_str().or_else(|| item.get(field)?.as_str());
+    text.unwrap_or_default().to_owned()
+}
+
+/// A partition is matched by number, or by label where it takes the next free one.
+fn partition_key(partition: &Value) -> String {
+    match partition.get("number").and_then(Value::as_i64) {
+        Some(number) if number != 0 => format!("number:{number}"),
+        _ => match partition.get("label").and_then(Value::as_str) {
+            Some(label) => format!("label:{label}"),
+            None => String::new(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::config::ignition::parse;
+
+    fn config(sections: &Value) -> newest::Config {
+        let mut config = json!({"ignition": {"version": "3.5.0"}});
+        let fields = config.as_object_mut().unwrap();
+        fields.extend(sections.as_object().unwrap().clone());
+        parse(&config, "spec.config").unwrap().config
+    }
+
+    /// Every row says of one section what the parent has, what the child has, and what comes of it.
+    fn assert_merges(rows: &[(&str, Value, Value, Value)]) {
+        for (rule, parent, child, expected) in rows {
+            let merged = merge(&config(parent), &config(child));
+            assert_eq!(merged, config(expected), "{rule}");
+        }
+    }
+
+    #[test]
+    fn items_of_equal_key_merge_in_place() {
+        let files = |files: Value| json!({"storage": {"files": files}});
+        let units = |units: Value| json!({"systemd": {"units": units}});
+        assert_merges(&[
+            (
+                "a field that the child leaves out keeps its value",
+                files(
+                    json!([{"path": "/a", "mode": 384, "user": {"name": "core"}, "contents": {"source": "data:,1"}}]),
+                ),
+                files(json!([{"path": "/a", "group": {"id": 7}, "contents": {"source": "data:,2"}}])),
+                files(json!([{"path": "/a", "mode": 384, "user": {"name": "core"}, "group": {"id": 7},
+                    "contents": {"source": "data:,2"}}])),
+            ),
+            (
+                "places are the parent's, new items follow in the child's order",
+                files(json!([{"path": "/a"}, {"path": "/b"}, {"path": "/c"}])),
+                files(json!([{"path": "/z"}, {"path": "/b", "mode": 1}, {"path": "/y"}])),
+                files(
+                    json!([{"path": "/a"}, {"path": "/b", "mode": 1}, {"path": "/c"}, {"path": "/z"}, {"path": "/y"}]),
+                ),
+            ),
+            (
+                "a null and an empty list say nothing",
+                units(json!([{"name": "a.service", "enabled": true, "dropins": [{"name": "1.conf"}]}])),
+                units(json!([{"name": "a.service", "enabled": null, "contents": null, "dropins": []}])),
+                units(json!([{"name": "a.service", "enabled": true, "dropins": [{"name": "1.conf"}]}])),
+            ),
+            (
+                "false and the empty string are values",
+                units(json!([{"name": "a.service", "enabled": true, "contents": "[Unit]"}])),
+                units(json!([{"name": "a.service", "enabled": false, "contents": ""}])),
+                units(json!([{"name": "a.service", "enabled": false, "contents": ""}])),
+            ),
+            (
+                "drop-ins by name",
+                units(
+                    json!([{"name": "a.service", "dropins": [{"name": "1.conf", "contents": "a"}, {"name": "2.conf"}]}]),
+                ),
+                units(
+                    json!([{"name": "a.service", "dropins": [{"name": "3.conf"}, {"name": "1.conf", "contents": "b"}]}]),
+                ),
+                units(json!([{"name": "a.service",
+                    "dropins": [{"name": "1.conf", "contents": "b"}, {"name": "2.conf"}, {"name": "3.conf"}]}])),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn items_merge_by_the_key_of_their_list() {
+        let user = |more: Value| json!({"passwd": {"users": [more], "groups": [{"name": "g", "gid": 7}]}});
+        assert_merges(&[
+            (
+                "keys and groups of a user are matched as they are",
+                user(
+                    json!({"name": "core", "uid": 9, "sshAuthorizedKeys": ["k1", "k2"], "groups": ["wheel"]}),
+                ),
+                user(json!({"name": "core", "sshAuthorizedKeys": ["k3", "k1"], "groups": ["wheel", "sudo"]})),
+                user(
+                    json!({"name": "core", "uid": 9, "sshAuthorizedKeys": ["k1", "k2", "k3"], "groups": ["wheel", "sudo"]}),
+                ),
+            ),
+            (
+                "partitions by number, or by label",
+                json!({"storage": {"disks": [{"device": "/dev/a", "wipeTable": true,
+                    "partitions": [{"number": 1, "label": "x"}, {"label": "y", "sizeMiB": 5}]}]}}),
+                json!({"storage": {"disks": [{"device": "/dev/a",
+                    "partitions": [{"label": "y", "sizeMiB": 6}, {"number": 1, "label": "z"}]}]}}),
+                json!({"storage": {"disks": [{"device": "/dev/a", "wipeTable": true,
+                    "partitions": [{"number": 1, "label": "z"}, {"label": "y", "sizeMiB": 6}]}]}}),
+            ),
+            (
+                "an HTTP header without a value takes the parent's away",
+                json!({"storage": {"files": [{"path": "/a", "contents": {"source": "data:,",
+                    "httpHeaders": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}}]}}),
+                json!({"storage": {"files": [{"path": "/a", "contents": {
+                    "httpHeaders": [{"name": "A"}, {"name": "B", "value": "3"}]}}]}}),
+                json!({"storage": {"files": [{"path": "/a", "contents": {"source": "data:,",
+                    "httpHeaders": [{"name": "B", "value": "3"}]}}]}}),
+            ),
+        ]);
+    }
+
+    #[test]
+    fn each_list_has_its_key() {
+        type Row = (&'static str, fn(Value) -> Value);
+        let rows: [Row; 13] = [
+            ("path", |items| json!({"storage": {"files": items}})),
+            ("path", |items| json!({"storage": {"directories": items}})),
+            ("path", |items| json!({"storage": {"links": items}})),
+            ("device", |items| json!({"storage": {"disks": items}})),
+            ("device", |items| json!({"storage": {"filesystems": items}})),
+            ("name", |items| json!({"storage": {"raid": items}})),
+            ("name", |items| json!({"storage": {"luks": items}})),
+            ("url", |items| json!({"storage": {"luks": [{"name": "l", "clevis": {"tang": items}}]}})),
+            ("name", |items| json!({"systemd": {"units": items}})),
+            ("name", |items| json!({"passwd": {"users": items}})),
+            ("name", |items| json!({"passwd": {"groups": items}})),
+            ("source", |items| json!({"ignition": {"version": "3.5.0", "config": {"merge": items}}})),
+            ("source", |items| {
+                let security = json!({"tls": {"certificateAuthorities": items}});
+                json!({"ignition": {"version": "3.5.0", "security": security}})
+            }),
+        ];
+        for (key, wrapped) in rows {
+            let of = |keys: &[&str]| wrapped(keys.iter().map(|value| json!({key: value})).collect());
+            let merged = merge(&config(&of(&["1", "2"])), &config(&of(&["3", "2"])));
+            assert_eq!(merged, config(&of(&["1", "2", "3"])));
+        }
+    }
+
+    #[test]
+    fn lists_without_keys_are_concatenated() {
+        let append = |sources: &[&str]| {
+            let fragments: Vec<Value> = sources.iter().map(|source| json!({"source": source})).collect();
+            json!({"storage": {"files": [{"path": "/a", "append": fragments}],
+                "filesystems": [{"device": "/dev/f", "options": sources, "mountOptions": sources}]}})
+        };
+        assert_merges(&[(
+            "equal fragments are kept",
+            append(&["data:,1", "data:,2"]),
+            append(&["data:,2", "data:,3"]),
+            append(&["data:,1", "data:,2", "data:,2", "data:,3"]),
+        )]);
+    }
+
+    #[test]
+    fn the_later_kind_takes_the_key() {
+        assert_merges(&[
+            (
+                "a link takes a file's path, a file a directory's",
+                json!({"storage": {"files": [{"path": "/a"}, {"path": "/b"}], "directories": [{"path": "/d"}]}}),
+                json!({"storage": {"links": [{"path": "/a", "target": "/b"}], "files": [{"path": "/d"}]}}),
+                json!({"storage": {"files": [{"path": "/b"}, {"path": "/d"}], "directories": [],
+                    "links": [{"path": "/a", "target": "/b"}]}}),
+            ),
+            (
+                "a kernel argument changes sides",
+                json!({"kernelArguments": {"shouldExist": ["a", "b"], "shouldNotExist": ["c"]}}),
+                json!({"kernelArguments": {"shouldExist": ["c"], "shouldNotExist": ["a"]}}),
+                json!({"kernelArguments": {"shouldExist": ["b", "c"], "shouldNotExist": ["a"]}}),
+            ),
+        ]);
+    }
+}

@@ -1,0 +1,174 @@
+//! An Ignition config of any supported version, read as the newest one.
+
+pub mod merge;
+mod v2;
+
+use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::core::values::refusal::Refusals;
+
+pub use ignition_config::v3_6 as newest;
+
+/// The versions accepted, as errors list them.
+const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
+
+/// A parsed config and what was read over: `unused` holds the paths of keys that its version does
+/// not know, which Ignition ignores too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Parsed {
+    /// The config, in the newest version's terms.
+    pub config: newest::Config,
+    /// Paths of unknown keys.
+    pub unused: Vec<String>,
+    /// Whether the document was of a 2.x version, whose duplicates are merged instead of refused.
+    pub legacy: bool,
+}
+
+/// Parses the Ignition config at `field` of a document. `null` is the empty config.
+pub fn parse(value: &Value, field: &str) -> Result<Parsed, Refusals> {
+    if value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty) {
+        return Ok(Parsed { config: newest::Config::default(), unused: Vec::new(), legacy: false });
+    }
+    let version_field = format!("{field}.ignition.version");
+    let version = value.pointer("/ignition/version").and_then(Value::as_str).ok_or_else(|| {
+        Refusals::one(
+            &version_field,
+            format!("the Ignition version is missing or not a string; accepted: {ACCEPTED}"),
+        )
+    })?;
+    match version {
+        "2.0.0" | "2.1.0" | "2.2.0" => {
+            let (config, unused) = typed::<v2::Config>(value, field)?;
+            let config = config.translate(field)?;
+            Ok(Parsed { config, unused, legacy: true })
+        }
+        "3.0.0" => upgraded::<v3_0::Config>(value, field),
+        "3.1.0" => upgraded::<v3_1::Config>(value, field),
+        "3.2.0" => upgraded::<v3_2::Config>(value, field),
+        "3.3.0" => upgraded::<v3_3::Config>(value, field),
+        "3.4.0" => upgraded::<v3_4::Config>(value, field),
+        "3.5.0" => upgraded::<v3_5::Config>(value, field),
+        "3.6.0" => upgraded::<v3_6::Config>(value, field),
+        other => Err(Refusals::one(
+            version_field,
+            format!(
+                "the Ignition version `{}` is not known; accepted: {ACCEPTED}",
+                other.chars().take(32).collect::<String>()
+            ),
+        )),
+    }
+}
+
+/// Reads by the rules of the config's own version, then carries over to the newest: every 3.x
+/// schema is a subset of its successor's.
+fn upgraded<T: DeserializeOwned + Serialize>(value: &Value, field: &str) -> Result<Parsed, Refusals> {
+    let (own, unused) = typed::<T>(value, field)?;
+    let config = serde_json::to_value(own)
+        .and_then(serde_json::from_value)
+        .map_err(|error| Refusals::one(field, without_values(&error.to_string())))?;
+    Ok(Parsed { config, unused, legacy: false })
+}
+
+/// Deserializes, naming the field of an error and collecting the keys that were not read.
+pub(crate) fn typed<T: DeserializeOwned>(value: &Value, field: &str) -> Result<(T, Vec<String>), Refusals> {
+    let mut unused = Vec::new();
+    let mut track = serde_path_to_error::Track::new();
+    let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
+    let parsed = serde_ignored::deserialize(deserializer, |path| {
+        unused.push(joined(field, &indexed(&path.to_string())));
+    });
+    match parsed {
+        Ok(parsed) => Ok((parsed, unused)),
+        Err(error) => {
+            Err(Refusals::one(joined(field, &track.path().to_string()), without_values(&error.to_string())))
+        }
+    }
+}
+
+fn joined(field: &str, path: &str) -> String {
+    if path == "." { field.to_owned() } else { format!("{field}.{path}") }
+}
+
+/// `units.?.0.enable` as the crate writes a path, into `units[0].enable`.
+fn indexed(path: &str) -> String {
+    path.split('.').filter(|part| *part != "?").fold(String::new(), |mut path, part| {
+        let is_index = part.chars().all(|c| c.is_ascii_digit());
+        if is_index {
+            path.push('[');
+        } else if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(part);
+        if is_index {
+            path.push(']');
+        }
+        path
+    })
+}
+
+/// serde quotes the offending value in its messages; a value may be a secret.
+fn without_values(message: &str) -> String {
+    let mut clean = String::with_capacity(message.len());
+    let mut quoted = false;
+    for character in message.chars() {
+        match character {
+            '"' => {
+                quoted = !quoted;
+                clean.push('"');
+                if quoted {
+                    clean.push('…');
+                }
+            }
+            _ if quoted => {}
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_version_is_read_as_the_newest() {
+        for minor in 0..=6 {
+            let config = json!({
+                "ignition": {"version": format!("3.{minor}.0")},
+                "storage": {"files": [{"path": "/etc/x", "mode": 420, "contents": {"source": "data:,x"}}]},
+                "systemd": {"units": [{"name": "x.service", "dropins": null}]},
+            });
+            let parsed = parse(&config, "spec.config").unwrap();
+            let files = parsed.config.storage.unwrap().files.unwrap();
+            assert_eq!(files[0].mode, Some(420), "3.{minor}.0");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_field_and_no_value() {
+        let config = json!({
+            "ignition": {"version": "3.4.0"},
+            "passwd": {"users": [{"name": "core"}, {"name": "core", "passwordHash": ["hunter2"]}]},
+            "storage": {"files": [{"path": "/etc/x", "mode": "hunter2"}]},
+        });
+        let message = parse(&config, "spec.config").unwrap_err().to_string();
+        assert!(message.starts_with("spec.config."), "{message}");
+        assert!(!message.contains("hunter2"), "{message}");
+        for version in [json!("21.0.0"), json!("1.0.0"), json!(3), Value::Null] {
+            let config = json!({"ignition": {"version": version}});
+            let message = parse(&config, "spec.config").unwrap_err().to_string();
+            assert!(message.contains("spec.config.ignition.version"), "{message}");
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_reported_not_refused() {
+        let config = json!({"ignition": {"version": "3.4.0"}, "systemd": {"units": [{"name": "x.service", "enable": true}]}});
+        let parsed = parse(&config, "spec.config").unwrap();
+        assert_eq!(parsed.unused, ["spec.config.systemd.units[0].enable"]);
+    }
+}

@@ -1,0 +1,192 @@
+//! `MachineConfig` of `machineconfiguration.openshift.io/v1`: bytes in, a typed object out.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::document;
+use super::ignition;
+use crate::core::values::refusal::{Refusal, Refusals};
+
+/// The kind of object that we read.
+const KIND: &str = "MachineConfig";
+/// The API group of that kind; any version of it is read as `v1`.
+const GROUP: &str = "machineconfiguration.openshift.io/";
+
+/// One object, its Ignition config still undecoded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineConfig {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.labels` and `metadata.annotations`.
+    pub metadata: Metadata,
+    /// `spec`, typed.
+    pub spec: Spec,
+    /// The Ignition config in the newest version's terms.
+    pub ignition: ignition::Parsed,
+    /// The object as it was read.
+    pub document: Value,
+}
+
+/// The part of the metadata that decides something.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Metadata {
+    /// `metadata.name`.
+    #[serde(default)]
+    pub name: String,
+    /// Labels; the role label decides the order of merging.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labels: Option<std::collections::BTreeMap<String, String>>,
+    /// Annotations; one tells objects that the controller made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub annotations: Option<std::collections::BTreeMap<String, String>>,
+}
+
+/// `MachineConfig.spec` without the Ignition config.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Spec {
+    /// The OS image, digest-pinned in a rendered config; empty where none is named.
+    #[serde(default, rename = "osImageURL")]
+    pub os_image_url: Option<String>,
+    /// The image that carries extension packages.
+    #[serde(default, rename = "baseOSExtensionsContainerImage")]
+    pub base_os_extensions_container_image: Option<String>,
+    /// Kernel arguments; an entry may hold several.
+    #[serde(default)]
+    pub kernel_arguments: Option<Vec<String>>,
+    /// `default`, `realtime` or `64k-pages`.
+    #[serde(default)]
+    pub kernel_type: Option<String>,
+    /// Names of extensions.
+    #[serde(default)]
+    pub extensions: Option<Vec<String>>,
+    /// Whether the kernel runs in FIPS mode.
+    #[serde(default)]
+    pub fips: Option<bool>,
+}
+
+/// Parses the one `MachineConfig` of a document: a bare object, or a `List` that holds one.
+pub fn parse(bytes: &[u8]) -> Result<MachineConfig, Refusals> {
+    let mut configs = parse_all(bytes)?;
+    match (configs.pop(), configs.len()) {
+        (Some(config), 0) => Ok(config),
+        (None, _) => Err(Refusals::one("items", "the list holds no MachineConfig")),
+        (Some(_), more) => Err(Refusals::one(
+            "items",
+            format!(
+                "the list holds {} MachineConfigs and one is wanted; merge them with `flameholder render`",
+                more + 1
+            ),
+        )),
+    }
+}
+
+/// Parses every `MachineConfig` of a document.
+pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, Refusals> {
+    let document = document::parse(bytes)?;
+    let kind = document.get("kind").and_then(Value::as_str);
+    if !matches!(kind, Some("List" | "MachineConfigList")) {
+        return Ok(vec![parse_object(document, "")?]);
+    }
+    let Value::Object(mut list) = document else {
+        return Ok(Vec::new());
+    };
+    let Some(Value::Array(items)) = list.remove("items") else {
+        return Err(Refusals::one("items", "the list has no items"));
+    };
+    let mut configs = Vec::with_capacity(items.len());
+    let mut refused: Vec<Refusal> = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        match parse_object(item, &format!("items[{index}].")) {
+            Ok(config) => configs.push(config),
+            Err(refusals) => refused.extend_from_slice(refusals.as_slice()),
+        }
+    }
+    Refusals::or(refused, configs)
+}
+
+/// Parses one object; `prefix` precedes the fields of its refusals.
+pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refusals> {
+    let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    if text("kind") != KIND {
+        return Err(Refusals::one(
+            format!("{prefix}kind"),
+            format!("`{}` is not a {KIND}", shortened(text("kind"))),
+        ));
+    }
+    if !text("apiVersion").starts_with(GROUP) {
+        return Err(Refusals::one(
+            format!("{prefix}apiVersion"),
+            format!("`{}` is not {GROUP}v1", shortened(text("apiVersion"))),
+        ));
+    }
+    let empty = Value::Object(serde_json::Map::new());
+    let section = |key: &str| match document.get(key) {
+        None | Some(Value::Null) => &empty,
+        Some(section) => section,
+    };
+    let (metadata, _) = ignition::typed::<Metadata>(section("metadata"), &format!("{prefix}metadata"))?;
+    if metadata.name.is_empty() {
+        return Err(Refusals::one(format!("{prefix}metadata.name"), "the object has no name"));
+    }
+    if !is_object_name(&metadata.name) {
+        let reason = "the name is not one that Kubernetes takes: lower-case letters, digits, `-` and `.`";
+        return Err(Refusals::one(format!("{prefix}metadata.name"), reason));
+    }
+    let (spec, _) = ignition::typed::<Spec>(section("spec"), &format!("{prefix}spec"))?;
+    let config = section("spec").get("config").unwrap_or(&Value::Null);
+    let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
+    Ok(MachineConfig { name: metadata.name.clone(), metadata, spec, ignition, document })
+}
+
+/// A DNS subdomain (RFC 1123), as far as its characters and length go.
+fn is_object_name(name: &str) -> bool {
+    let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    name.len() <= 253 && name.chars().all(legal)
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OBJECT: &str = r#"{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":"a"},"spec":{"kernelArguments":null}}"#;
+
+    #[test]
+    fn a_bare_object_and_a_list_of_one() {
+        let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{OBJECT}]}}"#);
+        for text in [OBJECT, &list] {
+            assert_eq!(parse(text.as_bytes()).unwrap().name, "a");
+        }
+        let two = format!(r#"{{"kind":"List","items":[{OBJECT},{OBJECT}]}}"#);
+        assert!(parse(two.as_bytes()).unwrap_err().to_string().contains("render"));
+    }
+
+    #[test]
+    fn yaml_is_read_like_json() {
+        let yaml = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: a\nspec:\n  fips: false\n";
+        assert_eq!(parse(yaml.as_bytes()).unwrap().spec.fips, Some(false));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_field() {
+        for (text, field) in [
+            ("", "empty"),
+            ("{\"kind\":\"Pod\"}", "kind"),
+            ("{\"kind\":\"MachineConfig\",\"apiVersion\":\"v1\"}", "apiVersion"),
+            ("{\"a\":{\"b\":1,\"b\":2}}", "a.b"),
+            ("{\"kind\":", "not valid JSON"),
+            ("a: [1", "not valid YAML"),
+            ("a: 1\na: 2\n", "a"),
+        ] {
+            let message = parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(message.contains(field), "{text}: {message}");
+        }
+        let wrong = OBJECT.replace("null", "\"nosmt\"");
+        let message = parse(wrong.as_bytes()).unwrap_err().to_string();
+        assert!(message.starts_with("spec.kernelArguments") && !message.contains("nosmt"), "{message}");
+    }
+}

@@ -1,0 +1,181 @@
+//! `MachineConfiguration` of `operator.openshift.io/v1`: where a cluster keeps its node disruption
+//! policy.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::document;
+use super::ignition;
+use super::policy::{Action, Policy};
+use crate::core::enablement::UnitName;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::refusal::{Refusal, Refusals};
+
+/// The kind of object that we read.
+const KIND: &str = "MachineConfiguration";
+
+#[derive(Debug, Default, Deserialize)]
+struct Rules {
+    #[serde(default)]
+    files: Option<Vec<FileRule>>,
+    #[serde(default)]
+    units: Option<Vec<UnitRule>>,
+    #[serde(default)]
+    sshkey: Option<KeyRule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct FileRule {
+    path: String,
+    actions: Vec<ActionItem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct UnitRule {
+    name: String,
+    actions: Vec<ActionItem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct KeyRule {
+    actions: Vec<ActionItem>,
+}
+
+#[derive(Debug, Deserialize)]
+struct ActionItem {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    reload: Option<Subject>,
+    #[serde(default)]
+    restart: Option<Subject>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Subject {
+    service_name: String,
+}
+
+/// Reads the policy that an object holds: the effective one of its status where the operator wrote
+/// it, else its spec over the defaults.
+pub fn parse_policy(bytes: &[u8]) -> Result<Policy, Refusals> {
+    let object = document::parse(bytes)?;
+    if object.get("kind").and_then(Value::as_str) != Some(KIND) {
+        return Err(Refusals::one("kind", format!("the object is not a {KIND}")));
+    }
+    let effective = "/status/nodeDisruptionPolicyStatus/clusterPolicies";
+    let (pointer, mut policy) = match object.pointer(effective) {
+        Some(Value::Object(_)) => (effective, Policy::empty()),
+        _ => ("/spec/nodeDisruptionPolicy", Policy::default()),
+    };
+    let field = pointer.trim_start_matches('/').replace('/', ".");
+    let rules = match object.pointer(pointer) {
+        None | Some(Value::Null) => Rules::default(),
+        Some(rules) => ignition::typed::<Rules>(rules, &field)?.0,
+    };
+    let mut refused = Vec::new();
+    for (index, rule) in rules.files.unwrap_or_default().into_iter().enumerate() {
+        let field = format!("{field}.files[{index}]");
+        match ManagedPath::simplified(&rule.path) {
+            Ok(path) => policy.set_file(path.as_str(), actions(rule.actions, &field, &mut refused)),
+            Err(error) => refused.push(Refusal::new(format!("{field}.path"), error.to_string())),
+        }
+    }
+    for (index, rule) in rules.units.unwrap_or_default().into_iter().enumerate() {
+        let field = format!("{field}.units[{index}]");
+        policy.set_unit(&rule.name, actions(rule.actions, &field, &mut refused));
+    }
+    if let Some(rule) = rules.sshkey {
+        policy.set_keys(actions(rule.actions, &format!("{field}.sshkey"), &mut refused));
+    }
+    Refusals::or(refused, policy)
+}
+
+fn actions(items: Vec<ActionItem>, field: &str, refused: &mut Vec<Refusal>) -> Vec<Action> {
+    let mut actions = Vec::new();
+    for (index, item) in items.into_iter().enumerate() {
+        match action(item) {
+            Ok(action) => actions.push(action),
+            Err(reason) => refused.push(Refusal::new(format!("{field}.actions[{index}]"), reason)),
+        }
+    }
+    actions
+}
+
+fn action(item: ActionItem) -> Result<Action, String> {
+    let unit = |subject: Option<Subject>| {
+        let subject = subject.ok_or("the action names no unit in `serviceName`")?;
+        UnitName::parse(&subject.service_name).map_err(|error| error.to_string())?;
+        Ok::<String, String>(subject.service_name)
+    };
+    Ok(match item.kind.as_str() {
+        "None" => Action::None,
+        "DaemonReload" => Action::DaemonReload,
+        "Reload" => Action::Reload(unit(item.reload)?),
+        "Restart" => Action::Restart(unit(item.restart)?),
+        "Special" => Action::Special,
+        "Drain" => Action::Drain,
+        "Reboot" => Action::Reboot,
+        other => {
+            let other: String = other.chars().take(32).collect();
+            return Err(format!("the action `{other}` is not known"));
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn path(path: &str) -> ManagedPath {
+        ManagedPath::constant(path)
+    }
+
+    fn parse(object: &Value) -> Result<Policy, Refusals> {
+        parse_policy(object.to_string().as_bytes())
+    }
+
+    #[test]
+    fn a_spec_lies_over_the_defaults() {
+        let policy = parse(&json!({"kind": KIND, "spec": {"nodeDisruptionPolicy": {
+            "files": [
+                {"path": "/etc/example.d", "actions": [{"type": "Drain"}, {"type": "Reload", "reload": {"serviceName": "crio.service"}}]},
+                {"path": "/etc/containers/registries.conf", "actions": [{"type": "None"}]}],
+            "units": [{"name": "demo.service", "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": "demo.service"}}]}],
+            "sshkey": {"actions": [{"type": "Reboot"}]}}}}))
+        .unwrap();
+        let reload = Action::Reload("crio.service".into());
+        assert_eq!(policy.of_file(&path("/etc/example.d/x")).unwrap().1, [Action::Drain, reload]);
+        assert_eq!(policy.of_file(&path("/etc/containers/registries.conf")).unwrap().1, [Action::None]);
+        assert!(policy.of_file(&path("/var/lib/kubelet/config.json")).is_some(), "a default");
+        assert_eq!(policy.of_unit("demo.service").unwrap().len(), 2);
+        assert_eq!(policy.of_keys(), [Action::Reboot]);
+    }
+
+    #[test]
+    fn a_status_is_the_whole_policy() {
+        let policy =
+            parse(&json!({"kind": KIND, "status": {"nodeDisruptionPolicyStatus": {"clusterPolicies": {
+            "files": [{"path": "/etc/only", "actions": [{"type": "None"}]}]}}}}))
+            .unwrap();
+        assert!(policy.of_file(&path("/etc/only")).is_some());
+        assert!(policy.of_file(&path("/var/lib/kubelet/config.json")).is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_by_its_field() {
+        for (rules, field) in [
+            (json!({"files": [{"path": "x", "actions": []}]}), "files[0].path"),
+            (json!({"files": [{"path": "/x", "actions": [{"type": "Explode"}]}]}), "files[0].actions[0]"),
+            (json!({"sshkey": {"actions": [{"type": "Reload"}]}}), "sshkey.actions[0]"),
+            (json!({"units": [{"name": "x.service"}]}), "units[0]"),
+        ] {
+            let object = json!({"kind": KIND, "spec": {"nodeDisruptionPolicy": rules}});
+            let message = parse(&object).unwrap_err().to_string();
+            assert!(message.contains(field), "{message}");
+        }
+        assert!(parse(&json!({"kind": "Pod"})).unwrap_err().to_string().starts_with("kind"));
+    }
+}

@@ -1,0 +1,252 @@
+//! The paths that a configuration manages in a tree, and what it wants at each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::accounts::Accounts;
+use super::host_config::{CORE_USER, FileSpec, HostConfig, Owner, Principal, UNIT_DIRECTORY};
+use crate::core::values::names::{ManagedPath, below};
+use crate::core::values::profile::Profile;
+use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::tree::{Attributes, Entry, MASK};
+
+/// Mode of unit files and drop-ins.
+const UNIT_MODE: u32 = 0o644;
+/// Mode of the key file.
+const KEYS_MODE: u32 = 0o600;
+/// Mode of the directories that hold it; sshd refuses laxer ones.
+const KEYS_DIRECTORY_MODE: u32 = 0o700;
+
+/// What is wanted, by path, and what this tree cannot be given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Managed {
+    /// Wanted entries.
+    pub entries: BTreeMap<ManagedPath, Entry>,
+    /// Directories that get an owner of their own where they have to be made: a missing home.
+    pub owned_parents: BTreeMap<ManagedPath, Attributes>,
+    /// Parts of the config that this tree has no place for, each with its reason.
+    pub left_out: Vec<String>,
+}
+
+/// Bytes that a config appends to: what stood at the path before it was managed.
+pub type Bases = BTreeMap<ManagedPath, Vec<u8>>;
+
+/// What becomes of an owner whom the tree does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// The configuration is refused: it is about to be applied.
+    Refused,
+    /// The path deviates, whoever owns it: the configuration was applied before the name went.
+    Deviates,
+}
+
+impl Managed {
+    /// Computes the entries of `config` in a tree with these `accounts`. A name that the tree does
+    /// not know is refused with the field that mentions it.
+    pub fn of(
+        config: &HostConfig,
+        accounts: &Accounts,
+        bases: &Bases,
+        profile: Profile,
+        unknown: Unknown,
+    ) -> Result<Self, Refusals> {
+        let mut managed = Self::default();
+        let mut names = Names { accounts, refused: Vec::new() };
+        for (path, file) in &config.files {
+            let field = format!("spec.config.storage.files[{}]", file.index);
+            let contents = contents_of(path, file, bases);
+            let attributes = names.attributes(file.mode, &file.owner, &field);
+            managed.entries.insert(path.clone(), Entry::File { contents, attributes });
+        }
+        if profile == Profile::Native {
+            managed.directories_and_links(config, &mut names);
+        } else {
+            managed.mcd_left_out(config);
+        }
+        managed.units(config, profile);
+        managed.authorized_keys(config, accounts);
+        if unknown == Unknown::Deviates {
+            names.refused.clear();
+        }
+        Refusals::or(names.refused, managed)
+    }
+
+    /// What is wanted outside `top`.
+    #[must_use]
+    pub fn outside(&self, top: &str) -> Self {
+        let entries = self.entries.iter().filter(|(path, _)| !path.is_within(top));
+        Self {
+            entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
+            owned_parents: self.owned_parents.clone(),
+            left_out: Vec::new(),
+        }
+    }
+
+    /// This within `top`, and outside of it `others`.
+    #[must_use]
+    pub fn with_outside(&self, top: &str, others: &Self) -> Self {
+        let within = self.entries.iter().filter(|(path, _)| path.is_within(top));
+        let entries = within.chain(&others.entries);
+        Self {
+            entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
+            owned_parents: self.owned_parents.clone(),
+            left_out: self.left_out.clone(),
+        }
+    }
+
+    /// Leaves out everything that is not within `top`, with one line that says why.
+    pub fn keep_within(&mut self, top: &str, reason: &str) {
+        let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
+        self.entries = kept;
+        let is_named = |(path, entry): &(&ManagedPath, &Entry)| match entry {
+            Entry::Directory { .. } => below(&gone, path.as_str()).next().is_none(),
+            entry => entry.is_leaf(),
+        };
+        self.left_out.extend(gone.iter().filter(is_named).map(|(path, _)| format!("{path}: {reason}")));
+    }
+
+    fn directories_and_links(&mut self, config: &HostConfig, names: &mut Names<'_>) {
+        for (path, directory) in &config.directories {
+            let field = format!("spec.config.storage.directories[{}]", directory.index);
+            let attributes = names.attributes(directory.mode, &directory.owner, &field);
+            self.entries.insert(path.clone(), Entry::Directory { attributes });
+        }
+        for (path, link) in &config.links {
+            let field = format!("spec.config.storage.links[{}]", link.index);
+            let owner = names.attributes(0, &link.owner, &field);
+            let entry = match ManagedPath::parse(&link.target) {
+                Ok(target) if link.hard => Entry::HardLink { target },
+                _ => Entry::Symlink { target: link.target.clone(), owner: (owner.uid, owner.gid) },
+            };
+            self.entries.insert(path.clone(), entry);
+        }
+    }
+
+    fn mcd_left_out(&mut self, config: &HostConfig) {
+        for (what, empty) in
+            [("directories", config.directories.is_empty()), ("links", config.links.is_empty())]
+        {
+            if !empty {
+                let reason = format!("spec.config.storage.{what}: the profile `mcd` does not apply them");
+                self.left_out.push(reason);
+            }
+        }
+    }
+
+    fn units(&mut self, config: &HostConfig, profile: Profile) {
+        let root_file = |text: &str| Entry::File {
+            contents: text.as_bytes().to_vec(),
+            attributes: Attributes { mode: UNIT_MODE, uid: 0, gid: 0 },
+        };
+        for (name, unit) in &config.units {
+            for (drop_in, text) in &unit.drop_ins {
+                let entry = if text.is_empty() { Entry::Absent } else { root_file(text) };
+                self.entries.insert(unit_path(&format!("{name}.d/{drop_in}")), entry);
+            }
+            let entry = match (&unit.contents, unit.mask) {
+                (_, Some(true)) => Entry::Symlink { target: MASK.to_owned(), owner: (0, 0) },
+                (Some(text), _) => root_file(text),
+                (None, Some(false)) if profile == Profile::Mcd => Entry::Absent,
+                (None, Some(false)) => Entry::Unmasked,
+                (None, None) => continue,
+            };
+            self.entries.insert(unit_path(name), entry);
+        }
+    }
+
+    fn authorized_keys(&mut self, config: &HostConfig, accounts: &Accounts) {
+        if config.passwd.users.is_empty() {
+            return;
+        }
+        let home = accounts.user(CORE_USER).map(|core| (core, ManagedPath::simplified(&core.home)));
+        let (core, home) = match home {
+            Some((core, Ok(home))) => (core, home),
+            Some((core, Err(error))) => {
+                return self.left_out.push(format!(
+                    "spec.config.passwd.users: the home directory {:?} of `{CORE_USER}` cannot hold keys: {error}",
+                    core.home
+                ));
+            }
+            None => {
+                return self.left_out.push(format!(
+                    "spec.config.passwd.users: the tree has no user `{CORE_USER}`, so keys and password hash are not set"
+                ));
+            }
+        };
+        let owned = |mode| Attributes { mode, uid: core.uid, gid: core.gid };
+        self.owned_parents.insert(home.clone(), owned(KEYS_DIRECTORY_MODE));
+        let ssh = home.join(".ssh");
+        let directory = ssh.join("authorized_keys.d");
+        let file = directory.join("ignition");
+        let contents = config.passwd.keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>();
+        for path in [ssh, directory] {
+            self.entries.insert(path, Entry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
+        }
+        let (contents, attributes) = (contents.into_bytes(), owned(KEYS_MODE));
+        self.entries.insert(file, Entry::File { contents, attributes });
+    }
+}
+
+/// The path of a unit or drop-in; its name is checked when it is decoded.
+#[must_use]
+pub fn unit_path(name: &str) -> ManagedPath {
+    ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{name}")).expect("a unit's name is a file name")
+}
+
+/// Every path that `host` has written: files, directories, links, units and their drop-ins.
+#[must_use]
+pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
+    let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
+    let units = host.units.keys().map(|name| unit_path(name));
+    let drop_ins = host.units.iter().flat_map(|(name, unit)| {
+        unit.drop_ins.keys().map(move |drop_in| unit_path(&format!("{name}.d/{drop_in}")))
+    });
+    files.cloned().chain(units).chain(drop_ins).collect()
+}
+
+fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &Bases) -> Vec<u8> {
+    if file.append.is_empty() {
+        return file.contents.clone();
+    }
+    // Contents that are given replace the base; fragments alone extend what was there.
+    let base = match bases.get(path) {
+        Some(base) if file.contents.is_empty() => base.clone(),
+        _ => file.contents.clone(),
+    };
+    file.append.iter().fold(base, |mut bytes, fragment| {
+        bytes.extend_from_slice(fragment);
+        bytes
+    })
+}
+
+struct Names<'a> {
+    accounts: &'a Accounts,
+    refused: Vec<Refusal>,
+}
+
+impl Names<'_> {
+    fn attributes(&mut self, mode: u32, owner: &Owner, field: &str) -> Attributes {
+        let uid = match &owner.user {
+            Principal::Id(id) => *id,
+            Principal::Name(name) => match self.accounts.user(name) {
+                Some(account) => account.uid,
+                None => self.unknown(format!("{field}.user.name"), "user", name),
+            },
+        };
+        let gid = match &owner.group {
+            Principal::Id(id) => *id,
+            Principal::Name(name) => match self.accounts.group(name) {
+                Some(id) => id,
+                None => self.unknown(format!("{field}.group.name"), "group", name),
+            },
+        };
+        Attributes { mode, uid, gid }
+    }
+
+    fn unknown(&mut self, field: String, what: &str, name: &str) -> u32 {
+        let reason = format!("the target has no {what} `{name}`; name one of its own, or give the number");
+        self.refused.push(Refusal::new(field, reason));
+        // Nobody has this number.
+        u32::MAX
+    }
+}

@@ -1,0 +1,18 @@
+//! From the bytes of a MachineConfig to a configuration that a host can be given.
+
+pub mod accounts;
+pub mod contents;
+pub mod decode;
+pub mod document;
+pub mod extensions;
+pub mod host_config;
+pub mod ignition;
+pub mod layering;
+pub mod machine_config;
+pub mod machine_configuration;
+pub mod managed;
+pub mod policy;
+pub mod registries;
+pub mod render;
+pub mod settings;
+pub mod units;

@@ -1,0 +1,296 @@
+//! Many `MachineConfig`s into the rendered one, as the cluster's controller merges those that a pool
+//! selects (`MergeMachineConfigs` of the machine-config-operator).
+//!
+//! # Guarantees
+//! The result depends on what the configs say and not on the order in which they are given. It has
+//! passed [`decode`], so a host that accepts our configs accepts it.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::decode;
+use super::host_config::KernelType;
+use super::ignition::{merge, newest};
+use super::machine_config;
+use super::machine_config::MachineConfig;
+use crate::core::values::limits;
+use crate::core::values::refusal::{Refusal, Refusals};
+
+/// What `apiVersion` of a rendered config says.
+const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
+/// The label that says for which role a config was written.
+const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
+/// The role that every custom pool inherits from.
+const WORKER_ROLE: &str = "worker";
+/// The annotation of configs that the controller made itself.
+const GENERATED_BY: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
+/// The Ignition version that the controller writes.
+const IGNITION_VERSION: &str = "3.5.0";
+/// The extension that exists for the image's own kernel only.
+const KERNEL_DEVEL: &str = "kernel-devel";
+/// Bytes of the digest in a rendered config's name, as many as the controller's has.
+const DIGEST_BYTES: usize = 16;
+/// Longest name of a Kubernetes object, in bytes.
+const OBJECT_NAME_MAX: usize = 253;
+
+/// The name of a pool: a DNS subdomain (RFC 1123) that leaves room for what a rendered config's name
+/// adds to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolName(String);
+
+/// A name that no pool can have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a pool's name has lower-case letters, digits, `-` and `.`, begins and ends with a letter or digit")]
+pub struct PoolNameError;
+
+impl FromStr for PoolName {
+    type Err = PoolNameError;
+
+    fn from_str(text: &str) -> Result<Self, PoolNameError> {
+        let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        let is_label = |label: &str| {
+            label.starts_with(alphanumeric)
+                && label.ends_with(alphanumeric)
+                && label.chars().all(|c| alphanumeric(c) || c == '-')
+        };
+        let name = Self(text.to_owned());
+        let fits = name.rendered(&[0; DIGEST_BYTES]).len() <= OBJECT_NAME_MAX;
+        if fits && text.split('.').all(is_label) { Ok(name) } else { Err(PoolNameError) }
+    }
+}
+
+impl fmt::Display for PoolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PoolName {
+    fn rendered(&self, digest: &[u8]) -> String {
+        let mut name = format!("rendered-{self}-");
+        for byte in digest {
+            write!(name, "{byte:02x}").expect("a string takes any text");
+        }
+        name
+    }
+}
+
+/// The images of the release that a cluster's `ControllerConfig` names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReleaseImages {
+    /// Stands for the `osImageURL` of configs that the controller made.
+    pub os: Option<String>,
+    /// Stands for their `baseOSExtensionsContainerImage`.
+    pub extensions: Option<String>,
+}
+
+/// `spec` with every field, as the cluster stores it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RenderedSpec {
+    #[serde(rename = "baseOSExtensionsContainerImage")]
+    base_os_extensions_container_image: String,
+    config: Value,
+    extensions: Vec<String>,
+    fips: bool,
+    kernel_arguments: Vec<String>,
+    kernel_type: &'static str,
+    #[serde(rename = "osImageURL")]
+    os_image_url: String,
+}
+
+/// Merges `configs` into the config of `pool`, or refuses with everything that is wrong.
+///
+/// Where `images` names none, the last one that a controller-made config names is taken: all of them
+/// carry the release's.
+///
+/// The name is `rendered-POOL-` and 32 hexadecimal digits: the first half of the SHA-256 of the spec
+/// as JSON. Equal specs have equal names. The digits are not those that a cluster comes to, which hashes a
+/// salted YAML text of its own.
+pub fn render(
+    configs: &[MachineConfig],
+    pool: &PoolName,
+    images: &ReleaseImages,
+) -> Result<MachineConfig, Refusals> {
+    ensure_mergeable(configs)?;
+    let configs = in_order(configs);
+    let spec = merge_specs(&configs, images);
+    ensure_kernel_takes_extensions(&spec)?;
+    let spec = serde_json::to_value(spec).expect("a spec has only string keys");
+    let digest = Sha256::digest(spec.to_string());
+    let name = pool.rendered(digest.get(..DIGEST_BYTES).unwrap_or(&digest));
+    let document = json!({
+        "apiVersion": API_VERSION,
+        "kind": "MachineConfig",
+        "metadata": {"name": name},
+        "spec": spec,
+    });
+    ensure_cluster_stores(&document)?;
+    let rendered = machine_config::parse_object(document, "")?;
+    decode::decode(&rendered)?;
+    Ok(rendered)
+}
+
+/// Each config has a name of its own, and is good by itself: the merge hides what is wrong with one
+/// where a later one wins.
+fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), Refusals> {
+    if configs.is_empty() {
+        return Err(Refusals::one("items", "there is no MachineConfig to merge"));
+    }
+    let mut refused = Vec::new();
+    let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
+    for config in configs {
+        *mentions.entry(&config.name).or_default() += 1;
+        let found = decode::decode(config).err();
+        refused.extend(found.iter().flat_map(Refusals::as_slice).map(|refusal| {
+            Refusal::new(refusal.field.clone(), format!("{} (in {})", refusal.reason, config.name))
+        }));
+    }
+    for (name, _) in mentions.iter().filter(|(_, count)| **count > 1) {
+        let reason = format!("{name} is given more than once; a cluster has one object of a name");
+        refused.push(Refusal::new("metadata.name", reason));
+    }
+    Refusals::or(refused, ())
+}
+
+/// Later configs win: those of the worker role first, then all others, each by name.
+fn in_order(configs: &[MachineConfig]) -> Vec<&MachineConfig> {
+    let mut ordered: Vec<&MachineConfig> = configs.iter().collect();
+    ordered.sort_by_key(|config| (!is_for_workers(config), &config.name));
+    ordered
+}
+
+fn is_for_workers(config: &MachineConfig) -> bool {
+    let role = config.metadata.labels.as_ref().and_then(|labels| labels.get(ROLE_LABEL));
+    role.is_some_and(|role| role == WORKER_ROLE)
+}
+
+fn is_generated(config: &MachineConfig) -> bool {
+    let version = config.metadata.annotations.as_ref().and_then(|all| all.get(GENERATED_BY));
+    version.is_some_and(|version| !version.is_empty())
+}
+
+fn merge_specs(configs: &[&MachineConfig], images: &ReleaseImages) -> RenderedSpec {
+    let specs = || configs.iter().map(|config| &config.spec);
+    let listed = |list: Option<&Vec<String>>| list.cloned().unwrap_or_default();
+    let kernel_type = specs()
+        .map(|spec| KernelType::canonical(spec.kernel_type.as_deref().unwrap_or_default()))
+        .rfind(|kernel_type| *kernel_type != KernelType::Default);
+    RenderedSpec {
+        base_os_extensions_container_image: image(configs, images.extensions.as_deref(), |config| {
+            config.spec.base_os_extensions_container_image.as_deref()
+        }),
+        config: merge_ignition(configs),
+        extensions: specs().flat_map(|spec| listed(spec.extensions.as_ref())).collect(),
+        fips: specs().any(|spec| spec.fips == Some(true)),
+        kernel_arguments: specs().flat_map(|spec| listed(spec.kernel_arguments.as_ref())).collect(),
+        kernel_type: kernel_type.unwrap_or_default().as_str(),
+        os_image_url: image(configs, images.os.as_deref(), |config| config.spec.os_image_url.as_deref()),
+    }
+}
+
+/// The last image that somebody other than the controller asks for, else the release's.
+fn image<'a>(
+    configs: &[&'a MachineConfig],
+    release: Option<&'a str>,
+    of: impl Fn(&'a MachineConfig) -> Option<&'a str>,
+) -> String {
+    let last = |generated: bool| {
+        let asking = configs.iter().filter(|config| is_generated(config) == generated);
+        asking.filter_map(|config| of(config)).rfind(|image| !image.is_empty())
+    };
+    last(false).or(release).or_else(|| last(true)).unwrap_or_default().to_owned()
+}
+
+/// The merged Ignition config without empty members.
+fn merge_ignition(configs: &[&MachineConfig]) -> Value {
+    let mut parts = configs.iter().map(|config| config.ignition.config.clone());
+    let base = parts.next().unwrap_or_default();
+    let mut merged = parts.fold(base, |parent, mut child| {
+        for resource in contents(&mut child) {
+            resource.compression.get_or_insert_default();
+        }
+        merge::merge(&parent, &child)
+    });
+    for resource in contents(&mut merged) {
+        resource.compression.take_if(|compression| compression.is_empty());
+    }
+    for file in files(&mut merged) {
+        // Ignition leaves a file alone that is there already, the agent does not; they shall agree.
+        file.overwrite.get_or_insert(true);
+    }
+    ignition_version(configs).clone_into(&mut merged.ignition.version);
+    without_empty(serde_json::to_value(merged).expect("a config has only string keys"))
+}
+
+fn files(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::File> {
+    config.storage.iter_mut().flat_map(|storage| &mut storage.files).flatten()
+}
+
+/// The contents of every file. Contents and compression are separate fields to the merge: plain contents
+/// that say nothing about compression would keep that of the gzipped ones before. So the controller has
+/// each file say something, also one that brings no contents.
+fn contents(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::Resource> {
+    files(config).map(|file| file.contents.get_or_insert_default())
+}
+
+/// The controller's version, or a newer one where a config is written in it. The versions that are
+/// accepted have numbers of one digit, so that they compare as text.
+fn ignition_version<'a>(configs: &[&'a MachineConfig]) -> &'a str {
+    let versions = configs.iter().filter_map(|config| {
+        let version = config.document.pointer("/spec/config/ignition/version")?;
+        version.as_str()
+    });
+    versions.fold(IGNITION_VERSION, std::cmp::max)
+}
+
+/// `value` without members that say nothing, which are also what the cluster leaves out.
+fn without_empty(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, member)| (name, without_empty(member)));
+            members.filter(|(_, member)| !says_nothing(member)).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_empty).collect(),
+        other => other,
+    }
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
+fn ensure_kernel_takes_extensions(spec: &RenderedSpec) -> Result<(), Refusals> {
+    let devel = spec.extensions.iter().position(|extension| extension == KERNEL_DEVEL);
+    let Some(index) = devel.filter(|_| spec.kernel_type != KernelType::Default.as_str()) else {
+        return Ok(());
+    };
+    let reason =
+        format!("{KERNEL_DEVEL} is for the default kernel only; spec.kernelType is {}", spec.kernel_type);
+    Err(Refusals::one(format!("spec.extensions[{index}]"), reason))
+}
+
+fn ensure_cluster_stores(document: &Value) -> Result<(), Refusals> {
+    let bytes = document.to_string().len();
+    if bytes > limits::CLUSTER_BYTES {
+        let reason = format!(
+            "the rendered config has {bytes} bytes; a cluster stores at most {}",
+            limits::CLUSTER_BYTES
+        );
+        return Err(Refusals::one("", reason));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! The agent's own settings: what the fragments of its configuration say together.
+
+mod health;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use toml::Spanned;
+
+use crate::core::state::generation::{
+    CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD,
+};
+use crate::core::state::health::HealthPolicy;
+use crate::core::values::names::ManagedPath;
+
+/// Where fragments lie. A file of a later directory replaces one of the same name in an earlier.
+pub const FRAGMENT_DIRECTORIES: [&str; 3] =
+    ["/usr/lib/flameholder/config.d", "/run/flameholder/config.d", "/etc/flameholder/config.d"];
+
+/// How fragments' names end.
+pub const FRAGMENT_SUFFIX: &str = ".toml";
+
+/// A fragment as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FragmentFile {
+    /// Where it lies.
+    pub path: ManagedPath,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What becomes of a deviation.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DriftPolicy {
+    /// It is reported, and somebody decides.
+    #[default]
+    Report,
+    /// It is reported, and made good by whoever was asked to repair.
+    Repair,
+    /// It is listed and counts for nothing.
+    Ignore,
+}
+
+impl DriftPolicy {
+    /// As fragments and documents spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Report => "report",
+            Self::Repair => "repair",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
+/// The policies for deviations, by path.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DriftPolicies {
+    default: DriftPolicy,
+    paths: BTreeMap<ManagedPath, DriftPolicy>,
+}
+
+impl DriftPolicies {
+    /// The policy for what is found at `path`: that of the longest listed path which it is or lies
+    /// below.
+    ///
+    /// The record is never ignored: all other deviations are judged by it, so who may have it
+    /// ignored may hide every one of them.
+    #[must_use]
+    pub fn of(&self, path: &ManagedPath) -> DriftPolicy {
+        let mut listed = std::iter::once(path.clone()).chain(path.ancestors());
+        let listed = listed.find_map(|path| self.paths.get(&path).copied());
+        match listed.unwrap_or(self.default) {
+            DriftPolicy::Ignore if is_of_the_record(path) => DriftPolicy::Report,
+            policy => policy,
+        }
+    }
+}
+
+fn is_of_the_record(path: &ManagedPath) -> bool {
+    let tops = [RECORD, CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC];
+    tops.iter().any(|top| path.is_within(top))
+}
+
+/// All settings.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// What becomes of deviations.
+    pub drift: DriftPolicies,
+    /// What a generation has to show after it booted.
+    pub health: HealthPolicy,
+}
+
+impl Settings {
+    /// Reads `fragments`, later ones over earlier ones. What is wrong with any of them is reported
+    /// together: one fault per fragment, since what follows the first may only be its consequence.
+    pub fn of(fragments: &[FragmentFile]) -> Result<Self, SettingsError> {
+        let (mut settings, mut faults) = (Self::default(), Vec::new());
+        for file in fragments {
+            match Fragment::parse(&file.bytes) {
+                Ok(fragment) => settings.overlay(fragment),
+                Err((at, reason)) => faults.push(Fault::at(file, &at, reason)),
+            }
+        }
+        if faults.is_empty() { Ok(settings) } else { Err(SettingsError(faults)) }
+    }
+
+    fn overlay(&mut self, fragment: Fragment) {
+        let DriftFragment { default, path } = fragment.drift;
+        self.drift.default = default.unwrap_or(self.drift.default);
+        self.drift.paths.extend(path.into_iter().map(|item| (item.path.into_inner(), item.policy)));
+        fragment.health.overlay(&mut self.health);
+    }
+}
+
+/// A fragment as it is written. What it does not mention, it does not change.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fragment {
+    #[serde(default)]
+    drift: DriftFragment,
+    #[serde(default)]
+    health: health::HealthFragment,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DriftFragment {
+    default: Option<DriftPolicy>,
+    #[serde(default)]
+    path: Vec<PathFragment>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PathFragment {
+    path: Spanned<ManagedPath>,
+    policy: DriftPolicy,
+}
+
+impl Fragment {
+    /// Parses a fragment, or says where in it what is wrong.
+    fn parse(bytes: &[u8]) -> Result<Self, (Range<usize>, String)> {
+        let text = std::str::from_utf8(bytes).map_err(|error| {
+            let at = error.valid_up_to();
+            (at..at, "the file is not UTF-8 from here on".to_owned())
+        })?;
+        let fragment: Self = toml::from_str(text)
+            .map_err(|error| (error.span().unwrap_or_default(), error.message().replace('\n', ", ")))?;
+        let mut seen = BTreeSet::new();
+        for item in &fragment.drift.path {
+            if !seen.insert(item.path.get_ref()) {
+                let reason = format!("{} is listed twice; list it once per file", item.path.get_ref());
+                return Err((item.path.span(), reason));
+            }
+        }
+        Ok(fragment)
+    }
+}
+
+/// What is wrong with one fragment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Fault {
+    path: ManagedPath,
+    line: usize,
+    column: usize,
+    reason: String,
+}
+
+impl Fault {
+    /// Counts lines and columns from one, columns in characters.
+    fn at(file: &FragmentFile, at: &Range<usize>, reason: String) -> Self {
+        let before = file.bytes.get(..at.start).unwrap_or(&file.bytes);
+        let line = before.split(|byte| *byte == b'\n').count();
+        let last = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+        let column = String::from_utf8_lossy(last).chars().count() + 1;
+        Self { path: file.path.clone(), line, column, reason }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.reason)
+    }
+}
+
+/// Every fragment that cannot be used, with what is wrong and where. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct SettingsError(Vec<Fault>);
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("reading the agent's own settings (see docs/configuration.md):")?;
+        self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,133 @@
+//! Fragments into settings: precedence, and where a fault lies.
+
+use crate::core::config::settings::*;
+
+fn file(name: &str, text: &str) -> FragmentFile {
+    let path = ManagedPath::constant("/etc/flameholder/config.d").join(name);
+    FragmentFile { path, bytes: text.as_bytes().to_vec() }
+}
+
+fn policies(texts: &[&str]) -> DriftPolicies {
+    let files: Vec<_> = texts.iter().enumerate().map(|(n, text)| file(&format!("{n}.toml"), text)).collect();
+    Settings::of(&files).unwrap().drift
+}
+
+fn listed(path: &str, policy: &str) -> String {
+    format!("[[drift.path]]\npath = \"{path}\"\npolicy = \"{policy}\"\n")
+}
+
+fn of(policies: &DriftPolicies, path: &str) -> DriftPolicy {
+    policies.of(&ManagedPath::constant(path))
+}
+
+#[test]
+fn without_fragments_everything_is_reported() {
+    assert_eq!(of(&policies(&[]), "/etc/a"), DriftPolicy::Report);
+    assert_eq!(of(&policies(&["", "[drift]\n"]), "/etc/a"), DriftPolicy::Report);
+}
+
+#[test]
+fn the_longest_path_decides_by_components() {
+    let policies = policies(&[&(listed("/etc/app", "ignore")
+        + &listed("/etc/app/keys", "repair")
+        + "[drift]\ndefault = \"report\"\n")]);
+    for (path, policy) in [
+        ("/etc/app", DriftPolicy::Ignore),
+        ("/etc/app/x/y", DriftPolicy::Ignore),
+        ("/etc/app/keys", DriftPolicy::Repair),
+        ("/etc/app/keys/a", DriftPolicy::Repair),
+        ("/etc/application", DriftPolicy::Report),
+        ("/etc", DriftPolicy::Report),
+    ] {
+        assert_eq!(of(&policies, path), policy, "{path}");
+    }
+}
+
+#[test]
+fn later_fragments_win_and_leave_alone_what_they_do_not_mention() {
+    let first = format!("{}[drift]\ndefault = \"repair\"\n", listed("/etc/a", "ignore"));
+    let policies = policies(&[&first, &listed("/etc/a", "report"), &listed("/etc/b", "ignore")]);
+    assert_eq!(of(&policies, "/etc/a"), DriftPolicy::Report);
+    assert_eq!(of(&policies, "/etc/b/c"), DriftPolicy::Ignore);
+    assert_eq!(of(&policies, "/etc/c"), DriftPolicy::Repair);
+}
+
+#[test]
+fn health_is_set_piece_by_piece() {
+    let first = "[health]\nprobation = 60\nrequired-units = [\"a.service\"]\nkubelet-port = 0\n";
+    let files = [file("1.toml", first), file("2.toml", "[health]\nsteady = 0\ngo-back = \"always\"\n")];
+    let health = Settings::of(&files).unwrap().health;
+    assert_eq!((health.probation.as_secs(), health.steady.as_secs(), health.boots), (60, 0, 3));
+    assert_eq!((health.required_units.len(), health.kubelet_port), (1, 0));
+    assert_eq!(Settings::of(&[]).unwrap().health, HealthPolicy::default());
+}
+
+#[test]
+fn the_record_cannot_be_ignored() {
+    let all = "[drift]\ndefault = \"ignore\"\n".to_owned();
+    let each = [RECORD, CURRENT_CONFIG].map(|path| listed(path, "ignore")).concat();
+    for fragment in [all, each] {
+        let policies = policies(&[&fragment]);
+        assert_eq!(of(&policies, RECORD), DriftPolicy::Report);
+        assert_eq!(of(&policies, CURRENT_CONFIG), DriftPolicy::Report);
+    }
+    let repaired = policies(&["[drift]\ndefault = \"repair\"\n"]);
+    assert_eq!(of(&repaired, RECORD), DriftPolicy::Repair);
+    let hidden = policies(&["[drift]\ndefault = \"ignore\"\n"]);
+    assert_eq!(of(&hidden, &format!("{ORIGINALS}/0")), DriftPolicy::Report);
+    assert_eq!(of(&hidden, "/etc/flameholder/config.d/1.toml"), DriftPolicy::Ignore);
+}
+
+#[test]
+fn faults_are_named_with_line_and_column() {
+    for (text, at, mentions) in [
+        ("# ö\n\"ö\" = 1\n", "2:1", "`ö`"),
+        ("drift = { \"ö\" = 1, path = 1 }\n", "1:11", "`ö`"),
+        ("drift = { path = \"öö\", default = 1 }\n", "1:18", "sequence"),
+        ("[drift]\ndefault = \"report\"\nother = 1\n", "3:1", "`other`"),
+        ("drfit = 1\n", "1:1", "`drfit`"),
+        ("\n[drift]\n  default = \"sometimes\"\n", "3:13", "`sometimes`"),
+        ("[[drift.path]]\npath = \"etc/a\"\npolicy = \"ignore\"\n", "2:8", "not absolute"),
+        ("[[drift.path]]\npath = \"/etc/../a\"\npolicy = \"ignore\"\n", "2:8", "`..`"),
+        ("[[drift.path]]\npath = \"/\"\npolicy = \"ignore\"\n", "2:8", "root"),
+        ("[[drift.path]]\npath = \"/etc/a\"\n", "1:1", "`policy`"),
+        ("[[drift.path]]\npath = \"/etc/a\"\npolicy = \"ignore\"\nwhy = 1\n", "4:1", "`why`"),
+        ("[drift]\ndefault = report\n", "2:11", ""),
+        ("[drift]\ndefault = 1\n", "2:11", ""),
+        ("[drift\n", "1:7", ""),
+        ("[health]\nprobation = 0\n", "2:13", "nonzero"),
+        ("[health]\ngo-back = \"sometimes\"\n", "2:11", "`sometimes`"),
+        ("[health]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
+        ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
+    ] {
+        let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();
+        let place = format!("/etc/flameholder/config.d/a.toml:{at}: ");
+        assert!(error.contains(&place) && error.contains(mentions), "{text}: {error}");
+        assert_eq!(error.lines().count(), 2, "{error}");
+    }
+}
+
+#[test]
+fn a_path_is_listed_once_per_fragment() {
+    let twice = listed("/etc/a", "ignore") + &listed("/etc/a", "report");
+    let error = Settings::of(&[file("a.toml", &twice)]).unwrap_err().to_string();
+    assert!(error.contains("a.toml:5:8: /etc/a is listed twice"), "{error}");
+}
+
+#[test]
+fn bytes_that_are_no_text_are_named() {
+    let path = ManagedPath::constant("/run/flameholder/config.d/b.toml");
+    let bytes = b"[drift]\n# \xff\n".to_vec();
+    let error = Settings::of(&[FragmentFile { path, bytes }]).unwrap_err().to_string();
+    assert!(error.contains("/run/flameholder/config.d/b.toml:2:3: the file is not UTF-8"), "{error}");
+}
+
+#[test]
+fn all_wrong_fragments_are_named() {
+    let error = Settings::of(&[file("a.toml", "x"), file("b.toml", ""), file("c.toml", "y = 1\n")]);
+    let error = error.unwrap_err().to_string();
+    assert!(
+        error.contains("a.toml:1:2") && error.contains("c.toml:1:1") && !error.contains("b.toml"),
+        "{error}"
+    );
+}

@@ -1,0 +1,159 @@
+//! What differs between two configurations, and in which respect.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
+use crate::core::values::names::ManagedPath;
+
+/// How one item differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Change {
+    /// Only the desired config has it.
+    Add,
+    /// Both have it, differently.
+    Modify,
+    /// Only the current config has it.
+    Remove,
+}
+
+/// One item's change and its reasons: which of its properties differ.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// What happens to the item.
+    pub change: Change,
+    /// Which properties differ, in words.
+    pub reasons: Vec<String>,
+    /// The item's position in the list of the config that has it, the desired one first.
+    pub listed: usize,
+}
+
+/// The whole difference between two configurations.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfigDiff {
+    /// Storage files.
+    pub files: BTreeMap<ManagedPath, Changed>,
+    /// Storage directories.
+    pub directories: BTreeMap<ManagedPath, Changed>,
+    /// Storage links.
+    pub links: BTreeMap<ManagedPath, Changed>,
+    /// Units by name.
+    pub units: BTreeMap<String, Changed>,
+    /// Authorized keys differ.
+    pub ssh_keys: bool,
+    /// The password hash differs.
+    pub password: bool,
+    /// The OS image differs.
+    pub os_image: bool,
+    /// Kernel arguments differ, in content or order.
+    pub kernel_arguments: bool,
+    /// The kernel type differs.
+    pub kernel_type: bool,
+    /// The extensions differ, in content or order.
+    pub extensions: bool,
+    /// FIPS mode differs.
+    pub fips: bool,
+}
+
+impl ConfigDiff {
+    /// Compares two configurations; what they carry is compared decoded, so another encoding of
+    /// the same bytes is no change.
+    #[must_use]
+    pub fn between(current: &HostConfig, desired: &HostConfig) -> Self {
+        Self {
+            files: items(&current.files, &desired.files, |file| file.index, file_reasons),
+            directories: items(
+                &current.directories,
+                &desired.directories,
+                |directory| directory.index,
+                |a, b| reasons(&[("mode", a.mode != b.mode), ("owner", a.owner != b.owner)]),
+            ),
+            links: items(
+                &current.links,
+                &desired.links,
+                |link| link.index,
+                |a, b| {
+                    reasons(&[
+                        ("target", a.target != b.target || a.hard != b.hard),
+                        ("owner", a.owner != b.owner),
+                    ])
+                },
+            ),
+            units: items(&current.units, &desired.units, |unit| unit.index, unit_reasons),
+            ssh_keys: current.passwd.keys().ne(desired.passwd.keys()),
+            password: current.passwd.password_hash() != desired.passwd.password_hash(),
+            os_image: current.os.image != desired.os.image,
+            kernel_arguments: current.os.kernel_arguments != desired.os.kernel_arguments,
+            kernel_type: current.os.kernel_type != desired.os.kernel_type,
+            extensions: current.os.extensions != desired.os.extensions,
+            fips: current.os.fips != desired.os.fips,
+        }
+    }
+
+    /// Whether nothing differs.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn items<K: Ord + Clone, T>(
+    current: &BTreeMap<K, T>,
+    desired: &BTreeMap<K, T>,
+    index: impl Fn(&T) -> usize,
+    reasons: impl Fn(&T, &T) -> Vec<String>,
+) -> BTreeMap<K, Changed> {
+    let mut changed = BTreeMap::new();
+    for (key, item) in desired {
+        let (change, reasons) = match current.get(key) {
+            None => (Change::Add, vec!["new in the config".to_owned()]),
+            Some(before) => match reasons(before, item) {
+                none if none.is_empty() => continue,
+                reasons => (Change::Modify, reasons),
+            },
+        };
+        changed.insert(key.clone(), Changed { change, reasons, listed: index(item) });
+    }
+    let gone = current.iter().filter(|(key, _)| !desired.contains_key(*key));
+    changed.extend(gone.map(|(key, item)| {
+        let reasons = vec!["no longer in the config".to_owned()];
+        (key.clone(), Changed { change: Change::Remove, reasons, listed: index(item) })
+    }));
+    changed
+}
+
+fn reasons(found: &[(&str, bool)]) -> Vec<String> {
+    let differing = found.iter().filter(|(_, differs)| *differs);
+    differing.map(|(what, _)| format!("{what} differs")).collect()
+}
+
+fn file_reasons(a: &FileSpec, b: &FileSpec) -> Vec<String> {
+    reasons(&[
+        ("content", a.contents != b.contents),
+        ("appended content", a.append != b.append),
+        ("mode", a.mode != b.mode),
+        ("owner", a.owner != b.owner),
+    ])
+}
+
+fn unit_reasons(a: &UnitSpec, b: &UnitSpec) -> Vec<String> {
+    let mut found = reasons(&[
+        ("content", a.contents != b.contents),
+        ("enablement", a.enabled != b.enabled),
+        ("mask", a.mask != b.mask),
+    ]);
+    let mut names: Vec<&String> = a.drop_ins.keys().chain(b.drop_ins.keys()).collect();
+    names.sort_unstable();
+    names.dedup();
+    for name in names {
+        match (a.drop_ins.get(name), b.drop_ins.get(name)) {
+            (None, Some(_)) => found.push(format!("drop-in {name} is new")),
+            (Some(_), None) => found.push(format!("drop-in {name} is gone")),
+            (before, after) if before != after => found.push(format!("drop-in {name} differs")),
+            _ => {}
+        }
+    }
+    found
+}

@@ -1,0 +1,261 @@
+//! From what is wanted and what was observed to single acts on paths, in an order in which every
+//! reference resolves at each instant: new content, changed content, drop-ins, links, removals.
+
+mod leaving;
+mod room;
+mod situation;
+mod step;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Attributes, Deviation, Entry, Node};
+
+pub use situation::{LinkChange, Obstruction, Remembered, Situation, Steps, Vendor};
+pub use step::Step;
+
+/// Phases, in the order in which they are carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Preserve,
+    Clear,
+    Directories,
+    NewContent,
+    ChangedContent,
+    DropIns,
+    Links,
+    Removals,
+    /// Where a directory of ours had to go first.
+    Returns,
+}
+
+/// Computes the steps for the managed paths.
+#[must_use]
+pub fn compute(situation: Situation<'_>) -> Steps {
+    let mut computing = Computing {
+        situation,
+        phases: BTreeMap::new(),
+        result: Steps::default(),
+        leaving: BTreeSet::new(),
+        made: BTreeSet::new(),
+        cleared: BTreeSet::new(),
+        returned: BTreeSet::new(),
+    };
+    computing.result.originals.clone_from(&situation.remembered.originals);
+    computing.result.created_directories.clone_from(&situation.remembered.created_directories);
+    let leaving = situation.current.entries.keys().filter(|path| computing.is_leaving(path));
+    computing.leaving = leaving.cloned().collect();
+    for (path, entry) in &situation.desired.entries {
+        computing.want(path, entry);
+    }
+    computing.enable();
+    computing.give_back();
+    for path in computing.leaving.clone() {
+        computing.leave(&path);
+    }
+    computing.forget_directories();
+    computing.finish()
+}
+
+struct Computing<'a> {
+    situation: Situation<'a>,
+    phases: BTreeMap<Phase, Vec<Step>>,
+    result: Steps,
+    /// Managed so far, and not any more.
+    leaving: BTreeSet<ManagedPath>,
+    /// Directories that a step makes.
+    made: BTreeSet<ManagedPath>,
+    /// Paths that a step clears away first.
+    cleared: BTreeSet<ManagedPath>,
+    /// Paths that get their pre-image back.
+    returned: BTreeSet<ManagedPath>,
+}
+
+impl Computing<'_> {
+    fn push(&mut self, phase: Phase, step: Step) {
+        self.phases.entry(phase).or_default().push(step);
+    }
+
+    /// What stands at `path`, once everything that is in the way above it is cleared.
+    fn node(&self, path: &ManagedPath) -> Node {
+        if !self.cleared.is_empty() && path.ancestors().any(|above| self.cleared.contains(&above)) {
+            return Node::Absent;
+        }
+        self.situation.observed.get(path).cloned().unwrap_or(Node::Absent)
+    }
+
+    fn obstruct(&mut self, path: &ManagedPath, reason: String) {
+        self.result.obstructions.push(Obstruction { path: path.clone(), reason });
+    }
+
+    fn is_leaving(&self, path: &ManagedPath) -> bool {
+        let Situation { current, desired, profile, .. } = self.situation;
+        // No mask is wanted there, but a unit of ours would still be one of ours.
+        let is_free = match desired.entries.get(path) {
+            None => true,
+            Some(Entry::Unmasked) => current.entries.get(path).is_some_and(Entry::is_leaf),
+            Some(_) => false,
+        };
+        is_free && !profile.keeps(path) && !self.is_wanted_by_another_name(path)
+    }
+
+    /// Whether the desired configuration spells the same place differently.
+    fn is_wanted_by_another_name(&self, path: &ManagedPath) -> bool {
+        let Situation { aliases, desired, .. } = self.situation;
+        let first = aliases.get(path).unwrap_or(path);
+        let same = |other: &ManagedPath| other != path && aliases.get(other).unwrap_or(other) == first;
+        (aliases.contains_key(path) || aliases.values().any(|named| named == path))
+            && desired.entries.keys().any(same)
+    }
+
+    fn want(&mut self, path: &ManagedPath, entry: &Entry) {
+        let node = self.node(path);
+        if let Some(first) = self.situation.aliases.get(path)
+            && self.situation.desired.entries.contains_key(first)
+        {
+            return self.obstruct(path, format!("{path} is the same place as {first}; list it once"));
+        }
+        if node == Node::Unreachable {
+            let links = path.ancestors().filter(|above| matches!(self.node(above), Node::Symlink { .. }));
+            if let Some((link, reason)) =
+                links.filter_map(|link| Some((link.clone(), self.distrusts(&link, path)?))).last()
+            {
+                return self.obstruct(&link, reason);
+            }
+            return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
+        }
+        let is_unchanged = self.situation.current.entries.get(path) == Some(entry);
+        if is_unchanged && self.situation.profile.leaves(path) && matches!(node, Node::File { .. }) {
+            return;
+        }
+        let is_new = !self.situation.current.entries.contains_key(path);
+        let was_masked =
+            *entry != Entry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();
+        if is_new && node.exists() && !matches!(entry, Entry::Directory { .. }) && was_masked {
+            self.preserve(path, &node);
+        }
+        if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
+            self.make_parents(path);
+        }
+        if !self.deviates(path, entry, &node) && !self.is_stale_link(entry) {
+            return;
+        }
+        if let Node::Directory { .. } = node
+            && !matches!(entry, Entry::Directory { .. })
+            && !self.clear_directory(path)
+        {
+            return;
+        }
+        if node == Node::Other {
+            return self.obstruct(path, format!("{} stands at {path}; move it away", node.describe()));
+        }
+        let content = if node.exists() { Phase::ChangedContent } else { Phase::NewContent };
+        let in_units = path.is_within(UNIT_DIRECTORY);
+        let drop_in = in_units && path.parent().is_some_and(|parent| parent.as_str() != UNIT_DIRECTORY);
+        let content = if drop_in { Phase::DropIns } else { content };
+        let path = path.clone();
+        match entry.clone() {
+            Entry::File { contents, attributes } => {
+                self.push(content, Step::Write { path, contents, attributes });
+            }
+            Entry::Symlink { target, owner } => {
+                self.push(Phase::Links, Step::Symlink { path, target, owner });
+            }
+            Entry::HardLink { target } => self.want_hard_link(path, target),
+            Entry::Directory { attributes } => self.want_directory(path, attributes, &node),
+            Entry::Absent | Entry::Unmasked => self.push(Phase::Removals, Step::Remove { path }),
+        }
+    }
+
+    fn want_hard_link(&mut self, path: ManagedPath, target: ManagedPath) {
+        let is_written = matches!(self.situation.desired.entries.get(&target), Some(Entry::File { .. }));
+        if is_written || matches!(self.node(&target), Node::File { .. }) {
+            return self.push(Phase::Links, Step::HardLink { path, target });
+        }
+        let found = self.node(&target).describe();
+        self.obstruct(
+            &path,
+            format!("{path} is to be a hard link to {target}, where {found} stands; a file is needed"),
+        );
+    }
+
+    /// A file is replaced, not rewritten: a second name of it has to be given anew.
+    fn is_stale_link(&self, entry: &Entry) -> bool {
+        let Entry::HardLink { target } = entry else { return false };
+        let wanted = self.situation.desired.entries.get(target);
+        wanted.is_some_and(|file| self.deviates(target, file, &self.node(target)))
+    }
+
+    /// Whether a step makes the node at `path` what `entry` says. A leaf is made anew, without the
+    /// extended attributes that it had and with its own label; a directory keeps both.
+    fn deviates(&self, path: &ManagedPath, entry: &Entry, node: &Node) -> bool {
+        match entry.deviation(node, self.situation.observed) {
+            Some(Deviation::Xattrs) => entry.is_leaf(),
+            Some(_) => true,
+            None => {
+                let recorded = self.situation.remembered.labels.get(path);
+                let made_anew = matches!(entry, Entry::File { .. } | Entry::Symlink { .. });
+                made_anew && recorded.is_some_and(|label| node.is_mislabelled(label))
+            }
+        }
+    }
+
+    fn enable(&mut self) {
+        let links = self.situation.links;
+        for (path, target) in links.made() {
+            if matches!(self.node(path), Node::File { .. } | Node::Directory { .. } | Node::Other) {
+                let found = self.node(path).describe();
+                self.obstruct(
+                    path,
+                    format!("{found} stands at {path}, where enabling a unit needs a link; move it away"),
+                );
+                continue;
+            }
+            self.make_parents(path);
+            let (path, target) = (path.clone(), target.clone());
+            self.push(Phase::Links, Step::Symlink { path, target, owner: (0, 0) });
+        }
+        for path in links.removed() {
+            self.push(Phase::Removals, Step::Remove { path: path.clone() });
+        }
+    }
+
+    fn want_directory(&mut self, path: ManagedPath, attributes: Attributes, node: &Node) {
+        match node {
+            Node::Directory { .. } => self.push(Phase::Directories, Step::SetAttributes { path, attributes }),
+            Node::Absent => {
+                self.result.created_directories.insert(path.clone());
+                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+            }
+            _ if self.leaving.contains(&path) || self.situation.current.entries.contains_key(&path) => {
+                self.cleared.insert(path.clone());
+                self.push(Phase::Clear, Step::Remove { path: path.clone() });
+                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+            }
+            found => {
+                let reason = format!(
+                    "{} stands at {path}, where a directory is needed; move it away",
+                    found.describe()
+                );
+                self.obstruct(&path, reason);
+            }
+        }
+    }
+
+    fn finish(mut self) -> Steps {
+        // Deepest directories go last-made first, after all that they hold.
+        if let Some(removals) = self.phases.get_mut(&Phase::Removals) {
+            let (mut directories, leaves): (Vec<Step>, Vec<Step>) = std::mem::take(removals)
+                .into_iter()
+                .partition(|step| matches!(step, Step::RemoveDirectory { .. }));
+            directories.sort_by(|a, b| b.path().cmp(a.path()));
+            directories.dedup();
+            removals.extend(leaves);
+            removals.extend(directories);
+        }
+        self.result.preserve = self.phases.remove(&Phase::Preserve).unwrap_or_default();
+        self.result.steps = self.phases.into_values().flatten().collect();
+        self.result
+    }
+}

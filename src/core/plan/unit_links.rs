@@ -1,0 +1,323 @@
+//! The links that enable a configuration's units: which calls of systemctl a change stands for,
+//! and what they would leave on the tree as the configuration makes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::diff::ConfigDiff;
+use super::facts::Facts;
+use super::steps::{LinkChange, Obstruction};
+use super::unit_texts::PRESET_PATH;
+use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
+use crate::core::config::managed::{Managed, unit_path};
+use crate::core::enablement::{
+    EnablementError, Links, Operation, Presets, SEARCH_PATH, UnitFile, UnitFiles, UnitName, Unread, operate,
+};
+use crate::core::values::names::{ManagedPath, below};
+use crate::core::values::tree::Entry;
+
+/// What enablement comes to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnitLinks {
+    /// The links before and after.
+    pub change: LinkChange,
+    /// Enablement that the tree cannot be given, with reasons.
+    pub left_out: Vec<String>,
+    /// Enablement that fails.
+    pub obstructions: Vec<Obstruction>,
+}
+
+/// The links as a change from `current` to `desired` leaves them. Presets apply to units that
+/// changed, as in the reference: what an administrator enabled since then stays.
+#[must_use]
+pub fn change(
+    facts: &Facts,
+    current: Option<&HostConfig>,
+    desired: &HostConfig,
+    diff: &ConfigDiff,
+) -> UnitLinks {
+    let mut unread = Unread::default();
+    let retired = retire(facts, &retirements(current, desired, diff), &mut unread);
+    evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, diff), &mut unread)
+}
+
+/// The unit files that have to be read before [`change`] or [`deviating`] can answer.
+#[must_use]
+pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig) -> Unread {
+    let nothing = HostConfig::default();
+    let diff = ConfigDiff::between(current.unwrap_or(&nothing), desired);
+    let mut unread = Unread::default();
+    let retired = retire(facts, &retirements(current, desired, &diff), &mut unread);
+    evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, &diff), &mut unread);
+    if let Some(current) = current {
+        evaluate(facts, &facts.current, current, &facts.links, &explicit(current), &mut unread);
+    }
+    unread
+}
+
+/// Links that are not as `config` says where it says so itself: units that it enables or disables.
+#[must_use]
+pub fn deviating(facts: &Facts, config: &HostConfig) -> Vec<ManagedPath> {
+    let unread = &mut Unread::default();
+    let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread);
+    let differing = links.change.made().map(|(path, _)| path).chain(links.change.removed()).cloned();
+    // What cannot be enabled any more, a masked unit for one, is not enabled.
+    let failing = links.obstructions.iter().map(|obstruction| obstruction.path.clone());
+    differing.chain(failing).collect()
+}
+
+/// Links by absolute path.
+type PathLinks = BTreeMap<ManagedPath, String>;
+
+/// Takes away the links of units that were ours and are not any more, or install differently:
+/// judged by the files that the links were made from.
+fn retire(facts: &Facts, retirements: &[Operation], unread: &mut Unread) -> PathLinks {
+    if retirements.is_empty() {
+        return facts.links.clone();
+    }
+    let view = View { facts, managed: &facts.current };
+    let (files, mut links) = (view.unit_files(), view.links(&facts.links));
+    for operation in retirements {
+        match operate(&links, &files, &Presets::default(), facts.systemd, std::slice::from_ref(operation)) {
+            Ok(outcome) => links = outcome.links,
+            Err(EnablementError::NotRead(missing)) => {
+                unread.units.extend(missing.units);
+                unread.files.extend(missing.files);
+            }
+            // Its links are gone by then; what else its damaged files say is unknown.
+            Err(_) => {}
+        }
+    }
+    links.into_iter().filter_map(|(path, target)| Some((link_path(&path)?, target))).collect()
+}
+
+/// The absolute path of a link below the unit directory; `None` where its name is too long for one.
+fn link_path(below: &str) -> Option<ManagedPath> {
+    ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{below}")).ok()
+}
+
+/// Units whose links go before anything else happens.
+fn retirements(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<Operation> {
+    let before = current.into_iter().flat_map(|current| &current.units);
+    let ours = before.filter(|(unit, spec)| spec.contents.is_some() && diff.units.contains_key(*unit));
+    let changed = ours.filter(|(unit, spec)| {
+        let after = desired.units.get(*unit).filter(|after| !after.is_masked());
+        after.is_none_or(|after| install_text(spec) != install_text(after))
+    });
+    changed.map(|(unit, _)| Operation::Disable(name(unit))).collect()
+}
+
+fn name(unit: &str) -> UnitName {
+    UnitName::parse(unit).expect("a config's unit names are checked when it is decoded")
+}
+
+/// What the configuration says outright: first all that is enabled, then all that is disabled.
+fn explicit(config: &HostConfig) -> Vec<Operation> {
+    let units = || config.units.iter().filter(|(_, unit)| !unit.is_masked());
+    let enabled = units().filter(|(_, unit)| unit.enabled == Some(true));
+    let disabled = units().filter(|(_, unit)| unit.enabled == Some(false));
+    let enable = enabled.map(|(unit, _)| Operation::Enable(name(unit)));
+    enable.chain(disabled.map(|(unit, _)| Operation::Disable(name(unit)))).collect()
+}
+
+fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<Operation> {
+    let mut operations = Vec::new();
+    let before = current.map(|current| &current.units);
+    let gone = before.into_iter().flatten().filter(|(unit, _)| !desired.units.contains_key(*unit));
+    // The vendor's unit of that name is what its presets say.
+    operations.extend(gone.map(|(unit, _)| Operation::Preset(name(unit))));
+    let changed = desired.units.iter().filter(|(unit, _)| diff.units.contains_key(*unit));
+    let preset = changed.filter(|(_, spec)| spec.enabled.is_none() && !spec.is_masked());
+    operations.extend(preset.map(|(unit, _)| Operation::Preset(name(unit))));
+    operations.extend(explicit(desired));
+    operations
+}
+
+/// The lines from which links are made.
+fn install_text(unit: &UnitSpec) -> Vec<&str> {
+    let texts = unit.contents.iter().chain(unit.drop_ins.values());
+    let mut lines = Vec::new();
+    for text in texts {
+        let mut installing = false;
+        for line in text.lines().map(str::trim) {
+            if line.starts_with('[') {
+                installing = line == "[Install]";
+            } else if installing {
+                lines.push(line);
+            }
+        }
+    }
+    lines
+}
+
+/// Carries the operations out on the links of `start` and the tree as `managed` makes it. What has to be read first goes to
+/// `unread`, and the answer is of no use then.
+fn evaluate(
+    facts: &Facts,
+    managed: &Managed,
+    config: &HostConfig,
+    start: &PathLinks,
+    operations: &[Operation],
+    unread: &mut Unread,
+) -> UnitLinks {
+    let view = View { facts, managed };
+    let (files, presets) = (view.unit_files(), view.presets());
+    let mut links = view.links(start);
+    let mut result = UnitLinks::default();
+    for operation in operations {
+        match operate(&links, &files, &presets, facts.systemd, std::slice::from_ref(operation)) {
+            Ok(outcome) => links = outcome.links,
+            Err(EnablementError::NotRead(missing)) => {
+                unread.units.extend(missing.units);
+                unread.files.extend(missing.files);
+            }
+            Err(error) => result.note(operation, config, &error),
+        }
+    }
+    let free =
+        |(path, target): (&ManagedPath, &String)| view.is_free(path).then(|| (path.clone(), target.clone()));
+    result.change.before = facts.links.iter().filter_map(free).collect();
+    let mut absolute = PathLinks::new();
+    for (link, target) in links {
+        match link_path(&link) {
+            Some(path) => drop(absolute.insert(path, target)),
+            None => result.obstructions.push(Obstruction {
+                path: ManagedPath::constant(UNIT_DIRECTORY),
+                reason: format!("enabling {target} needs the link {link}, whose name is too long"),
+            }),
+        }
+    }
+    result.change.after = absolute
+        .iter()
+        .filter(|(path, _)| !managed.entries.contains_key(*path))
+        .map(|(path, target)| (path.clone(), target.clone()))
+        .collect();
+    result
+}
+
+impl UnitLinks {
+    /// A preset that cannot be followed changes nothing, as in the reference.
+    fn note(&mut self, operation: &Operation, config: &HostConfig, error: &EnablementError) {
+        let Operation::Enable(unit) = operation else { return };
+        let index = config.units.get(unit.as_str()).map_or(0, |unit| unit.index);
+        let field = format!("spec.config.systemd.units[{index}].enabled");
+        match error {
+            EnablementError::Missing { .. } => {
+                self.left_out
+                    .push(format!("{field}: {unit} is not enabled, since the tree has no such unit"));
+            }
+            error => {
+                let mut reason = format!("{field}: enabling {unit}: {error}");
+                let mut cause = std::error::Error::source(error);
+                while let Some(deeper) = cause {
+                    reason.push_str(&format!(": {deeper}"));
+                    cause = deeper.source();
+                }
+                self.obstructions.push(Obstruction { path: unit_path(unit.as_str()), reason });
+            }
+        }
+    }
+}
+
+/// The tree as it will be: what is observed, with a configuration's own files laid over it.
+struct View<'a> {
+    facts: &'a Facts,
+    managed: &'a Managed,
+}
+
+impl View<'_> {
+    /// Whether neither configuration lists the path itself.
+    fn is_free(&self, path: &ManagedPath) -> bool {
+        let Facts { current, desired, .. } = self.facts;
+        !current.entries.contains_key(path) && !desired.entries.contains_key(path)
+    }
+
+    /// What will stand at `path`, as systemd sees it.
+    fn at(&self, path: &ManagedPath) -> Option<UnitFile> {
+        match self.managed.entries.get(path) {
+            Some(Entry::File { contents, .. }) => {
+                Some(UnitFile::Regular(String::from_utf8_lossy(contents).into_owned()))
+            }
+            Some(Entry::Symlink { target, .. }) => Some(UnitFile::Symlink(target.clone())),
+            Some(Entry::Unmasked) => match self.facts.unit_texts.get(path) {
+                Some(UnitFile::Symlink(target)) if target == crate::core::values::tree::MASK => None,
+                found => found.cloned(),
+            },
+            None if self.is_free(path) => self.facts.unit_texts.get(path).cloned(),
+            _ => None,
+        }
+    }
+
+    /// The links of `start` that no configuration lists, and those that ours lists.
+    fn links(&self, start: &PathLinks) -> Links {
+        let observed = start.iter().filter(|(path, _)| self.is_free(path));
+        let mut links: Links = observed.map(|(path, target)| (below_units(path), target.clone())).collect();
+        for (path, _) in self.managed.entries.iter().filter(|(path, _)| path.is_within(UNIT_DIRECTORY)) {
+            if let Some(UnitFile::Symlink(target)) = self.at(path) {
+                links.insert(below_units(path), target);
+            }
+        }
+        links
+    }
+
+    fn unit_files(&self) -> UnitFiles {
+        let mut files = UnitFiles::default();
+        for unit in &self.facts.looked_up_units {
+            let paths = SEARCH_PATH
+                .iter()
+                .filter_map(|directory| ManagedPath::parse(&format!("{directory}/{unit}")).ok());
+            let found = paths.filter_map(|path| Some((path.to_string(), self.at(&path)?)));
+            files.add_unit(unit.clone(), found.collect::<Vec<_>>(), self.drop_ins(unit));
+        }
+        for file in &self.facts.looked_up_files {
+            let found = ManagedPath::parse(file).ok().and_then(|path| self.at(&path));
+            files.add_file(file.clone(), found);
+        }
+        files
+    }
+
+    /// Texts of a unit's drop-ins, its template's included: one per name, sorted by name.
+    fn drop_ins(&self, unit: &UnitName) -> Vec<String> {
+        let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
+        for owner in std::iter::once(unit.clone()).chain(unit.template()) {
+            for directory in SEARCH_PATH {
+                for (name, text) in self.directory(&format!("{directory}/{owner}.d"), ".conf") {
+                    drop_ins.entry(name).or_insert(text);
+                }
+            }
+        }
+        drop_ins.into_values().collect()
+    }
+
+    fn presets(&self) -> Presets {
+        let mut presets: BTreeMap<String, String> = BTreeMap::new();
+        for directory in PRESET_PATH {
+            for (name, text) in self.directory(directory, ".preset") {
+                presets.entry(name).or_insert(text);
+            }
+        }
+        let files = presets.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        // Lines that systemd skips are the image's own business.
+        Presets::parse(files, self.facts.systemd).0
+    }
+
+    /// Names and texts of the files that will stand in a directory. A link there is a mask.
+    fn directory(&self, directory: &str, suffix: &str) -> Vec<(String, String)> {
+        let observed = below(&self.facts.unit_texts, directory).map(|(path, _)| path);
+        let managed = below(&self.managed.entries, directory).map(|(path, _)| path);
+        let paths: BTreeSet<&ManagedPath> = observed.chain(managed).collect();
+        let named = paths.into_iter().filter(|path| {
+            path.file_name().ends_with(suffix)
+                && path.parent().is_some_and(|parent| parent.as_str() == directory)
+        });
+        let texts = named.filter_map(|path| match self.at(path)? {
+            UnitFile::Regular(text) => Some((path.file_name().to_owned(), text)),
+            UnitFile::Symlink(_) => Some((path.file_name().to_owned(), String::new())),
+        });
+        texts.collect()
+    }
+}
+
+fn below_units(path: &ManagedPath) -> String {
+    let below = path.as_str().strip_prefix(UNIT_DIRECTORY).unwrap_or_default();
+    below.trim_start_matches('/').to_owned()
+}

@@ -1,0 +1,93 @@
+//! What of the agent lies on a host whose image does not have it: its executables in a directory of their version, a
+//! link by which they are found, and the units that run them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::config::managed;
+use crate::core::enablement;
+use crate::core::enablement::{Links, Operation, Presets, SystemdVersion, UnitFile, UnitFiles, UnitName};
+use crate::core::values::names::ManagedPath;
+
+/// Where the executables of each version are. Stock SELinux policies let services run what is there.
+pub const EXECUTABLES: &str = "/usr/local/libexec/flameholder";
+/// By which units and people find the version in use.
+pub const COMMAND: &str = "/usr/local/bin/flameholder";
+/// What the daemon follows, as environment variables.
+pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
+/// The daemon's unit.
+pub const DAEMON_UNIT: &str = "flameholder-daemon.service";
+
+/// The units that are enabled.
+const UNITS: [(&str, &str); 5] = [
+    ("flameholder-activate.service", include_str!("../../../systemd/flameholder-activate.service")),
+    (DAEMON_UNIT, include_str!("../../../systemd/flameholder-daemon.service")),
+    ("flameholder-firstboot.service", include_str!("../../../systemd/flameholder-firstboot.service")),
+    ("flameholder-recover.service", include_str!("../../../systemd/flameholder-recover.service")),
+    ("flameholder-verify.service", include_str!("../../../systemd/flameholder-verify.service")),
+];
+
+/// What is said in addition of units of others.
+const DROP_INS: [(&str, &str); 3] = [
+    (
+        "machine-config-daemon-firstboot.service.d/50-flameholder.conf",
+        include_str!("../../../systemd/machine-config-daemon-firstboot.service.d/50-flameholder.conf"),
+    ),
+    (
+        "machine-config-daemon-pull.service.d/50-flameholder.conf",
+        include_str!("../../../systemd/machine-config-daemon-pull.service.d/50-flameholder.conf"),
+    ),
+    (
+        "ostree-finalize-staged.service.d/50-flameholder.conf",
+        include_str!("../../../systemd/ostree-finalize-staged.service.d/50-flameholder.conf"),
+    ),
+];
+
+/// The files below the unit directory, with their texts.
+pub fn unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
+    UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed::unit_path(name), *text))
+}
+
+/// The links that enable the units, with their targets.
+#[must_use]
+pub fn unit_links() -> BTreeMap<ManagedPath, String> {
+    let mut files = UnitFiles::default();
+    let mut operations = Vec::new();
+    for (name, text) in UNITS {
+        let unit = UnitName::parse(name).expect("a constant unit name is one");
+        let path = format!("{UNIT_DIRECTORY}/{name}");
+        files.add_unit(unit.clone(), [(path, UnitFile::Regular(text.to_owned()))], Vec::new());
+        operations.push(Operation::Enable(unit));
+    }
+    let version = SystemdVersion(252);
+    let enabled = enablement::operate(&Links::new(), &files, &Presets::default(), version, &operations);
+    let links = enabled.expect("our own units can be enabled").links;
+    links.into_iter().map(|(path, target)| (managed::unit_path(&path), target)).collect()
+}
+
+/// Where the executables of a version are.
+#[must_use]
+pub fn executables(version: &str) -> ManagedPath {
+    ManagedPath::constant(EXECUTABLES).join(version)
+}
+
+/// Everything below the unit directory that is ours alone.
+#[must_use]
+pub fn paths() -> BTreeSet<ManagedPath> {
+    unit_files().map(|(path, _)| path).chain(unit_links().into_keys()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_enabled() {
+        let links = unit_links();
+        for (name, _) in UNITS {
+            let target = format!("{UNIT_DIRECTORY}/{name}");
+            assert!(links.values().any(|found| *found == target), "{name}: {links:?}");
+        }
+        assert_eq!(paths().len(), UNITS.len() + DROP_INS.len() + links.len());
+    }
+}

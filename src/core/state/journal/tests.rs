@@ -1,0 +1,87 @@
+//! A journal is read as it was written, or refused.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
+
+use crate::core::state::journal::*;
+
+fn path(spelled: &str) -> ManagedPath {
+    ManagedPath::constant(spelled)
+}
+
+fn intent() -> Intent {
+    let attributes = |mode| Attributes { mode, uid: 0, gid: 0 };
+    let slot = |name: &str| path("/etc/.flameholder.d").join(name);
+    Intent {
+        version: VERSION,
+        boot_id: "b".to_owned(),
+        scope: Scope::Deployment,
+        current: None,
+        target: Some("t".to_owned()),
+        staging: vec![path("/etc/.flameholder.d")],
+        moves: vec![
+            Move::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
+            Move::Create { path: path("/etc/b"), slot: slot("1") },
+            Move::Remove { path: path("/etc/c"), slot: slot("2") },
+            Move::MakeDirectory { path: path("/etc/d"), slot: slot("3") },
+            Move::RemoveDirectory { path: path("/etc/e"), slot: slot("4") },
+            Move::SetAttributes { path: path("/etc/f"), before: attributes(0o755), after: attributes(0o700) },
+        ],
+        discards: vec![path("/etc/flameholder/originals/x")],
+        actions: vec![ServiceAction::DaemonReload],
+    }
+}
+
+fn log(lines: &[Vec<u8>]) -> Vec<u8> {
+    lines.concat()
+}
+
+#[test]
+fn what_was_written_is_read() {
+    let first = intent().render();
+    let read = |lines: &[Vec<u8>]| Journal::parse(&log(lines)).unwrap();
+    assert_eq!(read(std::slice::from_ref(&first)), Journal { intent: intent(), reached: Reached::Prepared });
+    for reached in [Reached::Acting { begun: 2 }, Reached::Committed] {
+        assert_eq!(read(&[first.clone(), reached.render()]), Journal { intent: intent(), reached });
+    }
+}
+
+#[test]
+fn a_line_that_is_cut_off_was_not_reached() {
+    let (first, last) = (intent().render(), Reached::Committed.render());
+    for length in 0..last.len() {
+        let cut = log(&[first.clone(), last[..length].to_vec()]);
+        let journal = Journal::parse(&cut).unwrap();
+        assert_eq!(journal.reached, Reached::Prepared, "{length} bytes");
+    }
+}
+
+#[test]
+fn damage_is_refused() {
+    let whole = log(&[intent().render(), Reached::Committed.render()]);
+    for index in 0..whole.len() - 1 {
+        let mut damaged = whole.clone();
+        damaged[index] ^= 1;
+        assert!(Journal::parse(&damaged).is_err(), "byte {index}");
+    }
+    for first in 0..intent().render().len() {
+        assert!(Journal::parse(&whole[..first]).is_err(), "{first} bytes of the first line");
+    }
+}
+
+#[test]
+fn another_release_is_named() {
+    let mut later = intent();
+    later.version = VERSION + 1;
+    assert!(
+        matches!(Journal::parse(&later.render()), Err(JournalError::Version(version)) if version == VERSION + 1)
+    );
+    let unknown = log_line::render(&serde_json::json!({"reached": "armed"}));
+    let error = Journal::parse(&log(&[intent().render(), unknown])).unwrap_err();
+    assert!(matches!(error, JournalError::Unknown { line: 2, .. }), "{error}");
+}
+
+#[test]
+fn fields_of_a_later_release_are_passed_over() {
+    let mut document = serde_json::to_value(intent()).unwrap();
+    document["added"] = true.into();
+    assert_eq!(Journal::parse(&log_line::render(&document)).unwrap().intent, intent());
+}

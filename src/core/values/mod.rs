@@ -1,0 +1,17 @@
+//! Names, digests and other small values, checked once when they are parsed.
+
+pub mod causes;
+pub mod deployment;
+pub mod extended;
+pub mod image;
+pub mod kargs;
+pub mod limits;
+pub mod log_line;
+pub mod names;
+pub mod os_release;
+pub(crate) mod own_document;
+pub mod profile;
+pub mod refusal;
+pub mod retry;
+pub mod secrets;
+pub mod tree;

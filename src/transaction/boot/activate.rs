@@ -1,0 +1,228 @@
+//! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
+//! forward and back. Needs no network, no D-Bus and no libostree.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::core::config::managed::Managed;
+use crate::core::plan::steps;
+use crate::core::plan::steps::{LinkChange, Situation, Step};
+use crate::core::state::activation::{Active, Ran};
+use crate::core::state::carried;
+use crate::core::state::generation::Record;
+use crate::core::state::journal::Scope;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+use crate::core::values::tree::Attributes;
+use crate::host::lock::Lock;
+use crate::host::service_port::NoServices;
+use crate::host::{Disk, Root, boot, sight};
+use crate::os::Sysroot;
+
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels;
+use crate::transaction::engine::labels::Labels;
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::Current;
+use crate::transaction::state::{objects, record};
+use crate::transaction::update::{plain_tree, sysroot};
+
+/// What came of an activation.
+#[derive(Debug)]
+pub struct Activated {
+    /// The generation that `/var` matches now.
+    pub generation: String,
+    /// Whether anything had to be done.
+    pub changed: bool,
+}
+
+/// What has to happen for `/var` to match.
+#[derive(Debug)]
+pub struct Activation {
+    /// The generation that it matches then.
+    pub generation: String,
+    /// The acts on paths, in order.
+    pub steps: Vec<Step>,
+    /// The labels of what they make.
+    pub labels: Labels,
+}
+
+impl Activation {
+    /// The change as the engine takes it.
+    #[must_use]
+    pub fn change<'a>(&'a self, boot_id: &'a str) -> Change<'a> {
+        Change {
+            current: None,
+            target: Some(&self.generation),
+            boot_id,
+            scope: Scope::Var,
+            steps: &self.steps,
+            labels: &self.labels,
+            actions: &[],
+        }
+    }
+}
+
+/// Makes what lies outside the `/etc` of `root` match the generation that is in it.
+pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
+    let _lock = Lock::take(root)?;
+    let boot_id = boot::boot_id();
+    plain_tree::settle_first(root, &boot_id)?;
+    activate_locked(root, &boot_id)
+}
+
+/// The same where the caller holds the lock, and no change is open.
+pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<Activated, TransactionError> {
+    let wanted = wanted(root)?;
+    ensure_link_targets(root, &wanted.managed)?;
+    let activation = decide_on(root, wanted)?;
+    apply::apply(root, &NoServices, activation.change(boot_id))?;
+    Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
+}
+
+/// The same for the deployment of a sysroot at rest that boots next.
+pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, TransactionError> {
+    let Some(next) = os.deployments()?.into_iter().next() else {
+        return Err(TransactionError::NoDeployment(place.display().to_string()));
+    };
+    let root = sysroot::open(place, &next.id)?;
+    let record = Current::load_record(&root)?;
+    if !record.is_some_and(|record| record.names(&next.id)) {
+        return Err(TransactionError::Foreign(next.id.to_string()));
+    }
+    activate(&root)
+}
+
+/// Makes the directories that links of the image lead to, such as `/var/usrlocal`: on a first boot
+/// nobody has yet, and nothing else is needed to reach what is below them.
+fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), TransactionError> {
+    let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
+    for link in above {
+        let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
+            continue;
+        };
+        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target]) {
+            if root.status(&directory)?.is_none() {
+                root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+                root.sync(&[Some(directory.clone()), directory.parent()])?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a generation wants outside `/etc`, and by whose verdicts.
+struct Wanted {
+    record: Record,
+    managed: Managed,
+    profile: Profile,
+}
+
+/// What the generation in `/etc` wants.
+fn wanted(root: &Root) -> Result<Wanted, TransactionError> {
+    let Some(record) = Current::load_record(root)? else {
+        return Err(TransactionError::NoGeneration(root.path().display().to_string()));
+    };
+    let (managed, profile) = match record.manifest {
+        Some(digest) => objects::load_managed(root, digest)?,
+        None => (Managed::default(), record.profile),
+    };
+    Ok(Wanted { record, managed, profile })
+}
+
+/// Decides what has to happen on `root`, in which no change is open.
+pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
+    decide_on(root, wanted(root)?)
+}
+
+fn decide_on(
+    root: &Root,
+    Wanted { record, managed, profile }: Wanted,
+) -> Result<Activation, TransactionError> {
+    let current = Current::load(root)?;
+    let keeps_trust = is_older(&record, &current);
+    let managed = if keeps_trust { without_trust(managed) } else { managed };
+    let steps = steps(root, &current, &managed, profile, keeps_trust)?;
+    let mut active = record::active(&record, &steps, ran(&record, current.active.as_ref()));
+    if let (true, Some(before)) = (keeps_trust, &current.active) {
+        remember_trust(root, &mut active, before)?;
+    }
+    let mut files = OwnFiles::after(root, steps.preserve);
+    files.extend(steps.steps);
+    objects::activate(&mut files, current.active.as_ref(), &active)?;
+    let labels = labels::of_steps(root, &files.steps, &current.remembered().labels)?;
+    Ok(Activation { generation: record.generation, steps: files.steps, labels })
+}
+
+/// Whether a later generation ran on this host already.
+pub(crate) fn is_older(record: &Record, current: &Current) -> bool {
+    let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
+    ran.is_some_and(|ran| record.sequence < ran.latest)
+}
+
+/// Whom the host trusts does not go back in time.
+fn without_trust(mut managed: Managed) -> Managed {
+    managed.entries.retain(|path, _| !carried::is_trust(path));
+    managed
+}
+
+/// What stays in place is taken back one day as what was put there: its pre-images and directories are
+/// remembered on.
+fn remember_trust(root: &Root, active: &mut Active, before: &Active) -> Result<(), TransactionError> {
+    let Some(manifest) = before.manifest else { return Ok(()) };
+    let manifest = objects::load_manifest(root, manifest)?;
+    let kept: Vec<&ManagedPath> = manifest.entries.keys().filter(|path| carried::is_trust(path)).collect();
+    let originals = before.originals.iter().filter(|path| carried::is_trust(path));
+    let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
+    let directories = before.created_directories.iter().filter(above);
+    for (remembered, more) in [
+        (&mut active.originals, originals.cloned().collect::<Vec<_>>()),
+        (&mut active.created_directories, directories.cloned().collect()),
+    ] {
+        remembered.extend(more);
+        remembered.sort();
+        remembered.dedup();
+    }
+    Ok(())
+}
+
+/// What is to be remembered of the deployment that `record` belongs to, once it runs.
+fn ran(record: &Record, before: Option<&Active>) -> Option<Ran> {
+    let before = before.and_then(|active| active.ran.clone());
+    let Some(bound) = &record.deployment else { return before };
+    let latest = before.map_or(0, |before| before.latest).max(record.sequence);
+    Some(Ran { deployment: bound.id(), generation: record.generation.clone(), latest })
+}
+
+fn steps(
+    root: &Root,
+    current: &Current,
+    desired: &Managed,
+    profile: Profile,
+    keeps_trust: bool,
+) -> Result<steps::Steps, TransactionError> {
+    let managed = match current.active.as_ref().and_then(|active| active.manifest) {
+        // Whose contents they were does not matter any more, only where they are.
+        Some(active) => objects::load_manifest(root, active)?.managed(&BTreeMap::new()),
+        None => Managed::default(),
+    };
+    let managed = if keeps_trust { without_trust(managed) } else { managed };
+    let remembered = current.remembered().outside("/etc");
+    let seen = sight::look(root, [&managed, &managed], desired, &remembered)?;
+    let steps = steps::compute(Situation {
+        current: &managed,
+        desired,
+        observed: &seen.observed,
+        below: &seen.below,
+        aliases: &seen.aliases,
+        vendor: &BTreeMap::new(),
+        links: &LinkChange::default(),
+        remembered: &remembered,
+        profile,
+    });
+    let hindrances: Vec<String> =
+        steps.obstructions.iter().map(|obstruction| obstruction.reason.clone()).collect();
+    if hindrances.is_empty() { Ok(steps) } else { Err(TransactionError::Hindered(hindrances)) }
+}

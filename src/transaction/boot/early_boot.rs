@@ -1,0 +1,230 @@
+//! Early in a boot: what runs is found out, and made whole before anything else starts. Needs no
+//! network, no D-Bus and no libostree.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::core::plan::steps::Step;
+use crate::core::state::generation::Record;
+use crate::core::state::held::{Held, SCHEMA as HELD_SCHEMA};
+use crate::core::state::journal::Scope;
+use crate::core::state::pending::{Pending, Reached};
+use crate::core::state::standing;
+use crate::core::state::standing::{Fate, Standing};
+use crate::core::values::names::ManagedPath;
+use crate::host::booted;
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::lock::Lock;
+use crate::host::mount_namespace::MountNamespace;
+use crate::host::service_port::NoServices;
+use crate::host::{Root, boot};
+use crate::os::DeploymentId;
+use crate::os::protocol::Access;
+
+use super::activate;
+use super::activate::Activated;
+use super::{carry_forward, confirm};
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels;
+use crate::transaction::engine::labels::Labels;
+use crate::transaction::engine::recover;
+use crate::transaction::engine::recover::SettleError;
+use crate::transaction::state::current::Current;
+use crate::transaction::state::{blocked, pending};
+use crate::transaction::update::finalize;
+use crate::transaction::update::{extensions, plain_tree, sysroot};
+use crate::transaction::{Sessions, TransactionError};
+
+/// What a boot found, and what has to come next.
+#[derive(Debug)]
+pub enum Arrival {
+    /// The generation is whole, and what lies outside `/etc` matches it.
+    Active {
+        /// What runs.
+        standing: Standing,
+        /// What was made to match.
+        activated: Activated,
+        /// Paths that were carried over from the deployment that ran before.
+        carried: usize,
+    },
+    /// Nothing here was ever configured by this agent.
+    Unmanaged,
+    /// The deployment had booted without its configuration. It has it now, and has to be rebooted
+    /// before anything else starts: what runs already has read the old files.
+    Rebound {
+        /// The generation.
+        generation: String,
+    },
+    /// What runs is to be left: the deployment that it replaced has to boot instead.
+    Leave {
+        /// The pending generation.
+        pending: Box<Pending>,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Makes the running system whole, or says what that takes. `namespace` is for what lies in other
+/// deployments, which are mounted read-only.
+pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    settle_wherever(&root, booted, namespace, &boot_id)?;
+    extensions::take_back(&root)?;
+    let record = Current::load_record(&root)?;
+    let found = match pending::load(&root) {
+        // What runs is whole without it, and whoever is to settle it fails with it.
+        Err(error) if standing::standing(booted.seen(record.as_ref(), None)) == Standing::Whole => {
+            log::warn!("what was to boot is not known: {error}");
+            None
+        }
+        found => found?,
+    };
+    let seen = booted.seen(record.as_ref(), found.as_ref());
+    let standing = standing::standing(seen);
+    let most_boots = confirm::most_boots(&root, found.as_ref());
+    match (standing::fate(seen, &boot_id, most_boots), found) {
+        (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
+        (Fate::Leave(reason), Some(pending)) => Ok(Arrival::Leave { pending: Box::new(pending), reason }),
+        (fate, found) => {
+            if let (Fate::Arrived, Some(pending)) = (fate, found)
+                && !pending.booted_in.contains(&boot_id)
+            {
+                // Counted first: whatever ends this boot, it was one.
+                pending::reach(&root, &Reached::Booted { boot_id: boot_id.clone() })?;
+            }
+            let Some(record) = record else { return Ok(Arrival::Unmanaged) };
+            let carried = carry_over(&root, booted, standing, &record, &boot_id)?;
+            let activated = activate::activate_locked(&root, &boot_id)?;
+            Ok(Arrival::Active { standing, activated, carried })
+        }
+    }
+}
+
+/// Settles what an interrupted change left, be it in the `/etc` of another deployment: one that a
+/// power cut ended, before somebody chose this one at the boot menu.
+fn settle_wherever(
+    root: &Root,
+    booted: &Booted,
+    namespace: &MountNamespace,
+    boot_id: &str,
+) -> Result<(), TransactionError> {
+    let elsewhere = match plain_tree::settle_first(root, boot_id) {
+        Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => error,
+        settled => return settled,
+    };
+    namespace.make_writable(Path::new(SYSROOT))?;
+    for id in others(booted)? {
+        let other = sysroot::open(Path::new(SYSROOT), &id)?;
+        let found = Current::load_record(&other)?.map(|record| record.generation);
+        match recover::settle(&other, &NoServices, found.as_deref(), boot_id) {
+            Err(SettleError::Elsewhere { .. }) => {}
+            Err(error) => return Err(error.into()),
+            Ok(_) => {
+                log::warn!("a change to deployment {id} had been interrupted, and is settled there");
+                return Ok(());
+            }
+        }
+    }
+    Err(elsewhere.into())
+}
+
+/// The other deployments of the stateroot, whether a boot entry names them or not.
+fn others(booted: &Booted) -> Result<Vec<DeploymentId>, TransactionError> {
+    let stateroot = &booted.deployment.stateroot;
+    let directory = Root::open(&Path::new(SYSROOT).join(format!("ostree/deploy/{stateroot}")))?;
+    let names = directory.list(&ManagedPath::constant("/deploy"))?;
+    let ids = names.iter().filter_map(|name| DeploymentId::from_directory(stateroot, name));
+    Ok(ids.filter(|id| *id != booted.deployment).collect())
+}
+
+/// Binds the pending generation where it runs, in a journaled transaction.
+fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, TransactionError> {
+    // Counted first: whatever ends this boot, there is no third one like it.
+    pending::reach(root, &Reached::Unbound { boot_id: boot_id.to_owned() })?;
+    let current = Current::load(root)?;
+    let finalize::Binding { steps, labels } = finalize::binding(root, &current, pending)?;
+    let before = current.record.as_ref().map(|record| record.generation.as_str());
+    make(root, [before, Some(pending.generation())], boot_id, &steps, &labels)?;
+    Ok(Arrival::Rebound { generation: pending.generation().to_owned() })
+}
+
+/// As long as systemd waits for a device, and some.
+const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
+
+/// Leaves the generation that runs: the deployment that it replaced boots from now on, and the target is held. It can
+/// be interrupted anywhere: what is pending says until the end that this is to be done.
+pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), TransactionError> {
+    if !booted::has_entries_within(ENTRIES_LIMIT) {
+        return Err(TransactionError::NoEntries(ENTRIES_LIMIT.as_secs()));
+    }
+    let mut os = os(Access::Stage)?;
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    if pending.given_up.is_none() {
+        let (boot_id, reason) = (boot::boot_id(), reason.to_owned());
+        pending::reach(&root, &Reached::GivenUp { boot_id, reason })?;
+    }
+    hold(&root, &pending.intent.record, reason)?;
+    os.set_default(&pending.intent.base)?;
+    Ok(pending::close(&root)?)
+}
+
+pub(crate) fn hold(root: &Root, record: &Record, reason: &str) -> Result<(), TransactionError> {
+    let held = Held {
+        schema: HELD_SCHEMA,
+        config: record.config.clone(),
+        config_hash: record.config_hash.clone(),
+        image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
+        generation: record.generation.clone(),
+        reason: reason.to_owned(),
+        attempts: 0,
+    };
+    Ok(blocked::hold(root, held)?)
+}
+
+/// Where a deployment runs that was left before, what others wrote into the `/etc` of the one that
+/// ran last is carried into its own. One that never ran was merged from that `/etc` already.
+fn carry_over(
+    root: &Root,
+    booted: &Booted,
+    standing: Standing,
+    record: &Record,
+    boot_id: &str,
+) -> Result<usize, TransactionError> {
+    let current = Current::load(root)?;
+    let Some(ran) = current.active.as_ref().and_then(|active| active.ran.clone()) else { return Ok(0) };
+    let is_left = ran.deployment != booted.deployment && record.sequence <= ran.latest;
+    if standing != Standing::Whole || !is_left {
+        return Ok(0);
+    }
+    let last = match sysroot::open(Path::new(SYSROOT), &ran.deployment) {
+        Ok(last) => last,
+        Err(error) => {
+            log::warn!("nothing is carried over from deployment {}: {error}", ran.deployment);
+            return Ok(0);
+        }
+    };
+    let left = Current::load_record(&last)?.filter(|left| left.sequence > record.sequence);
+    if let Some(left) = left {
+        hold(root, &left, "an older deployment was chosen at the boot menu")?;
+    }
+    let steps = carry_forward::steps(root, &last, current.host())?;
+    let labels = labels::of_steps(root, &steps, &current.remembered().labels)?;
+    make(root, [Some(&record.generation); 2], boot_id, &steps, &labels)?;
+    Ok(steps.len())
+}
+
+/// Changes what runs from one generation to another, before any service does.
+fn make(
+    root: &Root,
+    [current, target]: [Option<&str>; 2],
+    boot_id: &str,
+    steps: &[Step],
+    labels: &Labels,
+) -> Result<(), TransactionError> {
+    let change = Change { current, target, boot_id, scope: Scope::Deployment, steps, labels, actions: &[] };
+    Ok(apply::apply(root, &NoServices, change)?)
+}

@@ -1,0 +1,112 @@
+//! What Ignition left to be completed, on a disk; and the end of that.
+
+use serde::{Deserialize, Serialize};
+
+use crate::core::plan::first_boot;
+use crate::core::plan::first_boot::{COMPLETED, CONTENT, ENCAPSULATED, IGNITION_PRESET};
+use crate::core::state::standing;
+use crate::core::state::standing::{Fate, Standing};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::host::booted::Booted;
+use crate::host::lock::Lock;
+use crate::host::{Disk as _, HostError, Root, boot};
+
+use crate::transaction::TransactionError;
+use crate::transaction::engine::atomic_file;
+use crate::transaction::engine::atomic_file::forget;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::pending;
+use crate::transaction::update::plain_tree;
+
+/// How long the parts of it took, over its reboot.
+const TIMES: &str = "/var/lib/flameholder/first-boot";
+const NEW_TIMES: &str = "/var/lib/flameholder/first-boot.new";
+
+/// What is to be completed.
+#[derive(Debug)]
+pub struct Seed {
+    /// The configuration.
+    pub configuration: Configuration,
+    /// Whether nothing is known of its files and units: the whole object is missing.
+    pub is_hollow: bool,
+}
+
+/// Reads it; `None` where nothing is to be completed.
+pub fn load(root: &Root) -> Result<Option<Seed>, TransactionError> {
+    let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
+    let Some(encapsulated) = read(ENCAPSULATED)? else { return Ok(None) };
+    let content = read(CONTENT)?;
+    let document = first_boot::configuration(&encapsulated, content.as_deref())?;
+    let configuration = Configuration::parse(document.to_string().as_bytes())?;
+    Ok(Some(Seed { configuration, is_hollow: content.is_none() }))
+}
+
+/// How far a configuration is on the host that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It does not run.
+    Wanted,
+    /// It runs, and nobody rebooted for it in vain.
+    Running,
+    /// It runs since a reboot that was for it: another one would lead here again.
+    Rebooted,
+}
+
+/// Finds out. What an interrupted change left is settled first.
+pub fn reach(root: &Root, booted: &Booted, configuration: &Configuration) -> Result<Reach, TransactionError> {
+    let boot_id = boot::boot_id();
+    let _lock = Lock::take(root)?;
+    plain_tree::settle_first(root, &boot_id)?;
+    let record = Current::load_record(root)?;
+    let found = pending::load(root)?;
+    let seen = booted.seen(record.as_ref(), found.as_ref());
+    let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.hash());
+    if !is_ours || standing::standing(seen) != Standing::Whole {
+        return Ok(Reach::Wanted);
+    }
+    match standing::fate(seen, &boot_id, None) {
+        Fate::Nothing if booted.generation.is_none() => Ok(Reach::Running),
+        Fate::Nothing | Fate::Arrived => Ok(Reach::Rebooted),
+        // It is to be left, or something newer is on its way.
+        _ => Ok(Reach::Running),
+    }
+}
+
+/// Says that the first boot is complete, durably: the last thing that is done for it.
+pub fn conclude(root: &Root) -> Result<(), HostError> {
+    let _lock = Lock::take(root)?;
+    let [preset, encapsulated, completed] =
+        [IGNITION_PRESET, ENCAPSULATED, COMPLETED].map(ManagedPath::constant);
+    forget(root, &preset)?;
+    root.sync(&[preset.parent()])?;
+    forget(root, &completed)?;
+    root.rename(&encapsulated, &completed)?;
+    root.sync(&[encapsulated.parent()])?;
+    forget(root, &ManagedPath::constant(TIMES))
+}
+
+/// How long a part took.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Time {
+    /// What it was, as people are told.
+    pub phase: String,
+    /// In milliseconds.
+    pub milliseconds: u64,
+}
+
+/// Keeps them over the reboot. Nothing depends on them but what people are told.
+pub fn keep_times(root: &Root, times: &[Time]) {
+    let text = serde_json::to_vec(times).expect("times have only string keys");
+    let (path, new) = (ManagedPath::constant(TIMES), ManagedPath::constant(NEW_TIMES));
+    if let Err(error) = atomic_file::write(root, &path, &new, &text) {
+        log::warn!("how long the first boot took so far cannot be kept: {error}");
+    }
+}
+
+/// Those that were kept.
+#[must_use]
+pub fn load_times(root: &Root) -> Vec<Time> {
+    let read = root.read(&ManagedPath::constant(TIMES), limits::DOCUMENT_BYTES).ok().flatten();
+    read.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}

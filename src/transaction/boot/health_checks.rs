@@ -1,0 +1,176 @@
+//! A look at the host that runs: everything that has to be well before its generation is settled.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::core::enablement::UnitName;
+use crate::core::state::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
+use crate::core::state::pending::Pending;
+use crate::core::values::causes::first_of;
+use crate::host::programs;
+use crate::host::programs::Program;
+use crate::host::unit_states;
+use crate::host::unit_states::{KUBELET, UnitStates};
+use crate::host::{healthz, interfaces};
+use crate::os::protocol::Access;
+
+use crate::transaction::Sessions;
+use crate::transaction::update::sysroot;
+
+/// There where greenboot is installed, which runs its own checks.
+const GREENBOOT: [&str; 2] =
+    ["/usr/libexec/greenboot/greenboot", "/usr/lib/systemd/system/greenboot-healthcheck.service"];
+/// How many of several a finding names.
+const NAMED: usize = 3;
+
+/// What costs next to nothing to look at.
+pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&Pending>) -> Vec<Finding> {
+    let mut names: Vec<&str> = policy.required_units.iter().map(UnitName::as_str).collect();
+    if !names.contains(&KUBELET) {
+        names.push(KUBELET);
+    }
+    let mut findings = match unit_states::look(Path::new("/"), &names) {
+        Ok(None) => vec![Finding::well("boot", "no systemd runs here")],
+        Ok(Some(states)) => of_units(policy, &states),
+        Err(error) => vec![Finding::ill("boot", error.to_string())],
+    };
+    // Whether somebody answers there does not matter.
+    if pending.is_some_and(|pending| pending.intent.had_network) {
+        findings.push(if interfaces::any_up() {
+            Finding::well("network", "an interface is up")
+        } else {
+            Finding::ill("network", "no interface is up, and one was when this generation was staged")
+        });
+    }
+    findings
+}
+
+fn of_units(policy: &HealthPolicy, states: &UnitStates) -> Vec<Finding> {
+    let mut findings = vec![of_boot(states)];
+    for unit in &states.asked {
+        let is_required = policy.required_units.iter().any(|required| required.as_str() == unit.name);
+        let check = format!("unit {}", unit.name);
+        // Only a kubelet that the boot starts is asked for unless the settings name it.
+        if is_required || unit.name == KUBELET && states.kubelet_is_enabled {
+            findings.push(match (unit.active.as_str(), unit.load.as_str()) {
+                ("active", _) => Finding::well(&check, "active"),
+                (active, "loaded") => {
+                    Finding::ill(&check, format!("it is {active}; see `journalctl -b -u {}`", unit.name))
+                }
+                (_, load) => Finding::ill(&check, format!("it is {load}")),
+            });
+        }
+    }
+    if policy.kubelet_port != 0 && states.kubelet_is_enabled {
+        findings.push(match healthz::ask(policy.kubelet_port) {
+            Ok(()) => Finding::well("kubelet", "healthz says ok"),
+            Err(reason) => Finding::ill("kubelet", reason),
+        });
+    }
+    findings
+}
+
+fn of_boot(states: &UnitStates) -> Finding {
+    match states.system.as_str() {
+        "running" => Finding::well("boot", "complete"),
+        "degraded" => Finding::well("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED))),
+        "initializing" | "starting" => {
+            Finding::ill("boot", format!("not complete, it waits for {}", first_of(&states.queued, NAMED)))
+        }
+        system => Finding::ill("boot", format!("the system is in the state {system}")),
+    }
+}
+
+/// The rest: programs that others put there, none longer than until `deadline`, and the record.
+pub(crate) fn examine(
+    policy: &HealthPolicy,
+    os: Sessions<'_>,
+    deadline: &dyn Fn() -> Duration,
+) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = programs()
+        .into_iter()
+        .map(|program| {
+            let check = format!("check {}", program.name);
+            match program.run(policy.check_timeout.min(deadline())) {
+                Ok(()) => Finding::well(&check, "passed"),
+                Err(error) => Finding::ill(&check, error.to_string()),
+            }
+        })
+        .collect();
+    findings.push(of_record(os));
+    findings
+}
+
+fn programs() -> Vec<Program> {
+    let mut directories = CHECK_DIRECTORIES.map(Path::new).to_vec();
+    if !GREENBOOT.iter().any(|path| Path::new(path).exists()) {
+        directories.extend(GREENBOOT_DIRECTORIES.map(Path::new));
+    }
+    programs::list(&directories)
+}
+
+fn of_record(os: Sessions<'_>) -> Finding {
+    // It only looks: libostree's lock is for those who change something.
+    match os(Access::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
+        Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
+        Ok(verified) => {
+            let paths = first_of(&verified.paths(), NAMED);
+            Finding::ill(
+                "record",
+                format!("not as the configuration says: {paths}; see `flameholder verify`"),
+            )
+        }
+        Err(error) => Finding::ill("record", error.chain()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::state::health::complaint;
+    use crate::host::unit_states::UnitState;
+
+    fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> UnitStates {
+        let asked = units.iter().map(|(name, active)| UnitState {
+            name: (*name).into(),
+            load: if *active == "none" { "not-found".into() } else { "loaded".into() },
+            active: (*active).into(),
+        });
+        UnitStates {
+            system: system.into(),
+            asked: asked.collect(),
+            failed: ["a", "b", "c", "d"].map(|name| format!("{name}.service")).to_vec(),
+            queued: vec!["slow.service".into()],
+            kubelet_is_enabled,
+        }
+    }
+
+    #[test]
+    fn units_that_are_required_and_the_boot_decide() {
+        let policy = HealthPolicy {
+            required_units: vec![UnitName::parse("crio.service").unwrap()],
+            kubelet_port: 0,
+            ..HealthPolicy::default()
+        };
+        for (system, enabled, units, expected) in [
+            ("running", false, [("crio.service", "active"), (KUBELET, "none")], None),
+            ("running", true, [("crio.service", "active"), (KUBELET, "inactive")], Some("it is inactive")),
+            ("degraded", false, [("crio.service", "active"), (KUBELET, "failed")], None),
+            ("degraded", false, [("crio.service", "failed"), (KUBELET, "none")], Some("it is failed")),
+            ("running", false, [("crio.service", "none"), (KUBELET, "none")], Some("it is not-found")),
+            ("starting", false, [("crio.service", "active"), (KUBELET, "none")], Some("slow.service")),
+            ("maintenance", false, [("crio.service", "active"), (KUBELET, "none")], Some("maintenance")),
+        ] {
+            let said = complaint(&of_units(&policy, &states(system, enabled, &units)));
+            match expected {
+                None => assert_eq!(said, None, "{system} {units:?}"),
+                Some(expected) => assert!(said.as_ref().unwrap().contains(expected), "{said:?}"),
+            }
+        }
+        assert!(
+            of_boot(&states("degraded", false, &[]))
+                .detail
+                .ends_with("a.service, b.service, c.service and 1 more")
+        );
+    }
+}

@@ -1,0 +1,9 @@
+//! The early boot: activation, the boot check, and the return to the previous generation.
+
+pub mod activate;
+pub(crate) mod carry_forward;
+pub mod confirm;
+pub mod early_boot;
+pub mod first_boot;
+pub(crate) mod health_checks;
+pub mod staged_deployment;

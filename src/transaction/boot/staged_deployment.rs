@@ -1,0 +1,112 @@
+//! From a staged generation to the reboot, and what is done about it once the host is up again.
+
+use std::path::Path;
+
+use crate::core::state::pending::{Failure, Pending, Reached};
+use crate::core::state::standing;
+use crate::core::state::standing::Fate;
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::lock::Lock;
+use crate::host::{Root, Services, boot};
+use crate::os::Sysroot;
+use crate::os::protocol::Access;
+
+use super::early_boot::hold;
+use crate::transaction::state::current::Current;
+use crate::transaction::state::pending;
+use crate::transaction::update::{extensions, plain_tree, space, stage};
+use crate::transaction::{Sessions, TransactionError};
+
+/// The unit with which libostree finalizes what is staged, when it is stopped.
+const FINALIZER: &str = "ostree-finalize-staged.service";
+
+/// Arms what is pending: the next shutdown of this boot switches to it. All that it takes is durable
+/// already; the lock goes last.
+pub fn arm(os: &mut dyn Sysroot, services: &dyn Services, pending: &Pending) -> Result<(), TransactionError> {
+    ensure_bound_at_shutdown(services)?;
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let id = pending.intent.deployment.id();
+    if !stage::staged(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
+        return Err(TransactionError::NotStaged(pending.generation().to_owned()));
+    }
+    space::ensure_room(&Path::new(SYSROOT).join(id.path()))?;
+    pending::reach(&root, &Reached::Armed { boot_id: boot::boot_id() })?;
+    Ok(os.unlock(&id)?)
+}
+
+/// Without our drop-in for that unit the generation would boot without its configuration. Where nobody
+/// can be asked, that is found out early in the next boot.
+fn ensure_bound_at_shutdown(services: &dyn Services) -> Result<(), TransactionError> {
+    let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
+    let binds = |command: &Vec<String>| {
+        command.first().is_some_and(|program| Path::new(program).file_name() == Some("flameholder".as_ref()))
+            && command.get(1).is_some_and(|verb| verb == "bind")
+    };
+    if commands.iter().any(binds) {
+        return Ok(());
+    }
+    let lines: Vec<String> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
+    let instead = if lines.is_empty() { "nothing".to_owned() } else { lines.join(", ") };
+    Err(TransactionError::NotBoundAtShutdown { unit: FINALIZER, instead })
+}
+
+/// What became of the generation that was to boot.
+#[derive(Debug)]
+pub enum Settlement {
+    /// Nothing was pending.
+    Nothing,
+    /// It is staged, and boots with the next reboot, once it is armed.
+    Waits(Box<Pending>),
+    /// It runs, and is to show that it is healthy.
+    OnProbation(Box<Pending>),
+    /// It had its chance, and what it replaced runs again; it is held, for this reason.
+    Left(Box<Pending>, String),
+    /// It did not come about, and is staged again.
+    StagedAgain(Box<Pending>, Failure),
+    /// Another deployment runs than the one that it was made for; it is forgotten.
+    Superseded(Box<Pending>),
+    /// Somebody discarded what was staged; it is forgotten.
+    Discarded(Box<Pending>),
+}
+
+/// Settles what is pending, once the host is up.
+pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let _lock = Lock::take(&root)?;
+    let boot_id = boot::boot_id();
+    plain_tree::settle_first(&root, &boot_id)?;
+    extensions::take_back(&root)?;
+    let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
+    let record = Current::load_record(&root)?;
+    let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
+    let found = Box::new(found);
+    match fate {
+        Fate::Nothing => Ok(Settlement::Nothing),
+        Fate::Waits => {
+            if stage::staged(&mut *open(Access::Stage)?)?
+                .is_some_and(|staged| stage::is_pending(&staged, &found))
+            {
+                return Ok(Settlement::Waits(found));
+            }
+            pending::close(&root)?;
+            Ok(Settlement::Discarded(found))
+        }
+        Fate::Arrived => Ok(Settlement::OnProbation(found)),
+        Fate::StageAgain(failure) => {
+            let again = stage::again(&mut *open(Access::Stage)?, &root, booted, &found, failure.clone())?;
+            Ok(Settlement::StagedAgain(Box::new(again), failure))
+        }
+        Fate::Superseded => {
+            pending::close(&root)?;
+            Ok(Settlement::Superseded(found))
+        }
+        Fate::Left(reason) => {
+            hold(&root, &found.intent.record, &reason)?;
+            pending::close(&root)?;
+            Ok(Settlement::Left(found, reason))
+        }
+        // The early part of the boot is there for that, and did not do it.
+        Fate::Bind | Fate::Leave(_) => Err(TransactionError::Unbound(found.generation().to_owned())),
+    }
+}

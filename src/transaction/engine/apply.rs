@@ -1,0 +1,163 @@
+//! A change to a tree that is in use: everything is staged and durable first, a durable journal
+//! says how each act is undone, and then acts make it visible one by one. It holds from the moment
+//! at which the journal says so; until then any end, a power cut included, leads back.
+
+use crate::core::config::policy::service_action::ServiceAction;
+use crate::core::plan::steps::Step;
+use crate::core::state::journal::{Intent, Journal, Reached, Scope, VERSION};
+use crate::host::service_port::{ServiceError, Services};
+use crate::host::staging;
+use crate::host::staging::Staging;
+use crate::host::{Disk, HostError};
+
+use super::labels::Labels;
+use super::prepare::prepare;
+use super::recover;
+use super::recover::{SettleError, touched};
+use super::{journal, moves};
+
+/// What is to change.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The generation that the tree is.
+    pub current: Option<&'a str>,
+    /// The generation that it becomes.
+    pub target: Option<&'a str>,
+    /// ID of the current boot.
+    pub boot_id: &'a str,
+    /// Which tree it is about.
+    pub scope: Scope,
+    /// The acts on paths, in order.
+    pub steps: &'a [Step],
+    /// The labels of what they make.
+    pub labels: &'a Labels,
+    /// What services do afterwards, in order.
+    pub actions: &'a [ServiceAction],
+}
+
+/// What went wrong first.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// An act on a path.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// An act on a service.
+    #[error(transparent)]
+    Service(#[from] Box<ServiceError>),
+}
+
+/// Why a change does not hold, or is not over.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// Nothing was visible yet, or all of it is taken back.
+    #[error("the change was not applied, everything is as it was before")]
+    Undone(#[source] Failure),
+    /// It holds, and clearing up after it failed.
+    #[error("the change is applied, but clearing up after it failed; `flameholder recover` repeats that")]
+    Leftover(#[source] HostError),
+    /// Taking back failed as well; the journal tells how to go on.
+    #[error(
+        "the change failed ({failed}) and is not wholly taken back; run `flameholder recover` once the cause is gone"
+    )]
+    Stuck {
+        /// What failed first.
+        failed: Failure,
+        /// What failed while taking back.
+        #[source]
+        undo: SettleError,
+    },
+}
+
+/// Carries a change out. The caller holds the lock of the tree and has settled what was open.
+pub fn apply(disk: &dyn Disk, services: &dyn Services, change: Change<'_>) -> Result<(), LiveError> {
+    if change.steps.is_empty() {
+        return Ok(());
+    }
+    let staging = Staging::new(disk);
+    let intent = begin(disk, &staging, change).map_err(|failed| {
+        // What cannot be removed now is removed by the next command; nothing of it is visible.
+        if let Err(error) = abandon(disk, &staging) {
+            log::warn!("what was staged could not be removed: {error}");
+        }
+        LiveError::Undone(failed.into())
+    })?;
+    let mut begun = 0;
+    match carry_out(disk, services, &intent, &mut begun) {
+        Ok(()) => recover::clear(disk, &intent.staging, &intent.discards).map_err(LiveError::Leftover),
+        Err(failed) => match take_back(disk, services, &intent, begun) {
+            Ok(()) => Err(LiveError::Undone(failed)),
+            Err(undo) => Err(LiveError::Stuck { failed, undo }),
+        },
+    }
+}
+
+/// Stages, and opens the journal. Nothing of it is visible.
+fn begin(disk: &dyn Disk, staging: &Staging<'_>, change: Change<'_>) -> Result<Intent, HostError> {
+    let prepared = prepare(disk, staging, change.steps, change.labels)?;
+    let intent = Intent {
+        version: VERSION,
+        boot_id: change.boot_id.to_owned(),
+        scope: change.scope,
+        current: change.current.map(str::to_owned),
+        target: change.target.map(str::to_owned),
+        staging: staging.directories(),
+        moves: prepared.moves,
+        discards: prepared.discards,
+        actions: change.actions.to_vec(),
+    };
+    journal::open(disk, &intent, &prepared.staged)?;
+    Ok(intent)
+}
+
+/// Removes what was staged; first the journal, which needs it.
+fn abandon(disk: &dyn Disk, staging: &Staging<'_>) -> Result<(), HostError> {
+    journal::withdraw(disk)?;
+    recover::clear_staged(disk, &staging.directories(), &[])
+}
+
+/// Makes everything visible and has services take it up. `begun` counts the actions on services.
+fn carry_out(
+    disk: &dyn Disk,
+    services: &dyn Services,
+    intent: &Intent,
+    begun: &mut usize,
+) -> Result<(), Failure> {
+    for act in &intent.moves {
+        moves::perform(disk, act)?;
+    }
+    disk.sync(&touched(&intent.moves))?;
+    for action in &intent.actions {
+        journal::reach(disk, Reached::Acting { begun: *begun + 1 })?;
+        *begun += 1;
+        services.perform(action).map_err(Box::new)?;
+    }
+    Ok(journal::reach(disk, Reached::Committed)?)
+}
+
+/// Nobody was told yet that the change holds, whatever the journal's last line may say by now.
+fn take_back(
+    disk: &dyn Disk,
+    services: &dyn Services,
+    intent: &Intent,
+    begun: usize,
+) -> Result<(), SettleError> {
+    // A line that is there, though it could not be made durable, would be believed after a crash.
+    let is_committed = |open: &Journal| open.reached == Reached::Committed;
+    if !matches!(journal::load(disk), Ok(Some(open)) if !is_committed(&open)) {
+        journal::rewind(disk, intent, Reached::Acting { begun })?;
+    }
+    recover::undo(disk, services, intent, begun)
+}
+
+/// Writes `steps` into a tree that nothing uses yet: there is nothing to go back to, and whoever
+/// made it abandons it upon an error.
+pub fn write(disk: &dyn Disk, steps: &[Step], labels: &Labels) -> Result<(), HostError> {
+    // It was copied from a tree, perhaps with what a killed run had staged there.
+    recover::clear_staged(disk, &staging::leftovers(disk)?, &[])?;
+    let staging = Staging::new(disk);
+    let prepared = prepare(disk, &staging, steps, labels)?;
+    disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
+    prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
+    disk.sync(&touched(&prepared.moves))?;
+    recover::clear_staged(disk, &staging.directories(), &[])
+}

@@ -1,0 +1,50 @@
+//! A file of our own that is there whole, or as it was before: whenever the power goes.
+
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Attributes;
+use crate::host::{Disk, HostError, Root};
+
+/// It may hold what is nobody else's to know.
+pub(crate) const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
+
+/// Writes `contents` to `path`, durably; `new` is the name it has until it is complete.
+pub(crate) fn write(
+    disk: &dyn Disk,
+    path: &ManagedPath,
+    new: &ManagedPath,
+    contents: &[u8],
+) -> Result<(), HostError> {
+    forget(disk, new)?;
+    disk.create_file(new, contents, ATTRIBUTES, None)?;
+    disk.sync(&[Some(new.clone())])?;
+    if disk.status(path)?.is_none() {
+        disk.rename(new, path)?;
+        return disk.sync(&[path.parent()]);
+    }
+    disk.exchange(new, path)?;
+    disk.sync(&[path.parent()])?;
+    disk.remove_file(new)
+}
+
+/// The same below `/run`, where the directories may be missing.
+pub(crate) fn write_for_this_boot(
+    root: &Root,
+    path: &ManagedPath,
+    new: &ManagedPath,
+    contents: &[u8],
+) -> Result<(), HostError> {
+    for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+        if root.status(&directory)?.is_none() {
+            root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+        }
+    }
+    write(root, path, new, contents)
+}
+
+/// Removes it where it is there; the caller syncs.
+pub(crate) fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+    match disk.status(path)? {
+        Some(_) => disk.remove_file(path),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,164 @@
+//! Settles an interrupted transaction. Each way may itself be interrupted anywhere and begun again.
+
+use std::collections::BTreeSet;
+
+use crate::core::state::journal::{Intent, JOURNAL, Move};
+use crate::core::state::recovery;
+use crate::core::state::recovery::Settlement;
+use crate::core::values::names::ManagedPath;
+use crate::host::service_port::{ServiceError, Services};
+use crate::host::{Disk, HostError, staging};
+
+use super::journal;
+use super::journal::LoadError;
+use super::moves;
+
+/// What became of an interrupted transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Settled {
+    /// There was none.
+    Nothing,
+    /// It was taken back; `target` is the generation that did not come about.
+    TakenBack {
+        /// Its name.
+        target: Option<String>,
+    },
+    /// It had been carried out, and what was left of it is cleared away.
+    Cleared,
+}
+
+/// Why an interrupted transaction is not settled. The journal stays as it is.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// The journal cannot be used.
+    #[error("an interrupted change is not settled")]
+    Log(#[from] LoadError),
+    /// A step of settling failed.
+    #[error("settling an interrupted change; run `flameholder recover` once the cause is gone")]
+    Host(#[from] HostError),
+    /// What was staged, pre-images included, is gone.
+    #[error(
+        "an interrupted change cannot be taken back, because {0} is gone, which held what was there before; compare the tree with `flameholder verify`, and remove {JOURNAL} to keep it as it is"
+    )]
+    Unstaged(ManagedPath),
+    /// The files are as they were; a service could not take them up again.
+    #[error("an interrupted change is taken back, but a service could not be brought back to it")]
+    Services(#[source] Box<ServiceError>),
+    /// The journal speaks of another `/etc`.
+    #[error(
+        "an interrupted change from generation {} to {} belongs to another deployment than this one; boot that one and run `flameholder recover` there",
+        named(current.as_deref()),
+        named(target.as_deref())
+    )]
+    Elsewhere {
+        /// The generation before it.
+        current: Option<String>,
+        /// The generation that it would have made.
+        target: Option<String>,
+    },
+}
+
+fn named(generation: Option<&str>) -> &str {
+    generation.unwrap_or("(none)")
+}
+
+/// Whether an interrupted run left anything at all.
+pub(crate) fn is_needed(disk: &dyn Disk) -> Result<bool, SettleError> {
+    Ok(journal::load(disk)?.is_some() || !staging::leftovers(disk)?.is_empty())
+}
+
+/// Settles what an interrupted run left. The caller holds the lock of the tree.
+pub fn settle(
+    disk: &dyn Disk,
+    services: &dyn Services,
+    found: Option<&str>,
+    boot_id: &str,
+) -> Result<Settled, SettleError> {
+    let open = journal::load(disk)?;
+    let settlement = recovery::settle(open.as_ref(), found, boot_id);
+    let Some(open) = open else {
+        // Killed while it staged: nothing of that was ever visible.
+        clear(disk, &staging::leftovers(disk)?, &[])?;
+        return Ok(Settled::Nothing);
+    };
+    let intent = &open.intent;
+    match settlement {
+        Settlement::Elsewhere => {
+            Err(SettleError::Elsewhere { current: intent.current.clone(), target: intent.target.clone() })
+        }
+        Settlement::Undo { actions } => {
+            undo(disk, services, intent, actions)?;
+            Ok(Settled::TakenBack { target: intent.target.clone() })
+        }
+        Settlement::Clear => {
+            clear(disk, &intent.staging, &intent.discards)?;
+            Ok(Settled::Cleared)
+        }
+        Settlement::Nothing => Ok(Settled::Nothing),
+    }
+}
+
+/// Takes all acts back, newest first, and has services take up again what was there before.
+pub(crate) fn undo(
+    disk: &dyn Disk,
+    services: &dyn Services,
+    intent: &Intent,
+    actions: usize,
+) -> Result<(), SettleError> {
+    for directory in &intent.staging {
+        // Whether an act was carried out is told by what is staged.
+        if disk.status(directory)?.is_none() {
+            return Err(SettleError::Unstaged(directory.clone()));
+        }
+    }
+    for act in intent.moves.iter().rev() {
+        moves::undo(disk, act)?;
+    }
+    disk.sync(&touched(&intent.moves))?;
+    // The files come first: a service that fails with them would fail at every further attempt.
+    let failed = intent.actions.iter().take(actions).find_map(|action| services.perform(action).err());
+    // The journal goes first: it is nothing without what is staged. Neither needs space.
+    journal::withdraw(disk)?;
+    clear_staged(disk, &intent.staging, &[])?;
+    failed.map_or(Ok(()), |error| Err(SettleError::Services(Box::new(error))))
+}
+
+/// Removes what a settled transaction leaves, its journal last: durably, so that nothing is left
+/// that no journal names.
+pub(crate) fn clear(
+    disk: &dyn Disk,
+    staging: &[ManagedPath],
+    discards: &[ManagedPath],
+) -> Result<(), HostError> {
+    clear_staged(disk, staging, discards)?;
+    journal::close(disk)
+}
+
+/// The same without a journal.
+pub(crate) fn clear_staged(
+    disk: &dyn Disk,
+    staging: &[ManagedPath],
+    discards: &[ManagedPath],
+) -> Result<(), HostError> {
+    let mut changed = BTreeSet::new();
+    for original in discards {
+        if disk.status(original)?.is_some() {
+            disk.remove_file(original)?;
+            changed.insert(original.parent());
+        }
+    }
+    for directory in staging {
+        staging::clear(disk, directory)?;
+        changed.insert(directory.parent());
+    }
+    disk.sync(&changed.into_iter().collect::<Vec<_>>())
+}
+
+/// The directories whose names, and those whose attributes the acts change.
+pub(crate) fn touched(moves: &[Move]) -> Vec<Option<ManagedPath>> {
+    let mut directories = BTreeSet::new();
+    for act in moves {
+        directories.insert(act.changed_directory());
+    }
+    directories.into_iter().collect()
+}

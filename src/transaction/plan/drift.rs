@@ -1,0 +1,151 @@
+//! The disk against the record: every deviation, with what is to become of it.
+
+use crate::core::config::settings::{DriftPolicies, DriftPolicy, Settings};
+use crate::core::plan::Drift;
+use crate::core::plan::facts::Facts;
+use crate::core::plan::steps::Remembered;
+use crate::core::plan::tree_plan;
+use crate::core::state::carried;
+use crate::core::state::generation::{CURRENT_CONFIG, RECORD, Record};
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{Deviation, Node};
+use crate::host::Root;
+use crate::host::facts;
+use crate::host::facts::{Reach, Subject};
+use crate::host::fragments::load_fragments;
+
+use crate::transaction::TransactionError;
+use crate::transaction::state::current::{Configuration, Current};
+
+/// A deviation, and what is to become of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// The deviation.
+    pub drift: Drift,
+    /// What the settings say about its path.
+    pub policy: DriftPolicy,
+    /// Why it was not repaired, where it should have been.
+    pub hindrance: Option<String>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Verified {
+    /// The generation that the tree was compared with.
+    pub record: Record,
+    /// What deviates from it.
+    pub deviations: Vec<Finding>,
+    /// What deviated and was made good.
+    pub repaired: Vec<Drift>,
+    policies: DriftPolicies,
+}
+
+impl Verified {
+    /// Whether anything deviates that is not ignored.
+    #[must_use]
+    pub fn deviates(&self) -> bool {
+        self.deviations.iter().any(|found| found.policy != DriftPolicy::Ignore)
+    }
+
+    /// Where something deviates that counts.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let counting = self.deviations.iter().filter(|found| found.policy != DriftPolicy::Ignore);
+        counting.map(|found| found.drift.path.to_string()).collect()
+    }
+
+    /// What an older generation says of whom the host trusts does not count: that never goes back in time.
+    pub(crate) fn forgive_trust(&mut self) {
+        for found in self.deviations.iter_mut().filter(|found| carried::is_trust(&found.drift.path)) {
+            found.policy = DriftPolicy::Ignore;
+        }
+    }
+
+    pub(crate) fn add(&mut self, drift: Drift) {
+        let policy = self.policies.of(&drift.path);
+        self.deviations.push(Finding { drift, policy, hindrance: None });
+    }
+}
+
+/// Compares the tree at `root` with its record.
+pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
+    crate::transaction::update::plain_tree::ensure_whole(root)?;
+    compare(root, &Current::load(root)?, reach, settings(root)?.drift)
+}
+
+/// The agent's own settings in the tree at `root`.
+pub(crate) fn settings(root: &Root) -> Result<Settings, TransactionError> {
+    Ok(Settings::of(&load_fragments(root)?)?)
+}
+
+/// Compares the tree at `root` with what was applied last.
+pub(crate) fn compare(
+    root: &Root,
+    current: &Current,
+    reach: Reach,
+    policies: DriftPolicies,
+) -> Result<Verified, TransactionError> {
+    let Current { record: Some(record), configuration: Some(configuration), .. } = current else {
+        return Err(TransactionError::NoGeneration(root.path().display().to_string()));
+    };
+    let remembered = current.remembered();
+    let facts = facts_of(root, record, configuration, &remembered, reach)?;
+    let mut drift = tree_plan::drift(&facts, &configuration.host, &remembered.labels, record.profile);
+    drift.extend(drift_of_record(root, record, configuration, &remembered)?);
+    let mut verified =
+        Verified { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };
+    for drift in drift {
+        verified.add(drift);
+    }
+    Ok(verified)
+}
+
+/// What is wrong with that by which everything else is judged.
+fn drift_of_record(
+    root: &Root,
+    record: &Record,
+    configuration: &Configuration,
+    remembered: &Remembered,
+) -> Result<Vec<Drift>, TransactionError> {
+    let mut drift = Vec::new();
+    if record.config_hash != configuration.hash() {
+        drift.push(Drift { path: ManagedPath::constant(RECORD), kind: Deviation::Content });
+    }
+    // Nobody else may write either, and the configuration may hold secrets.
+    for (path, refused) in [(RECORD, 0o022), (CURRENT_CONFIG, 0o077)] {
+        let path = ManagedPath::constant(path);
+        let Node::File { attributes, .. } = root.node(&path)? else { continue };
+        if attributes.mode & refused != 0 {
+            drift.push(Drift { path, kind: Deviation::Mode });
+        } else if (attributes.uid, attributes.gid) != (0, 0) {
+            drift.push(Drift { path, kind: Deviation::Owner });
+        }
+    }
+    for path in &remembered.originals {
+        let original = Record::original_of(path);
+        if !root.exists(&original)? {
+            drift.push(Drift { path: original, kind: Deviation::Missing });
+        }
+    }
+    Ok(drift)
+}
+
+fn facts_of(
+    root: &Root,
+    record: &Record,
+    configuration: &Configuration,
+    remembered: &Remembered,
+    reach: Reach,
+) -> Result<Facts, TransactionError> {
+    let config = &configuration.host;
+    let subject = Subject {
+        current: Some(config),
+        desired: config,
+        active: None,
+        remembered,
+        applied_by: record.profile,
+        profile: record.profile,
+        reach,
+    };
+    Ok(facts::gather(root, subject)?)
+}

@@ -1,0 +1,51 @@
+//! A plan for a tree: what it was, what it should be, and what it looks like.
+
+use crate::core::config::host_config::HostConfig;
+use crate::core::plan::Plan;
+use crate::core::plan::tree_plan;
+use crate::core::plan::tree_plan::Request;
+use crate::core::values::profile::Profile;
+use crate::host::Root;
+use crate::host::boot;
+use crate::host::facts;
+use crate::host::facts::{Reach, Subject};
+
+use crate::transaction::TransactionError;
+use crate::transaction::state::current::Current;
+
+/// Plans going from `before` to `desired` on the tree at `root`. `before` is the recorded
+/// configuration unless somebody asks from another.
+pub fn plan(
+    root: &Root,
+    current: &Current,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+    reach: Reach,
+) -> Result<Plan, TransactionError> {
+    let mut plan = Plan::between(before, desired, profile);
+    let (active, remembered) = (current.active_elsewhere(root, reach)?, current.remembered());
+    let subject = Subject {
+        current: before,
+        desired,
+        active: active.as_ref(),
+        remembered: &remembered,
+        applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
+        profile,
+        reach,
+    };
+    let facts = facts::gather(root, subject)?;
+    let in_reach = if reach == Reach::Etc { remembered.within("/etc") } else { remembered.clone() };
+    let request = Request {
+        current: before,
+        desired,
+        diff: &plan.diff,
+        remembered: &in_reach,
+        profile,
+        today: boot::today(),
+    };
+    let (tree, left_out) = tree_plan::decide(&facts, request);
+    plan.left_out.extend(left_out);
+    plan.tree = Some(tree);
+    Ok(plan)
+}

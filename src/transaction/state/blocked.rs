@@ -1,0 +1,51 @@
+//! The held target on a disk.
+
+use crate::core::state::held::{HELD, Held, HeldError};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::host::{Disk, HostError, Root};
+
+use super::login_message;
+use crate::transaction::engine::atomic_file;
+use crate::transaction::engine::atomic_file::forget;
+
+/// Where it is written before it has its name.
+const NEW_HELD: &str = "/var/lib/flameholder/held.new";
+
+/// Why a held target cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It cannot be understood.
+    #[error(transparent)]
+    Held(#[from] HeldError),
+}
+
+/// Reads it; `None` where nothing is held.
+pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
+    let bytes = disk.read(&ManagedPath::constant(HELD), limits::DOCUMENT_BYTES)?;
+    Ok(bytes.map(|bytes| Held::parse(&bytes)).transpose()?)
+}
+
+/// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
+pub(crate) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
+    let before = load(root).unwrap_or_default();
+    if before.as_ref().is_some_and(|before| before.generation == held.generation) {
+        return Ok(());
+    }
+    let held = held.after(before.as_ref());
+    let (path, new) = (ManagedPath::constant(HELD), ManagedPath::constant(NEW_HELD));
+    atomic_file::write(root, &path, &new, &held.render())?;
+    login_message::refresh(root);
+    Ok(())
+}
+
+/// Holds nothing any more, durably.
+pub fn release(root: &Root) -> Result<(), HostError> {
+    forget(root, &ManagedPath::constant(HELD))?;
+    root.sync(&[ManagedPath::constant(HELD).parent()])?;
+    login_message::refresh(root);
+    Ok(())
+}

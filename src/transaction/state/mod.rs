@@ -1,0 +1,12 @@
+//! The agent's documents on a host: read, written, and kept consistent with each other.
+
+pub(crate) mod agent_files;
+pub mod blocked;
+pub mod current;
+pub mod decided_change;
+pub mod login_message;
+pub mod objects;
+pub mod pending;
+pub(crate) mod record;
+pub(crate) mod rpm_ostree_request;
+pub mod status_files;

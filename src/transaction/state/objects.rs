@@ -1,0 +1,126 @@
+//! The store of what generations have outside `/etc`, on a disk.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::config::managed::Managed;
+use crate::core::plan::steps::Step;
+use crate::core::state::activation;
+use crate::core::state::activation::{ACTIVE, Active, Manifest, OBJECTS, StoreError};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+use crate::core::values::tree::ContentDigest;
+use crate::host::{HostError, Root};
+
+use super::agent_files::OwnFiles;
+
+/// Mode of everything in the store: contents may be secret.
+const MODE: u32 = 0o600;
+
+/// Why the store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreFailure {
+    /// It cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// What it holds cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Which manifest `/var` matches.
+pub fn load_active(root: &Root) -> Result<Option<Active>, StoreFailure> {
+    let bytes = root.read(&ManagedPath::constant(ACTIVE), limits::DOCUMENT_BYTES)?;
+    Ok(bytes.map(|bytes| Active::parse(&bytes)).transpose()?)
+}
+
+/// The manifest with this digest.
+pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manifest, StoreFailure> {
+    Ok(Manifest::parse(digest, &load_object(root, digest)?)?)
+}
+
+/// What the manifest with this digest wants, contents included.
+pub(crate) fn load_managed(root: &Root, digest: ContentDigest) -> Result<(Managed, Profile), StoreFailure> {
+    let manifest = load_manifest(root, digest)?;
+    let contents = manifest.objects().map(|object| Ok((object, load_object(root, object)?)));
+    let contents = contents.collect::<Result<BTreeMap<_, _>, StoreFailure>>()?;
+    Ok((manifest.managed(&contents), manifest.profile))
+}
+
+fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreFailure> {
+    let path = activation::object(digest);
+    let bytes = root.read(&path, limits::INFLATED_BYTES)?;
+    match bytes {
+        None => Err(StoreError::Missing { path }.into()),
+        Some(bytes) if ContentDigest::of(&bytes) == digest => Ok(bytes),
+        Some(_) => Err(StoreError::Damaged { path }.into()),
+    }
+}
+
+/// The digest of the manifest of `outside`; `None` where nothing is wanted.
+pub(crate) fn digest_of(outside: &Managed, profile: Profile) -> Option<ContentDigest> {
+    let is_empty = outside.entries.is_empty();
+    (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.render()))
+}
+
+/// Adds what the store needs for `outside`.
+pub(crate) fn keep(
+    files: &mut OwnFiles<'_>,
+    outside: &Managed,
+    profile: Profile,
+) -> Result<(), StoreFailure> {
+    if outside.entries.is_empty() {
+        return Ok(());
+    }
+    let (manifest, objects) = Manifest::of(outside, profile);
+    for (digest, contents) in objects {
+        files.write(activation::object(digest), contents, MODE)?;
+    }
+    let manifest = manifest.render();
+    Ok(files.write(activation::object(ContentDigest::of(&manifest)), manifest, MODE)?)
+}
+
+/// Adds that `/var` matches a manifest from now on.
+pub(crate) fn activate(
+    files: &mut OwnFiles<'_>,
+    before: Option<&Active>,
+    active: &Active,
+) -> Result<(), HostError> {
+    // Where nothing outside `/etc` was ever managed, nothing has to be remembered.
+    let is_nothing = active.manifest.is_none()
+        && active.originals.is_empty()
+        && active.created_directories.is_empty()
+        && active.ran.is_none();
+    if before.is_none() && is_nothing {
+        return Ok(());
+    }
+    files.write(ManagedPath::constant(ACTIVE), active.render(), MODE)
+}
+
+/// The manifests with these digests. One that cannot be read leads nowhere.
+pub(crate) fn load_live(
+    root: &Root,
+    digests: impl IntoIterator<Item = ContentDigest>,
+) -> Result<BTreeMap<ContentDigest, Manifest>, StoreFailure> {
+    let mut live = BTreeMap::new();
+    for digest in digests {
+        match load_manifest(root, digest) {
+            Ok(manifest) => drop(live.insert(digest, manifest)),
+            Err(StoreFailure::Store(error)) => log::warn!("{error}"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(live)
+}
+
+/// The removal of everything that none of the manifests `live` leads to.
+pub(crate) fn prune(
+    root: &Root,
+    live: &BTreeMap<ContentDigest, Manifest>,
+) -> Result<Vec<Step>, StoreFailure> {
+    let directory = ManagedPath::constant(OBJECTS);
+    let stored: BTreeSet<ManagedPath> =
+        root.list(&directory)?.iter().map(|name| directory.join(name)).collect();
+    let garbage = activation::garbage(&stored, live).into_iter();
+    Ok(garbage.map(|path| Step::Remove { path }).collect())
+}

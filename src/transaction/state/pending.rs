@@ -1,0 +1,65 @@
+//! The pending generation on a disk: written once, added to, read back, removed.
+
+use crate::core::state::pending::{Intent, PENDING, Pending, PendingError, Reached};
+use crate::core::values::limits;
+use crate::core::values::log_line;
+use crate::core::values::names::ManagedPath;
+use crate::host::{Disk, HostError};
+
+use crate::transaction::engine::atomic_file;
+use crate::transaction::engine::atomic_file::forget;
+
+/// Where it is written before it has its name.
+const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
+
+/// The most that is read: a configuration, and a record of it.
+const PENDING_BYTES: usize = 4 * limits::DOCUMENT_BYTES;
+
+/// Why a pending generation cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// It cannot be understood.
+    #[error(transparent)]
+    Pending(#[from] PendingError),
+}
+
+/// Reads it; `None` where nothing is pending.
+pub fn load(disk: &dyn Disk) -> Result<Option<Pending>, LoadError> {
+    let bytes = disk.read(&ManagedPath::constant(PENDING), PENDING_BYTES)?;
+    Ok(bytes.map(|bytes| Pending::parse(&bytes)).transpose()?)
+}
+
+/// Writes it in place of the one before, durably.
+pub(crate) fn open(disk: &dyn Disk, intent: &Intent) -> Result<(), HostError> {
+    write(disk, &intent.render())
+}
+
+fn write(disk: &dyn Disk, contents: &[u8]) -> Result<(), HostError> {
+    atomic_file::write(disk, &ManagedPath::constant(PENDING), &ManagedPath::constant(NEW_PENDING), contents)
+}
+
+/// Notes durably that something happened to it.
+pub(crate) fn reach(disk: &dyn Disk, reached: &Reached) -> Result<(), HostError> {
+    let pending = ManagedPath::constant(PENDING);
+    let written = disk.read(&pending, PENDING_BYTES)?.unwrap_or_default();
+    let whole = log_line::whole_length(&written);
+    if whole == written.len() {
+        disk.append(&pending, &reached.render())?;
+        return disk.sync(&[Some(pending)]);
+    }
+    // A power cut ended the last line early: one that is added to it would be damaged.
+    let mut lines = written;
+    lines.truncate(whole);
+    lines.extend(reached.render());
+    write(disk, &lines)
+}
+
+/// Removes it, durably: nothing is pending any more.
+pub(crate) fn close(disk: &dyn Disk) -> Result<(), HostError> {
+    forget(disk, &ManagedPath::constant(PENDING))?;
+    forget(disk, &ManagedPath::constant(NEW_PENDING))?;
+    disk.sync(&[ManagedPath::constant(PENDING).parent()])
+}

@@ -1,0 +1,172 @@
+//! The record of a change, and the order in which record, tree and configuration are written.
+
+use std::collections::BTreeMap;
+
+use crate::core::config::host_config::HostConfig;
+use crate::core::plan::first_presets;
+use crate::core::plan::steps::{Step, Steps};
+use crate::core::plan::{Plan, TreePlan};
+use crate::core::state::activation::{Active, Manifest, Ran, SCHEMA as STORE_SCHEMA};
+use crate::core::state::generation::{
+    BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA,
+};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::host::{HostError, Root, boot};
+
+use super::agent_files::OwnFiles;
+use super::current::{Configuration, Current};
+use super::objects;
+use super::objects::StoreFailure;
+
+/// By which systemd tells a first boot.
+const MACHINE_ID: &str = "/etc/machine-id";
+
+/// The record of carrying `plan` out. The same configuration applied again to a tree keeps its generation, and so does a
+/// deployment whose files change while it runs: its boot entry names it.
+#[must_use]
+pub fn compose(
+    current: &Current,
+    desired: &Configuration,
+    plan: &Plan,
+    labels: BTreeMap<ManagedPath, String>,
+    deployment: Option<BoundDeployment>,
+) -> Record {
+    let tree = plan.tree.as_ref();
+    let in_etc = |path: &&ManagedPath| path.is_within("/etc");
+    let steps = tree.iter().map(|tree| &tree.steps);
+    let mut record = Record {
+        schema: SCHEMA,
+        generation: String::new(),
+        sequence: 0,
+        config: desired.object.name.clone(),
+        config_hash: desired.hash(),
+        profile: plan.profile,
+        deployment,
+        boot_id: String::new(),
+        layered_image: desired.layered_image.clone(),
+        manifest: tree.and_then(|tree| objects::digest_of(&tree.outside, plan.profile)),
+        applied: applied(&desired.host),
+        left_out: plan.left_out.clone(),
+        created_directories: steps
+            .clone()
+            .flat_map(|steps| steps.created_directories.iter().filter(in_etc).cloned())
+            .collect(),
+        originals: steps.flat_map(|steps| steps.originals.iter().filter(in_etc).cloned()).collect(),
+        labels,
+    };
+    let before = current.record.as_ref();
+    let kept = before.filter(|before| match (&before.deployment, &record.deployment) {
+        (None, None) => before.config_hash == record.config_hash,
+        (Some(before), Some(bound)) => before.id() == bound.id(),
+        _ => false,
+    });
+    record.sequence = match (kept, &record.deployment) {
+        (Some(kept), _) => kept.sequence,
+        (None, Some(_)) => current.latest() + 1,
+        (None, None) => 0,
+    };
+    let unchanged = before.filter(|before| {
+        let (generation, boot_id) = (before.generation.clone(), before.boot_id.clone());
+        Record { generation, boot_id, ..record.clone() } == **before
+    });
+    record.generation = kept.map_or_else(boot::new_generation_id, |before| before.generation.clone());
+    record.boot_id = unchanged.map_or_else(boot::boot_id, |before| before.boot_id.clone());
+    record
+}
+
+fn applied(config: &HostConfig) -> Vec<String> {
+    let parts = [
+        ("files", !config.files.is_empty()),
+        ("directories", !config.directories.is_empty()),
+        ("links", !config.links.is_empty()),
+        ("units", !config.units.is_empty()),
+        ("passwd", !config.passwd.users.is_empty()),
+    ];
+    parts.iter().filter(|(_, any)| *any).map(|(part, _)| (*part).to_owned()).collect()
+}
+
+/// What is active outside `/etc` once `steps` are carried out.
+pub(crate) fn active(record: &Record, steps: &Steps, ran: Option<Ran>) -> Active {
+    let outside = |path: &&ManagedPath| !path.is_within("/etc");
+    Active {
+        schema: STORE_SCHEMA,
+        manifest: record.manifest,
+        originals: steps.originals.iter().filter(outside).cloned().collect(),
+        created_directories: steps.created_directories.iter().filter(outside).cloned().collect(),
+        ran,
+    }
+}
+
+/// All steps of a change to what `/etc` holds, in order: pre-images are kept, the record names
+/// them, the tree changes, and the configuration says last that it was applied. No steps at all
+/// where nothing changed.
+pub(crate) fn frame(
+    files: &mut OwnFiles<'_>,
+    steps: Steps,
+    desired: &Configuration,
+    record: &Record,
+    between: impl FnOnce(&mut OwnFiles<'_>) -> Result<(), StoreFailure>,
+) -> Result<(), StoreFailure> {
+    let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
+    // A directory that the configuration itself makes comes before the record in it.
+    let (needed, others): (Vec<Step>, Vec<Step>) = steps
+        .steps
+        .into_iter()
+        .partition(|step| matches!(step, Step::MakeDirectory { path, .. } if within_record(path)));
+    files.extend(steps.preserve);
+    files.extend(needed);
+    // The record holds no secret; the configuration may, and is nobody else's to read.
+    files.write(ManagedPath::constant(RECORD), record.render(), 0o644)?;
+    files.extend(others);
+    between(files)?;
+    let image = record.layered_image.clone().unwrap_or_default();
+    files.write(ManagedPath::constant(CURRENT_IMAGE), image.into_bytes(), 0o644)?;
+    Ok(files.write(ManagedPath::constant(CURRENT_CONFIG), desired.render(), 0o600)?)
+}
+
+/// Adds to the steps of a change to a deployment what its first boot, where that is ahead, must not decide otherwise; and
+/// takes that away once it is behind.
+pub(crate) fn first_presets(
+    files: &mut OwnFiles<'_>,
+    root: &Root,
+    desired: &Configuration,
+) -> Result<(), HostError> {
+    let path = first_presets::path();
+    let machine_id = root.read(&ManagedPath::constant(MACHINE_ID), limits::FRAGMENT_BYTES)?;
+    let text = first_presets::text(&desired.host);
+    match text.filter(|_| first_presets::is_first_boot_ahead(machine_id.as_deref())) {
+        Some(text) => files.write(path, text.into_bytes(), 0o644)?,
+        None if root.exists(&path)? => files.extend([Step::Remove { path }]),
+        None => {}
+    }
+    Ok(())
+}
+
+/// All steps of a change to a plain tree, where what lies outside `/etc` changes as well.
+pub(crate) fn frame_tree(
+    root: &Root,
+    current: &Current,
+    tree: TreePlan,
+    desired: &Configuration,
+    record: &Record,
+) -> Result<Vec<Step>, StoreFailure> {
+    let mut files = OwnFiles::after(root, Vec::new());
+    let ran = current.active.as_ref().and_then(|active| active.ran.clone());
+    let active = active(record, &tree.steps, ran);
+    let before = current.record.as_ref().and_then(|record| record.manifest);
+    frame(&mut files, tree.steps, desired, record, |files| {
+        objects::keep(files, &tree.outside, record.profile)?;
+        objects::activate(files, current.active.as_ref(), &active)?;
+        // Other deployments need theirs as well; those are pruned with them.
+        if before != record.manifest && record.deployment.is_none() {
+            // The one before it stays, for whoever brings its `/etc` back.
+            let mut live = objects::load_live(root, before)?;
+            let (manifest, _) = Manifest::of(&tree.outside, record.profile);
+            live.extend(record.manifest.map(|digest| (digest, manifest)));
+            files.extend(objects::prune(root, &live)?);
+        }
+        Ok(())
+    })?;
+    Ok(files.steps)
+}

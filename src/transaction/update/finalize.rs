@@ -1,0 +1,264 @@
+//! Binding: while the host shuts down, libostree merges `/etc` into the staged deployment from a
+//! copy in which the managed paths are those of the new generation. So the new `/etc` is complete,
+//! merged and durable before the boot entries are switched, and the running one is not touched. If
+//! anything fails before that, the old system boots, unchanged.
+
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::core::etc_merge::SpecialFiles;
+use crate::core::plan::steps::Step;
+use crate::core::state::generation::{RECORD, Record};
+use crate::core::state::journal::Reached as JournalReached;
+use crate::core::state::pending::{Failure, FailureKind, Pending, Reached};
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::facts::Reach;
+use crate::host::lock::Lock;
+use crate::host::mount_namespace::MountNamespace;
+use crate::host::{HostError, Op, Root, boot, etc_copy};
+use crate::os::protocol::Access;
+use crate::os::{Deployment, DeploymentId, finalizer};
+
+use super::{shipped_links, stage};
+use crate::transaction::engine::labels;
+use crate::transaction::engine::labels::Labels;
+use crate::transaction::engine::recover::SettleError;
+use crate::transaction::engine::{apply, journal};
+use crate::transaction::plan::{etc_merge, tree_plan};
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::{pending, record};
+use crate::transaction::{Sessions, TransactionError};
+
+/// Where the copy is made: memory, which no disk can be too full for.
+const COPY: &str = "/run/flameholder/etc";
+/// The same where binding is only tried.
+const REHEARSAL: &str = "/run/flameholder/rehearsal";
+
+/// What came of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Bound {
+    /// The generation boots next.
+    Generation(String),
+    /// Nothing of ours was staged, or it is locked; libostree did what it does without us.
+    Passed,
+}
+
+/// Finalizes whatever is staged, bound to its configuration where it is the pending generation.
+pub fn bind(
+    namespace: &MountNamespace,
+    booted: &Booted,
+    open: Sessions<'_>,
+) -> Result<Bound, TransactionError> {
+    let root = Root::open(Path::new("/"))?;
+    let Some(pending) = pending::load(&root)? else {
+        // Where nobody can be asked, nothing of ours was staged either.
+        let staged = open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
+        return pass(booted, staged.as_ref());
+    };
+    let mut kind = FailureKind::NotBound;
+    let bound =
+        open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
+            Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
+                bind_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
+                Ok(Bound::Generation(pending.generation().to_owned()))
+            }
+            staged => pass(booted, staged.as_ref()),
+        });
+    if let Err(error) = &bound {
+        let failure = Failure { boot_id: boot::boot_id(), kind, reason: error.chain() };
+        if let Err(error) = pending::reach(&root, &Reached::Failed(failure)) {
+            log::error!("why the generation was not bound could not be noted: {error}");
+        }
+    }
+    bound
+}
+
+/// Has libostree do what it does without us, unless what is staged is ours: without its
+/// configuration it must not boot.
+fn pass(booted: &Booted, staged: Option<&Deployment>) -> Result<Bound, TransactionError> {
+    if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_ours(staged, booted)) {
+        return Err(TransactionError::Forgotten(staged.id.to_string()));
+    }
+    finalizer::finalize()?;
+    Ok(Bound::Passed)
+}
+
+fn bind_pending(
+    namespace: &MountNamespace,
+    root: &Root,
+    booted: &Booted,
+    pending: &Pending,
+    staged: &Deployment,
+    kind: &mut FailureKind,
+) -> Result<(), TransactionError> {
+    let _lock = Lock::take(root)?;
+    ensure_settled(root, pending)?;
+    let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
+    std::fs::create_dir_all(copy).map_err(|error| HostError::io(Op::MakeDirectory, copy, &error))?;
+    namespace.mount_memory(copy)?;
+    let directory = Path::new(SYSROOT).join(staged.id.path());
+    let copies = Copies::make(copy, &booted.directory(), &directory)?;
+    configure(&copies.next(&directory)?, pending)?;
+    namespace.bind(&copies.local, &running)?;
+    if copies.is_base_changed {
+        namespace.bind(&copies.base, &booted.directory().join("usr/etc"))?;
+    }
+    *kind = FailureKind::NotFinalized;
+    finalizer::finalize()?;
+    ensure_written(&directory, pending)?;
+    // Once this is durable, the bootloader starts it: should another system come up, that was chosen.
+    if let Err(error) = pending::reach(root, &Reached::Finalized { boot_id: boot::boot_id() }) {
+        log::warn!("that the generation is finalized could not be noted: {error}");
+    }
+    Ok(())
+}
+
+/// Does to a copy of the running `/etc` what binding will do at shutdown, so that what cannot be bound, or what
+/// libostree would refuse to merge then, is found before anything is disturbed.
+pub(crate) fn rehearse(
+    booted: &DeploymentId,
+    pending: &Pending,
+    special_files: SpecialFiles,
+) -> Result<(), TransactionError> {
+    let running = Path::new(SYSROOT).join(booted.path());
+    let copy = private_directory()
+        .map_err(|error| HostError::io(Op::MakeDirectory, Path::new(REHEARSAL), &error))?;
+    let directory = Path::new(SYSROOT).join(pending.intent.deployment.id().path());
+    let copies = Copies::make(copy.path(), &running, &directory)?;
+    configure(&copies.next(&directory)?, pending)?;
+    let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
+    let predicted = etc_merge::predict(&merge, Some(&Root::open(&directory)?), special_files)?;
+    etc_merge::ensure_accepted(&predicted)
+}
+
+/// What libostree merges from in place of the running deployment's `/etc` and `/usr/etc`.
+struct Copies {
+    local: PathBuf,
+    base: PathBuf,
+    /// Whether the second differs from the original.
+    is_base_changed: bool,
+}
+
+impl Copies {
+    /// Makes them below `top`: of the deployment at `running`, for the one at `new`.
+    fn make(top: &Path, running: &Path, new: &Path) -> Result<Self, HostError> {
+        let (local, base) = (top.join("local"), top.join("base"));
+        let failed = |path: &Path, error| HostError::io(Op::MakeDirectory, path, &error);
+        for (from, to) in [("etc", &local), ("usr/etc", &base)] {
+            std::fs::create_dir(to).map_err(|error| failed(to, error))?;
+            etc_copy::copy(&running.join(from), to)?;
+        }
+        let added =
+            shipped_links::add(&new.join("usr/etc"), &running.join("usr/etc"), &local, &[&base, &local]);
+        let is_base_changed = added.map_err(|error| failed(&local, error))?;
+        Ok(Self { local, base, is_base_changed })
+    }
+
+    /// The new deployment, with the copy as its `/etc`.
+    fn next(&self, new: &Path) -> Result<Root, HostError> {
+        Root::with_etc_and_var(new, &self.local, Path::new("/var"))
+    }
+}
+
+/// A directory of its own in memory that goes with it.
+struct Private(PathBuf);
+
+impl Private {
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Private {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.0) {
+            log::warn!("{} could not be removed: {error}", self.0.display());
+        }
+    }
+}
+
+fn private_directory() -> std::io::Result<Private> {
+    let path = Path::new(REHEARSAL);
+    // What a run left that was killed.
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+    Ok(Private(path.to_owned()))
+}
+
+/// A change that is half made would be copied half.
+fn ensure_settled(root: &Root, pending: &Pending) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    match open {
+        Some(open) if open.reached != JournalReached::Committed => {
+            let what = format!("the running system, before generation {} was bound", pending.generation());
+            Err(TransactionError::Interrupted(what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Brings the managed paths in the `/etc` of `next` to the pending generation, and writes its record.
+fn configure(next: &Root, pending: &Pending) -> Result<(), TransactionError> {
+    let current = Current::load(next)?;
+    let binding = binding(next, &current, pending)?;
+    Ok(apply::write(next, &binding.steps, &binding.labels)?)
+}
+
+/// What binding does to an `/etc`.
+pub(crate) struct Binding {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) labels: Labels,
+}
+
+/// Decides how the `/etc` of `next`, which was that of `current`, becomes that of the pending generation.
+pub(crate) fn binding(
+    next: &Root,
+    current: &Current,
+    pending: &Pending,
+) -> Result<Binding, TransactionError> {
+    let desired: Configuration = stage::configuration(pending)?;
+    let staged = &pending.intent.record;
+    let begins = pending.intent.completes_first_boot && current.record.is_none();
+    let before = if begins { Some(&desired.host) } else { current.host() };
+    let plan = tree_plan::plan(next, current, before, &desired.host, staged.profile, Reach::Etc)?;
+    if plan.is_obstructed() {
+        return Err(TransactionError::Hindered(plan.hindrances()));
+    }
+    let tree = plan.tree.clone().unwrap_or_default();
+    let composed = record::compose(
+        current,
+        &desired,
+        &plan,
+        staged.labels.clone(),
+        Some(pending.intent.deployment.clone()),
+    );
+    let record = Record {
+        generation: staged.generation.clone(),
+        sequence: staged.sequence,
+        manifest: staged.manifest,
+        left_out: staged.left_out.clone(),
+        boot_id: boot::boot_id(),
+        ..composed
+    };
+    let mut files = OwnFiles::after(next, Vec::new());
+    record::frame(&mut files, tree.steps, &desired, &record, |files| {
+        Ok(record::first_presets(files, next, &desired)?)
+    })?;
+    let labels = labels::of_steps(next, &files.steps, &staged.labels)?;
+    Ok(Binding { steps: files.steps, labels })
+}
+
+/// libostree says of nothing staged, too, that it is finalized.
+fn ensure_written(directory: &Path, pending: &Pending) -> Result<(), TransactionError> {
+    // A record that cannot be read names nothing.
+    let record = Root::open(directory).ok().and_then(|root| Current::load_record(&root).ok()?);
+    if record.is_some_and(|record| record.generation == pending.generation()) {
+        return Ok(());
+    }
+    let path = directory.join(RECORD.trim_start_matches('/'));
+    Err(TransactionError::NotFinalized { generation: pending.generation().to_owned(), path })
+}

@@ -1,0 +1,13 @@
+//! Updates and rollbacks of a plain tree, of a sysroot that is not running, and of the running host.
+
+pub(crate) mod extensions;
+pub mod finalize;
+pub mod offline_sysroot;
+pub mod plain_tree;
+pub mod repair;
+pub mod rollback;
+pub mod running_host;
+pub(crate) mod shipped_links;
+pub(crate) mod space;
+pub(crate) mod stage;
+pub mod sysroot;

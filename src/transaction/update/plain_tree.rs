@@ -1,0 +1,135 @@
+//! A configuration on a plain tree: files, units, keys; no operating system.
+
+use crate::core::config::host_config::{HostConfig, KernelType};
+use crate::core::plan::Plan;
+use crate::core::state::journal::{Journal, Reached};
+use crate::core::values::profile::Profile;
+use crate::host::facts::Reach;
+use crate::host::lock::Lock;
+use crate::host::service_port::NoServices;
+use crate::host::systemd::Systemd;
+use crate::host::{HostError, Root, Services, boot};
+
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::journal;
+use crate::transaction::engine::recover;
+use crate::transaction::engine::recover::{SettleError, Settled};
+use crate::transaction::plan::tree_plan;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::decided_change::Decided;
+
+/// What a transaction did.
+#[derive(Debug)]
+pub struct Applied {
+    /// The plan that was carried out.
+    pub plan: Plan,
+    /// Name of the generation.
+    pub generation: String,
+    /// Whether anything had to be done.
+    pub changed: bool,
+}
+
+/// Plans `desired` on the tree at `root`; `before` stands in for what was applied last.
+pub fn plan(
+    root: &Root,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+) -> Result<Plan, TransactionError> {
+    ensure_whole(root)?;
+    let current = Current::load(root)?;
+    plan_from(root, &current, before.or(current.host()), desired, profile)
+}
+
+fn plan_from(
+    root: &Root,
+    current: &Current,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+) -> Result<Plan, TransactionError> {
+    let mut plan = tree_plan::plan(root, current, before, desired, profile, Reach::Everything)?;
+    plan.left_out.extend(os_parts(desired));
+    Ok(plan)
+}
+
+/// The parts that only an OSTree host can be given.
+fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
+    let os = &config.os;
+    let parts = [
+        ("spec.osImageURL", os.image.is_some()),
+        ("spec.kernelArguments", !os.kernel_arguments.is_empty()),
+        ("spec.kernelType", os.kernel_type != KernelType::Default),
+        ("spec.extensions", !os.extensions.is_empty()),
+        ("spec.fips", os.fips),
+    ];
+    let named = parts.into_iter().filter(|(_, is_set)| *is_set);
+    named.map(|(part, _)| format!("{part}: a plain tree has no operating system to change"))
+}
+
+/// Makes the tree at `root` what `desired` says, or leaves it as it is.
+pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
+    let _lock = Lock::take(root)?;
+    let boot_id = boot::boot_id();
+    settle_first(root, &boot_id)?;
+    let decided = decide(root, desired, profile)?;
+    apply::apply(root, &NoServices, decided.change(&boot_id))?;
+    let Decided { plan, generation, steps, .. } = decided;
+    Ok(Applied { plan, generation, changed: !steps.is_empty() })
+}
+
+/// Decides how the tree at `root`, in which no change is open, becomes what `desired` says.
+pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<Decided, TransactionError> {
+    let current = Current::load(root)?;
+    let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
+    let hindrances = plan.hindrances();
+    if !hindrances.is_empty() {
+        return Err(TransactionError::Hindered(hindrances));
+    }
+    Decided::of(root, &current, desired, plan, None, None)
+}
+
+/// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
+pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    open.map(|open| match Lock::ensure_free(root) {
+        Ok(()) => Ok((open, false)),
+        Err(HostError::Locked { .. }) => Ok((open, true)),
+        Err(error) => Err(error.into()),
+    })
+    .transpose()
+}
+
+/// What looks at a tree does not settle it, and must not take half a change for a whole one.
+pub(crate) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    if !open.is_some_and(|open| matches!(open.reached, Reached::Prepared | Reached::Acting { .. })) {
+        return Ok(());
+    }
+    // Whoever is at work on it holds the lock.
+    Lock::ensure_free(root)?;
+    Err(TransactionError::Interrupted(root.path().display().to_string()))
+}
+
+/// Settles what an interrupted run left in the tree at `root`.
+pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
+    let _lock = Lock::take(root)?;
+    settle_open(root, &boot::boot_id())
+}
+
+/// The same on the way to something else, which says so.
+pub(crate) fn settle_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
+    if let Settled::TakenBack { target } = settle_open(root, boot_id)? {
+        let target = target.unwrap_or_default();
+        log::warn!("a change to generation {target} had been interrupted, and is taken back first");
+    }
+    Ok(())
+}
+
+pub(crate) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
+    let found = Current::load_record(root)?.map(|record| record.generation);
+    let services: &dyn Services =
+        if boot::is_running(root.path()) { &Systemd::system() } else { &NoServices };
+    Ok(recover::settle(root, services, found.as_deref(), boot_id)?)
+}

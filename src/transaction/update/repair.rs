@@ -1,0 +1,150 @@
+//! A tree brought back to what was applied last, where the settings ask for it and nowhere else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::config::settings::DriftPolicy;
+use crate::core::plan::repair;
+use crate::core::plan::repair::Repair;
+use crate::core::plan::steps::Steps;
+use crate::core::state::activation::Active;
+use crate::core::state::generation::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record};
+use crate::core::state::journal::Scope;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::Deviation;
+use crate::host::facts::Reach;
+use crate::host::lock::Lock;
+use crate::host::service_port::NoServices;
+use crate::host::{Root, boot};
+
+use super::plain_tree;
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::labels;
+use crate::transaction::plan::drift::{Verified, compare, settings};
+use crate::transaction::plan::tree_plan;
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::{objects, record};
+
+/// Paths, and why each stays as it is.
+type Hindered = BTreeMap<ManagedPath, String>;
+
+/// Repairs the deviations of the tree at `root` whose policy is `repair`, all in one transaction,
+/// and compares again.
+pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
+    let policies = settings(root)?.drift;
+    let _lock = Lock::take(root)?;
+    plain_tree::settle_first(root, &boot::boot_id())?;
+    let current = Current::load(root)?;
+    let before = compare(root, &current, Reach::Everything, policies.clone())?;
+    let chosen: BTreeSet<ManagedPath> = before
+        .deviations
+        .iter()
+        .filter(|found| found.policy == DriftPolicy::Repair)
+        .map(|found| found.drift.path.clone())
+        .collect();
+    let (Some(recorded), Some(configuration), false) =
+        (&current.record, &current.configuration, chosen.is_empty())
+    else {
+        return Ok(before);
+    };
+    let hindered = if fits(&before) {
+        carry_out(root, &current, recorded, configuration, &chosen)?
+    } else {
+        let reason = "an apply was interrupted, so what is right is not known: run `flameholder apply` to its end first";
+        chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
+    };
+    let mut after = compare(root, &Current::load(root)?, Reach::Everything, policies)?;
+    let remains = |path: &ManagedPath| after.deviations.iter().any(|found| found.drift.path == *path);
+    let drift = before.deviations.into_iter().map(|found| found.drift);
+    after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
+    for found in &mut after.deviations {
+        found.hindrance = hindered.get(&found.drift.path).cloned();
+    }
+    Ok(after)
+}
+
+/// Whether the record is that of the configuration beside it.
+fn fits(verified: &Verified) -> bool {
+    let torn = |path: &ManagedPath, kind| path.as_str() == RECORD && kind == Deviation::Content;
+    !verified.deviations.iter().any(|found| torn(&found.drift.path, found.drift.kind))
+}
+
+/// Repairs what can be repaired and says of the rest why it cannot.
+fn carry_out(
+    root: &Root,
+    current: &Current,
+    recorded: &Record,
+    configuration: &Configuration,
+    chosen: &BTreeSet<ManagedPath>,
+) -> Result<Hindered, TransactionError> {
+    let host = &configuration.host;
+    let plan = tree_plan::plan(root, current, Some(host), host, recorded.profile, Reach::Everything)?;
+    let Repair { steps, created_directories, mut hindered } =
+        plan.tree.map(|tree| repair::choose(&tree, chosen)).unwrap_or_default();
+    for path in &recorded.originals {
+        let original = Record::original_of(path);
+        if chosen.contains(&original) {
+            let reason = format!("what stood at {path} before it was managed is kept nowhere else");
+            hindered.insert(original, reason);
+        }
+    }
+    let record = remembering(recorded, &created_directories);
+    let rewrites = |path: &ManagedPath| match path.as_str() {
+        RECORD => record != *recorded || chosen.contains(path),
+        CURRENT_CONFIG => chosen.contains(path),
+        CURRENT_IMAGE => false,
+        _ => true,
+    };
+    let mut files = OwnFiles::after(root, Vec::new());
+    let steps = Steps { steps, ..Steps::default() };
+    record::frame(&mut files, steps, configuration, &record, |files| {
+        let active = current.active.as_ref().map(|active| remembering_active(active, &created_directories));
+        Ok(active.map_or(Ok(()), |active| objects::activate(files, current.active.as_ref(), &active))?)
+    })?;
+    let mut steps = files.steps;
+    steps.retain(|step| rewrites(step.path()));
+    let labels = labels::of_steps(root, &steps, &recorded.labels)?;
+    let change = Change {
+        current: Some(&recorded.generation),
+        target: Some(&record.generation),
+        boot_id: &boot::boot_id(),
+        scope: Scope::Deployment,
+        steps: &steps,
+        labels: &labels,
+        actions: &[],
+    };
+    apply::apply(root, &NoServices, change)?;
+    Ok(hindered)
+}
+
+/// The record, with directories that were made on the way to what is back.
+fn remembering(recorded: &Record, created: &BTreeSet<ManagedPath>) -> Record {
+    let known: BTreeSet<ManagedPath> = recorded.created_directories.iter().cloned().collect();
+    let created: BTreeSet<ManagedPath> =
+        created.iter().filter(|path| path.is_within("/etc")).cloned().collect();
+    if created.is_subset(&known) {
+        return recorded.clone();
+    }
+    Record {
+        created_directories: known.union(&created).cloned().collect(),
+        boot_id: boot::boot_id(),
+        ..recorded.clone()
+    }
+}
+
+/// The same for what lies outside `/etc`.
+fn remembering_active(active: &Active, created: &BTreeSet<ManagedPath>) -> Active {
+    let known: BTreeSet<ManagedPath> = active.created_directories.iter().cloned().collect();
+    let created = created.iter().filter(|path| !path.is_within("/etc"));
+    Active {
+        created_directories: known
+            .into_iter()
+            .chain(created.cloned())
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect(),
+        ..active.clone()
+    }
+}

@@ -1,0 +1,100 @@
+//! Enablement that a new image ships: links below `/etc/systemd` that neither the old image nor this host has.
+//!
+//! libostree would merge them in after binding has decided which units are enabled. So they are put into the copy of
+//! `/etc` that is configured, and into a copy of what the old image shipped: one that stays is then no local change,
+//! and one that the configuration does not want is a local removal.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+/// Where enablement is kept, below `/etc`.
+const UNITS: &str = "systemd/system";
+
+/// Puts the links that only `new` has into `copies`: directories that stand for an `/etc` each, of which `base` and
+/// `local` do not have them. Returns whether there are any.
+pub(crate) fn add(new: &Path, base: &Path, local: &Path, copies: &[&Path]) -> io::Result<bool> {
+    let mut links = Vec::new();
+    collect(new, Path::new(UNITS), &mut links)?;
+    links.retain(|link| !stands(&base.join(link)) && !stands(&local.join(link)));
+    for link in &links {
+        let target = fs::read_link(new.join(link))?;
+        for copy in copies {
+            make_parents(new, copy, link)?;
+            let at = copy.join(link);
+            // A parent may be a file here; libostree refuses that, or drops the link, without our doing.
+            if at.parent().is_some_and(Path::is_dir) && !stands(&at) {
+                symlink(&target, at)?;
+            }
+        }
+    }
+    Ok(!links.is_empty())
+}
+
+fn stands(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+fn collect(top: &Path, directory: &Path, links: &mut Vec<PathBuf>) -> io::Result<()> {
+    let entries = match top.join(directory).read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let (path, kind) = (directory.join(entry.file_name()), entry.file_type()?);
+        if kind.is_symlink() {
+            links.push(path);
+        } else if kind.is_dir() {
+            collect(top, &path, links)?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directories above `link` that are missing in `copy`, with the modes that they have in `new`.
+fn make_parents(new: &Path, copy: &Path, link: &Path) -> io::Result<()> {
+    let mut parents: Vec<&Path> = link.ancestors().skip(1).collect();
+    parents.reverse();
+    for parent in parents {
+        let directory = copy.join(parent);
+        if !stands(&directory) {
+            fs::create_dir(&directory)?;
+            let mode = new.join(parent).metadata()?.permissions().mode();
+            fs::set_permissions(&directory, fs::Permissions::from_mode(mode & 0o7777))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_neither_has_is_added_to_both() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [new, base, local] = ["new", "base", "local"].map(|name| scratch.path().join(name));
+        let wants = "systemd/system/multi-user.target.wants";
+        for top in [&new, &base, &local] {
+            fs::create_dir_all(top.join("systemd/system")).unwrap();
+        }
+        fs::create_dir(new.join(wants)).unwrap();
+        for unit in ["shipped", "in-base", "in-local"] {
+            symlink(format!("/usr/lib/systemd/system/{unit}"), new.join(wants).join(unit)).unwrap();
+        }
+        for (top, unit) in [(&base, "in-base"), (&local, "in-local")] {
+            fs::create_dir(top.join(wants)).unwrap();
+            symlink("elsewhere", top.join(wants).join(unit)).unwrap();
+        }
+        assert!(add(&new, &base, &local, &[&base, &local]).unwrap());
+        for (top, other) in [(&base, "in-base"), (&local, "in-local")] {
+            let mut names: Vec<_> =
+                top.join(wants).read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+            names.sort();
+            assert_eq!(names, [other, "shipped"]);
+        }
+        assert!(!add(&base, &new, &local, &[&local]).unwrap());
+    }
+}

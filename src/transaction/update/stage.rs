@@ -1,0 +1,194 @@
+//! A generation of the running host, staged: its deployment is checked out and locked, everything
+//! that binding it takes is durable, and nothing boots differently yet.
+
+use std::path::Path;
+
+use crate::core::state::activation::Active;
+use crate::core::state::generation::{GENERATION_ARGUMENT, Record};
+use crate::core::state::pending::{Failure, Intent, Pending, VERSION};
+use crate::host::booted::{Booted, SYSROOT};
+use crate::host::facts::Reach;
+use crate::host::{Root, boot, interfaces};
+use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
+
+use super::finalize;
+use super::offline_sysroot::{Errand, Stage, Target, bound, request};
+use super::space;
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::labels;
+use crate::transaction::plan::deployment_plan::Draft;
+use crate::transaction::plan::tree_plan;
+use crate::transaction::state::agent_files::OwnFiles;
+use crate::transaction::state::current::Configuration;
+use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
+
+/// Stages the next generation. The caller holds the lock, and nothing is staged.
+pub(crate) fn stage(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    draft: &Draft,
+    imported: Option<&Imported>,
+    target: Target<'_>,
+    progress: &mut dyn FnMut(Stage),
+) -> Result<Pending, TransactionError> {
+    progress(Stage::Deploying);
+    let generation = boot::new_generation_id();
+    let request = request(draft, imported, target.again(), &generation);
+    let kernel_arguments = request.kernel_arguments.clone();
+    let deployment = os.stage(&request)?;
+    progress(Stage::Configuring);
+    let prepared = prepare(os, root, draft, imported, target, &deployment, &generation);
+    let kept = prepared.and_then(|record| {
+        let intent = Intent {
+            version: VERSION,
+            deployment: bound(&deployment, draft, imported, target),
+            record,
+            kernel_arguments,
+            layering: deployment.layering.clone(),
+            document: target.desired.object.document.clone(),
+            base: draft.base.id.clone(),
+            from: draft.current.record.as_ref().map(|record| record.generation.clone()),
+            staged_in: boot::boot_id(),
+            failures: Vec::new(),
+            completes_first_boot: matches!(target.errand, Errand::FirstBoot),
+            had_network: interfaces::any_up(),
+            transactions: imported.map_or(0, |imported| imported.transactions),
+        };
+        let pending = Pending::staged(intent);
+        finalize::rehearse(&draft.base.id, &pending, os.special_files())?;
+        pending::open(root, &pending.intent)?;
+        Ok(pending)
+    });
+    kept.inspect_err(|_| discard(os, &deployment.id))
+}
+
+/// Takes a deployment back whose generation could not be kept. It is locked, and lost with this boot at the latest.
+pub(crate) fn discard(os: &mut dyn Sysroot, deployment: &DeploymentId) {
+    match os.unstage(deployment) {
+        // Something else took its place, or it is discarded already.
+        Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
+        Err(error) => log::warn!("the staged deployment {deployment} could not be discarded: {error}"),
+    }
+}
+
+/// Decides, with what the new image ships, whether the configuration can be bound to it, and stores
+/// what it has outside `/etc`. The record is complete but for what binding finds.
+fn prepare(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    draft: &Draft,
+    imported: Option<&Imported>,
+    target: Target<'_>,
+    deployment: &Deployment,
+    generation: &str,
+) -> Result<Record, TransactionError> {
+    let directory = Path::new(SYSROOT).join(deployment.id.path());
+    space::ensure_room(&directory)?;
+    let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
+    let (current, desired) = (&draft.current, &target.desired.host);
+    let begins = target.begins_first_boot(current);
+    let before = if begins { Some(desired) } else { current.host() };
+    let mut plan = tree_plan::plan(&next, current, before, desired, target.profile, Reach::Etc)?;
+    if plan.is_obstructed() {
+        return Err(TransactionError::Hindered(plan.hindrances()));
+    }
+    plan.left_out.clone_from(&draft.plan.left_out);
+    let tree = plan.tree.clone().unwrap_or_default();
+    let mut files = OwnFiles::after(root, Vec::new());
+    objects::keep(&mut files, &tree.outside, target.profile)?;
+    if begins {
+        // What Ignition made there is not to be kept as somebody else's.
+        let manifest = objects::digest_of(&tree.outside, target.profile);
+        objects::activate(&mut files, current.active.as_ref(), &Active::adopted(manifest))?;
+    }
+    apply::write(root, &files.steps, &labels::of_steps(root, &files.steps, &current.remembered().labels)?)?;
+    let given = labels::again_of_policy(os, &next, &current.remembered())?;
+    let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
+    let bound = bound(deployment, draft, imported, target);
+    let record = record::compose(current, target.desired, &plan, labels, Some(bound));
+    Ok(Record { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
+}
+
+/// Stages a pending generation once more, from what is on the disk: no registry is asked.
+pub(crate) fn again(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    booted: &Booted,
+    pending: &Pending,
+    failure: Failure,
+) -> Result<Pending, TransactionError> {
+    ensure_none_staged(os, root, booted)?;
+    let intent = &pending.intent;
+    let commit = intent.deployment.commit.clone();
+    let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
+    let origin = match image {
+        Some(image) if commit != intent.base.commit => Origin::Image(image),
+        _ => Origin::Kept,
+    };
+    let request = DeployRequest {
+        stateroot: intent.base.stateroot.clone(),
+        commit,
+        origin,
+        merge: intent.base.clone(),
+        kernel_arguments: intent.kernel_arguments.clone(),
+        layering: Some(intent.layering.clone()),
+        replaces: None,
+    };
+    let deployment = os.stage(&request)?;
+    let mut bound = intent.deployment.clone();
+    bound.serial = deployment.id.serial;
+    let intent = pending.again(failure, bound, boot::boot_id());
+    let kept = space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))
+        .and_then(|()| Ok(pending::open(root, &intent)?));
+    kept.inspect_err(|_| discard(os, &deployment.id))?;
+    Ok(Pending::staged(intent))
+}
+
+/// What is staged, whoever did it.
+pub(crate) fn staged(os: &mut dyn Sysroot) -> Result<Option<Deployment>, TransactionError> {
+    Ok(os.deployments()?.into_iter().find(|deployment| deployment.staged))
+}
+
+/// Takes back what is staged where it is ours: the agent was killed before it could say so, or what it says is of
+/// another boot.
+pub(crate) fn ensure_none_staged(
+    os: &mut dyn Sysroot,
+    root: &Root,
+    booted: &Booted,
+) -> Result<(), TransactionError> {
+    match staged(os)? {
+        None => Ok(()),
+        Some(staged) if is_ours(&staged, booted) || rpm_ostree_request::is_answer(root, &staged) => {
+            Ok(os.unstage(&staged.id)?)
+        }
+        Some(staged) => Err(OsError::AlreadyStaged { deployment: staged.id.to_string() }.into()),
+    }
+}
+
+/// The configuration that is pending.
+pub(crate) fn configuration(pending: &Pending) -> Result<Configuration, TransactionError> {
+    let document = pending.intent.document.to_string();
+    let image = pending.intent.record.layered_image.clone();
+    Ok(Configuration::parse(document.as_bytes())?.layered(image))
+}
+
+/// Whether a boot entry's arguments name this generation.
+pub(crate) fn is_named(deployment: &Deployment, generation: &str) -> bool {
+    let name = format!("{GENERATION_ARGUMENT}{generation}");
+    deployment.kernel_arguments.contains(&name)
+}
+
+/// Whether we staged it: its boot entry names a generation that is not the one that runs. Whoever
+/// else stages takes that over with the other arguments.
+pub(crate) fn is_ours(staged: &Deployment, booted: &Booted) -> bool {
+    let mut named =
+        staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
+    named.any(|generation| booted.generation.as_deref() != Some(generation))
+}
+
+/// Whether the staged deployment is the one that is pending.
+pub(crate) fn is_pending(staged: &Deployment, pending: &Pending) -> bool {
+    let id: DeploymentId = pending.intent.deployment.id();
+    staged.id == id && is_named(staged, pending.generation())
+}
