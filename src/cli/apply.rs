@@ -12,9 +12,10 @@ use crate::cli::{CliError, Place, ProfileName, Verdict, running};
 use crate::core::config::policy::Policy;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::plan::target::{Errand, Site, Target};
 use crate::transaction::state::current::Configuration;
 use crate::transaction::update::offline_sysroot;
-use crate::transaction::update::offline_sysroot::{Errand, Generated, Site, Target};
+use crate::transaction::update::offline_sysroot::Generated;
 use crate::transaction::update::plain_tree;
 use crate::transaction::update::plain_tree::Applied;
 

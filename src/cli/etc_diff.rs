@@ -10,7 +10,7 @@ use crate::cli::status::short_commit;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Format, Verdict};
 use crate::core::etc_merge::{Conflict, Findings, Item, Loss, Lost, Refusal, shown};
-use crate::core::plan::diff::Change;
+use crate::core::values::change::Change;
 use crate::os::DeploymentId;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};

@@ -19,9 +19,9 @@ use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
 use crate::transaction::TransactionError;
+use crate::transaction::plan::target::{Errand, Site, Target};
 use crate::transaction::state::current::{Configuration, Current};
 use crate::transaction::update::offline_sysroot;
-use crate::transaction::update::offline_sysroot::{Errand, Site, Target};
 use crate::transaction::update::plain_tree;
 
 #[derive(Debug, Args)]

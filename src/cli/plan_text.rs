@@ -5,8 +5,9 @@ use crate::cli::text_diff;
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::Action;
 use crate::core::etc_merge::{Loss, shown};
-use crate::core::plan::diff::{Change, Changed};
+use crate::core::plan::diff::Changed;
 use crate::core::plan::{EtcOf, Plan, Preflight};
+use crate::core::values::change::Change;
 use crate::core::values::image::redact_credentials;
 
 /// Reasons per action that are listed before the rest is only counted.

@@ -7,7 +7,7 @@ use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use crate::cli::terminal::say;
 use crate::os::Phase;
-use crate::transaction::update::offline_sysroot::Stage;
+use crate::transaction::plan::target::Stage;
 
 /// What a terminal shows while nothing can be counted.
 const WAITING: &str = "{spinner} {msg}";

@@ -1,5 +1,6 @@
 //! `flameholder recover`
 
+use crate::transaction::state::interrupted;
 use std::path::Path;
 
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::boot::staged_deployment;
 use crate::transaction::boot::staged_deployment::Settlement;
 use crate::transaction::engine::recover::Settled;
-use crate::transaction::update::{plain_tree, sysroot};
+use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(super) struct RecoverArgs {
@@ -29,7 +30,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
         }
         None => match (&args.place.root, Booted::look()?) {
             (None, Some(booted)) => return on_running(&booted),
-            (root, _) => plain_tree::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+            (root, _) => interrupted::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
     };
     print_text(&summary(&settled))?;

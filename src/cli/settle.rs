@@ -3,7 +3,7 @@
 use crate::cli::reboot::reboot_at_once;
 use crate::cli::terminal::{print_text, say};
 use crate::cli::{CliError, Verdict, running};
-use crate::core::state::health::complaint;
+use crate::core::state::boot_check::complaint;
 use crate::transaction::boot::confirm;
 use crate::transaction::boot::confirm::Judgement;
 

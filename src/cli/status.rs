@@ -1,5 +1,6 @@
 //! `flameholder status`
 
+use crate::transaction::state::interrupted;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +10,7 @@ use crate::cli::paint::{Paint, Role};
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Format, Place, Verdict, running};
 use crate::core::daemon::daemon_report::DaemonReport;
-use crate::core::state::health::{HealthReport, Phase, complaint};
+use crate::core::state::boot_check::{HealthReport, Phase, complaint};
 use crate::core::state::held::Held;
 use crate::core::state::journal::{Journal, Reached};
 use crate::host::booted::{Booted, SYSROOT};
@@ -21,7 +22,6 @@ use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusD
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::Current;
 use crate::transaction::state::{blocked, pending, status_files};
-use crate::transaction::update::plain_tree;
 use crate::transaction::update::sysroot::{Standing, open_change, standings};
 
 /// Where daemon and health are told of.
@@ -86,7 +86,7 @@ fn watch(output: Format) -> Result<Verdict, CliError> {
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     let root = Root::open(path)?;
-    let transaction = plain_tree::open_change(&root)?.map(transaction_item);
+    let transaction = interrupted::open_change(&root)?.map(transaction_item);
     let record = Current::load_record(&root).map_err(TransactionError::from)?;
     Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
 }

@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
-use crate::core::state::health::HealthPolicy;
+use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::host::healthz;
 
 use crate::daemon::metrics::Metrics;

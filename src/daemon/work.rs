@@ -14,8 +14,8 @@ use crate::core::config::managed;
 use crate::core::config::policy::Policy;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::daemon::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
-use crate::core::state::health;
-use crate::core::state::health::complaint;
+use crate::core::state::boot_check;
+use crate::core::state::boot_check::complaint;
 use crate::core::state::pending::Pending;
 use crate::core::values::causes::first_of;
 use crate::core::values::profile::Profile;
@@ -31,9 +31,9 @@ use crate::transaction::TransactionError;
 use crate::transaction::boot::staged_deployment;
 use crate::transaction::boot::staged_deployment::Settlement;
 use crate::transaction::handover;
+use crate::transaction::plan::target::{Errand, Site, Target};
 use crate::transaction::state::current::{Configuration, Current};
 use crate::transaction::state::{blocked, pending, status_files};
-use crate::transaction::update::offline_sysroot::{Errand, Site, Target};
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
 
@@ -155,7 +155,9 @@ impl Host<'_> {
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
                 let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
                 match (report.map(|report| report.phase), complaint) {
-                    (Some(health::Phase::Unhealthy), Some(complaint)) => Standing::Unhealthy { complaint },
+                    (Some(boot_check::Phase::Unhealthy), Some(complaint)) => {
+                        Standing::Unhealthy { complaint }
+                    }
                     (_, complaint) => Standing::OnProbation { complaint },
                 }
             }

@@ -5,12 +5,14 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::core::state::generation::{GENERATION_ARGUMENT, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::pending::Pending;
 use crate::core::state::standing::Seen;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
+use crate::core::values::paths::GENERATION_ARGUMENT;
+use crate::host::Root;
 use crate::host::error::{HostError, Op};
 
 /// What the bootloader gave the kernel.
@@ -125,6 +127,11 @@ fn generation(line: &str) -> Option<String> {
 fn argument(line: &str, name: &str) -> Option<String> {
     let arguments = kargs::parse(line).into_iter().rev().map(|argument| argument.to_string());
     arguments.into_iter().find_map(|argument| argument.strip_prefix(name).map(str::to_owned))
+}
+
+/// A deployment as it is when it runs: with the `/var` of its stateroot.
+pub(crate) fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
+    Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
 }
 
 #[cfg(test)]

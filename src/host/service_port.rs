@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::core::config::policy::service_action::ServiceAction;
+use crate::core::state::service_action::ServiceAction;
 
 /// Whoever can make services take up a change: systemd on a host, something else in a test.
 pub trait Services: fmt::Debug {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::enablement::UnitName;
+use crate::core::state::service_action::ServiceAction;
 use crate::host::service_port::{JobEnd, Said, ServiceError, Services};
 use crate::host::system_bus::{BusError, SystemBus};
 

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::core::etc_merge::{Findings, Item, Loss, Lost, Reason, Refusal, shown};
-use crate::core::plan::diff::Change;
 use crate::core::plan::{EtcOf, EtcPlan};
+use crate::core::values::change::Change;
 
 /// Version of this document.
 const SCHEMA: u32 = 1;

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::state::boot_check::HealthReport;
 use crate::core::state::generation::Record;
-use crate::core::state::health::HealthReport;
 use crate::core::state::held::Held;
 use crate::core::state::journal::Reached;
 use crate::core::state::pending::{Failure, Pending};

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::core::config::policy::service_action::NotLive;
 use crate::core::config::settings::SettingsError;
+use crate::core::plan::service_actions::NotLive;
 use crate::core::state::held::Held;
 use crate::core::values::causes::chain;
 use crate::core::values::refusal::Refusals;

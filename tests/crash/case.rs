@@ -3,14 +3,13 @@
 
 use std::{path::Path, process::Command};
 
-use flameholder::core::config::policy::service_action::ServiceAction;
 use flameholder::core::plan::steps::Step;
 use flameholder::core::state::activation::{ACTIVE, Active, Manifest, OBJECTS, object};
-use flameholder::core::state::generation::{
-    CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, Record,
-};
+use flameholder::core::state::generation::Record;
 use flameholder::core::state::journal::Scope;
+use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::names::ManagedPath;
+use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use flameholder::core::values::profile::Profile;
 use flameholder::host::lock::Lock;
 use flameholder::host::service_port::{NoServices, Services};
@@ -30,9 +29,9 @@ use crate::{
     model::{
         config::Config,
         likeness::{is_record, unlike},
-        plain_tree::Tree,
         reference::Reference,
         snapshot::{Body, LOCK, Snapshot},
+        tree::Tree,
     },
     sight::{self, Sight},
 };

@@ -6,8 +6,8 @@ use std::{
     collections::BTreeSet,
 };
 
-use flameholder::core::config::policy::service_action::ServiceAction;
 use flameholder::core::enablement::UnitName;
+use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::service_port::{NoServices, ServiceError, Services};
 use flameholder::host::{Disk, HostError, Op};
 use flameholder::transaction::engine::apply::{Failure, LiveError};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flameholder::core::config::policy::service_action::ServiceAction;
 use flameholder::core::enablement::UnitName;
+use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::pid1::Pid1;
 use flameholder::host::reboot_port::{RebootError, Whom};
 use flameholder::host::service_port::Services as _;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use flameholder::core::config::policy::service_action::ServiceAction;
+use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::service_port::{JobEnd, Said, ServiceError, Services as _};
 use flameholder::host::systemd::{Deadlines, Systemd};
 

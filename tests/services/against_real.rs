@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use flameholder::core::config::policy::service_action::ServiceAction;
+use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::service_port::{ServiceError, Services as _};
 use flameholder::host::systemd::Deadlines;
 

@@ -15,8 +15,8 @@ mod owner;
 mod private_bus;
 mod real;
 
-use flameholder::core::config::policy::service_action::ServiceAction;
 use flameholder::core::enablement::UnitName;
+use flameholder::core::state::service_action::ServiceAction;
 
 /// To restart `a.service`.
 fn restart(unit: &str) -> ServiceAction {

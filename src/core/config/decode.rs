@@ -14,11 +14,11 @@ use super::host_config::{
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
 use super::units;
-use crate::core::plan::facts::SHADOW;
-use crate::core::state::generation::GENERATION_ARGUMENT;
 use crate::core::values::kargs;
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
+use crate::core::values::paths::GENERATION_ARGUMENT;
+use crate::core::values::paths::SHADOW;
 use crate::core::values::refusal::{Refusal, Refusals};
 
 /// Prefixes that belong to the agent itself.

@@ -1,6 +1,6 @@
 //! The agent's own settings: what the fragments of its configuration say together.
 
-mod health;
+pub mod boot_check;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,11 +9,9 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
-use crate::core::state::generation::{
-    CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD,
-};
-use crate::core::state::health::HealthPolicy;
+use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 
 /// Where fragments lie. A file of a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
@@ -123,7 +121,7 @@ struct Fragment {
     #[serde(default)]
     drift: DriftFragment,
     #[serde(default)]
-    health: health::HealthFragment,
+    health: boot_check::HealthFragment,
 }
 
 #[derive(Debug, Default, Deserialize)]

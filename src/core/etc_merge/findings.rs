@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::refusal::Refusal;
 use super::tree::{Body, Entries, Node};
-use crate::core::plan::diff::Change;
+use crate::core::values::change::Change;
 
 /// Paths by what becomes of them, each list sorted, relative to `/etc`; the empty path is `/etc` itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::core::etc_merge::*;
-use crate::core::plan::diff::Change;
+use crate::core::values::change::Change;
 use crate::core::values::tree::{Attributes, ContentDigest};
 
 const FIFO: u32 = 0o010_000;

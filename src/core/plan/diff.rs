@@ -1,23 +1,10 @@
 //! What differs between two configurations, and in which respect.
 
+use crate::core::values::change::Change;
 use std::collections::BTreeMap;
-
-use serde::{Deserialize, Serialize};
 
 use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
 use crate::core::values::names::ManagedPath;
-
-/// How one item differs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Change {
-    /// Only the desired config has it.
-    Add,
-    /// Both have it, differently.
-    Modify,
-    /// Only the current config has it.
-    Remove,
-}
 
 /// One item's change and its reasons: which of its properties differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,10 +95,10 @@ fn items<K: Ord + Clone, T>(
     let mut changed = BTreeMap::new();
     for (key, item) in desired {
         let (change, reasons) = match current.get(key) {
-            None => (Change::Add, vec!["new in the config".to_owned()]),
+            None => (crate::core::values::change::Change::Add, vec!["new in the config".to_owned()]),
             Some(before) => match reasons(before, item) {
                 none if none.is_empty() => continue,
-                reasons => (Change::Modify, reasons),
+                reasons => (crate::core::values::change::Change::Modify, reasons),
             },
         };
         changed.insert(key.clone(), Changed { change, reasons, listed: index(item) });
@@ -119,7 +106,10 @@ fn items<K: Ord + Clone, T>(
     let gone = current.iter().filter(|(key, _)| !desired.contains_key(*key));
     changed.extend(gone.map(|(key, item)| {
         let reasons = vec!["no longer in the config".to_owned()];
-        (key.clone(), Changed { change: Change::Remove, reasons, listed: index(item) })
+        (
+            key.clone(),
+            Changed { change: crate::core::values::change::Change::Remove, reasons, listed: index(item) },
+        )
     }));
     changed
 }

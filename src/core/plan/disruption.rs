@@ -1,9 +1,10 @@
 //! The least disruption that suffices for a difference, each action with its reasons.
 
-use super::diff::{Change, Changed, ConfigDiff};
+use super::diff::{Changed, ConfigDiff};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::{Action, CONTAINER_RUNTIME, Policy, REGISTRIES};
 use crate::core::config::registries;
+use crate::core::values::change::Change;
 use crate::core::values::names::ManagedPath;
 
 /// An action and everything that asks for it.

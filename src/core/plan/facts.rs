@@ -10,9 +10,6 @@ use crate::core::enablement::{SystemdVersion, UnitName};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{Attributes, Observed};
 
-/// The tree's shadow file.
-pub const SHADOW: &str = "/etc/shadow";
-
 /// A shadow file as it is. Not printable: it holds password hashes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Shadow {

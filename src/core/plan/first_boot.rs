@@ -198,7 +198,7 @@ mod tests {
             assert_eq!((disruption.reboots(), !diff.is_empty()), (reboots, changes), "{steps:?}");
         }
         let found = Found { image: None, kernel_arguments: &kargs::parse("rw b"), fips: false };
-        let (diff, disruption) = disruption(&crate::core::applied(&desired, found), &desired, &[]);
+        let (diff, disruption) = disruption(&super::applied(&desired, found), &desired, &[]);
         assert!(disruption.reboots() && diff.os_image && diff.kernel_arguments);
     }
 

@@ -65,7 +65,7 @@ mod tests {
         let text = text(&config).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(lines, ["enable a.service", "disable b@.service", "enable b@.service x"]);
-        assert_eq!(crate::core::text(&HostConfig::default()), None);
+        assert_eq!(super::text(&HostConfig::default()), None);
         assert!(is_ours(&path()) && !is_ours(&ManagedPath::constant("/etc/00-flameholder.preset")));
     }
 

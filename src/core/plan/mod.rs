@@ -9,6 +9,7 @@ pub mod first_presets;
 pub mod password;
 pub mod reconcile;
 pub mod repair;
+pub mod service_actions;
 pub mod steps;
 pub mod tree_plan;
 pub mod unit_links;

@@ -1,10 +1,11 @@
 //! The password hash of the user `core`, edited into the target's shadow file.
 
-use super::facts::{Facts, SHADOW};
+use super::facts::Facts;
 use super::steps::Step;
 use crate::core::config::accounts;
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
 
 /// The field of a user that nobody can log in to by password.

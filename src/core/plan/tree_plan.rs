@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::ConfigDiff;
-use super::facts::{Facts, SHADOW};
+use super::facts::Facts;
 use super::password;
 use super::password::PasswordEdit;
 use super::steps;
@@ -12,6 +12,7 @@ use super::unit_links;
 use super::{Drift, TreePlan};
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{Deviation, Node};
 

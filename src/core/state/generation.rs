@@ -1,6 +1,7 @@
 //! The record of what was applied: written with a generation, believed only where it names the
 //! deployment that it is found in.
 
+use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,20 +12,6 @@ use crate::core::values::own_document;
 use crate::core::values::own_document::Unreadable;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
-
-/// Where the record lives.
-pub const RECORD: &str = "/etc/flameholder/generation";
-/// The configuration that was applied, for us and for others to read.
-pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
-/// The layered OS image, empty where the config's own image is used (the reference's meaning).
-pub const CURRENT_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
-/// Pre-images of paths below `/etc` that others wrote before we managed them.
-pub const ORIGINALS: &str = "/etc/flameholder/originals";
-/// Pre-images of all other paths.
-pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
-
-/// The kernel argument that names the generation of a boot entry.
-pub const GENERATION_ARGUMENT: &str = "flameholder.generation=";
 
 /// The version of the record that this release writes.
 pub const SCHEMA: u32 = 1;

@@ -10,7 +10,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::config::policy::service_action::ServiceAction;
+use crate::core::state::service_action::ServiceAction;
 use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::Attributes;

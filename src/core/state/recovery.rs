@@ -48,8 +48,8 @@ pub fn settle(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::config::policy::service_action::ServiceAction;
     use crate::core::state::journal::{Intent, VERSION};
+    use crate::core::state::service_action::ServiceAction;
 
     const BOOT: &str = "this boot";
     const EARLIER: &str = "an earlier boot";

@@ -1,6 +1,7 @@
 //! Names, digests and other small values, checked once when they are parsed.
 
 pub mod causes;
+pub mod change;
 pub mod deployment;
 pub mod extended;
 pub mod image;
@@ -10,6 +11,7 @@ pub mod log_line;
 pub mod names;
 pub mod os_release;
 pub(crate) mod own_document;
+pub mod paths;
 pub mod profile;
 pub mod refusal;
 pub mod retry;

@@ -1,6 +1,9 @@
 //! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
 //! forward and back. Needs no network, no D-Bus and no libostree.
 
+use crate::host::booted;
+use crate::transaction::state::current::is_older;
+use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -27,7 +30,6 @@ use crate::transaction::engine::labels::Labels;
 use crate::transaction::state::agent_files::OwnFiles;
 use crate::transaction::state::current::Current;
 use crate::transaction::state::{objects, record};
-use crate::transaction::update::{plain_tree, sysroot};
 
 /// What came of an activation.
 #[derive(Debug)]
@@ -69,7 +71,7 @@ impl Activation {
 pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
     let _lock = Lock::take(root)?;
     let boot_id = boot::boot_id();
-    plain_tree::settle_first(root, &boot_id)?;
+    interrupted::settle_first(root, &boot_id)?;
     activate_locked(root, &boot_id)
 }
 
@@ -87,7 +89,7 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, Tr
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place.display().to_string()));
     };
-    let root = sysroot::open(place, &next.id)?;
+    let root = booted::open_deployment(place, &next.id)?;
     let record = Current::load_record(&root)?;
     if !record.is_some_and(|record| record.names(&next.id)) {
         return Err(TransactionError::Foreign(next.id.to_string()));
@@ -154,12 +156,6 @@ fn decide_on(
     objects::activate(&mut files, current.active.as_ref(), &active)?;
     let labels = labels::of_steps(root, &files.steps, &current.remembered().labels)?;
     Ok(Activation { generation: record.generation, steps: files.steps, labels })
-}
-
-/// Whether a later generation ran on this host already.
-pub(crate) fn is_older(record: &Record, current: &Current) -> bool {
-    let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
-    ran.is_some_and(|ran| record.sequence < ran.latest)
 }
 
 /// Whom the host trusts does not go back in time.

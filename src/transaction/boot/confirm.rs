@@ -1,12 +1,14 @@
 //! What booted shows that it is healthy, and is settled; or its time is over, and the deployment that it replaced boots
 //! again.
 
+use crate::transaction::state::boot_check_time::{has_etcd, most_boots, policy};
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::plan::first_boot::ENCAPSULATED;
+use crate::core::state::boot_check::{Finding, HealthReport, Kept, Phase, complaint};
 use crate::core::state::generation::Record;
-use crate::core::state::health::{ETCD_POD, Finding, HealthPolicy, HealthReport, Kept, Phase, complaint};
 use crate::core::state::pending::Pending;
 use crate::core::state::standing;
 use crate::core::state::standing::Fate;
@@ -17,7 +19,6 @@ use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 
 use super::{early_boot, health_checks};
-use crate::transaction::plan::drift;
 use crate::transaction::state::current::Current;
 use crate::transaction::state::{login_message, pending, status_files};
 use crate::transaction::update::sysroot;
@@ -53,26 +54,6 @@ pub enum Judgement {
         /// Why it stays.
         because: Kept,
     },
-}
-
-/// What a generation has to show; the defaults, where the settings cannot be read: that is found anyway when it is compared
-/// with its record.
-fn policy(root: &Root) -> HealthPolicy {
-    drift::settings(root).map(|settings| settings.health).unwrap_or_default()
-}
-
-fn has_etcd(root: &Root) -> bool {
-    root.exists(&ManagedPath::constant(ETCD_POD)).unwrap_or(false)
-}
-
-/// After how many boots without a judgement the pending generation is left; `None` where it may be tried for ever.
-pub(crate) fn most_boots(root: &Root, pending: Option<&Pending>) -> Option<usize> {
-    policy(root).most_boots(pending, has_etcd(root))
-}
-
-/// How long what booted may still take; `None` where that is over.
-pub(crate) fn time_left(root: &Root) -> Option<Duration> {
-    policy(root).probation.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
 }
 
 /// Looks until all is well, or the time is over, and acts on it. `say` gets what it waits for, whenever that changes.

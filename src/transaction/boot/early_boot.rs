@@ -1,12 +1,14 @@
 //! Early in a boot: what runs is found out, and made whole before anything else starts. Needs no
 //! network, no D-Bus and no libostree.
 
+use crate::transaction::state::blocked::hold;
+use crate::transaction::state::boot_check_time;
+use crate::transaction::state::interrupted;
 use std::path::Path;
 use std::time::Duration;
 
 use crate::core::plan::steps::Step;
 use crate::core::state::generation::Record;
-use crate::core::state::held::{Held, SCHEMA as HELD_SCHEMA};
 use crate::core::state::journal::Scope;
 use crate::core::state::pending::{Pending, Reached};
 use crate::core::state::standing;
@@ -23,7 +25,7 @@ use crate::os::protocol::Access;
 
 use super::activate;
 use super::activate::Activated;
-use super::{carry_forward, confirm};
+use super::carry_forward;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::Change;
 use crate::transaction::engine::labels;
@@ -31,9 +33,9 @@ use crate::transaction::engine::labels::Labels;
 use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::SettleError;
 use crate::transaction::state::current::Current;
-use crate::transaction::state::{blocked, pending};
+use crate::transaction::state::pending;
+use crate::transaction::update::extensions;
 use crate::transaction::update::finalize;
-use crate::transaction::update::{extensions, plain_tree, sysroot};
 use crate::transaction::{Sessions, TransactionError};
 
 /// What a boot found, and what has to come next.
@@ -84,7 +86,7 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
     };
     let seen = booted.seen(record.as_ref(), found.as_ref());
     let standing = standing::standing(seen);
-    let most_boots = confirm::most_boots(&root, found.as_ref());
+    let most_boots = boot_check_time::most_boots(&root, found.as_ref());
     match (standing::fate(seen, &boot_id, most_boots), found) {
         (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
         (Fate::Leave(reason), Some(pending)) => Ok(Arrival::Leave { pending: Box::new(pending), reason }),
@@ -111,13 +113,13 @@ fn settle_wherever(
     namespace: &MountNamespace,
     boot_id: &str,
 ) -> Result<(), TransactionError> {
-    let elsewhere = match plain_tree::settle_first(root, boot_id) {
+    let elsewhere = match interrupted::settle_first(root, boot_id) {
         Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => error,
         settled => return settled,
     };
     namespace.make_writable(Path::new(SYSROOT))?;
     for id in others(booted)? {
-        let other = sysroot::open(Path::new(SYSROOT), &id)?;
+        let other = booted::open_deployment(Path::new(SYSROOT), &id)?;
         let found = Current::load_record(&other)?.map(|record| record.generation);
         match recover::settle(&other, &NoServices, found.as_deref(), boot_id) {
             Err(SettleError::Elsewhere { .. }) => {}
@@ -172,19 +174,6 @@ pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), Tr
     Ok(pending::close(&root)?)
 }
 
-pub(crate) fn hold(root: &Root, record: &Record, reason: &str) -> Result<(), TransactionError> {
-    let held = Held {
-        schema: HELD_SCHEMA,
-        config: record.config.clone(),
-        config_hash: record.config_hash.clone(),
-        image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
-        generation: record.generation.clone(),
-        reason: reason.to_owned(),
-        attempts: 0,
-    };
-    Ok(blocked::hold(root, held)?)
-}
-
 /// Where a deployment runs that was left before, what others wrote into the `/etc` of the one that
 /// ran last is carried into its own. One that never ran was merged from that `/etc` already.
 fn carry_over(
@@ -200,7 +189,7 @@ fn carry_over(
     if standing != Standing::Whole || !is_left {
         return Ok(0);
     }
-    let last = match sysroot::open(Path::new(SYSROOT), &ran.deployment) {
+    let last = match booted::open_deployment(Path::new(SYSROOT), &ran.deployment) {
         Ok(last) => last,
         Err(error) => {
             log::warn!("nothing is carried over from deployment {}: {error}", ran.deployment);

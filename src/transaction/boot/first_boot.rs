@@ -1,5 +1,6 @@
 //! What Ignition left to be completed, on a disk; and the end of that.
 
+use crate::transaction::state::interrupted;
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::first_boot;
@@ -17,7 +18,6 @@ use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::forget;
 use crate::transaction::state::current::{Configuration, Current};
 use crate::transaction::state::pending;
-use crate::transaction::update::plain_tree;
 
 /// How long the parts of it took, over its reboot.
 const TIMES: &str = "/var/lib/flameholder/first-boot";
@@ -57,7 +57,7 @@ pub enum Reach {
 pub fn reach(root: &Root, booted: &Booted, configuration: &Configuration) -> Result<Reach, TransactionError> {
     let boot_id = boot::boot_id();
     let _lock = Lock::take(root)?;
-    plain_tree::settle_first(root, &boot_id)?;
+    interrupted::settle_first(root, &boot_id)?;
     let record = Current::load_record(root)?;
     let found = pending::load(root)?;
     let seen = booted.seen(record.as_ref(), found.as_ref());

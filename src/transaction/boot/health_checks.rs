@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::config::settings::boot_check::{CHECK_DIRECTORIES, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::enablement::UnitName;
-use crate::core::state::health::{CHECK_DIRECTORIES, Finding, GREENBOOT_DIRECTORIES, HealthPolicy};
+use crate::core::state::boot_check::Finding;
 use crate::core::state::pending::Pending;
 use crate::core::values::causes::first_of;
 use crate::host::programs;
@@ -127,7 +128,7 @@ fn of_record(os: Sessions<'_>) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::state::health::complaint;
+    use crate::core::state::boot_check::complaint;
     use crate::host::unit_states::UnitState;
 
     fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> UnitStates {

@@ -1,5 +1,6 @@
 //! From a staged generation to the reboot, and what is done about it once the host is up again.
 
+use crate::transaction::state::interrupted;
 use std::path::Path;
 
 use crate::core::state::pending::{Failure, Pending, Reached};
@@ -11,10 +12,10 @@ use crate::host::{Root, Services, boot};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 
-use super::early_boot::hold;
+use crate::transaction::state::blocked::hold;
 use crate::transaction::state::current::Current;
 use crate::transaction::state::pending;
-use crate::transaction::update::{extensions, plain_tree, space, stage};
+use crate::transaction::update::{extensions, space, stage};
 use crate::transaction::{Sessions, TransactionError};
 
 /// The unit with which libostree finalizes what is staged, when it is stopped.
@@ -75,7 +76,7 @@ pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, Transac
     let root = Root::open(Path::new("/"))?;
     let _lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
-    plain_tree::settle_first(&root, &boot_id)?;
+    interrupted::settle_first(&root, &boot_id)?;
     extensions::take_back(&root)?;
     let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
     let record = Current::load_record(&root)?;

@@ -2,9 +2,9 @@
 //! says how each act is undone, and then acts make it visible one by one. It holds from the moment
 //! at which the journal says so; until then any end, a power cut included, leads back.
 
-use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::plan::steps::Step;
 use crate::core::state::journal::{Intent, Journal, Reached, Scope, VERSION};
+use crate::core::state::service_action::ServiceAction;
 use crate::host::service_port::{ServiceError, Services};
 use crate::host::staging;
 use crate::host::staging::Staging;

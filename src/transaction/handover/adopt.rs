@@ -10,12 +10,13 @@ use crate::core::plan::repair;
 use crate::core::plan::repair::Repair;
 use crate::core::plan::steps::{Step, Steps};
 use crate::core::plan::{Drift, TreePlan};
-use crate::core::state::generation::{CURRENT_IMAGE, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::Scope;
 use crate::core::state::orig;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::CURRENT_IMAGE;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::Node;
 use crate::host::booted::Booted;
@@ -31,11 +32,12 @@ use crate::transaction::engine::apply::Change;
 use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::Labels;
 use crate::transaction::plan::deployment_plan::{Draft, draft_after};
+use crate::transaction::plan::target::{Errand, Site, Target};
 use crate::transaction::state::agent_files::OwnFiles;
 use crate::transaction::state::current::{Configuration, Current};
 use crate::transaction::state::decided_change::Decided;
 use crate::transaction::state::pending;
-use crate::transaction::update::offline_sysroot::{Errand, Site, Target, bound};
+use crate::transaction::update::offline_sysroot::bound;
 use crate::transaction::update::stage;
 
 /// What to do about a host that is not as it should be.

@@ -1,10 +1,10 @@
 //! The agent itself, on a host whose image does not have it.
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
-use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::plan::steps::Step;
 use crate::core::state::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
 use crate::core::state::journal::Scope;
+use crate::core::state::service_action::ServiceAction;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::Node;
 use crate::host::{Root, Services};

@@ -7,6 +7,7 @@ pub mod adopt;
 pub mod installation;
 pub mod release;
 
+use crate::transaction::state::interrupted;
 use std::io;
 use std::path::Path;
 
@@ -16,7 +17,6 @@ use crate::host::lock::Lock;
 use crate::host::{Root, boot, processes};
 
 use crate::transaction::TransactionError;
-use crate::transaction::update::plain_tree;
 
 /// The program that is replaced.
 const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
@@ -145,7 +145,7 @@ fn begin() -> Result<(Root, Lock, String), TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let lock = Lock::take(&root)?;
     let boot_id = boot::boot_id();
-    plain_tree::settle_first(&root, &boot_id)?;
+    interrupted::settle_first(&root, &boot_id)?;
     Ok((root, lock, boot_id))
 }
 

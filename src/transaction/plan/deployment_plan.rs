@@ -6,21 +6,21 @@ use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{Found, is_for_first_boot_only};
 use crate::core::plan::{Drift, Plan, Preflight};
-use crate::core::state::generation::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::image::ImageRef;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::refusal::{Refusal, Refusals};
 use crate::core::values::tree::Deviation;
 use crate::host::{Root, boot};
 use crate::os::{Deployment, Imported, Sysroot, Wanted};
+use crate::transaction::state::interrupted;
 
 use super::{layering, tree_plan};
 use crate::transaction::TransactionError;
+use crate::transaction::plan::target::{Stage, Target};
 use crate::transaction::state::current::{Current, CurrentError};
-use crate::transaction::update::offline_sysroot::{Stage, Target};
-use crate::transaction::update::plain_tree;
 
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
@@ -118,7 +118,7 @@ pub(crate) fn draft_after(
         return Err(TransactionError::NoDeployment(site.place()));
     };
     let root = site.open(&base.id)?;
-    plain_tree::ensure_whole(&root)?;
+    interrupted::ensure_whole(&root)?;
     let current = applied(&root)?;
     let image = wanted_image(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
@@ -281,4 +281,15 @@ fn program_check(program: &'static str, purpose: &str) -> Preflight {
         None => format!("{program} is not on the PATH, and {purpose}; install it"),
     };
     Preflight { check: program, ok: found.is_some(), detail }
+}
+
+/// The name of the generation that the default deployment already is.
+pub(crate) fn settled(draft: &Draft, target: Target<'_>) -> Option<String> {
+    let record = draft.current.record.as_ref()?;
+    let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
+    let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);
+    let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.is_empty());
+    let same = record.config_hash == target.desired.hash() && record.profile == target.profile;
+    let unchanged = is_its_own && same && !steps && draft.is_same_os() && !draft.kernel_arguments_change;
+    unchanged.then(|| record.generation.clone())
 }

@@ -1,18 +1,19 @@
 //! The disk against the record: every deviation, with what is to become of it.
 
-use crate::core::config::settings::{DriftPolicies, DriftPolicy, Settings};
+use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::Drift;
 use crate::core::plan::facts::Facts;
 use crate::core::plan::steps::Remembered;
 use crate::core::plan::tree_plan;
 use crate::core::state::carried;
-use crate::core::state::generation::{CURRENT_CONFIG, RECORD, Record};
+use crate::core::state::generation::Record;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
 use crate::core::values::tree::{Deviation, Node};
 use crate::host::Root;
 use crate::host::facts;
 use crate::host::facts::{Reach, Subject};
-use crate::host::fragments::load_fragments;
+use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::{Configuration, Current};
@@ -69,13 +70,8 @@ impl Verified {
 
 /// Compares the tree at `root` with its record.
 pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
-    crate::transaction::update::plain_tree::ensure_whole(root)?;
+    crate::transaction::state::interrupted::ensure_whole(root)?;
     compare(root, &Current::load(root)?, reach, settings(root)?.drift)
-}
-
-/// The agent's own settings in the tree at `root`.
-pub(crate) fn settings(root: &Root) -> Result<Settings, TransactionError> {
-    Ok(Settings::of(&load_fragments(root)?)?)
 }
 
 /// Compares the tree at `root` with what was applied last.

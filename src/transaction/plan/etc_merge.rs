@@ -12,7 +12,8 @@ use crate::os::{Deployment, DeploymentId, Imported, OsError, Sysroot};
 
 use super::deployment_plan::Draft;
 use crate::transaction::TransactionError;
-use crate::transaction::update::offline_sysroot::{Target, settled};
+use crate::transaction::plan::deployment_plan::settled;
+use crate::transaction::plan::target::Target;
 
 /// What the image ships as `/etc`.
 const SHIPPED: &str = "/usr/etc";
@@ -58,8 +59,8 @@ pub fn diff(os: &mut dyn Sysroot, sysroot: &Path, to: Option<&str>) -> Result<Et
         Some(name) => named(&deployments, name)?,
         None => next(&deployments, from),
     };
-    let merge = open(sysroot, &from.id)?;
-    let new = if to.id.commit == from.id.commit { None } else { Some(open(sysroot, &to.id)?) };
+    let merge = open_deployment(sysroot, &from.id)?;
+    let new = if to.id.commit == from.id.commit { None } else { Some(open_deployment(sysroot, &to.id)?) };
     let merge = predict(&merge, new.as_ref(), os.special_files())?;
     Ok(EtcDiff { from: from.id.clone(), to: to.id.clone(), merge })
 }
@@ -92,9 +93,9 @@ pub(crate) fn foresee(
         (None, None) => None,
         (Some(image), _) => deployments.iter().find(|deployment| is_of(deployment, image)),
     };
-    let merge = open(target.site.sysroot(), &draft.base.id)?;
+    let merge = open_deployment(target.site.sysroot(), &draft.base.id)?;
     let other = next.filter(|next| next.id.commit != draft.base.id.commit);
-    let new = other.map(|next| open(target.site.sysroot(), &next.id)).transpose()?;
+    let new = other.map(|next| open_deployment(target.site.sysroot(), &next.id)).transpose()?;
     let findings = predict(&merge, new.as_ref(), os.special_files())?.findings;
     let with = if next.is_some() { EtcOf::Next } else { EtcOf::Present };
     draft.plan.etc = Some(EtcPlan { with, is_due: settled(draft, target).is_none(), findings });
@@ -122,7 +123,7 @@ pub(crate) fn ensure_mergeable(
     let base = &draft.base.id;
     let otherwise = target.again().map_or(&base.commit, |again| &again.id.commit);
     let commit = imported.map_or(otherwise, |imported| &imported.commit);
-    let merge = open(target.site.sysroot(), base)?;
+    let merge = open_deployment(target.site.sysroot(), base)?;
     let new = if *commit == base.commit { None } else { Some(Root::open(&os.check_out_etc(commit)?)?) };
     ensure_accepted(&predict(&merge, new.as_ref(), os.special_files())?)
 }
@@ -133,6 +134,6 @@ pub(crate) fn ensure_accepted(merge: &Merge) -> Result<(), TransactionError> {
     if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }
 }
 
-fn open(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
+fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
     Root::open(&sysroot.join(id.path()))
 }

@@ -4,4 +4,5 @@ pub(crate) mod deployment_plan;
 pub mod drift;
 pub mod etc_merge;
 pub(crate) mod layering;
+pub mod target;
 pub(crate) mod tree_plan;

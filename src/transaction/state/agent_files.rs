@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::core::plan::steps::Step;
-use crate::core::state::generation::ORIGINALS;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::ORIGINALS;
 use crate::core::values::tree::{Attributes, ContentDigest, Node};
 use crate::host::{HostError, Root};
 

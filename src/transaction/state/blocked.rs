@@ -1,11 +1,13 @@
 //! The held target on a disk.
 
-use crate::core::state::held::{HELD, Held, HeldError};
+use crate::core::state::generation::Record;
+use crate::core::state::held::{HELD, Held, HeldError, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{Disk, HostError, Root};
 
 use super::login_message;
+use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::forget;
 
@@ -30,7 +32,7 @@ pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
 }
 
 /// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
-pub(crate) fn hold(root: &Root, held: Held) -> Result<(), LoadError> {
+fn write(root: &Root, held: Held) -> Result<(), LoadError> {
     let before = load(root).unwrap_or_default();
     if before.as_ref().is_some_and(|before| before.generation == held.generation) {
         return Ok(());
@@ -48,4 +50,17 @@ pub fn release(root: &Root) -> Result<(), HostError> {
     root.sync(&[ManagedPath::constant(HELD).parent()])?;
     login_message::refresh(root);
     Ok(())
+}
+
+pub(crate) fn hold(root: &Root, record: &Record, reason: &str) -> Result<(), TransactionError> {
+    let held = Held {
+        schema: SCHEMA,
+        config: record.config.clone(),
+        config_hash: record.config_hash.clone(),
+        image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
+        generation: record.generation.clone(),
+        reason: reason.to_owned(),
+        attempts: 0,
+    };
+    Ok(write(root, held)?)
 }

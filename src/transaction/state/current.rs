@@ -9,9 +9,10 @@ use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::managed::Managed;
 use crate::core::plan::steps::Remembered;
 use crate::core::state::activation::Active;
-use crate::core::state::generation::{CURRENT_CONFIG, RECORD, Record, RecordError};
+use crate::core::state::generation::{Record, RecordError};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
 use crate::core::values::refusal::Refusals;
 use crate::core::values::tree::ContentDigest;
 use crate::host::facts::Reach;
@@ -169,4 +170,10 @@ impl Current {
     pub fn host(&self) -> Option<&HostConfig> {
         self.configuration.as_ref().map(|configuration| &configuration.host)
     }
+}
+
+/// Whether a later generation ran on this host already.
+pub(crate) fn is_older(record: &Record, current: &Current) -> bool {
+    let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
+    ran.is_some_and(|ran| record.sequence < ran.latest)
 }

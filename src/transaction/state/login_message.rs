@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::state::health::{Phase, complaint};
+use crate::core::state::boot_check::{Phase, complaint};
 use crate::host::Root;
 
 use super::{blocked, status_files};

@@ -7,11 +7,10 @@ use crate::core::plan::first_presets;
 use crate::core::plan::steps::{Step, Steps};
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::activation::{Active, Manifest, Ran, SCHEMA as STORE_SCHEMA};
-use crate::core::state::generation::{
-    BoundDeployment, CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record, SCHEMA,
-};
+use crate::core::state::generation::{BoundDeployment, Record, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::host::{HostError, Root, boot};
 
 use super::agent_files::OwnFiles;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::core::daemon::daemon_report::DaemonReport;
-use crate::core::state::health::HealthReport;
+use crate::core::state::boot_check::HealthReport;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::Root;

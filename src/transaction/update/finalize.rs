@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::plan::steps::Step;
-use crate::core::state::generation::{RECORD, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::journal::Reached as JournalReached;
 use crate::core::state::pending::{Failure, FailureKind, Pending, Reached};
+use crate::core::values::paths::RECORD;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;

@@ -1,5 +1,6 @@
 //! A tree brought back to what was applied last, where the settings ask for it and nowhere else.
 
+use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
@@ -7,24 +8,25 @@ use crate::core::plan::repair;
 use crate::core::plan::repair::Repair;
 use crate::core::plan::steps::Steps;
 use crate::core::state::activation::Active;
-use crate::core::state::generation::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::journal::Scope;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::core::values::tree::Deviation;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 
-use super::plain_tree;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::Change;
 use crate::transaction::engine::labels;
-use crate::transaction::plan::drift::{Verified, compare, settings};
+use crate::transaction::plan::drift::{Verified, compare};
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::agent_files::OwnFiles;
 use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::settings::settings;
 use crate::transaction::state::{objects, record};
 
 /// Paths, and why each stays as it is.
@@ -35,7 +37,7 @@ type Hindered = BTreeMap<ManagedPath, String>;
 pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
     let policies = settings(root)?.drift;
     let _lock = Lock::take(root)?;
-    plain_tree::settle_first(root, &boot::boot_id())?;
+    interrupted::settle_first(root, &boot::boot_id())?;
     let current = Current::load(root)?;
     let before = compare(root, &current, Reach::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before

@@ -1,6 +1,7 @@
 //! Going back on a host that runs: a new deployment of the old commit, merged from the running
 //! `/etc`, with the managed paths of the old generation. What others wrote since stays.
 
+use crate::host::booted;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -15,12 +16,11 @@ use crate::host::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root, Services};
 use crate::os::{Deployment, Sysroot};
 
-use super::offline_sysroot::{Errand, Site, Stage, Target};
 use super::running_host;
 use super::running_host::Outcome;
-use super::sysroot;
 use crate::transaction::TransactionError;
-use crate::transaction::boot::early_boot::hold;
+use crate::transaction::plan::target::{Errand, Site, Stage, Target};
+use crate::transaction::state::blocked::hold;
 use crate::transaction::state::current::{Configuration, Current};
 
 /// Where the agent and the one it replaces write down what they did, relative to `/etc`.
@@ -46,7 +46,7 @@ pub fn previous(os: &mut dyn Sysroot, booted: &Booted) -> Result<Previous, Trans
         if !is_other || deployment.id.stateroot != *stateroot {
             continue;
         }
-        let current = Current::load(&sysroot::open(Path::new(SYSROOT), &deployment.id)?)?;
+        let current = Current::load(&booted::open_deployment(Path::new(SYSROOT), &deployment.id)?)?;
         let belongs = current.record.filter(|record| record.names(&deployment.id));
         if let (Some(record), Some(then)) = (belongs, current.configuration) {
             let configuration = match &now {

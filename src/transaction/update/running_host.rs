@@ -1,8 +1,8 @@
 //! A configuration on the host that runs: at once where nothing has to be rebooted for it, else as a
 //! new deployment that is staged, and bound to the configuration while the host shuts down.
 
-use crate::core::config::policy::service_action::ServiceAction;
 use crate::core::plan::Plan;
+use crate::core::plan::service_actions;
 use crate::core::state::held::Held;
 use crate::core::state::pending::{PENDING, Pending};
 use crate::core::state::standing;
@@ -12,15 +12,18 @@ use crate::host::lock::Lock;
 use crate::host::{Root, Services, boot};
 use crate::os::protocol::Access;
 use crate::os::{Imported, Sysroot};
+use crate::transaction::state::boot_check_time;
+use crate::transaction::state::interrupted;
 
-use super::offline_sysroot::{Errand, Stage, Target, bound, settled};
-use super::{extensions, plain_tree, stage};
-use crate::transaction::boot::confirm;
-use crate::transaction::boot::early_boot::hold;
+use super::offline_sysroot::bound;
+use super::{extensions, stage};
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::Change;
+use crate::transaction::plan::deployment_plan::settled;
 use crate::transaction::plan::deployment_plan::{Draft, draft};
 use crate::transaction::plan::etc_merge;
+use crate::transaction::plan::target::{Errand, Stage, Target};
+use crate::transaction::state::blocked::hold;
 use crate::transaction::state::current::Current;
 use crate::transaction::state::decided_change::Decided;
 use crate::transaction::state::{blocked, pending, rpm_ostree_request};
@@ -123,7 +126,7 @@ fn decide(
     boot_id: &str,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Decision, TransactionError> {
-    plain_tree::settle_first(root, boot_id)?;
+    interrupted::settle_first(root, boot_id)?;
     extensions::take_back(root)?;
     let found = look(root, booted, boot_id)?;
     let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
@@ -249,13 +252,15 @@ fn ensure_may_be(root: &Root, found: Option<&Found>, target: Target<'_>) -> Resu
 /// be lost.
 fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
     match found {
-        Some(Found { pending, fate: Fate::Arrived | Fate::Leave(_) }) => match confirm::time_left(root) {
-            Some(left) => {
-                let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
-                Err(TransactionError::OnProbation { generation, seconds })
+        Some(Found { pending, fate: Fate::Arrived | Fate::Leave(_) }) => {
+            match boot_check_time::time_left(root) {
+                Some(left) => {
+                    let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
+                    Err(TransactionError::OnProbation { generation, seconds })
+                }
+                None => Ok(()),
             }
-            None => Ok(()),
-        },
+        }
         _ => Ok(()),
     }
 }
@@ -369,7 +374,7 @@ fn at_once(
     // On a first boot nothing is started yet that would have to take it up; what waits for us would wait for ever.
     let actions = match target.errand {
         Errand::FirstBoot => Vec::new(),
-        _ => ServiceAction::of(&draft.plan.disruption)?,
+        _ => service_actions::of(&draft.plan.disruption)?,
     };
     let bound = bound(&draft.base, &draft, None, target);
     let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;

@@ -4,20 +4,22 @@
 use std::path::Path;
 
 use crate::core::state::activation::Active;
-use crate::core::state::generation::{GENERATION_ARGUMENT, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::pending::{Failure, Intent, Pending, VERSION};
+use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::booted::{Booted, SYSROOT};
 use crate::host::facts::Reach;
 use crate::host::{Root, boot, interfaces};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
 
 use super::finalize;
-use super::offline_sysroot::{Errand, Stage, Target, bound, request};
+use super::offline_sysroot::{bound, request};
 use super::space;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::labels;
 use crate::transaction::plan::deployment_plan::Draft;
+use crate::transaction::plan::target::{Errand, Stage, Target};
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::agent_files::OwnFiles;
 use crate::transaction::state::current::Configuration;

@@ -1,23 +1,25 @@
 //! A sysroot as it stands: its deployments, their generations, and going back to an earlier one.
 
+use crate::host::booted::open_deployment;
+use crate::transaction::state::current;
+use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::plan::Drift;
-use crate::core::state::generation::{GENERATION_ARGUMENT, RECORD, Record};
+use crate::core::state::generation::Record;
 use crate::core::state::journal::Journal;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::tree::Deviation;
 use crate::host::facts::Reach;
 use crate::host::lock::Lock;
-use crate::host::{HostError, Root, boot, booted};
+use crate::host::{Root, boot, booted};
 use crate::os::{Deployment, DeploymentId, Sysroot};
 
-use super::plain_tree;
 use crate::transaction::TransactionError;
-use crate::transaction::boot::activate;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::labels::Labels;
 use crate::transaction::engine::recover;
@@ -38,19 +40,15 @@ pub struct Standing {
     pub belongs: bool,
 }
 
-/// A deployment as it is when it runs: with the `/var` of its stateroot.
-pub(crate) fn open(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
-    Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
-}
-
 /// The change in the `/var` of what boots next that is not settled, and whether somebody is at work
 /// on it.
 pub fn open_change(
     sysroot: &Path,
     standings: &[Standing],
 ) -> Result<Option<(Journal, bool)>, TransactionError> {
-    let next = standings.first().map(|standing| open(sysroot, &standing.deployment.id)).transpose()?;
-    next.map_or(Ok(None), |root| plain_tree::open_change(&root))
+    let next =
+        standings.first().map(|standing| open_deployment(sysroot, &standing.deployment.id)).transpose()?;
+    next.map_or(Ok(None), |root| interrupted::open_change(&root))
 }
 
 /// Settles what an interrupted run left in the `/var` of each stateroot, and the live change that
@@ -62,7 +60,7 @@ pub fn settle(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Settled, Transacti
     }
     let mut settled = Settled::Nothing;
     for ids in deployments.into_values() {
-        let roots = ids.iter().map(|id| open(sysroot, id)).collect::<Result<Vec<_>, _>>()?;
+        let roots = ids.iter().map(|id| open_deployment(sysroot, id)).collect::<Result<Vec<_>, _>>()?;
         if let Some(root) = roots.first()
             && recover::is_needed(root)?
         {
@@ -78,7 +76,7 @@ fn settle_one(deployments: &[Root]) -> Result<Settled, TransactionError> {
     let boot_id = boot::boot_id();
     let mut elsewhere = Ok(Settled::Nothing);
     for root in deployments {
-        match plain_tree::settle_open(root, &boot_id) {
+        match interrupted::settle_open(root, &boot_id) {
             Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => {
                 elsewhere = Err(error.into());
             }
@@ -100,7 +98,7 @@ pub(crate) fn prune(
     let mut last = None;
     for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == stateroot) {
         // A staged one has no record yet: it is pending.
-        let root = open(sysroot, &deployment.id)?;
+        let root = open_deployment(sysroot, &deployment.id)?;
         live.extend(Current::load_record(&root)?.and_then(|record| record.manifest));
         last = Some(root);
     }
@@ -115,7 +113,7 @@ pub(crate) fn prune(
 /// All deployments in boot order, each with its record.
 pub fn standings(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Vec<Standing>, TransactionError> {
     let standing = |deployment: Deployment| {
-        let root = open(sysroot, &deployment.id)?;
+        let root = open_deployment(sysroot, &deployment.id)?;
         let record = Current::load(&root)?.record;
         let belongs = record.as_ref().is_some_and(|record| record.names(&deployment.id));
         Ok(Standing { deployment, record, belongs })
@@ -129,7 +127,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place()));
     };
-    let root = open(sysroot, &next.id)?;
+    let root = open_deployment(sysroot, &next.id)?;
     let mut verified = crate::transaction::plan::drift::verify(&root, Reach::Etc)?;
     if !verified.record.names(&next.id) {
         return Err(TransactionError::Foreign(next.id.to_string()));
@@ -142,7 +140,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
 pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let mut verified = crate::transaction::plan::drift::verify(&root, Reach::Everything)?;
-    if activate::is_older(&verified.record, &Current::load(&root)?) {
+    if current::is_older(&verified.record, &Current::load(&root)?) {
         verified.forgive_trust();
     }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {

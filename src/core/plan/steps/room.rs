@@ -3,8 +3,9 @@
 use super::{Computing, Phase, Step};
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::plan::steps::Vendor;
-use crate::core::state::generation::{ORIGINALS, Record};
+use crate::core::state::generation::Record;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::ORIGINALS;
 use crate::core::values::tree::{Attributes, Entry, Node};
 
 impl Computing<'_> {

@@ -1,72 +1,16 @@
 //! What a generation has to show after it booted, and what becomes of one that does not. All of it is about this host:
 //! whether an API or a registry can be reached is never asked.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::pending::Pending;
-use crate::core::enablement::UnitName;
-
-/// Where programs lie that check the host's health. One in a later directory replaces one of the same name in an
-/// earlier.
-pub const CHECK_DIRECTORIES: [&str; 2] = ["/usr/lib/flameholder/health.d", "/etc/flameholder/health.d"];
-
-/// greenboot's, which are run where greenboot itself is not installed.
-pub const GREENBOOT_DIRECTORIES: [&str; 2] =
-    ["/usr/lib/greenboot/check/required.d", "/etc/greenboot/check/required.d"];
+use crate::core::config::settings::boot_check::{GoingBack, HealthPolicy};
 
 /// Tells a node of a control plane.
 pub const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
 
 /// The pool whose nodes are a control plane's (the reference's naming of rendered configurations).
 const CONTROL_PLANE_CONFIG: &str = "rendered-master-";
-
-/// Whether a generation that is not healthy is left by itself.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum GoingBack {
-    /// Yes, but not on a control plane.
-    #[default]
-    Auto,
-    /// Wherever there is something to go back to.
-    Always,
-    /// Never.
-    Never,
-}
-
-/// What a generation has to show, and how long it has for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HealthPolicy {
-    /// How long it may take, from the start of the kernel.
-    pub probation: Duration,
-    /// For how long everything has to be well without a break.
-    pub steady: Duration,
-    /// How many boots it may take, where each ended before that.
-    pub boots: usize,
-    /// What becomes of one that is not healthy then.
-    pub go_back: GoingBack,
-    /// Units that have to be active.
-    pub required_units: Vec<UnitName>,
-    /// How long a program that checks may run.
-    pub check_timeout: Duration,
-    /// The port on loopback where the kubelet says how it is; 0 where it is not asked.
-    pub kubelet_port: u16,
-}
-
-impl Default for HealthPolicy {
-    fn default() -> Self {
-        Self {
-            probation: Duration::from_secs(600),
-            steady: Duration::from_secs(30),
-            boots: 3,
-            go_back: GoingBack::default(),
-            required_units: Vec::new(),
-            check_timeout: Duration::from_secs(60),
-            kubelet_port: 10248,
-        }
-    }
-}
 
 /// Why a generation is kept although it is not healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,6 @@
 //! Which action a changed file or unit asks for: the cluster's node disruption policy over the
 //! defaults that its operator ships, or the older table that holds before a policy is known.
 
-pub mod service_action;
-
 use crate::core::values::names::ManagedPath;
 
 /// What is done after a change, before it counts as applied.

@@ -1,0 +1,56 @@
+//! An interrupted change on a tree: refused by commands that only read, recovered by those that write.
+
+use crate::core::state::journal::{Journal, Reached};
+use crate::host::lock::Lock;
+use crate::host::service_port::NoServices;
+use crate::host::systemd::Systemd;
+use crate::host::{HostError, Root, Services, boot};
+use crate::transaction::TransactionError;
+use crate::transaction::engine::journal;
+use crate::transaction::engine::recover;
+use crate::transaction::engine::recover::{SettleError, Settled};
+use crate::transaction::state::current::Current;
+
+/// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
+pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    open.map(|open| match Lock::ensure_free(root) {
+        Ok(()) => Ok((open, false)),
+        Err(HostError::Locked { .. }) => Ok((open, true)),
+        Err(error) => Err(error.into()),
+    })
+    .transpose()
+}
+
+/// What looks at a tree does not settle it, and must not take half a change for a whole one.
+pub(crate) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(SettleError::from)?;
+    if !open.is_some_and(|open| matches!(open.reached, Reached::Prepared | Reached::Acting { .. })) {
+        return Ok(());
+    }
+    // Whoever is at work on it holds the lock.
+    Lock::ensure_free(root)?;
+    Err(TransactionError::Interrupted(root.path().display().to_string()))
+}
+
+/// Settles what an interrupted run left in the tree at `root`.
+pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
+    let _lock = Lock::take(root)?;
+    settle_open(root, &boot::boot_id())
+}
+
+/// The same on the way to something else, which says so.
+pub(crate) fn settle_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
+    if let Settled::TakenBack { target } = settle_open(root, boot_id)? {
+        let target = target.unwrap_or_default();
+        log::warn!("a change to generation {target} had been interrupted, and is taken back first");
+    }
+    Ok(())
+}
+
+pub(crate) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
+    let found = Current::load_record(root)?.map(|record| record.generation);
+    let services: &dyn Services =
+        if boot::is_running(root.path()) { &Systemd::system() } else { &NoServices };
+    Ok(recover::settle(root, services, found.as_deref(), boot_id)?)
+}
