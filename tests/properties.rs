@@ -1,7 +1,7 @@
 //! What must hold for any input: parsers end with a value or a refusal, and a plan from a config to
 //! itself is empty.
 
-use flameholder::core::config::contents::Decoder;
+use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::host_config::HostConfig;
 use flameholder::core::config::{decode, document, machine_config};
 use flameholder::core::plan::Plan;
@@ -95,7 +95,7 @@ proptest! {
 
     #[test]
     fn any_source_is_decoded_or_refused(source in ".{0,40}", gzip in any::<bool>()) {
-        let decoded = Decoder::default().decode(Some(&source), gzip.then_some("gzip"));
+        let decoded = ContentsDecoder::default().decode(Some(&source), gzip.then_some("gzip"));
         prop_assert!(decoded.is_err() || source.is_empty() || source.to_lowercase().starts_with("data:"));
     }
 

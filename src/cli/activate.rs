@@ -8,8 +8,8 @@ use crate::cli::reboot::reboot_at_once;
 use crate::cli::running::session_of;
 use crate::cli::terminal::{print_text, say};
 use crate::cli::{CliError, Place, Verdict};
-use crate::core::state::standing::Standing;
-use crate::host::booted::Booted;
+use crate::core::state::standing::BootedState;
+use crate::host::booted::BootedDeployment;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{HostError, Root};
 use crate::os::protocol::Access;
@@ -33,7 +33,7 @@ pub(super) fn run(args: &ActivateArgs) -> Result<Verdict, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
-        None => match (&args.place.root, Booted::look()?) {
+        None => match (&args.place.root, BootedDeployment::look()?) {
             (None, Some(booted)) => return on_boot(&booted),
             (root, _) => activate::activate(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
@@ -43,7 +43,7 @@ pub(super) fn run(args: &ActivateArgs) -> Result<Verdict, CliError> {
 }
 
 /// Early in the boot of an OSTree host.
-fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
+fn on_boot(booted: &BootedDeployment) -> Result<Verdict, CliError> {
     // Found first: in another namespace the kernel may not know the way to this executable.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
@@ -77,9 +77,9 @@ fn on_boot(booted: &Booted) -> Result<Verdict, CliError> {
     Ok(Verdict::Fine)
 }
 
-fn standing_line(standing: Standing, carried: usize) -> String {
+fn standing_line(standing: BootedState, carried: usize) -> String {
     let foreign = match standing {
-        Standing::Whole => "",
+        BootedState::Complete => "",
         _ => "this deployment was not made by flameholder; its /etc was merged from a generation\n",
     };
     let carried = match carried {

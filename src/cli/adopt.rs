@@ -10,7 +10,7 @@ use crate::cli::{CliError, Verdict, daemon, running};
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;
-use crate::host::{Services as _, Systemd, unit_states};
+use crate::host::{ServiceControl as _, SystemdServices, unit_states};
 use crate::os::protocol::Access;
 use crate::os::worker::WorkerProgram;
 use crate::transaction::handover::adopt::{Adopted, Adoption, adopt};
@@ -43,7 +43,7 @@ pub(super) fn run(args: &AdoptArgs) -> Result<Verdict, CliError> {
     let version = version()?;
     let mut session = args.os_backend.sessions()(Access::Stage)?;
     let adoption = Adoption { version, mends: args.mend, environment: environment.as_deref() };
-    let adopted = adopt(&mut *session, &Systemd::system(), &booted, adoption)?;
+    let adopted = adopt(&mut *session, &SystemdServices::system(), &booted, adoption)?;
     drop(session);
     print_text(&text(&adopted))?;
     // A pod that is started anew is no reason to disturb it.
@@ -98,7 +98,7 @@ fn daemon_runs() -> bool {
 /// The host is adopted by then: a daemon that does not start is for systemd to start again.
 fn start_daemon() {
     let unit = UnitName::parse(DAEMON_UNIT).expect("a constant unit name is one");
-    match Systemd::system().perform(&ServiceAction::Restart { unit }) {
+    match SystemdServices::system().perform(&ServiceAction::Restart { unit }) {
         Ok(()) => say("its daemon runs; see `flameholder status`"),
         Err(error) => {
             let error = crate::core::values::causes::chain(&error);

@@ -9,7 +9,7 @@ use crate::cli::os_backend::OsBackend;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Place, ProfileName, Verdict, running};
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::plan::target::{Errand, Site, Target};
@@ -92,7 +92,7 @@ fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Resu
         image: image.as_ref(),
         errand: Errand::Update,
         profile: args.profile.into(),
-        policy: &Policy::default(),
+        policy: &DisruptionPolicy::default(),
     };
     let mut progress = Progress::start();
     let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));

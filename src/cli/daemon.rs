@@ -14,7 +14,7 @@ use crate::core::values::profile::Profile;
 use crate::daemon;
 use crate::daemon::{DaemonError, Setup, Workshop};
 use crate::host::boot;
-use crate::host::reboot_port::Insist;
+use crate::host::reboot_port::InhibitorPolicy;
 use crate::source::directory::Directory;
 use crate::source::kube::Kube;
 use crate::source::{Order, Said};
@@ -98,7 +98,7 @@ pub(super) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
             profile: args.profile.map_or(profile, Into::into),
         },
         // In a cluster the workload has left by then, and whoever drained the node waits for it.
-        insist: if is_of_cluster { Insist::AfterDeadline } else { Insist::Never },
+        insist: if is_of_cluster { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey },
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
         orders,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cluster::introduction::IntroductionError;
 use crate::core::values::causes::chain;
 use crate::core::values::image::ImageRefError;
-use crate::core::values::refusal::Refusals;
+use crate::core::values::refusal::RefusalList;
 use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::os::OsError;
@@ -39,7 +39,7 @@ pub enum CliError {
         /// The file.
         file: String,
         /// Everything that is wrong with it.
-        source: Refusals,
+        source: RefusalList,
     },
     /// An image reference on the command line is malformed.
     #[error(transparent)]

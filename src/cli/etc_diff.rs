@@ -9,8 +9,10 @@ use crate::cli::paint::{Paint, Role};
 use crate::cli::status::short_commit;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Format, Verdict};
-use crate::core::etc_merge::{Conflict, Findings, Item, Loss, Lost, Refusal, shown};
-use crate::core::values::change::Change;
+use crate::core::etc_merge::{
+    LostChange, LostPart, MergeConflict, MergeFindings, MergeItem, MergeRefusal, shown,
+};
+use crate::core::values::change::ChangeKind;
 use crate::os::DeploymentId;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -69,19 +71,19 @@ fn short(id: &DeploymentId) -> String {
 }
 
 /// What is in the way comes first.
-fn sections(findings: &Findings, paint: Paint) -> String {
-    let Findings { kept, from_image, conflicts, losses, held_back, refusals } = findings;
-    let item = |item: &Item| format!("{} {}", sign(item.change, paint), shown(&item.path));
-    let conflict = |both: &Conflict| {
+fn sections(findings: &MergeFindings, paint: Paint) -> String {
+    let MergeFindings { kept, from_image, conflicts, losses, held_back, refusals } = findings;
+    let item = |item: &MergeItem| format!("{} {}", sign(item.change, paint), shown(&item.path));
+    let conflict = |both: &MergeConflict| {
         let words = format!("{} locally, {} by the image", past(both.local), past(both.image));
         format!("{} {}  {}", sign(both.local, paint), shown(&both.path), paint.paint(Role::Faint, &words))
     };
-    let loss = |loss: &Loss| {
+    let loss = |loss: &LostChange| {
         let words = paint.paint(Role::Faint, in_words(loss.lost));
         format!("{} {}  {words}", sign(loss.change, paint), shown(&loss.path))
     };
     [
-        section("Refused: libostree will not merge", refusals.iter().map(Refusal::to_string), paint),
+        section("Refused: libostree will not merge", refusals.iter().map(MergeRefusal::to_string), paint),
         section("Lost: local changes that libostree leaves behind", losses.iter().map(loss), paint),
         section(
             "Conflicts: changed on both sides, the local one wins",
@@ -103,28 +105,28 @@ fn section(heading: &str, lines: impl Iterator<Item = String>, paint: Paint) -> 
     format!("\n{}\n{lines}", paint.paint(Role::Heading, heading))
 }
 
-fn sign(change: Change, paint: Paint) -> String {
+fn sign(change: ChangeKind, paint: Paint) -> String {
     match change {
-        Change::Add => paint.paint(Role::Added, "+"),
-        Change::Modify => paint.paint(Role::Changed, "~"),
-        Change::Remove => paint.paint(Role::Removed, "-"),
+        ChangeKind::Add => paint.paint(Role::Added, "+"),
+        ChangeKind::Modify => paint.paint(Role::Changed, "~"),
+        ChangeKind::Remove => paint.paint(Role::Removed, "-"),
     }
 }
 
-fn past(change: Change) -> &'static str {
+fn past(change: ChangeKind) -> &'static str {
     match change {
-        Change::Add => "added",
-        Change::Modify => "changed",
-        Change::Remove => "removed",
+        ChangeKind::Add => "added",
+        ChangeKind::Modify => "changed",
+        ChangeKind::Remove => "removed",
     }
 }
 
 /// What gets lost of a local change.
-pub(super) fn in_words(lost: Lost) -> &'static str {
+pub(super) fn in_words(lost: LostPart) -> &'static str {
     match lost {
-        Lost::DirectoryAttributes => "mode or owner of a directory in which nothing else changes",
-        Lost::Xattrs => "extended attributes, at which libostree does not look",
-        Lost::SpecialFile => "a device, socket or pipe, of which libostree copies none",
-        Lost::Everything => "in what the image made a directory too",
+        LostPart::DirectoryAttributes => "mode or owner of a directory in which nothing else changes",
+        LostPart::Xattrs => "extended attributes, at which libostree does not look",
+        LostPart::SpecialFile => "a device, socket or pipe, of which libostree copies none",
+        LostPart::Everything => "in what the image made a directory too",
     }
 }

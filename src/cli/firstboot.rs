@@ -10,7 +10,7 @@ use crate::cli::terminal::{print_text, say};
 use crate::cli::{CliError, ProfileName, Verdict, running};
 use crate::firstboot;
 use crate::firstboot::{Outcome, Outside};
-use crate::host::Systemd;
+use crate::host::SystemdServices;
 use crate::transaction::boot::first_boot::Time;
 
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(super) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
     let booted = running::booted()?;
     let outside = Outside {
         sessions: &mut args.os_backend.sessions(),
-        services: &Systemd::system(),
+        services: &SystemdServices::system(),
         profile: args.profile.into(),
         say: &mut say,
         wait: &mut std::thread::sleep,

@@ -41,7 +41,7 @@ pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let length = opened.metadata().map_err(failed)?.len();
     if length >= bound {
         let reason = format!("the document has {length} bytes; at most {} are read", limits::DOCUMENT_BYTES);
-        let source = crate::core::values::refusal::Refusals::one("", reason);
+        let source = crate::core::values::refusal::RefusalList::one("", reason);
         return Err(CliError::Refused { file: file.display().to_string(), source });
     }
     opened.take(bound).read_to_end(&mut bytes).map_err(failed)?;

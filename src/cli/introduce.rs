@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use crate::cli::terminal::say;
 use crate::cli::{CliError, Verdict};
 use crate::cluster::introduction::{IntroductionError, introduce};
-use crate::host::watch::Watch;
+use crate::host::watch::FileWatch;
 
 #[derive(Debug, Args)]
 pub(super) struct IntroduceArgs {
@@ -33,7 +33,7 @@ pub(super) fn run(args: &IntroduceArgs) -> Result<Verdict, CliError> {
     runtime.block_on(async {
         // The first process of a container gets no signals that it does not ask for.
         let mut ended = signal(SignalKind::terminate()).map_err(watched)?;
-        let mut watch = Watch::new().map_err(watched)?;
+        let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(&args.account).map_err(watched)?;
         loop {
             introduce(&args.host, &args.account)?;

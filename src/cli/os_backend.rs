@@ -3,7 +3,7 @@
 use clap::{Args, ValueEnum};
 
 use crate::cli::running::session_of;
-use crate::host::interrupt::Interrupt;
+use crate::host::interrupt::InterruptSignals;
 use crate::os::Sysroot;
 use crate::os::backend;
 use crate::os::backend::Backend;
@@ -40,7 +40,7 @@ impl OsBackend {
     /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.
     pub(super) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
         // First: whoever is asked may start threads.
-        let interrupt = (self.who != Who::Libostree).then(Interrupt::expect);
+        let interrupt = (self.who != Who::Libostree).then(InterruptSignals::expect);
         let is_daemons = match self.who {
             Who::Auto => backend::probe() == Backend::RpmOstree,
             Who::Libostree => false,

@@ -10,10 +10,10 @@ use crate::cli::paint::Paint;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Format, Place, ProfileName, Verdict, plan_text, running};
 use crate::core::config::machine_configuration;
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::host::Root;
-use crate::host::booted::Booted;
+use crate::host::booted::BootedDeployment;
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -70,7 +70,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
             return Err(CliError::Usage(reason.to_owned()));
         }
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
-        (None, None) if asked.is_none() && Booted::look()?.is_some() => on_running(&desired, args)?,
+        (None, None) if asked.is_none() && BootedDeployment::look()?.is_some() => on_running(&desired, args)?,
         (None, None) => {
             let before = asked.as_ref().map(|configuration| &configuration.host);
             (Plan::between(before, &desired.host, args.profile.into()), asked)
@@ -97,9 +97,9 @@ pub(super) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
     })
 }
 
-fn load_policy(args: &PlanArgs) -> Result<Option<Policy>, CliError> {
+fn load_policy(args: &PlanArgs) -> Result<Option<DisruptionPolicy>, CliError> {
     let Some(file) = &args.policy else {
-        return Ok(args.first_boot.then(Policy::legacy));
+        return Ok(args.first_boot.then(DisruptionPolicy::legacy));
     };
     let refused = |source| CliError::Refused { file: file.display().to_string(), source };
     let bytes = load_document(file)?;
@@ -148,7 +148,7 @@ fn on_deployments(
         image: image.as_ref(),
         errand: Errand::Update,
         profile: args.profile.into(),
-        policy: &Policy::default(),
+        policy: &DisruptionPolicy::default(),
     };
     let planned = offline_sysroot::plan(os, target)?;
     Ok((planned.plan, planned.before))

@@ -3,11 +3,11 @@
 use crate::cli::paint::{Paint, Role};
 use crate::cli::text_diff;
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::policy::Action;
-use crate::core::etc_merge::{Loss, shown};
-use crate::core::plan::diff::Changed;
-use crate::core::plan::{EtcOf, Plan, Preflight};
-use crate::core::values::change::Change;
+use crate::core::config::policy::DisruptionAction;
+use crate::core::etc_merge::{LostChange, shown};
+use crate::core::plan::diff::ChangedItem;
+use crate::core::plan::{MergeImage, Plan, PreflightCheck};
+use crate::core::values::change::ChangeKind;
 use crate::core::values::image::redact_credentials;
 
 /// Reasons per action that are listed before the rest is only counted.
@@ -97,11 +97,11 @@ impl Page {
         }
     }
 
-    fn change(&mut self, what: &str, name: &str, changed: &Changed) {
+    fn change(&mut self, what: &str, name: &str, changed: &ChangedItem) {
         let (role, sign) = match changed.change {
-            Change::Add => (Role::Added, "+"),
-            Change::Modify => (Role::Changed, "~"),
-            Change::Remove => (Role::Removed, "-"),
+            ChangeKind::Add => (Role::Added, "+"),
+            ChangeKind::Modify => (Role::Changed, "~"),
+            ChangeKind::Remove => (Role::Removed, "-"),
         };
         let sign = self.paint.paint(role, sign);
         let reasons = self.paint.paint(Role::Faint, &changed.reasons.join(", "));
@@ -143,13 +143,13 @@ impl Page {
         }
         for required in &plan.disruption.actions {
             let what = match &required.action {
-                Action::None => "nothing is interrupted".to_owned(),
-                Action::DaemonReload => "systemd rereads its units".to_owned(),
-                Action::Reload(unit) => format!("{unit} is reloaded"),
-                Action::Restart(unit) => format!("{unit} is restarted"),
-                Action::Special => "crio.service is reloaded".to_owned(),
-                Action::Drain => continue,
-                Action::Reboot => "the host reboots".to_owned(),
+                DisruptionAction::None => "nothing is interrupted".to_owned(),
+                DisruptionAction::DaemonReload => "systemd rereads its units".to_owned(),
+                DisruptionAction::Reload(unit) => format!("{unit} is reloaded"),
+                DisruptionAction::Restart(unit) => format!("{unit} is restarted"),
+                DisruptionAction::Special => "crio.service is reloaded".to_owned(),
+                DisruptionAction::Drain => continue,
+                DisruptionAction::Reboot => "the host reboots".to_owned(),
             };
             self.line(&what);
             for because in required.because.iter().take(LISTED_REASONS) {
@@ -179,10 +179,11 @@ impl Page {
     /// Refusals of a merge that is due are among the hindrances.
     fn etc(&mut self, plan: &Plan) {
         let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
-        let line = |loss: &Loss| format!("{}  {}", shown(&loss.path), super::etc_diff::in_words(loss.lost));
+        let line =
+            |loss: &LostChange| format!("{}  {}", shown(&loss.path), super::etc_diff::in_words(loss.lost));
         let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
         self.list("Lost: local changes that libostree leaves behind", &lines);
-        if etc.with == EtcOf::Present {
+        if etc.with == MergeImage::Present {
             let lines: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
             self.list("In the way, unless the new image differs from the present one", &lines);
         }
@@ -193,7 +194,7 @@ impl Page {
         let drift: Vec<String> =
             tree.drift.iter().map(|drift| format!("{}  {}", drift.path, drift.kind)).collect();
         self.list("Drift: not as it was applied", &drift);
-        let marked = |check: &Preflight| {
+        let marked = |check: &PreflightCheck| {
             let mark = if check.ok { String::new() } else { self.paint.paint(Role::Alarm, "missing: ") };
             format!("{mark}{}", check.detail)
         };

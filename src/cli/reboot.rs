@@ -4,14 +4,14 @@ use std::path::Path;
 
 use crate::cli::terminal::say;
 use crate::cli::{CliError, Verdict};
-use crate::host::pid1::Pid1;
+use crate::host::pid1::Pid1Reboot;
 use crate::transaction::TransactionError;
 
 /// Reboots before anything else happens. This does not return where it works: whoever waits for this command would go
 /// on.
 pub(super) fn reboot_at_once(why: &str) -> Result<Verdict, CliError> {
     say(&format!("rebooting: {why}"));
-    Pid1::of(Path::new("/")).reboot().map_err(TransactionError::from)?;
+    Pid1Reboot::of(Path::new("/")).reboot().map_err(TransactionError::from)?;
     loop {
         std::thread::park();
     }

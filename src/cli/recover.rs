@@ -8,7 +8,7 @@ use clap::Args;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Place, Verdict, running};
 use crate::host::Root;
-use crate::host::booted::Booted;
+use crate::host::booted::BootedDeployment;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::boot::staged_deployment;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, Access::Write)?;
             sysroot::settle(&mut session, path)?
         }
-        None => match (&args.place.root, Booted::look()?) {
+        None => match (&args.place.root, BootedDeployment::look()?) {
             (None, Some(booted)) => return on_running(&booted),
             (root, _) => interrupted::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
@@ -37,7 +37,7 @@ pub(super) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
     Ok(Verdict::Fine)
 }
 
-fn on_running(booted: &Booted) -> Result<Verdict, CliError> {
+fn on_running(booted: &BootedDeployment) -> Result<Verdict, CliError> {
     let text = match staged_deployment::settle(booted, &mut running::session)? {
         Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),

@@ -2,7 +2,7 @@
 
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Verdict, running};
-use crate::host::Systemd;
+use crate::host::SystemdServices;
 use crate::os::protocol::Access;
 use crate::transaction::handover::installation;
 use crate::transaction::handover::release::{Released, release};
@@ -13,7 +13,7 @@ pub(super) fn run() -> Result<Verdict, CliError> {
     let released = release(&mut *session, &booted)?;
     drop(session);
     // Also where an earlier call got no further than this.
-    installation::remove(&Systemd::system())?;
+    installation::remove(&SystemdServices::system())?;
     let Some(Released { config, kept }) = released else {
         print_text("nothing here is flameholder's\n")?;
         return Ok(Verdict::Fine);

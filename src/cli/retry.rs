@@ -5,12 +5,12 @@ use std::path::Path;
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Verdict};
 use crate::host::Root;
-use crate::host::lock::Lock;
+use crate::host::lock::HostLock;
 use crate::transaction::state::blocked;
 
 pub(super) fn run() -> Result<Verdict, CliError> {
     let root = Root::open(Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     // What cannot be read is released as well.
     let text = match blocked::load(&root) {
         Ok(None) => "nothing is held\n".to_owned(),

@@ -8,15 +8,15 @@ use crate::cli::os_backend::OsBackend;
 use crate::cli::progress::Progress;
 use crate::cli::terminal::{print_text, say};
 use crate::cli::{CliError, Verdict};
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::shown;
-use crate::core::state::pending::Pending;
+use crate::core::state::pending::PendingGeneration;
 use crate::core::values::profile::Profile;
-use crate::host::Systemd;
-use crate::host::booted::Booted;
-use crate::host::logind::Logind;
-use crate::host::reboot_port::Outcome::{Asked, Joined};
-use crate::host::reboot_port::{Inhibitor, Insist, Reboots as _, Request};
+use crate::host::SystemdServices;
+use crate::host::booted::BootedDeployment;
+use crate::host::logind::LogindReboot;
+use crate::host::reboot_port::RebootOutcome::{AlreadyPending, Requested};
+use crate::host::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
@@ -32,8 +32,8 @@ use crate::transaction::update::running_host::Outcome;
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The deployment that runs; wrong usage where none does.
-pub(super) fn booted() -> Result<Booted, CliError> {
-    Booted::look()?.ok_or_else(|| {
+pub(super) fn booted() -> Result<BootedDeployment, CliError> {
+    BootedDeployment::look()?.ok_or_else(|| {
         let none =
             "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
         CliError::Usage(backend::other_kind().unwrap_or_else(|| none.to_owned()))
@@ -69,12 +69,13 @@ pub(super) fn apply(
         image: image.as_ref(),
         errand: Errand::Update,
         profile,
-        policy: &Policy::default(),
+        policy: &DisruptionPolicy::default(),
     };
     let mut progress = Progress::start();
-    let outcome = running_host::apply(&mut *session, &Systemd::system(), &booted, target, &mut |stage| {
-        progress.show(&stage);
-    });
+    let outcome =
+        running_host::apply(&mut *session, &SystemdServices::system(), &booted, target, &mut |stage| {
+            progress.show(&stage);
+        });
     progress.finish();
     go_on(session, outcome?, &desired.object.name, reboot)
 }
@@ -85,9 +86,10 @@ pub(super) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
     let mut session = session(Access::Stage)?;
     let previous = rollback::previous(&mut *session, &booted)?;
     let mut progress = Progress::start();
-    let outcome = rollback::stage(&mut *session, &Systemd::system(), &booted, &previous, &mut |stage| {
-        progress.show(&stage);
-    });
+    let outcome =
+        rollback::stage(&mut *session, &SystemdServices::system(), &booted, &previous, &mut |stage| {
+            progress.show(&stage);
+        });
     progress.finish();
     let outcome = outcome?;
     if let Outcome::Staged { plan: Some(plan), .. } = &outcome {
@@ -137,7 +139,7 @@ fn go_on(
                 say("it boots once this is called again without `--reboot never`");
                 return Ok(Verdict::Fine);
             }
-            staged_deployment::arm(&mut *session, &Systemd::system(), &pending)?;
+            staged_deployment::arm(&mut *session, &SystemdServices::system(), &pending)?;
             drop(session);
             restart(&pending, name, reboot)?;
         }
@@ -145,31 +147,35 @@ fn go_on(
     Ok(Verdict::Fine)
 }
 
-fn staged(pending: &Pending, name: &str) -> String {
+fn staged(pending: &PendingGeneration, name: &str) -> String {
     let (generation, id) = (pending.generation(), pending.intent.deployment.id());
     format!("staged {name} as generation {generation}\nits deployment is {id}\n")
 }
 
 /// Asks logind, once: whatever is armed holds for any reboot that comes.
-fn restart(pending: &Pending, name: &str, reboot: Reboot) -> Result<(), CliError> {
-    let request = Request {
+fn restart(pending: &PendingGeneration, name: &str, reboot: Reboot) -> Result<(), CliError> {
+    let request = RebootRequest {
         reason: format!("flameholder: {name} becomes generation {}", pending.generation()),
         patience: PATIENCE,
-        insist: if reboot == Reboot::Insist { Insist::AfterDeadline } else { Insist::Never },
+        insist: if reboot == Reboot::Insist {
+            InhibitorPolicy::OverruleAfterDeadline
+        } else {
+            InhibitorPolicy::Obey
+        },
     };
-    let mut report = |blocking: &[Inhibitor]| {
+    let mut report = |blocking: &[InhibitorLock]| {
         let who: Vec<String> = blocking.iter().map(ToString::to_string).collect();
         if !who.is_empty() {
             say(&format!("the reboot waits for {}", who.join(", ")));
         }
     };
-    let text = match Logind::system().reboot(&request, &mut report).map_err(TransactionError::from)? {
-        Asked { over } if over.is_empty() => "the host reboots into it\n".to_owned(),
-        Asked { over } => {
+    let text = match LogindReboot::system().reboot(&request, &mut report).map_err(TransactionError::from)? {
+        Requested { over } if over.is_empty() => "the host reboots into it\n".to_owned(),
+        Requested { over } => {
             let who: Vec<String> = over.iter().map(ToString::to_string).collect();
             format!("the host reboots into it, though it was blocked by {}\n", who.join(", "))
         }
-        Joined(shutdown) => format!("{shutdown}, and leads into it\n"),
+        AlreadyPending(shutdown) => format!("{shutdown}, and leads into it\n"),
     };
     print_text(&text)
 }

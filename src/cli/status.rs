@@ -10,11 +10,11 @@ use crate::cli::paint::{Paint, Role};
 use crate::cli::terminal::print_text;
 use crate::cli::{CliError, Format, Place, Verdict, running};
 use crate::core::daemon::daemon_report::DaemonReport;
-use crate::core::state::boot_check::{HealthReport, Phase, complaint};
-use crate::core::state::held::Held;
-use crate::core::state::journal::{Journal, Reached};
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::watch::Watch;
+use crate::core::state::boot_check::{HealthPhase, HealthReport, complaint};
+use crate::core::state::held::BlockedTarget;
+use crate::core::state::journal::{Journal, TransactionState};
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::watch::FileWatch;
 use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -47,7 +47,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
     }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
-        (None, None) if Booted::look()?.is_some() => of_running()?,
+        (None, None) if BootedDeployment::look()?.is_some() => of_running()?,
         (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
     };
     print(&document, args.output)?;
@@ -68,7 +68,7 @@ fn watch(output: Format) -> Result<Verdict, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
     runtime.block_on(async {
         std::fs::create_dir_all(REPORTS).map_err(watched)?;
-        let mut watch = Watch::new().map_err(watched)?;
+        let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(Path::new(REPORTS)).map_err(watched)?;
         // More news than changes: a report is written and renamed.
         let mut said = None;
@@ -149,7 +149,7 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
     text.extend(document.transaction.as_ref().map(transaction_line));
     text.extend(document.pending.as_ref().map(pending_line));
     if let Some(held) = &document.held {
-        let Held { config, reason, .. } = held;
+        let BlockedTarget { config, reason, .. } = held;
         text.push_str(&format!("{config} is held: {reason}; `flameholder retry` releases it\n"));
     }
     text.extend(document.health.as_ref().map(health_line));
@@ -168,9 +168,9 @@ fn health_line(report: &HealthReport) -> String {
     let complaint = complaint(&report.findings);
     let complaint = complaint.map(|complaint| format!(": {complaint}")).unwrap_or_default();
     match report.phase {
-        Phase::Probation => format!("what runs is to show that it is healthy{complaint}\n"),
-        Phase::Healthy => "what runs was found healthy\n".to_owned(),
-        Phase::Unhealthy => format!("what runs is not healthy{complaint}\n"),
+        HealthPhase::Checking => format!("what runs is to show that it is healthy{complaint}\n"),
+        HealthPhase::Healthy => "what runs was found healthy\n".to_owned(),
+        HealthPhase::Unhealthy => format!("what runs is not healthy{complaint}\n"),
     }
 }
 
@@ -185,7 +185,7 @@ fn transaction_line(item: &TransactionItem) -> String {
     let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
     let state = match (item.under_way, item.reached) {
         (true, _) => "is under way",
-        (false, Reached::Committed) => "is done; `flameholder recover` clears up after it",
+        (false, TransactionState::Committed) => "is done; `flameholder recover` clears up after it",
         (false, _) => "was interrupted; `flameholder recover` takes it back",
     };
     format!("a change{to} {state}\n")

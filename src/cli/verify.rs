@@ -11,10 +11,10 @@ use crate::cli::{CliError, Format, Place, Verdict};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Deviation;
+use crate::core::values::tree::DriftKind;
 use crate::host::Root;
-use crate::host::booted::Booted;
-use crate::host::facts::Reach;
+use crate::host::booted::BootedDeployment;
+use crate::host::facts::TreeScope;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::plan::drift::{Finding, Verified, verify};
@@ -46,7 +46,7 @@ struct VerifyDocument<'a> {
 #[derive(Debug, Serialize)]
 struct Item<'a> {
     path: &'a ManagedPath,
-    kind: Deviation,
+    kind: DriftKind,
     policy: DriftPolicy,
     hindrance: Option<&'a str>,
 }
@@ -54,7 +54,7 @@ struct Item<'a> {
 #[derive(Debug, Serialize)]
 struct RepairedItem<'a> {
     path: &'a ManagedPath,
-    kind: Deviation,
+    kind: DriftKind,
 }
 
 impl<'a> VerifyDocument<'a> {
@@ -81,13 +81,13 @@ pub(super) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
-        (None, None) if Booted::look()?.is_some() => {
+        (None, None) if BootedDeployment::look()?.is_some() => {
             let mut session = super::running::session(Access::Read)?;
             sysroot::verify_running(&mut *session)?
         }
         (root, None) => {
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
-            verify(&Root::open(&path)?, Reach::Everything)?
+            verify(&Root::open(&path)?, TreeScope::Everything)?
         }
     };
     match args.output {

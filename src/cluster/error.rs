@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::core::daemon::lifecycle::{Class, Problem};
+use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 
 /// Why not.
@@ -66,8 +66,8 @@ impl From<kube::Error> for ClusterError {
 impl ClusterError {
     /// What it means for an update.
     #[must_use]
-    pub fn problem(&self) -> Problem {
-        Problem { class: Class::Transient, reason: self.to_string() }
+    pub fn problem(&self) -> DaemonProblem {
+        DaemonProblem { class: ProblemClass::Transient, reason: self.to_string() }
     }
 
     /// Whether another connection, or another certificate by now, may do better.

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, ClusterError, answered};
-use crate::core::daemon::node::conditions::Condition;
+use crate::core::daemon::node::conditions::NodeCondition;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
@@ -22,7 +22,7 @@ pub struct NodeStatus {
     /// The generation of its spec.
     pub generation: i64,
     /// The conditions.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<NodeCondition>,
     /// The configuration that the node is.
     pub current: Option<String>,
     /// The configuration that is wanted.
@@ -33,7 +33,7 @@ pub struct NodeStatus {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Status {
-    conditions: Vec<Condition>,
+    conditions: Vec<NodeCondition>,
     observed_generation: i64,
     config_version: Versions,
 }
@@ -63,7 +63,7 @@ impl NodeStatus {
     #[must_use]
     pub fn with(
         &self,
-        conditions: Vec<Condition>,
+        conditions: Vec<NodeCondition>,
         current: Option<&str>,
         desired: Option<&str>,
     ) -> Option<Self> {

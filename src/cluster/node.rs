@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::cluster::watch::watch;
 use crate::cluster::{Cluster, ClusterError, answered};
-use crate::core::daemon::node::annotations::{Annotations, Changes};
+use crate::core::daemon::node::annotations::{AnnotationChanges, NodeAnnotations};
 use crate::core::daemon::node::events::NodeEvent;
 
 /// The annotations of the protocol begin so.
@@ -23,7 +23,7 @@ pub struct NodeSeen {
     /// Later versions have greater numbers.
     pub version: u64,
     /// The protocol's annotations.
-    pub annotations: Annotations,
+    pub annotations: NodeAnnotations,
 }
 
 impl NodeSeen {
@@ -48,7 +48,7 @@ impl Cluster {
     }
 
     /// Changes these annotations and no others.
-    pub async fn annotate(&self, changes: &Changes) -> Result<NodeSeen, ClusterError> {
+    pub async fn annotate(&self, changes: &AnnotationChanges) -> Result<NodeSeen, ClusterError> {
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
         let patch = Patch::Merge(json!({"metadata": {"annotations": changes}}));
         answered(nodes.patch(&self.node, &PatchParams::default(), &patch)).await.map(NodeSeen::of)

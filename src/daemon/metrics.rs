@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::core::daemon::lifecycle::{Lifecycle, Phase};
+use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations;
 use crate::host::{Root, os_release};
 
@@ -185,15 +185,20 @@ impl Metrics {
         self.since.set(now);
         self.set_state(after, now);
         match (&before.phase, &after.phase) {
-            (_, Phase::Drifted { .. }) => drop(self.drift.set(now)),
-            (_, Phase::Done) => {
+            (_, DaemonPhase::Drifted { .. }) => drop(self.drift.set(now)),
+            (_, DaemonPhase::Done) => {
                 self.drift.set(0.0);
                 self.os_errors.set(0);
             }
-            (Phase::Preparing { .. } | Phase::Arming { .. }, Phase::Waiting { .. }) => {
+            (
+                DaemonPhase::Preparing { .. } | DaemonPhase::Unlocking { .. },
+                DaemonPhase::BackingOff { .. },
+            ) => {
                 self.os_errors.inc();
             }
-            (Phase::Rebooting { .. }, Phase::Waiting { .. }) => drop(self.reboots_failed.inc()),
+            (DaemonPhase::Rebooting { .. }, DaemonPhase::BackingOff { .. }) => {
+                self.reboots_failed.inc();
+            }
             _ => {}
         }
     }
@@ -201,13 +206,13 @@ impl Metrics {
     fn set_state(&self, after: &Lifecycle, now: f64) {
         let trouble = annotations::trouble(after).map(|(state, _)| state);
         let class = match &after.phase {
-            Phase::Waiting { problem } => problem.class.as_str(),
-            Phase::Drifted { .. } => "drift",
-            Phase::Held { .. } => "held",
+            DaemonPhase::BackingOff { problem } => problem.class.as_str(),
+            DaemonPhase::Drifted { .. } => "drift",
+            DaemonPhase::Blocked { .. } => "held",
             _ => "",
         };
         let state = match (&after.phase, trouble) {
-            (Phase::Done, _) => "Done",
+            (DaemonPhase::Done, _) => "Done",
             (_, Some(state)) => state,
             (_, None) if after.phase.target().is_some() => "Working",
             (_, None) => return,

@@ -19,10 +19,12 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
 
 use crate::core::daemon::daemon_report::DaemonReport;
-use crate::core::daemon::lifecycle::{Class, Command, Delay, Event, Lifecycle, Phase, Problem, Wish};
+use crate::core::daemon::lifecycle::{
+    ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
+};
 use crate::core::daemon::message_ids;
 use crate::host::boot;
-use crate::host::reboot_port::Insist;
+use crate::host::reboot_port::InhibitorPolicy;
 use crate::source::{Delivery, Order, Said, View};
 
 use metrics::Metrics;
@@ -48,7 +50,7 @@ pub struct Setup {
     /// How what is done to the host is started.
     pub workshop: Workshop,
     /// Whether those who block a reboot are overruled in the end.
-    pub insist: Insist,
+    pub insist: InhibitorPolicy,
     /// What the host is called, in metrics.
     pub node: String,
     /// Where metrics are read from; nowhere without it.
@@ -133,15 +135,15 @@ struct Daemon {
     at_work: AtWork,
     orders: UnboundedSender<Order>,
     done: UnboundedSender<Finished>,
-    insist: Insist,
+    insist: InhibitorPolicy,
     metrics: Arc<Metrics>,
     /// Whether something is done to the host.
     is_working: bool,
     /// The number of the newest view, and of the newest that is known to whoever watches.
     views: [u64; 2],
     /// What is done once they know.
-    announced: Vec<Command>,
-    delivery: Option<(Wish, Arc<Delivery>)>,
+    announced: Vec<DaemonCommand>,
+    delivery: Option<(ConfigRef, Arc<Delivery>)>,
     timer: Option<Instant>,
     blocked_since: Option<Instant>,
     trouble: Option<String>,
@@ -175,34 +177,34 @@ impl Daemon {
 
     /// Nothing is under way any more, or it had its time.
     fn is_over(&self) -> bool {
-        self.lifecycle.phase == Phase::Stopping && (!self.is_working || self.timer.is_none())
+        self.lifecycle.phase == DaemonPhase::Stopping && (!self.is_working || self.timer.is_none())
     }
 
     fn hear(&mut self, said: Said) {
         match said {
-            Said::Wished(wish) => self.happen(Event::Wished(wish)),
+            Said::Wished(wish) => self.happen(DaemonEvent::DesiredChanged(wish)),
             Said::Told(number) => {
                 self.views[1] = self.views[1].max(number);
                 self.go_on();
             }
             Said::Fetched(wish, fetched) => {
-                if self.lifecycle.phase != (Phase::Fetching { target: wish.clone() }) {
+                if self.lifecycle.phase != (DaemonPhase::Fetching { target: wish.clone() }) {
                     return;
                 }
                 match fetched {
                     Ok(delivery) => {
                         self.delivery = Some((wish, Arc::new(delivery)));
-                        self.happen(Event::Fetched);
+                        self.happen(DaemonEvent::Fetched);
                     }
-                    Err(problem) => self.happen(Event::Failed(problem)),
+                    Err(problem) => self.happen(DaemonEvent::Failed(problem)),
                 }
             }
             Said::Drained(wish) => {
                 if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&wish)) {
-                    self.happen(Event::Drained);
+                    self.happen(DaemonEvent::Drained);
                 }
             }
-            Said::Uncordoned => self.happen(Event::Uncordoned),
+            Said::Uncordoned => self.happen(DaemonEvent::Uncordoned),
             Said::Trouble(trouble) => {
                 if let Some(trouble) = &trouble {
                     log::warn!(MESSAGE_ID = message_ids::SOURCE_TROUBLE; "{trouble}");
@@ -229,18 +231,20 @@ impl Daemon {
 
     fn notice(&mut self, news: HostNews) {
         match (news, &self.lifecycle.phase) {
-            (HostNews::Managed, _) => self.happen(Event::Touched),
-            (HostNews::Asked, _) | (HostNews::Judged, Phase::Judging { .. }) => self.happen(Event::Nudged),
+            (HostNews::Managed, _) => self.happen(DaemonEvent::FilesChanged),
+            (HostNews::Asked, _) | (HostNews::Judged, DaemonPhase::CheckingBoot { .. }) => {
+                self.happen(DaemonEvent::StateChanged);
+            }
             (HostNews::Judged, _) => {}
         }
     }
 
     fn on_time(&mut self) {
         self.timer = None;
-        self.happen(Event::Due);
+        self.happen(DaemonEvent::TimerExpired);
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: DaemonEvent) {
         let before = self.lifecycle.clone();
         log::debug!("{}: {event:?}", before.phase.name());
         let (next, commands) = std::mem::take(&mut self.lifecycle).step(event);
@@ -253,7 +257,7 @@ impl Daemon {
         if self.lifecycle != before {
             self.tell();
         }
-        if self.lifecycle.phase.is_announced_first() && !commands.contains(&Command::Cancel) {
+        if self.lifecycle.phase.is_announced_first() && !commands.contains(&DaemonCommand::Cancel) {
             self.announced.extend(commands);
             self.go_on();
         } else {
@@ -284,7 +288,7 @@ impl Daemon {
         if phase.rests() {
             self.delivery = None;
         }
-        if !matches!(phase, Phase::Rebooting { .. }) {
+        if !matches!(phase, DaemonPhase::Rebooting { .. }) {
             self.blocked_since = None;
         }
     }
@@ -304,43 +308,44 @@ impl Daemon {
         );
     }
 
-    fn carry_out(&mut self, commands: Vec<Command>) {
+    fn carry_out(&mut self, commands: Vec<DaemonCommand>) {
         for command in commands {
             match command {
-                Command::Look => self.work(Job::Look),
-                Command::Verify => self.work(Job::Verify),
-                Command::Prepare(wish) => self.work_with(wish, Job::Prepare),
-                Command::Apply(wish) => self.work_with(wish, Job::Apply),
-                Command::Arm(wish) => self.work(Job::Arm(wish)),
-                Command::Reboot(wish) => {
+                DaemonCommand::Observe => self.work(Job::Look),
+                DaemonCommand::Verify => self.work(Job::Verify),
+                DaemonCommand::Prepare(wish) => self.work_with(wish, Job::Prepare),
+                DaemonCommand::Apply(wish) => self.work_with(wish, Job::Apply),
+                DaemonCommand::Unlock(wish) => self.work(Job::Arm(wish)),
+                DaemonCommand::Reboot(wish) => {
                     let since = *self.blocked_since.get_or_insert_with(Instant::now);
-                    let insists = self.insist == Insist::AfterDeadline && since.elapsed() >= BLOCKED;
+                    let insists =
+                        self.insist == InhibitorPolicy::OverruleAfterDeadline && since.elapsed() >= BLOCKED;
                     self.work(Job::Reboot { target: wish, insists });
                 }
-                Command::Fetch(wish) => self.fetch(wish),
-                Command::Cancel => self.cancel(),
-                Command::Wait(delay) => self.timer = Some(Instant::now() + length(delay)),
+                DaemonCommand::Fetch(wish) => self.fetch(wish),
+                DaemonCommand::Cancel => self.cancel(),
+                DaemonCommand::Wait(delay) => self.timer = Some(Instant::now() + length(delay)),
                 // Whoever reads the view knows.
-                Command::Drain(_) | Command::Uncordon => {}
+                DaemonCommand::Drain(_) | DaemonCommand::Uncordon => {}
             }
         }
     }
 
     /// What the host is already lies on its disk: nobody else has to have it still.
-    fn fetch(&mut self, wish: Wish) {
+    fn fetch(&mut self, wish: ConfigRef) {
         let runs = self.lifecycle.runs.as_ref().is_some_and(|runs| runs.is_same(&wish));
         if runs {
             self.delivery = Some((wish, Arc::default()));
-            return self.happen(Event::Fetched);
+            return self.happen(DaemonEvent::Fetched);
         }
         drop(self.orders.send(Order::Fetch(wish)));
     }
 
-    fn work_with(&mut self, wish: Wish, job: fn(Wish) -> Job) {
+    fn work_with(&mut self, wish: ConfigRef, job: fn(ConfigRef) -> Job) {
         match &self.delivery {
             Some((delivered, _)) if *delivered == wish => self.work(job(wish)),
-            _ => self.happen(Event::Failed(Problem {
-                class: Class::Bug,
+            _ => self.happen(DaemonEvent::Failed(DaemonProblem {
+                class: ProblemClass::Bug,
                 reason: format!("{} is not here although it was fetched", wish.config),
             })),
         }
@@ -356,7 +361,7 @@ impl Daemon {
         if let Err(error) = self.at_work.begin(&self.workshop, job, delivery, self.done.clone()) {
             self.is_working = false;
             let reason = format!("no thread can be started: {error}");
-            self.happen(Event::Failed(Problem { class: Class::Host, reason }));
+            self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Host, reason }));
         }
     }
 
@@ -364,7 +369,7 @@ impl Daemon {
     fn forgo(&mut self) {
         self.announced.clear();
         let reason = "something else is wanted".to_owned();
-        self.happen(Event::Failed(Problem { class: Class::Interrupted, reason }));
+        self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Interrupted, reason }));
     }
 
     fn cancel(&mut self) {
@@ -372,18 +377,18 @@ impl Daemon {
             return self.forgo();
         }
         self.at_work.cancel();
-        if self.lifecycle.phase == Phase::Stopping {
+        if self.lifecycle.phase == DaemonPhase::Stopping {
             notify::stopping(FAREWELL);
             self.timer = self.is_working.then(|| Instant::now() + FAREWELL);
         }
     }
 }
 
-fn length(delay: Delay) -> Duration {
+fn length(delay: DaemonDelay) -> Duration {
     match delay {
-        Delay::Retry(cure, failures) => cure.delay(failures, boot::chance()),
-        Delay::Drain => DRAIN,
-        Delay::Uncordon => UNCORDON,
-        Delay::Reboot => REBOOT,
+        DaemonDelay::Backoff(cure, failures) => cure.delay(failures, boot::chance()),
+        DaemonDelay::Drain => DRAIN,
+        DaemonDelay::Uncordon => UNCORDON,
+        DaemonDelay::Reboot => REBOOT,
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::core::state::held::HELD;
 use crate::core::state::pending::PENDING;
-use crate::host::watch::{News, Watch};
+use crate::host::watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::HEALTH;
 
 use crate::daemon::work::FORCE;
@@ -25,15 +25,15 @@ pub(super) enum HostNews {
 /// Watches for it.
 #[derive(Debug)]
 pub(super) struct HostWatch {
-    own: Watch,
-    managed: Option<Watch>,
+    own: FileWatch,
+    managed: Option<FileWatch>,
     paths: BTreeSet<PathBuf>,
 }
 
 impl HostWatch {
     /// Begins. Directories of our own are made where they are missing: what is to appear in them is waited for.
     pub(super) fn begin() -> io::Result<Self> {
-        let mut own = Watch::new()?;
+        let mut own = FileWatch::new()?;
         for path in [FORCE, HELD, PENDING, HEALTH.path].map(Path::new) {
             let directory = path.parent().unwrap_or(Path::new("/"));
             std::fs::create_dir_all(directory)?;
@@ -47,7 +47,7 @@ impl HostWatch {
         if self.managed.is_some() && paths == self.paths {
             return Ok(());
         }
-        let mut watch = Watch::new()?;
+        let mut watch = FileWatch::new()?;
         for directory in paths.iter().filter_map(|path| path.parent()).collect::<BTreeSet<_>>() {
             // One that is missing is a deviation that was found already.
             if directory.is_dir() {
@@ -73,26 +73,26 @@ impl HostWatch {
     }
 }
 
-fn of_own(news: News) -> Option<HostNews> {
+fn of_own(news: FileEvent) -> Option<HostNews> {
     match news {
-        News::Changed(path) if path == Path::new(FORCE) => Some(HostNews::Asked),
-        News::Gone(path) if path == Path::new(HELD) => Some(HostNews::Asked),
-        News::Changed(path) if path == Path::new(HEALTH.path) => Some(HostNews::Judged),
-        News::Gone(path) if path == Path::new(PENDING) => Some(HostNews::Judged),
-        News::Lost => Some(HostNews::Asked),
-        News::Changed(_) | News::Gone(_) => None,
+        FileEvent::Changed(path) if path == Path::new(FORCE) => Some(HostNews::Asked),
+        FileEvent::Removed(path) if path == Path::new(HELD) => Some(HostNews::Asked),
+        FileEvent::Changed(path) if path == Path::new(HEALTH.path) => Some(HostNews::Judged),
+        FileEvent::Removed(path) if path == Path::new(PENDING) => Some(HostNews::Judged),
+        FileEvent::Overflow => Some(HostNews::Asked),
+        FileEvent::Changed(_) | FileEvent::Removed(_) => None,
     }
 }
 
-async fn of_managed(watch: Option<&mut Watch>, paths: &BTreeSet<PathBuf>) -> io::Result<HostNews> {
+async fn of_managed(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<HostNews> {
     let Some(watch) = watch else { return std::future::pending().await };
     loop {
         match watch.next().await? {
-            News::Changed(path) | News::Gone(path) if is_concerned(&path, paths) => {
+            FileEvent::Changed(path) | FileEvent::Removed(path) if is_concerned(&path, paths) => {
                 return Ok(HostNews::Managed);
             }
-            News::Lost => return Ok(HostNews::Managed),
-            News::Changed(_) | News::Gone(_) => {}
+            FileEvent::Overflow => return Ok(HostNews::Managed),
+            FileEvent::Changed(_) | FileEvent::Removed(_) => {}
         }
     }
 }

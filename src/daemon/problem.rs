@@ -1,18 +1,20 @@
 //! What an error of a transaction means for the daemon.
 
-use crate::core::daemon::lifecycle::{Class, Problem};
-use crate::core::values::retry::Cure;
+use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
+use crate::core::values::retry::RetryClass;
 use crate::transaction::TransactionError;
 
 /// The problem that an error is.
-pub(super) fn of(error: &TransactionError) -> Problem {
+pub(super) fn of(error: &TransactionError) -> DaemonProblem {
     let class = match (error.cure(), error) {
-        (Cure::Time, _) => Class::Transient,
+        (RetryClass::Time, _) => ProblemClass::Transient,
         // What is held could be applied; somebody has to say that it may.
-        (Cure::Configuration, error) if !matches!(error, TransactionError::Held(_)) => Class::Configuration,
-        (Cure::Configuration | Cure::Repair, _) => Class::Host,
+        (RetryClass::Configuration, error) if !matches!(error, TransactionError::Held(_)) => {
+            ProblemClass::Configuration
+        }
+        (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,
     };
-    Problem { class, reason: one_line(&error.chain()) }
+    DaemonProblem { class, reason: one_line(&error.chain()) }
 }
 
 /// What goes into annotations and journal fields has no lines.

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
-use crate::core::daemon::lifecycle::{Class, Event, Problem};
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::profile::Profile;
 use crate::source::Delivery;
 
@@ -55,8 +55,8 @@ impl AtWork {
         let (workshop, at_work) = (workshop.clone(), self.clone());
         let waits = move || {
             let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| Finished {
-                event: Event::Failed(Problem {
-                    class: Class::Transient,
+                event: DaemonEvent::Failed(DaemonProblem {
+                    class: ProblemClass::Transient,
                     reason: format!(
                         "what works on the host did not get to its end, and is tried again; its journal says more: {error}"
                     ),

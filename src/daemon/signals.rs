@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::core::daemon::lifecycle::Event;
+use crate::core::daemon::lifecycle::DaemonEvent;
 
 /// Those that mean something to it.
 pub(super) struct Signals {
@@ -24,11 +24,11 @@ impl Signals {
     }
 
     /// The next one.
-    pub(super) async fn next(&mut self) -> Event {
+    pub(super) async fn next(&mut self) -> DaemonEvent {
         tokio::select! {
-            _ = self.terminate.recv() => Event::Stop,
-            _ = self.interrupt.recv() => Event::Stop,
-            _ = self.hang_up.recv() => Event::Nudged,
+            _ = self.terminate.recv() => DaemonEvent::Stop,
+            _ = self.interrupt.recv() => DaemonEvent::Stop,
+            _ = self.hang_up.recv() => DaemonEvent::StateChanged,
         }
     }
 }

@@ -11,19 +11,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::config::machine_configuration;
 use crate::core::config::managed;
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::settings::DriftPolicy;
-use crate::core::daemon::lifecycle::{Event, Held, Look, Prepared, Standing, Wish};
+use crate::core::daemon::lifecycle::{
+    BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation, PreparedUpdate,
+};
 use crate::core::state::boot_check;
 use crate::core::state::boot_check::complaint;
-use crate::core::state::pending::Pending;
+use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::profile::Profile;
-use crate::host::booted::Booted;
-use crate::host::logind::Logind;
+use crate::host::booted::BootedDeployment;
+use crate::host::logind::LogindReboot;
 use crate::host::reboot_port;
-use crate::host::reboot_port::{Inhibitor, Insist, RebootError, Reboots as _};
-use crate::host::{Root, Systemd};
+use crate::host::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
+use crate::host::{Root, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 use crate::source::Delivery;
@@ -53,11 +55,11 @@ pub type Open<'a> = &'a mut dyn FnMut(Access) -> Result<Box<dyn Sysroot>, Transa
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Job {
     Look,
-    Prepare(Wish),
-    Apply(Wish),
-    Arm(Wish),
+    Prepare(ConfigRef),
+    Apply(ConfigRef),
+    Arm(ConfigRef),
     Reboot {
-        target: Wish,
+        target: ConfigRef,
         /// Whether those who block it are overruled.
         insists: bool,
     },
@@ -67,7 +69,7 @@ pub(super) enum Job {
 /// What came of it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Finished {
-    pub(super) event: Event,
+    pub(super) event: DaemonEvent,
     /// What else was found out.
     pub(super) found: Option<Found>,
 }
@@ -121,14 +123,14 @@ impl Host<'_> {
     fn perform(&mut self, job: &Job, delivery: &Delivery) -> Finished {
         let mut found = None;
         let event = match job {
-            Job::Look => self.look().map(Event::Looked),
-            Job::Prepare(wish) => self.prepare(wish, delivery).map(Event::Prepared),
-            Job::Apply(wish) => self.apply(wish, delivery).map(|()| Event::Applied),
-            Job::Arm(wish) => self.arm(wish).map(|()| Event::Armed),
+            Job::Look => self.look().map(DaemonEvent::Observed),
+            Job::Prepare(wish) => self.prepare(wish, delivery).map(DaemonEvent::Prepared),
+            Job::Apply(wish) => self.apply(wish, delivery).map(|()| DaemonEvent::Applied),
+            Job::Arm(wish) => self.arm(wish).map(|()| DaemonEvent::Unlocked),
             Job::Reboot { target, insists } => reboot(target, *insists),
             Job::Verify => self.verify(&mut found),
         };
-        let event = event.unwrap_or_else(|error| Event::Failed(problem::of(&error)));
+        let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::of(&error)));
         Finished { event, found }
     }
 
@@ -136,7 +138,7 @@ impl Host<'_> {
         (self.open)(access)
     }
 
-    fn look(&mut self) -> Result<Look, TransactionError> {
+    fn look(&mut self) -> Result<HostObservation, TransactionError> {
         let booted = booted()?;
         let settlement = staged_deployment::settle(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
@@ -155,31 +157,33 @@ impl Host<'_> {
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
                 let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
                 match (report.map(|report| report.phase), complaint) {
-                    (Some(boot_check::Phase::Unhealthy), Some(complaint)) => {
-                        Standing::Unhealthy { complaint }
+                    (Some(boot_check::HealthPhase::Unhealthy), Some(complaint)) => {
+                        BootCheckState::Unhealthy { complaint }
                     }
-                    (_, complaint) => Standing::OnProbation { complaint },
+                    (_, complaint) => BootCheckState::Unconfirmed { complaint },
                 }
             }
-            _ => Standing::Settled,
+            _ => BootCheckState::Confirmed,
         };
-        let wish = |config: &str, hash: &str, image: Option<&String>| Wish {
+        let wish = |config: &str, hash: &str, image: Option<&String>| ConfigRef {
             config: config.to_owned(),
             image: image.cloned(),
             digest: Some(hash.to_owned()),
         };
-        Ok(Look {
+        Ok(HostObservation {
             runs: record
                 .map(|record| wish(&record.config, &record.config_hash, record.layered_image.as_ref())),
             standing,
-            held: blocked::load(&root)?
-                .map(|held| Held { wish: wish(&held.config, &held.config_hash, None), reason: held.reason }),
+            held: blocked::load(&root)?.map(|held| BlockedConfig {
+                wish: wish(&held.config, &held.config_hash, None),
+                reason: held.reason,
+            }),
             is_forced: is_forced(),
             vain_reboot,
         })
     }
 
-    fn prepare(&mut self, wish: &Wish, delivery: &Delivery) -> Result<Prepared, TransactionError> {
+    fn prepare(&mut self, wish: &ConfigRef, delivery: &Delivery) -> Result<PreparedUpdate, TransactionError> {
         handover::ensure_alone()?;
         let mut os = self.session(Access::Stage)?;
         let is_forced = is_forced();
@@ -191,10 +195,10 @@ impl Host<'_> {
             running_host::prepare(&mut *os, booted, target, &mut |_| {})
         })?;
         Ok(match prepared {
-            running_host::Prepared::Nothing { .. } => Prepared::Nothing,
+            running_host::Prepared::Nothing { .. } => PreparedUpdate::Nothing,
             running_host::Prepared::Ready { plan } => {
                 log_actions(wish, &plan);
-                Prepared::Ready { drain: plan.disruption.drain }
+                PreparedUpdate::Live { drain: plan.disruption.drain }
             }
             running_host::Prepared::Staged { plan, .. } => {
                 if let Some(plan) = &plan {
@@ -204,29 +208,29 @@ impl Host<'_> {
                     // It is kept that it was asked for: what is staged boots.
                     forget_force();
                 }
-                Prepared::Staged
+                PreparedUpdate::Staged
             }
         })
     }
 
-    fn apply(&mut self, wish: &Wish, delivery: &Delivery) -> Result<(), TransactionError> {
+    fn apply(&mut self, wish: &ConfigRef, delivery: &Delivery) -> Result<(), TransactionError> {
         let mut os = self.session(Access::Stage)?;
         self.with_target(wish, delivery, Errand::Update, |booted, target| {
-            running_host::apply(&mut *os, &Systemd::system(), booted, target, &mut |_| {})
+            running_host::apply(&mut *os, &SystemdServices::system(), booted, target, &mut |_| {})
         })?;
         Ok(())
     }
 
     fn with_target<T>(
         &self,
-        wish: &Wish,
+        wish: &ConfigRef,
         delivery: &Delivery,
         errand: Errand<'_>,
-        act: impl FnOnce(&Booted, Target<'_>) -> Result<T, TransactionError>,
+        act: impl FnOnce(&BootedDeployment, Target<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
         let desired = wanted(&delivery.document)?.layered(wish.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
-        let policy = policy.unwrap_or_else(Policy::default);
+        let policy = policy.unwrap_or_else(DisruptionPolicy::default);
         let booted = booted()?;
         let target = Target {
             site: Site::Running(&booted),
@@ -239,12 +243,12 @@ impl Host<'_> {
         act(&booted, target)
     }
 
-    fn arm(&mut self, wish: &Wish) -> Result<(), TransactionError> {
+    fn arm(&mut self, wish: &ConfigRef) -> Result<(), TransactionError> {
         let pending = staged(wish)?;
-        staged_deployment::arm(&mut *self.session(Access::Stage)?, &Systemd::system(), &pending)
+        staged_deployment::arm(&mut *self.session(Access::Stage)?, &SystemdServices::system(), &pending)
     }
 
-    fn verify(&mut self, found: &mut Option<Found>) -> Result<Event, TransactionError> {
+    fn verify(&mut self, found: &mut Option<Found>) -> Result<DaemonEvent, TransactionError> {
         let root = Root::open(Path::new("/"))?;
         running_host::clear(&booted()?, &mut |access| self.session(access))?;
         let mut os = self.session(Access::Read)?;
@@ -265,32 +269,32 @@ impl Host<'_> {
                 "the host is not as it was applied: {}; see `flameholder verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
                 first_of(&verified.paths(), NAMED)
             );
-            Event::Deviates { reason }
+            DaemonEvent::Drifted { reason }
         } else {
-            Event::Verified
+            DaemonEvent::Verified
         })
     }
 }
 
 /// What is staged for the wish.
-fn staged(wish: &Wish) -> Result<Pending, TransactionError> {
+fn staged(wish: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&Root::open(Path::new("/"))?)?;
     let pending = pending.filter(|pending| pending.intent.record.config == wish.config);
     pending.ok_or_else(|| TransactionError::NotStaged(wish.config.clone()))
 }
 
-fn reboot(wish: &Wish, insists: bool) -> Result<Event, TransactionError> {
-    let insist = if insists { Insist::AfterDeadline } else { Insist::Never };
-    let request = reboot_port::Request {
+fn reboot(wish: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
+    let insist = if insists { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey };
+    let request = reboot_port::RebootRequest {
         reason: format!("flameholder: {} becomes generation {}", wish.config, staged(wish)?.generation()),
         patience: if insists { Duration::ZERO } else { PATIENCE },
         insist,
     };
-    match Logind::system().reboot(&request, &mut |_| {}) {
-        Ok(_) => Ok(Event::Accepted),
+    match LogindReboot::system().reboot(&request, &mut |_| {}) {
+        Ok(_) => Ok(DaemonEvent::RebootAccepted),
         Err(RebootError::Inhibited { by, .. }) => {
-            let by: Vec<String> = by.iter().map(Inhibitor::to_string).collect();
-            Ok(Event::Blocked { by: by.join(", ") })
+            let by: Vec<String> = by.iter().map(InhibitorLock::to_string).collect();
+            Ok(DaemonEvent::Inhibited { by: by.join(", ") })
         }
         Err(error) => Err(error.into()),
     }
@@ -305,8 +309,8 @@ fn wanted(document: &[u8]) -> Result<Configuration, TransactionError> {
     applied.ok_or_else(|| TransactionError::NoGeneration("/".to_owned()))
 }
 
-fn booted() -> Result<Booted, TransactionError> {
-    Booted::look()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
+fn booted() -> Result<BootedDeployment, TransactionError> {
+    BootedDeployment::look()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
 }
 
 fn is_forced() -> bool {
@@ -335,7 +339,7 @@ fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
     paths.iter().map(|path| PathBuf::from(path.as_str())).collect()
 }
 
-fn log_actions(wish: &Wish, plan: &crate::core::plan::Plan) {
+fn log_actions(wish: &ConfigRef, plan: &crate::core::plan::Plan) {
     for required in &plan.disruption.actions {
         log::info!("{}: {:?}, because {}", wish.config, required.action, required.because.join("; "));
     }

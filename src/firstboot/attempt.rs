@@ -1,9 +1,9 @@
 //! One attempt to complete a first boot, and what it failed for want of.
 
-use crate::core::config::policy::Policy;
-use crate::core::values::retry::Cure;
+use crate::core::config::policy::DisruptionPolicy;
+use crate::core::values::retry::RetryClass;
 use crate::host::Root;
-use crate::host::booted::Booted;
+use crate::host::booted::BootedDeployment;
 use crate::os::protocol::Access;
 use crate::os::{OsError, Phase};
 use crate::transaction::TransactionError;
@@ -23,7 +23,7 @@ use crate::firstboot::stopwatch::Stopwatch;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Attempt<'a> {
     pub(super) root: &'a Root,
-    pub(super) booted: &'a Booted,
+    pub(super) booted: &'a BootedDeployment,
     pub(super) configuration: &'a Configuration,
 }
 
@@ -58,7 +58,7 @@ impl Attempt<'_> {
             image: None,
             errand: Errand::FirstBoot,
             profile: outside.profile,
-            policy: &Policy::default(),
+            policy: &DisruptionPolicy::default(),
         };
         let mut progress = |stage: Stage| stopwatch.begin(phase(&stage));
         let outcome = running_host::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;
@@ -99,9 +99,9 @@ pub(super) fn waits_for(error: &TransactionError) -> &'static str {
         (_, TransactionError::Os(OsError::Pull { reason, .. })) if reason.is_transient() => {
             "waits for the network, and is tried until the registry answers"
         }
-        (Cure::Time, _) => "waits, and is tried again",
-        (Cure::Repair, _) => "cannot be completed yet, and is tried again",
-        (Cure::Configuration, _) => {
+        (RetryClass::Time, _) => "waits, and is tried again",
+        (RetryClass::Repair, _) => "cannot be completed yet, and is tried again",
+        (RetryClass::Configuration, _) => {
             "cannot be completed with this configuration, and is tried again now and then"
         }
     }
@@ -110,7 +110,7 @@ pub(super) fn waits_for(error: &TransactionError) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::values::refusal::Refusals;
+    use crate::core::values::refusal::RefusalList;
     use crate::os::{Cause, PullFailure};
 
     #[test]
@@ -120,13 +120,13 @@ mod tests {
             TransactionError::Os(OsError::Pull { image: "reg/os".into(), reason, source })
         };
         for (error, expected) in [
-            (pull(PullFailure::Dns), Cure::Time),
-            (pull(PullFailure::Unreachable), Cure::Time),
-            (pull(PullFailure::Denied), Cure::Repair),
-            (pull(PullFailure::NotFound), Cure::Repair),
-            (Refusals::one("spec", "wrong").into(), Cure::Configuration),
-            (OsError::Busy { sysroot: "/".into() }.into(), Cure::Time),
-            (TransactionError::Deviates(vec!["/etc/a".into()]), Cure::Repair),
+            (pull(PullFailure::Dns), RetryClass::Time),
+            (pull(PullFailure::Unreachable), RetryClass::Time),
+            (pull(PullFailure::Denied), RetryClass::Repair),
+            (pull(PullFailure::NotFound), RetryClass::Repair),
+            (RefusalList::one("spec", "wrong").into(), RetryClass::Configuration),
+            (OsError::Busy { sysroot: "/".into() }.into(), RetryClass::Time),
+            (TransactionError::Deviates(vec!["/etc/a".into()]), RetryClass::Repair),
         ] {
             assert_eq!(error.cure(), expected, "{error}");
         }

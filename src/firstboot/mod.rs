@@ -7,9 +7,9 @@ mod stopwatch;
 use std::path::Path;
 
 use crate::core::values::profile::Profile;
-use crate::core::values::retry::Cure;
-use crate::host::booted::Booted;
-use crate::host::{Root, Services, boot};
+use crate::core::values::retry::RetryClass;
+use crate::host::booted::BootedDeployment;
+use crate::host::{Root, ServiceControl, boot};
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::{Seed, Time};
 use crate::transaction::{Sessions, TransactionError};
@@ -22,7 +22,7 @@ pub struct Outside<'a> {
     /// The sysroot; one session per attempt.
     pub sessions: Sessions<'a>,
     /// Who makes services take up a change.
-    pub services: &'a dyn Services,
+    pub services: &'a dyn ServiceControl,
     /// Whose verdicts apply.
     pub profile: Profile,
     /// Tells whoever reads the console.
@@ -58,7 +58,7 @@ pub enum Outcome {
 
 /// Completes the first boot, or gets as far as the reboot. An attempt that fails is followed by another: this returns an
 /// error only where the host cannot be looked at.
-pub fn run(booted: &Booted, mut outside: Outside<'_>) -> Result<Outcome, TransactionError> {
+pub fn run(booted: &BootedDeployment, mut outside: Outside<'_>) -> Result<Outcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let mut stopwatch = Stopwatch::go_on(first_boot::load_times(&root));
     let mut failures = Failures::default();
@@ -76,7 +76,7 @@ pub fn run(booted: &Booted, mut outside: Outside<'_>) -> Result<Outcome, Transac
 
 fn once(
     root: &Root,
-    booted: &Booted,
+    booted: &BootedDeployment,
     outside: &mut Outside<'_>,
     stopwatch: &mut Stopwatch,
 ) -> Result<Outcome, TransactionError> {
@@ -103,7 +103,7 @@ fn once(
 /// Attempts that failed in a row.
 #[derive(Debug, Default)]
 struct Failures {
-    last: Option<Cure>,
+    last: Option<RetryClass>,
     number: u32,
     said: String,
 }

@@ -1,6 +1,6 @@
 //! Loads the tree's own users and groups.
 
-use crate::core::config::accounts::Accounts;
+use crate::core::config::accounts::AccountTable;
 use crate::core::values::names::ManagedPath;
 use crate::host::error::HostError;
 use crate::host::root::Root;
@@ -10,7 +10,7 @@ pub const ACCOUNT_FILE_BYTES: usize = 8 << 20;
 
 /// Users and groups of the tree: what an administrator added in `/etc`, then what the image ships
 /// in `/usr/lib` (`nss-altfiles`).
-pub fn load_accounts(root: &Root) -> Result<Accounts, HostError> {
+pub fn load_accounts(root: &Root) -> Result<AccountTable, HostError> {
     let load = |file: &str| -> Result<Vec<String>, HostError> {
         let mut texts = Vec::new();
         for directory in ["/etc", "/usr/lib"] {
@@ -22,5 +22,5 @@ pub fn load_accounts(root: &Root) -> Result<Accounts, HostError> {
         Ok(texts)
     };
     let (passwd, group) = (load("passwd")?, load("group")?);
-    Ok(Accounts::parse(passwd.iter().map(String::as_str), group.iter().map(String::as_str)))
+    Ok(AccountTable::parse(passwd.iter().map(String::as_str), group.iter().map(String::as_str)))
 }

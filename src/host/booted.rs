@@ -5,15 +5,15 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::core::state::generation::Record;
-use crate::core::state::pending::Pending;
-use crate::core::state::standing::Seen;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::pending::PendingGeneration;
+use crate::core::state::standing::BootObservation;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::Root;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 
 /// What the bootloader gave the kernel.
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -31,20 +31,20 @@ pub const SYSROOT: &str = "/sysroot";
 
 /// The running deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Booted {
+pub struct BootedDeployment {
     /// Its name.
     pub deployment: DeploymentId,
     /// The generation that its boot entry names.
     pub generation: Option<String>,
 }
 
-impl Booted {
+impl BootedDeployment {
     /// Finds out; `None` where the system was not booted through OSTree.
     pub fn look() -> Result<Option<Self>, HostError> {
         if !Path::new(BOOTED).exists() {
             return Ok(None);
         }
-        let failed = |path: &Path, error| HostError::io(Op::Read, path, &error);
+        let failed = |path: &Path, error| HostError::io(FileOperation::Read, path, &error);
         let line = Path::new(COMMAND_LINE);
         let line = std::fs::read_to_string(line).map_err(|error| failed(line, error))?;
         let sysroot = Path::new(SYSROOT);
@@ -55,8 +55,17 @@ impl Booted {
 
     /// Together with what is written of it.
     #[must_use]
-    pub fn seen<'a>(&'a self, record: Option<&'a Record>, pending: Option<&'a Pending>) -> Seen<'a> {
-        Seen { deployment: &self.deployment, argument: self.generation.as_deref(), record, pending }
+    pub fn seen<'a>(
+        &'a self,
+        record: Option<&'a GenerationRecord>,
+        pending: Option<&'a PendingGeneration>,
+    ) -> BootObservation<'a> {
+        BootObservation {
+            deployment: &self.deployment,
+            argument: self.generation.as_deref(),
+            record,
+            pending,
+        }
     }
 
     /// Where the deployment lies below the physical root.
@@ -86,7 +95,7 @@ pub fn has_entries_within(limit: Duration) -> bool {
 pub fn kernel_arguments() -> Result<Vec<KernelArgument>, HostError> {
     let line = Path::new(COMMAND_LINE);
     let read = std::fs::read_to_string(line);
-    Ok(kargs::parse(&read.map_err(|error| HostError::io(Op::Read, line, &error))?))
+    Ok(kargs::parse(&read.map_err(|error| HostError::io(FileOperation::Read, line, &error))?))
 }
 
 /// The deployment whose directory is the root directory. The links that the boot entry goes by are

@@ -3,25 +3,25 @@
 //! stop between any two, make any of them fail, or lose those that were not flushed.
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Kind};
+use crate::core::values::tree::{FileAttributes, FileKind};
 use crate::host::error::HostError;
 
 /// What tells a thing on a disk apart, without what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Status {
+pub struct FileStatus {
     /// Its type.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// Mode and owner.
-    pub attributes: Attributes,
+    pub attributes: FileAttributes,
     /// Its number: two names of one thing share it, and a rename keeps it.
     pub inode: u64,
 }
 
 /// A directory tree. No call follows a symbolic link at its path; those above it are followed only
 /// where they stay in the tree and nobody but the owner of the tree can have put them there.
-pub trait Disk {
+pub trait HostDisk {
     /// What stands at `path`; `None` where nothing does.
-    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError>;
+    fn status(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError>;
     /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
     /// something else stands there.
     fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError>;
@@ -45,18 +45,18 @@ pub trait Disk {
     fn make_directory(
         &self,
         path: &ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError>;
     /// Gives a directory these attributes.
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError>;
+    fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError>;
     /// Makes a new file with all that it will ever be: content, mode, owner and label. Nobody else
     /// can read it before it has them.
     fn create_file(
         &self,
         path: &ManagedPath,
         contents: &[u8],
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError>;
     /// Makes a new symbolic link.

@@ -7,15 +7,15 @@ use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Attributes;
-use crate::host::disk::{Disk, Status};
-use crate::host::error::{HostError, Op};
+use crate::core::values::tree::FileAttributes;
+use crate::host::disk::{FileStatus, HostDisk};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::observe::{LABEL, errno_of, through_descriptor};
 use crate::host::root::Root;
 use crate::host::sync::at_once;
 
-impl Disk for Root {
-    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
+impl HostDisk for Root {
+    fn status(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
         self.status_of(path)
     }
 
@@ -50,50 +50,52 @@ impl Disk for Root {
     fn make_directory(
         &self,
         path: &ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
-        let parent = self.parent(path, Op::MakeDirectory)?;
+        let parent = self.parent(path, FileOperation::MakeDirectory)?;
         let name = path.file_name();
         // One of root's has its mode at once: whoever is killed here leaves no narrower `/var/lib`.
         let is_roots = (attributes.uid, attributes.gid) == (0, 0);
         let mode = if is_roots { Mode::from_raw_mode(attributes.mode & 0o777) } else { Mode::RWXU };
-        rustix::fs::mkdirat(&parent, name, mode).map_err(failed(Op::MakeDirectory))?;
+        rustix::fs::mkdirat(&parent, name, mode).map_err(failed(FileOperation::MakeDirectory))?;
         let labelled = label.map_or(Ok(()), |label| {
             let directory = through_descriptor(&parent, name);
-            rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))
+            rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty())
+                .map_err(failed(FileOperation::Label))
         });
         labelled?;
-        disinherit(&parent, name).map_err(failed(Op::SetAttributes))?;
-        give(&parent, name, attributes).map_err(failed(Op::SetAttributes))
+        disinherit(&parent, name).map_err(failed(FileOperation::SetAttributes))?;
+        give(&parent, name, attributes).map_err(failed(FileOperation::SetAttributes))
     }
 
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
-        let parent = self.parent(path, Op::SetAttributes)?;
+    fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
+        let parent = self.parent(path, FileOperation::SetAttributes)?;
         give(&parent, path.file_name(), attributes)
-            .map_err(|errno| HostError::new(Op::SetAttributes, path.as_str(), errno))
+            .map_err(|errno| HostError::new(FileOperation::SetAttributes, path.as_str(), errno))
     }
 
     fn create_file(
         &self,
         path: &ManagedPath,
         contents: &[u8],
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
-        let parent = self.parent(path, Op::Stage)?;
+        let parent = self.parent(path, FileOperation::Stage)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         // Nobody else may read it before it has its owner.
         let file = rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR)
-            .map_err(failed(Op::Stage))?;
+            .map_err(failed(FileOperation::Stage))?;
         if let Some(label) = label {
-            rustix::fs::fsetxattr(&file, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))?;
+            rustix::fs::fsetxattr(&file, LABEL, label, XattrFlags::empty())
+                .map_err(failed(FileOperation::Label))?;
         }
         let mut file = std::fs::File::from(file);
-        file.write_all(contents).map_err(|error| failed(Op::Stage)(errno_of(&error)))?;
-        give_file(&file, attributes).map_err(failed(Op::SetAttributes))
+        file.write_all(contents).map_err(|error| failed(FileOperation::Stage)(errno_of(&error)))?;
+        give_file(&file, attributes).map_err(failed(FileOperation::SetAttributes))
     }
 
     fn create_symlink(
@@ -104,26 +106,27 @@ impl Disk for Root {
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
-        let parent = self.parent(path, Op::Link)?;
+        let parent = self.parent(path, FileOperation::Link)?;
         let name = path.file_name();
-        rustix::fs::symlinkat(target, &parent, name).map_err(failed(Op::Link))?;
-        chown(&parent, name, uid, gid).map_err(failed(Op::SetAttributes))?;
+        rustix::fs::symlinkat(target, &parent, name).map_err(failed(FileOperation::Link))?;
+        chown(&parent, name, uid, gid).map_err(failed(FileOperation::SetAttributes))?;
         if let Some(label) = label {
             let link = through_descriptor(&parent, name);
-            rustix::fs::lsetxattr(link, LABEL, label, XattrFlags::empty()).map_err(failed(Op::Label))?;
+            rustix::fs::lsetxattr(link, LABEL, label, XattrFlags::empty())
+                .map_err(failed(FileOperation::Label))?;
         }
         Ok(())
     }
 
     fn hard_link(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        let (old, new) = (self.parent(from, Op::Link)?, self.parent(to, Op::Link)?);
+        let (old, new) = (self.parent(from, FileOperation::Link)?, self.parent(to, FileOperation::Link)?);
         rustix::fs::linkat(&old, from.file_name(), &new, to.file_name(), AtFlags::empty())
-            .map_err(|errno| HostError::new(Op::Link, to.as_str(), errno))
+            .map_err(|errno| HostError::new(FileOperation::Link, to.as_str(), errno))
     }
 
     fn append(&self, path: &ManagedPath, bytes: &[u8]) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Append, path.as_str(), errno);
-        let parent = self.parent(path, Op::Append)?;
+        let failed = |errno| HostError::new(FileOperation::Append, path.as_str(), errno);
+        let parent = self.parent(path, FileOperation::Append)?;
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()).map_err(failed)?;
         let mut file = std::fs::File::from(file);
@@ -157,15 +160,15 @@ impl Disk for Root {
 
 impl Root {
     fn rename_with(&self, from: &ManagedPath, to: &ManagedPath, flags: RenameFlags) -> Result<(), HostError> {
-        let (old, new) = (self.parent(from, Op::Rename)?, self.parent(to, Op::Rename)?);
+        let (old, new) = (self.parent(from, FileOperation::Rename)?, self.parent(to, FileOperation::Rename)?);
         rustix::fs::renameat_with(&old, from.file_name(), &new, to.file_name(), flags)
-            .map_err(|errno| HostError::new(Op::Rename, to.as_str(), errno))
+            .map_err(|errno| HostError::new(FileOperation::Rename, to.as_str(), errno))
     }
 
     fn unlink(&self, path: &ManagedPath, flags: AtFlags) -> Result<(), HostError> {
-        let parent = self.parent(path, Op::Remove)?;
+        let parent = self.parent(path, FileOperation::Remove)?;
         rustix::fs::unlinkat(&parent, path.file_name(), flags)
-            .map_err(|errno| HostError::new(Op::Remove, path.as_str(), errno))
+            .map_err(|errno| HostError::new(FileOperation::Remove, path.as_str(), errno))
     }
 }
 
@@ -183,14 +186,14 @@ fn disinherit(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
 }
 
 /// Owner first: changing it takes set-id bits away, which a mode may give.
-fn give(parent: &OwnedFd, name: &str, attributes: Attributes) -> Result<(), Errno> {
+fn give(parent: &OwnedFd, name: &str, attributes: FileAttributes) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
     rustix::fs::fchown(&directory, Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))?;
     rustix::fs::fchmod(&directory, Mode::from_raw_mode(attributes.mode))
 }
 
-fn give_file(file: &std::fs::File, attributes: Attributes) -> Result<(), Errno> {
+fn give_file(file: &std::fs::File, attributes: FileAttributes) -> Result<(), Errno> {
     rustix::fs::fchown(file, Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))?;
     rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode))
 }

@@ -9,7 +9,7 @@ use crate::host::observe::errno_of;
 
 /// The act that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Op {
+pub enum FileOperation {
     /// Opening the root directory.
     OpenRoot,
     /// Reading metadata or content.
@@ -38,7 +38,7 @@ pub enum Op {
     Lock,
 }
 
-impl fmt::Display for Op {
+impl fmt::Display for FileOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OpenRoot => "opening the root",
@@ -65,7 +65,7 @@ pub enum HostError {
     #[error("{op} {path}{}", hint(*.source))]
     Failed {
         /// The act.
-        op: Op,
+        op: FileOperation,
         /// The path, as seen from the root.
         path: String,
         /// What the kernel said.
@@ -122,10 +122,10 @@ impl HostError {
     /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`], and a lookup's
     /// "not to be trusted" [`HostError::Distrusted`].
     #[must_use]
-    pub fn new(op: Op, path: &str, source: Errno) -> Self {
+    pub fn new(op: FileOperation, path: &str, source: Errno) -> Self {
         let path = path.to_owned();
         match source {
-            Errno::XDEV if op != Op::Rename && op != Op::Link => Self::Escape { path },
+            Errno::XDEV if op != FileOperation::Rename && op != FileOperation::Link => Self::Escape { path },
             Errno::NOLINK => Self::Distrusted { path },
             source => Self::Failed { op, path, source },
         }
@@ -133,7 +133,7 @@ impl HostError {
 
     /// The same for what the standard library says, of a path that may be anything.
     #[must_use]
-    pub fn io(op: Op, path: &Path, error: &std::io::Error) -> Self {
+    pub fn io(op: FileOperation, path: &Path, error: &std::io::Error) -> Self {
         Self::new(op, &path.display().to_string(), errno_of(error))
     }
 

@@ -11,7 +11,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Gid, Mode, OFlags, Stat, Uid, Xatt
 use rustix::io::Errno;
 
 use crate::core::config::decode::STAGING_NAME;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::observe::errno_of;
 
 /// The most that the names, or one value, of a thing's extended attributes take, as Linux bounds it.
@@ -21,12 +21,12 @@ const ATTRIBUTES_BYTES: usize = 64 << 10;
 /// itself. Sockets, pipes and devices are passed over, as libostree passes over them; and so is what
 /// an interrupted change staged.
 pub fn copy(from: &Path, to: &Path) -> Result<(), HostError> {
-    let source = open(CWD, from.as_os_str()).map_err(|errno| failed(Op::Read, from, errno))?;
-    let target = open(CWD, to.as_os_str()).map_err(|errno| failed(Op::Stage, to, errno))?;
+    let source = open(CWD, from.as_os_str()).map_err(|errno| failed(FileOperation::Read, from, errno))?;
+    let target = open(CWD, to.as_os_str()).map_err(|errno| failed(FileOperation::Stage, to, errno))?;
     Copy { shown: from.to_owned() }.directory(&source, &target)
 }
 
-fn failed(op: Op, path: &Path, errno: Errno) -> HostError {
+fn failed(op: FileOperation, path: &Path, errno: Errno) -> HostError {
     HostError::new(op, &path.display().to_string(), errno)
 }
 
@@ -42,7 +42,7 @@ struct Copy {
 
 impl Copy {
     fn directory(&self, source: &OwnedFd, target: &OwnedFd) -> Result<(), HostError> {
-        let read = |errno| failed(Op::List, &self.shown, errno);
+        let read = |errno| failed(FileOperation::List, &self.shown, errno);
         for entry in Dir::read_from(source).map_err(read)? {
             let entry = entry.map_err(read)?;
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
@@ -55,7 +55,7 @@ impl Copy {
         let given = copy_attributes(&descriptor(source), &descriptor(target))
             .and_then(|()| rustix::fs::fchown(target, Some(owner(&stat).0), Some(owner(&stat).1)))
             .and_then(|()| rustix::fs::fchmod(target, mode(&stat)));
-        given.map_err(|errno| failed(Op::SetAttributes, &self.shown, errno))
+        given.map_err(|errno| failed(FileOperation::SetAttributes, &self.shown, errno))
     }
 
     fn entry(&self, source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> Result<(), HostError> {
@@ -63,9 +63,9 @@ impl Copy {
         let stat = match rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW) {
             // Somebody removed it since the directory was listed.
             Err(Errno::NOENT) => return Ok(()),
-            stat => stat.map_err(|errno| failed(Op::Read, &shown, errno))?,
+            stat => stat.map_err(|errno| failed(FileOperation::Read, &shown, errno))?,
         };
-        let stage = |errno| failed(Op::Stage, &shown, errno);
+        let stage = |errno| failed(FileOperation::Stage, &shown, errno);
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 rustix::fs::mkdirat(target, name, Mode::RWXU).map_err(stage)?;

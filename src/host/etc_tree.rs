@@ -12,10 +12,10 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, ResolveFlags, Stat};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
-use crate::core::etc_merge::{Body, Content, Entries, Node};
+use crate::core::etc_merge::{EtcBody, EtcEntries, EtcNode, FileContent};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, ContentDigest};
-use crate::host::error::{HostError, Op};
+use crate::core::values::tree::{ContentDigest, FileAttributes};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::extended;
 use crate::host::observe::errno_of;
 use crate::host::root::Root;
@@ -31,34 +31,35 @@ type Inode = (u64, u64);
 pub struct EtcTree {
     top: OwnedFd,
     place: ManagedPath,
-    node: Node,
+    node: EtcNode,
     inodes: BTreeMap<PathBuf, Inode>,
 }
 
 impl EtcTree {
     /// Reads all below the directory at `place` but the contents of files.
     pub fn read(root: &Root, place: &ManagedPath) -> Result<Self, HostError> {
-        let failed = |errno| HostError::new(Op::List, place.as_str(), errno);
+        let failed = |errno| HostError::new(FileOperation::List, place.as_str(), errno);
         let found = root.directory(place).map_err(failed)?;
         let top = open_directory(&found, OsStr::new(".")).map_err(failed)?;
         let stat = rustix::fs::fstat(&top).map_err(failed)?;
         let xattrs = extended::given(&through(&top, OsStr::new("."))).map_err(failed)?;
         let mut reader = Reader { place, inodes: BTreeMap::new() };
         let entries = reader.entries(&top, Path::new(""), 0)?;
-        let node = Node { attributes: attributes(&stat), xattrs, body: Body::Directory(entries) };
+        let node = EtcNode { attributes: attributes(&stat), xattrs, body: EtcBody::Directory(entries) };
         let inodes = reader.inodes;
         Ok(Self { top, place: place.clone(), node, inodes })
     }
 
     /// The tree. Its files have no digests before [`digest_where_needed`] was called.
     #[must_use]
-    pub fn node(&self) -> &Node {
+    pub fn node(&self) -> &EtcNode {
         &self.node
     }
 
     /// The digest of the file at `path`; `None` where it has gone since the tree was read.
     fn digest(&self, path: &Path) -> Result<Option<ContentDigest>, HostError> {
-        let failed = |errno| HostError::new(Op::Read, &format!("{}/{}", self.place, path.display()), errno);
+        let failed =
+            |errno| HostError::new(FileOperation::Read, &format!("{}/{}", self.place, path.display()), errno);
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let file = match rustix::fs::openat2(&self.top, path, flags, Mode::empty(), resolve) {
@@ -99,7 +100,7 @@ pub fn digest_where_needed(trees: &mut [&mut EtcTree]) -> Result<(), HostError> 
 fn needing(trees: &[&mut EtcTree], index: usize) -> Vec<PathBuf> {
     let Some(tree) = trees.get(index) else { return Vec::new() };
     let size = |tree: &EtcTree, path: &Path| match tree.node.at(path)?.body {
-        Body::File(content) => Some(content.size),
+        EtcBody::File(content) => Some(content.size),
         _ => None,
     };
     let is_needed = |path: &&PathBuf| {
@@ -109,8 +110,8 @@ fn needing(trees: &[&mut EtcTree], index: usize) -> Vec<PathBuf> {
     tree.inodes.keys().filter(is_needed).cloned().collect()
 }
 
-fn set_digest(node: &mut Node, path: &Path, digest: Option<ContentDigest>) {
-    if let Some(Node { body: Body::File(content), .. }) = node.at_mut(path) {
+fn set_digest(node: &mut EtcNode, path: &Path, digest: Option<ContentDigest>) {
+    if let Some(EtcNode { body: EtcBody::File(content), .. }) = node.at_mut(path) {
         content.digest = digest;
     }
 }
@@ -121,12 +122,12 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn entries(&mut self, directory: &OwnedFd, path: &Path, depth: usize) -> Result<Entries, HostError> {
-        let failed = |errno| self.failed(Op::List, path, errno);
+    fn entries(&mut self, directory: &OwnedFd, path: &Path, depth: usize) -> Result<EtcEntries, HostError> {
+        let failed = |errno| self.failed(FileOperation::List, path, errno);
         if depth > DEPTH {
             return Err(failed(Errno::NAMETOOLONG));
         }
-        let mut entries = Entries::new();
+        let mut entries = EtcEntries::new();
         for name in list(directory).map_err(failed)? {
             let path = path.join(&name);
             // On a running host things come and go meanwhile.
@@ -144,29 +145,32 @@ impl Reader<'_> {
         name: &OsStr,
         path: &Path,
         depth: usize,
-    ) -> Result<Node, HostError> {
-        let failed = |errno| self.failed(Op::Read, path, errno);
+    ) -> Result<EtcNode, HostError> {
+        let failed = |errno| self.failed(FileOperation::Read, path, errno);
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
         let xattrs = extended::given(&through(directory, name)).map_err(failed)?;
         let body = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 self.inodes.insert(path.to_owned(), (stat.st_dev, stat.st_ino));
-                Body::File(Content { size: u64::try_from(stat.st_size).unwrap_or_default(), digest: None })
+                EtcBody::File(FileContent {
+                    size: u64::try_from(stat.st_size).unwrap_or_default(),
+                    digest: None,
+                })
             }
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(directory, name, Vec::new()).map_err(failed)?;
-                Body::Symlink(OsStr::from_bytes(target.as_bytes()).to_owned())
+                EtcBody::Symlink(OsStr::from_bytes(target.as_bytes()).to_owned())
             }
             FileType::Directory => {
                 let opened = open_directory(directory, name).map_err(failed)?;
-                Body::Directory(self.entries(&opened, path, depth + 1)?)
+                EtcBody::Directory(self.entries(&opened, path, depth + 1)?)
             }
-            other => Body::Special(other.as_raw_mode()),
+            other => EtcBody::Special(other.as_raw_mode()),
         };
-        Ok(Node { attributes: attributes(&stat), xattrs, body })
+        Ok(EtcNode { attributes: attributes(&stat), xattrs, body })
     }
 
-    fn failed(&self, op: Op, path: &Path, errno: Errno) -> HostError {
+    fn failed(&self, op: FileOperation, path: &Path, errno: Errno) -> HostError {
         HostError::new(op, &format!("{}/{}", self.place, path.display()), errno)
     }
 }
@@ -189,8 +193,8 @@ fn list(directory: &OwnedFd) -> Result<Vec<OsString>, Errno> {
     Ok(names)
 }
 
-fn attributes(stat: &Stat) -> Attributes {
-    Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
+fn attributes(stat: &Stat) -> FileAttributes {
+    FileAttributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
 }
 
 /// What `name` is called by the directory's handle: no call for a link's own attributes takes one.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::core::values::extended::{Extended, is_foreign};
+use crate::core::values::extended::{XattrSummary, is_foreign};
 use crate::core::values::tree::ContentDigest;
 use crate::host::observe::LABEL;
 
@@ -16,15 +16,15 @@ const USUAL: usize = 512;
 const MOST: usize = 64 << 10;
 
 /// What is asked: an open file, or a path whose last component is not followed.
-pub(super) enum Held<'a> {
+pub(super) enum XattrSource<'a> {
     File(&'a OwnedFd),
     Path(String),
 }
 
-impl Held<'_> {
+impl XattrSource<'_> {
     /// Its attributes; none where the file system has no such thing, or the node has just gone.
-    pub(super) fn extended(&self) -> Result<Extended, Errno> {
-        let mut found = Extended::default();
+    pub(super) fn extended(&self) -> Result<XattrSummary, Errno> {
+        let mut found = XattrSummary::default();
         for name in self.list()?.split(|byte| *byte == 0) {
             found.foreign |= is_foreign(name);
             if name == LABEL.as_bytes() {

@@ -3,18 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed::{Bases, Managed, Unknown};
-use crate::core::enablement::Unread;
-use crate::core::plan::facts::{Facts, Shadow};
-use crate::core::plan::steps::{Remembered, Vendor};
+use crate::core::config::managed::{AppendBases, ManagedFiles, UnknownOwner};
+use crate::core::enablement::UnreadFiles;
+use crate::core::plan::facts::{ShadowFile, TreeFacts};
+use crate::core::plan::steps::{PriorChanges, VendorEntry};
 use crate::core::plan::unit_links;
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
-use crate::core::values::refusal::Refusals;
-use crate::core::values::tree::{Entry, Node};
+use crate::core::values::refusal::RefusalList;
+use crate::core::values::tree::{FileEntry, PathState};
 use crate::host::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
 use crate::host::error::HostError;
 use crate::host::root::Root;
@@ -23,7 +23,7 @@ use crate::host::unit_texts::{load_linked, load_links, load_presets, load_unit, 
 
 /// How much of a tree the agent may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reach {
+pub enum TreeScope {
     /// All of it.
     Everything,
     /// What a deployment owns: `/etc`. The rest is activated when that deployment boots.
@@ -38,54 +38,55 @@ pub enum FactsError {
     Host(#[from] HostError),
     /// The configuration does not fit the tree.
     #[error(transparent)]
-    Refused(#[from] Refusals),
+    Refused(#[from] RefusalList),
 }
 
 /// What to gather facts for.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct FactsRequest<'a> {
     /// The configuration that was applied last.
     pub current: Option<&'a HostConfig>,
     /// The configuration to apply, or the same to verify.
     pub desired: &'a HostConfig,
     /// What is managed outside `/etc`, where that is not what `current` says.
-    pub active: Option<&'a Managed>,
+    pub active: Option<&'a ManagedFiles>,
     /// What earlier changes left to be remembered.
-    pub remembered: &'a Remembered,
+    pub remembered: &'a PriorChanges,
     /// Whose verdicts applied to the current configuration: a name may have left the tree since.
     pub applied_by: Profile,
     /// Whose verdicts apply.
     pub profile: Profile,
     /// How much of the tree is looked at.
-    pub reach: Reach,
+    pub reach: TreeScope,
 }
 
 /// Gathers everything about the paths that either configuration manages.
-pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
+pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, FactsError> {
     let accounts = load_accounts(root)?;
-    let manage = |config: &HostConfig, profile: Profile, unknown: Unknown| -> Result<Managed, FactsError> {
-        let bases = load_bases(root, config, &subject)?;
-        Ok(Managed::of(config, &accounts, &bases, profile, unknown)?)
-    };
+    let manage =
+        |config: &HostConfig, profile: Profile, unknown: UnknownOwner| -> Result<ManagedFiles, FactsError> {
+            let bases = load_bases(root, config, &subject)?;
+            Ok(ManagedFiles::of(config, &accounts, &bases, profile, unknown)?)
+        };
     let mut current = match subject.current {
-        Some(config) => manage(config, subject.applied_by, Unknown::Deviates)?,
-        None => Managed::default(),
+        Some(config) => manage(config, subject.applied_by, UnknownOwner::Drifts)?,
+        None => ManagedFiles::default(),
     };
     let is_same = subject.current == Some(subject.desired);
-    let unknown = if is_same { Unknown::Deviates } else { Unknown::Refused };
+    let unknown = if is_same { UnknownOwner::Drifts } else { UnknownOwner::Refused };
     let mut desired = manage(subject.desired, subject.profile, unknown)?;
     let outside = desired.outside("/etc");
-    if subject.reach == Reach::Etc {
+    if subject.reach == TreeScope::Etc {
         for managed in [&mut current, &mut desired] {
             managed.keep_within("/etc", "outside /etc; it is put in place when this generation is activated");
         }
     }
     let managed = match subject.active {
-        Some(active) if subject.reach == Reach::Everything => current.with_outside("/etc", active),
+        Some(active) if subject.reach == TreeScope::Everything => current.with_outside("/etc", active),
         _ => current.clone(),
     };
     let (links, others) = load_links(root)?;
-    let mut facts = Facts {
+    let mut facts = TreeFacts {
         accounts,
         shadow: load_shadow(root)?,
         current,
@@ -112,10 +113,10 @@ pub fn gather(root: &Root, subject: Subject<'_>) -> Result<Facts, FactsError> {
 }
 
 /// Reads unit files until enablement can be told: a unit may bring others along.
-fn look_up_units(root: &Root, facts: &mut Facts, subject: Subject<'_>) -> Result<(), HostError> {
+fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) -> Result<(), HostError> {
     loop {
         let unread = unit_links::unread(facts, subject.current, subject.desired);
-        if unread == Unread::default() {
+        if unread == UnreadFiles::default() {
             return Ok(());
         }
         for name in unread.units {
@@ -133,7 +134,7 @@ fn look_up_units(root: &Root, facts: &mut Facts, subject: Subject<'_>) -> Result
 }
 
 /// The shipped versions of paths that come under management or leave it.
-fn load_vendor(root: &Root, facts: &Facts) -> Result<BTreeMap<ManagedPath, Vendor>, HostError> {
+fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, VendorEntry>, HostError> {
     let (current, desired) = (&facts.current.entries, &facts.desired.entries);
     let joining = desired.keys().filter(|path| !current.contains_key(*path));
     let leaving = current.keys().filter(|path| !desired.contains_key(*path));
@@ -142,31 +143,35 @@ fn load_vendor(root: &Root, facts: &Facts) -> Result<BTreeMap<ManagedPath, Vendo
         let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
         let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
         let entry = match root.node(&shipped)? {
-            Node::Symlink { target, owner, .. } => Entry::Symlink { target, owner },
-            Node::File { attributes, .. } => {
+            PathState::Symlink { target, owner, .. } => FileEntry::Symlink { target, owner },
+            PathState::File { attributes, .. } => {
                 let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
-                Entry::File { contents, attributes }
+                FileEntry::File { contents, attributes }
             }
             _ => continue,
         };
-        vendor.insert(path.clone(), Vendor(entry));
+        vendor.insert(path.clone(), VendorEntry(entry));
     }
     Ok(vendor)
 }
 
-fn load_shadow(root: &Root) -> Result<Option<Shadow>, HostError> {
+fn load_shadow(root: &Root) -> Result<Option<ShadowFile>, HostError> {
     let path = ManagedPath::constant(SHADOW);
-    let Node::File { attributes, .. } = root.node(&path)? else {
+    let PathState::File { attributes, .. } = root.node(&path)? else {
         return Ok(None);
     };
     let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
-    Ok(text.map(|text| Shadow { text, attributes }))
+    Ok(text.map(|text| ShadowFile { text, attributes }))
 }
 
 /// What the files that only append extend: the pre-image of a path that is managed already, else
 /// what is shipped, else what stands there.
-fn load_bases(root: &Root, config: &HostConfig, subject: &Subject<'_>) -> Result<Bases, HostError> {
-    let mut bases = Bases::new();
+fn load_bases(
+    root: &Root,
+    config: &HostConfig,
+    subject: &FactsRequest<'_>,
+) -> Result<AppendBases, HostError> {
+    let mut bases = AppendBases::new();
     for (path, _) in config.files.iter().filter(|(_, file)| !file.append.is_empty()) {
         let managed = match subject.active {
             Some(active) if !path.is_within("/etc") => active.entries.contains_key(path),
@@ -175,7 +180,7 @@ fn load_bases(root: &Root, config: &HostConfig, subject: &Subject<'_>) -> Result
         let kept = subject.remembered.originals.contains(path);
         let shipped = path.as_str().strip_prefix("/etc/").map(|below| format!("/usr/etc/{below}"));
         let candidates = [
-            kept.then(|| Record::original_of(path)),
+            kept.then(|| GenerationRecord::original_of(path)),
             (!managed).then(|| path.clone()),
             shipped.and_then(|shipped| ManagedPath::parse(&shipped).ok()),
         ];

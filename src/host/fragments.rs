@@ -10,7 +10,7 @@ use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, Fragm
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::MASK;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::observe::read_bounded;
 use crate::host::root::Root;
 
@@ -48,7 +48,7 @@ fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO => {
             HostError::NoFile { path: path.to_string() }
         }
-        errno => HostError::new(Op::Read, path.as_str(), errno),
+        errno => HostError::new(FileOperation::Read, path.as_str(), errno),
     };
     let file = look_up(root, path).map_err(failed)?;
     let stat = rustix::fs::fstat(&file).map_err(failed)?;

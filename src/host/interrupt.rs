@@ -10,18 +10,18 @@ const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// Waits for them. They end the process as always, but while somebody is [in care](Self::take_care).
 #[derive(Debug, Clone)]
-pub struct Interrupt {
+pub struct InterruptSignals {
     in_care: Arc<Mutex<Option<watch::Sender<bool>>>>,
 }
 
 /// While it lives, a signal does not end the process.
 #[derive(Debug)]
-pub struct Care {
-    interrupt: Interrupt,
+pub struct InterruptGuard {
+    interrupt: InterruptSignals,
     asked: watch::Receiver<bool>,
 }
 
-impl Interrupt {
+impl InterruptSignals {
     /// Begins to wait. It has to be called before the process has other threads: only those started later have the
     /// signals left to it. Programs that are started are not affected.
     #[must_use]
@@ -51,16 +51,16 @@ impl Interrupt {
         }
     }
 
-    /// From now on the first signal only makes [`Care::asked`] return.
+    /// From now on the first signal only makes [`InterruptGuard::asked`] return.
     #[must_use]
-    pub fn take_care(&self) -> Care {
+    pub fn take_care(&self) -> InterruptGuard {
         let (sender, asked) = watch::channel(false);
         *self.in_care.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
-        Care { interrupt: self.clone(), asked }
+        InterruptGuard { interrupt: self.clone(), asked }
     }
 }
 
-impl Care {
+impl InterruptGuard {
     /// Returns once the process is asked to end.
     pub async fn asked(&mut self) {
         if self.asked.wait_for(|asked| *asked).await.is_err() {
@@ -69,7 +69,7 @@ impl Care {
     }
 }
 
-impl Drop for Care {
+impl Drop for InterruptGuard {
     fn drop(&mut self) {
         *self.interrupt.in_care.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

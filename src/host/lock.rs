@@ -7,9 +7,9 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Node};
-use crate::host::disk::Disk;
-use crate::host::error::{HostError, Op};
+use crate::core::values::tree::{FileAttributes, PathState};
+use crate::host::disk::HostDisk;
+use crate::host::error::{FileOperation, HostError};
 use crate::host::observe::errno_of;
 use crate::host::root::Root;
 
@@ -19,19 +19,19 @@ const LOCK: &str = "/var/lib/flameholder/lock";
 /// Proof that nobody else changes this root. Dropping it releases the lock.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
-pub struct Lock {
+pub struct HostLock {
     _file: std::fs::File,
 }
 
-impl Lock {
+impl HostLock {
     /// Takes the lock of `root` or says who holds it; never waits.
     pub fn take(root: &Root) -> Result<Self, HostError> {
         let path = ManagedPath::constant(LOCK);
-        let failed = |errno| HostError::new(Op::Lock, LOCK, errno);
+        let failed = |errno| HostError::new(FileOperation::Lock, LOCK, errno);
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let private = directory.file_name() == "flameholder";
-            let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
-            if root.node(&directory)? == Node::Absent {
+            let attributes = FileAttributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+            if root.node(&directory)? == PathState::Absent {
                 match root.make_directory(&directory, attributes, None) {
                     Err(error) if error.errno() == Some(Errno::EXIST) => {}
                     // The journal in it would be lost with it.
@@ -39,7 +39,7 @@ impl Lock {
                 }
             }
         }
-        let parent = root.parent(&path, Op::Lock)?;
+        let parent = root.parent(&path, FileOperation::Lock)?;
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd =
             rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -61,17 +61,17 @@ impl Lock {
     /// Says who holds the lock of `root`, if anybody does; changes nothing.
     pub fn ensure_free(root: &Root) -> Result<(), HostError> {
         let path = ManagedPath::constant(LOCK);
-        let parent = root.parent(&path, Op::Lock)?;
+        let parent = root.parent(&path, FileOperation::Lock)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(HostError::new(Op::Lock, LOCK, errno)),
+            Err(errno) => return Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(()),
             Err(Errno::WOULDBLOCK) => Err(held(&mut std::fs::File::from(file))),
-            Err(errno) => Err(HostError::new(Op::Lock, LOCK, errno)),
+            Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         }
     }
 }

@@ -10,7 +10,7 @@ use zbus::names::OwnedUniqueName;
 use zbus::zvariant::{DynamicType, OwnedValue};
 use zbus::{Connection, MatchRule, MessageStream};
 
-use crate::host::reboot_port::{Inhibitor, Kind, Shutdown};
+use crate::host::reboot_port::{InhibitorLock, PendingShutdown, ShutdownKind};
 use crate::host::system_bus::BusError;
 
 const NAME: &str = "org.freedesktop.login1";
@@ -22,20 +22,20 @@ const BUS_PATH: &str = "/org/freedesktop/DBus";
 
 /// Why logind said nothing.
 #[derive(Debug)]
-pub enum Fault {
+pub enum LogindError {
     /// An error of the bus or of logind.
     Bus(BusError),
     /// No answer in time.
     Silent,
 }
 
-impl<E: Into<BusError>> From<E> for Fault {
+impl<E: Into<BusError>> From<E> for LogindError {
     fn from(error: E) -> Self {
         Self::Bus(error.into())
     }
 }
 
-impl Fault {
+impl LogindError {
     /// The D-Bus name of the error, where logind or the bus answered with one.
     pub fn name(&self) -> Option<&str> {
         match self {
@@ -59,7 +59,7 @@ pub struct LoginBus {
 impl LoginBus {
     /// Connects, has logind started where the bus can do that, and listens. `limit` holds for this
     /// and for each answer.
-    pub async fn connect(address: Option<&str>, limit: Duration) -> Result<Self, Fault> {
+    pub async fn connect(address: Option<&str>, limit: Duration) -> Result<Self, LogindError> {
         let connected = async {
             let builder = match address {
                 Some(address) => zbus::connection::Builder::address(address)?,
@@ -75,13 +75,13 @@ impl LoginBus {
             let messages = MessageStream::from(&connection);
             Ok(Self { connection, logind, messages, has_news: false, limit })
         };
-        tokio::time::timeout(limit, connected).await.unwrap_or(Err(Fault::Silent))
+        tokio::time::timeout(limit, connected).await.unwrap_or(Err(LogindError::Silent))
     }
 
     /// The shutdown that is under way, else the one that is scheduled.
-    pub async fn pending(&mut self) -> Result<Option<Shutdown>, Fault> {
+    pub async fn pending(&mut self) -> Result<Option<PendingShutdown>, LogindError> {
         if bool::try_from(self.property("PreparingForShutdown").await?)? {
-            return Ok(Some(Shutdown { kind: self.kind_under_way().await?, at: None }));
+            return Ok(Some(PendingShutdown { kind: self.kind_under_way().await?, at: None }));
         }
         let (word, microseconds): (String, u64) = self.property("ScheduledShutdown").await?.try_into()?;
         // `shutdown --dry-run` only tells people.
@@ -89,37 +89,38 @@ impl LoginBus {
             return Ok(None);
         }
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_micros(microseconds));
-        Ok(at.map(|at| Shutdown { kind: kind_of(&word), at: Some(at) }))
+        Ok(at.map(|at| PendingShutdown { kind: kind_of(&word), at: Some(at) }))
     }
 
     /// The locks on shutting down.
-    pub async fn inhibitors(&mut self) -> Result<Vec<Inhibitor>, Fault> {
+    pub async fn inhibitors(&mut self) -> Result<Vec<InhibitorLock>, LogindError> {
         type Row = (String, String, String, String, u32, u32);
         let reply = self.call(LOGIND, "ListInhibitors", &()).await?;
         let rows: Vec<Row> = reply.body().deserialize()?;
         let on_shutdown = rows.into_iter().filter(|row| row.0.split(':').any(|what| what == "shutdown"));
-        let named = on_shutdown.map(|(_, who, why, mode, uid, pid)| Inhibitor { who, why, mode, uid, pid });
+        let named =
+            on_shutdown.map(|(_, who, why, mode, uid, pid)| InhibitorLock { who, why, mode, uid, pid });
         Ok(named.collect())
     }
 
     /// What logind tells everybody on a shutdown, and whether it does.
-    pub async fn wall(&mut self) -> Result<(String, bool), Fault> {
+    pub async fn wall(&mut self) -> Result<(String, bool), LogindError> {
         let message = self.property("WallMessage").await?.try_into()?;
         Ok((message, self.property("EnableWallMessages").await?.try_into()?))
     }
 
     /// Sets what logind tells everybody.
-    pub async fn set_wall(&mut self, wall: &(String, bool)) -> Result<(), Fault> {
+    pub async fn set_wall(&mut self, wall: &(String, bool)) -> Result<(), LogindError> {
         self.call(LOGIND, "SetWallMessage", wall).await.map(|_| ())
     }
 
     /// Asks for the reboot, by the method that knows `flags`.
-    pub async fn reboot_with_flags(&mut self, flags: u64) -> Result<(), Fault> {
+    pub async fn reboot_with_flags(&mut self, flags: u64) -> Result<(), LogindError> {
         self.call(LOGIND, "RebootWithFlags", &flags).await.map(|_| ())
     }
 
     /// Asks for the reboot, by the method that every logind has.
-    pub async fn reboot(&mut self) -> Result<(), Fault> {
+    pub async fn reboot(&mut self) -> Result<(), LogindError> {
         // Nobody is there who could enter a password.
         let is_interactive = false;
         self.call(LOGIND, "Reboot", &is_interactive).await.map(|_| ())
@@ -131,7 +132,7 @@ impl LoginBus {
     }
 
     /// Returns once something has changed at logind: its locks, or what is to come.
-    pub async fn news(&mut self) -> Result<(), Fault> {
+    pub async fn news(&mut self) -> Result<(), LogindError> {
         while !self.has_news {
             let message = self.messages.next().await;
             self.has_news = is_news(&self.logind, message)?;
@@ -139,20 +140,20 @@ impl LoginBus {
         Ok(())
     }
 
-    async fn kind_under_way(&mut self) -> Result<Kind, Fault> {
+    async fn kind_under_way(&mut self) -> Result<ShutdownKind, LogindError> {
         // Since systemd 255.
         let described = self.property("PreparingForShutdownWithMetadata").await;
         let described = match described {
             Ok(value) => value,
-            Err(fault) if fault.name().is_some() => return Ok(Kind::Unknown),
+            Err(fault) if fault.name().is_some() => return Ok(ShutdownKind::Unknown),
             Err(fault) => return Err(fault),
         };
         let mut described: std::collections::HashMap<String, OwnedValue> = described.try_into()?;
         let word = described.remove("type").and_then(|word| String::try_from(word).ok());
-        Ok(word.map_or(Kind::Unknown, |word| kind_of(&word)))
+        Ok(word.map_or(ShutdownKind::Unknown, |word| kind_of(&word)))
     }
 
-    async fn property(&mut self, name: &str) -> Result<OwnedValue, Fault> {
+    async fn property(&mut self, name: &str) -> Result<OwnedValue, LogindError> {
         let reply = self.call(PROPERTIES, "Get", &(LOGIND, name)).await?;
         Ok(reply.body().deserialize()?)
     }
@@ -163,7 +164,7 @@ impl LoginBus {
         interface: &str,
         method: &str,
         body: &B,
-    ) -> Result<Message, Fault> {
+    ) -> Result<Message, LogindError> {
         let (connection, logind, limit) = (&self.connection, &self.logind, self.limit);
         let mut call = pin!(connection.call_method(Some(logind), PATH, Some(interface), method, body));
         let answered = async {
@@ -174,19 +175,19 @@ impl LoginBus {
                 }
             }
         };
-        tokio::time::timeout(limit, answered).await.unwrap_or(Err(Fault::Silent))
+        tokio::time::timeout(limit, answered).await.unwrap_or(Err(LogindError::Silent))
     }
 }
 
-fn kind_of(word: &str) -> Kind {
+fn kind_of(word: &str) -> ShutdownKind {
     match word {
-        "reboot" => Kind::Reboot,
-        _ => Kind::Other(word.to_owned()),
+        "reboot" => ShutdownKind::Reboot,
+        _ => ShutdownKind::Other(word.to_owned()),
     }
 }
 
 /// Has the bus start logind, which hosts do on the first use.
-async fn started(connection: &Connection) -> Result<OwnedUniqueName, Fault> {
+async fn started(connection: &Connection) -> Result<OwnedUniqueName, LogindError> {
     let no_flags = 0_u32;
     let start = (NAME, no_flags);
     connection.call_method(Some(BUS), BUS_PATH, Some(BUS), "StartServiceByName", &start).await?;
@@ -195,7 +196,7 @@ async fn started(connection: &Connection) -> Result<OwnedUniqueName, Fault> {
 }
 
 /// Asks the bus for the signals that [`is_news`] reads.
-async fn forward_signals(connection: &Connection, logind: &OwnedUniqueName) -> Result<(), Fault> {
+async fn forward_signals(connection: &Connection, logind: &OwnedUniqueName) -> Result<(), LogindError> {
     let signal = || MatchRule::builder().msg_type(Type::Signal);
     let of_logind = || signal().sender(logind)?.path(PATH);
     let rules = [

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use crate::host::login_bus::{Fault, LoginBus};
-use crate::host::reboot_error::{RebootError, Whom};
-use crate::host::reboot_port::{Inhibitor, Insist, Kind, Outcome, Reboots, Request, Shutdown};
-use crate::host::service_port::Said;
+use crate::host::login_bus::{LoginBus, LogindError};
+use crate::host::reboot_error::{RebootBackend, RebootError};
+use crate::host::reboot_port::{
+    InhibitorLock, InhibitorPolicy, PendingShutdown, RebootControl, RebootOutcome, RebootRequest,
+    ShutdownKind,
+};
+use crate::host::service_port::ReportedError;
 use crate::host::system_bus::BusError;
 
 /// For each answer of the bus or of logind: as long as D-Bus libraries wait for a reply.
@@ -29,12 +32,12 @@ const NO_FLAGS: u64 = 0;
 /// It blocks its thread and drives a runtime of its own there: asynchronous code has to call it on
 /// a thread for blocking work.
 #[derive(Debug, Clone)]
-pub struct Logind {
+pub struct LogindReboot {
     address: Option<String>,
     answer: Duration,
 }
 
-impl Logind {
+impl LogindReboot {
     /// The host's own, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, or the bus's usual socket.
     #[must_use]
     pub fn system() -> Self {
@@ -66,38 +69,38 @@ impl Logind {
     }
 
     /// What a fault means as long as the reboot is not asked for.
-    fn before(&self, fault: Fault) -> RebootError {
+    fn before(&self, fault: LogindError) -> RebootError {
         match fault {
-            Fault::Silent => RebootError::Silent { whom: Whom::Logind, deadline: self.answer },
-            Fault::Bus(error) => explained(error),
+            LogindError::Silent => RebootError::Silent { whom: RebootBackend::Logind, deadline: self.answer },
+            LogindError::Bus(error) => explained(error),
         }
     }
 
     /// What a fault means once the reboot is asked for.
-    fn after(&self, fault: Fault) -> RebootError {
+    fn after(&self, fault: LogindError) -> RebootError {
         let how = match fault {
-            Fault::Silent => format!("no answer within {} seconds", self.answer.as_secs_f64()),
-            Fault::Bus(BusError::Ended) => "the bus closed the connection".to_owned(),
-            Fault::Bus(BusError::Left) => "logind left the bus".to_owned(),
-            Fault::Bus(error) => match explained(error) {
+            LogindError::Silent => format!("no answer within {} seconds", self.answer.as_secs_f64()),
+            LogindError::Bus(BusError::Ended) => "the bus closed the connection".to_owned(),
+            LogindError::Bus(BusError::Left) => "logind left the bus".to_owned(),
+            LogindError::Bus(error) => match explained(error) {
                 RebootError::Unreachable { source, .. } => source.0,
                 answered => return answered,
             },
         };
-        RebootError::Uncertain { whom: Whom::Logind, source: Said(how) }
+        RebootError::Uncertain { whom: RebootBackend::Logind, source: ReportedError(how) }
     }
 
-    async fn blockers(&self, bus: &mut LoginBus) -> Result<Vec<Inhibitor>, RebootError> {
+    async fn blockers(&self, bus: &mut LoginBus) -> Result<Vec<InhibitorLock>, RebootError> {
         let locks = bus.inhibitors().await.map_err(|fault| self.before(fault))?;
-        Ok(locks.into_iter().filter(Inhibitor::blocks).collect())
+        Ok(locks.into_iter().filter(InhibitorLock::blocks).collect())
     }
 
     async fn wait_and_ask(
         &self,
         bus: &mut LoginBus,
-        request: &Request,
-        report: &mut dyn FnMut(&[Inhibitor]),
-    ) -> Result<Outcome, RebootError> {
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError> {
         let end = tokio::time::Instant::now() + request.patience;
         let mut told = Vec::new();
         loop {
@@ -118,7 +121,7 @@ impl Logind {
             }
             match tokio::time::timeout_at(end, bus.news()).await {
                 Ok(news) => news.map_err(|fault| self.before(fault))?,
-                Err(_) if request.insist == Insist::AfterDeadline => {
+                Err(_) if request.insist == InhibitorPolicy::OverruleAfterDeadline => {
                     return self.overrule(bus, &request.reason, blockers).await;
                 }
                 Err(_) => return Err(RebootError::Inhibited { by: blockers, waited: request.patience }),
@@ -131,7 +134,7 @@ impl Logind {
         &self,
         bus: &mut LoginBus,
         reason: &str,
-    ) -> Result<Result<Outcome, Vec<Inhibitor>>, RebootError> {
+    ) -> Result<Result<RebootOutcome, Vec<InhibitorLock>>, RebootError> {
         let refusal = match self.ask_with(bus, ROOT_CHECK_INHIBITORS, reason).await? {
             Answer::Outcome(outcome) => return Ok(Ok(outcome)),
             Answer::Blocked(refusal) => refusal,
@@ -158,10 +161,10 @@ impl Logind {
         &self,
         bus: &mut LoginBus,
         reason: &str,
-        over: Vec<Inhibitor>,
-    ) -> Result<Outcome, RebootError> {
+        over: Vec<InhibitorLock>,
+    ) -> Result<RebootOutcome, RebootError> {
         match self.ask_with(bus, SKIP_INHIBITORS, reason).await? {
-            Answer::Outcome(Outcome::Asked { .. }) => Ok(Outcome::Asked { over }),
+            Answer::Outcome(RebootOutcome::Requested { .. }) => Ok(RebootOutcome::Requested { over }),
             Answer::Outcome(outcome) => Ok(outcome),
             Answer::Blocked(refusal) => Err(self.after(refusal)),
         }
@@ -171,7 +174,7 @@ impl Logind {
     async fn ask_with(&self, bus: &mut LoginBus, flags: u64, reason: &str) -> Result<Answer, RebootError> {
         let before = self.announce(bus, reason).await?;
         let refusal = match request(bus, flags).await {
-            Ok(()) => return Ok(Answer::Outcome(Outcome::Asked { over: Vec::new() })),
+            Ok(()) => return Ok(Answer::Outcome(RebootOutcome::Requested { over: Vec::new() })),
             Err(fault) => fault,
         };
         let Some(name) = refusal.name() else { return Err(self.after(refusal)) };
@@ -187,7 +190,7 @@ impl Logind {
         }
         if is_under_way {
             let pending = bus.pending().await.map_err(|fault| self.before(fault))?;
-            let unseen = Shutdown { kind: Kind::Unknown, at: None };
+            let unseen = PendingShutdown { kind: ShutdownKind::Unknown, at: None };
             return joined(pending.unwrap_or(unseen)).map(Answer::Outcome);
         }
         if may_be_lock { Ok(Answer::Blocked(refusal)) } else { Err(self.after(refusal)) }
@@ -215,34 +218,34 @@ impl Logind {
     }
 }
 
-impl Reboots for Logind {
-    fn pending(&self) -> Result<Option<Shutdown>, RebootError> {
+impl RebootControl for LogindReboot {
+    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError> {
         self.ask(async |bus| bus.pending().await.map_err(|fault| self.before(fault)))
     }
 
-    fn inhibitors(&self) -> Result<Vec<Inhibitor>, RebootError> {
+    fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError> {
         self.ask(async |bus| bus.inhibitors().await.map_err(|fault| self.before(fault)))
     }
 
     fn reboot(
         &self,
-        request: &Request,
-        report: &mut dyn FnMut(&[Inhibitor]),
-    ) -> Result<Outcome, RebootError> {
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError> {
         self.ask(async |bus| self.wait_and_ask(bus, request, report).await)
     }
 }
 
 enum Answer {
-    Outcome(Outcome),
+    Outcome(RebootOutcome),
     /// Refused, perhaps for a lock.
-    Blocked(Fault),
+    Blocked(LogindError),
 }
 
 /// By the newest method that this logind has.
-async fn request(bus: &mut LoginBus, flags: u64) -> Result<(), Fault> {
+async fn request(bus: &mut LoginBus, flags: u64) -> Result<(), LogindError> {
     let asked = bus.reboot_with_flags(flags).await;
-    match asked.as_ref().err().and_then(Fault::name) {
+    match asked.as_ref().err().and_then(LogindError::name) {
         // Before 257, which lets root pass.
         Some("org.freedesktop.DBus.Error.InvalidArgs") if flags == SKIP_INHIBITORS => {
             bus.reboot_with_flags(NO_FLAGS).await
@@ -253,20 +256,27 @@ async fn request(bus: &mut LoginBus, flags: u64) -> Result<(), Fault> {
     }
 }
 
-fn joined(shutdown: Shutdown) -> Result<Outcome, RebootError> {
-    if shutdown.reboots() { Ok(Outcome::Joined(shutdown)) } else { Err(RebootError::Other { shutdown }) }
+fn joined(shutdown: PendingShutdown) -> Result<RebootOutcome, RebootError> {
+    if shutdown.reboots() {
+        Ok(RebootOutcome::AlreadyPending(shutdown))
+    } else {
+        Err(RebootError::Other { shutdown })
+    }
 }
 
 /// By the names of org.freedesktop.login1(5) and of the D-Bus specification.
 fn explained(error: BusError) -> RebootError {
     match error {
         BusError::DBus(zbus::Error::MethodError(name, text, _)) => {
-            super::reboot_error::refused(Whom::Logind, name.as_str(), text.unwrap_or_default())
+            super::reboot_error::refused(RebootBackend::Logind, name.as_str(), text.unwrap_or_default())
         }
         BusError::DBus(zbus::Error::Connection(error, _))
             if error.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            RebootError::AccessDenied { whom: Whom::Logind, source: Said(error.to_string()) }
+            RebootError::AccessDenied {
+                whom: RebootBackend::Logind,
+                source: ReportedError(error.to_string()),
+            }
         }
         BusError::DBus(error) => unreachable_because(error.to_string()),
         BusError::Ended => unreachable_because("the bus closed the connection".to_owned()),
@@ -275,5 +285,5 @@ fn explained(error: BusError) -> RebootError {
 }
 
 fn unreachable_because(text: String) -> RebootError {
-    RebootError::Unreachable { whom: Whom::Logind, source: Said(text) }
+    RebootError::Unreachable { whom: RebootBackend::Logind, source: ReportedError(text) }
 }

@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::host::root::{Found, Graft, Grafts};
+use crate::host::root::{FoundDirectory, GraftPoint, RootGrafts};
 
 /// As many links as the kernel follows in one path.
 const LINKS: usize = 40;
@@ -18,14 +18,14 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// A directory on the way.
 struct Place {
     directory: OwnedFd,
-    graft: Option<Graft>,
+    graft: Option<GraftPoint>,
 }
 
 /// Walks from `root` to the directory at `relative`; `grafts` stand in for directories of the root.
 ///
 /// Fails with `EXDEV` where a link leaves the root, with `ELOOP` where there are too many, and with
 /// `ENOLINK` where one is not to be trusted, as systemd does.
-pub(super) fn walk(root: &OwnedFd, grafts: &Grafts, relative: &str) -> Result<Found, Errno> {
+pub(super) fn walk(root: &OwnedFd, grafts: &RootGrafts, relative: &str) -> Result<FoundDirectory, Errno> {
     let mut names: VecDeque<String> = components(relative).collect();
     // The directories entered so far, for `..`; empty at the root itself.
     let mut entered: Vec<Place> = Vec::new();
@@ -65,8 +65,8 @@ pub(super) fn walk(root: &OwnedFd, grafts: &Grafts, relative: &str) -> Result<Fo
         }
     }
     match entered.pop() {
-        Some(Place { directory, graft }) => Ok(Found { directory, graft }),
-        None => Ok(Found { directory: rustix::io::fcntl_dupfd_cloexec(root, 0)?, graft: None }),
+        Some(Place { directory, graft }) => Ok(FoundDirectory { directory, graft }),
+        None => Ok(FoundDirectory { directory: rustix::io::fcntl_dupfd_cloexec(root, 0)?, graft: None }),
     }
 }
 

@@ -39,8 +39,8 @@ pub mod unit_states;
 pub mod unit_texts;
 pub mod watch;
 
-pub use disk::{Disk, Status};
-pub use error::{HostError, Op};
+pub use disk::{FileStatus, HostDisk};
+pub use error::{FileOperation, HostError};
 pub use root::Root;
-pub use service_port::{ServiceError, Services};
-pub use systemd::Systemd;
+pub use service_port::{ServiceControl, ServiceError};
+pub use systemd::SystemdServices;

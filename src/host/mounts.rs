@@ -4,7 +4,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use crate::core::values::names::ManagedPath;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::observe::errno_of;
 use crate::host::root::Root;
 
@@ -18,8 +18,9 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 impl Root {
     /// The mount points below the root, without the root itself.
     pub(super) fn mounts_below(&self) -> Result<Vec<ManagedPath>, HostError> {
-        let failed = |path: &str, error: &std::io::Error| HostError::new(Op::Read, path, errno_of(error));
-        let top = self.top().map_err(|errno| HostError::new(Op::Read, "/", errno))?;
+        let failed =
+            |path: &str, error: &std::io::Error| HostError::new(FileOperation::Read, path, errno_of(error));
+        let top = self.top().map_err(|errno| HostError::new(FileOperation::Read, "/", errno))?;
         let place = format!("/proc/self/fd/{}", top.as_raw_fd());
         let place: PathBuf = std::fs::read_link(&place).map_err(|error| failed(&place, &error))?;
         let text = std::fs::read(MOUNTS).map_err(|error| failed(MOUNTS, &error))?;

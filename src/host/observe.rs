@@ -11,22 +11,24 @@ use rustix::io::Errno;
 use sha2::Digest as _;
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, ContentDigest, Kind, Node};
-use crate::host::disk::Status;
-use crate::host::error::{HostError, Op};
-use crate::host::extended::Held;
-use crate::host::root::{Graft, Root};
+use crate::core::values::tree::{ContentDigest, FileAttributes, FileKind, PathState};
+use crate::host::disk::FileStatus;
+use crate::host::error::{FileOperation, HostError};
+use crate::host::extended::XattrSource;
+use crate::host::root::{GraftPoint, Root};
 
 impl Root {
     /// What stands at `path`; the last component is not followed.
-    pub fn node(&self, path: &ManagedPath) -> Result<Node, HostError> {
-        let parent = match self.parent(path, Op::Read) {
+    pub fn node(&self, path: &ManagedPath) -> Result<PathState, HostError> {
+        let parent = match self.parent(path, FileOperation::Read) {
             Ok(parent) => parent,
-            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => return Ok(Node::Unreachable),
-            Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(Node::Unreachable),
+            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => {
+                return Ok(PathState::Unreachable);
+            }
+            Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(PathState::Unreachable),
             Err(error) => return absent_or(error),
         };
-        let failed = |errno| HostError::new(Op::Read, path.as_str(), errno);
+        let failed = |errno| HostError::new(FileOperation::Read, path.as_str(), errno);
         let name = path.file_name();
         let stat = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
@@ -34,21 +36,21 @@ impl Root {
         };
         let attributes = attributes_of(&stat);
         // Opening a directory would need leave to list it.
-        let unopened = || Held::Path(through_descriptor(&parent, name)).extended().map_err(failed);
+        let unopened = || XattrSource::Path(through_descriptor(&parent, name)).extended().map_err(failed);
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
                 let file = open_file(&parent, name).map_err(failed)?;
-                let extended = Held::File(&file).extended().map_err(failed)?;
+                let extended = XattrSource::File(&file).extended().map_err(failed)?;
                 let digest = digest(file).map_err(failed)?;
-                Node::File { attributes, digest, inode: (stat.st_dev, stat.st_ino), extended }
+                PathState::File { attributes, digest, inode: (stat.st_dev, stat.st_ino), extended }
             }
-            FileType::Directory => Node::Directory { attributes, extended: unopened()? },
+            FileType::Directory => PathState::Directory { attributes, extended: unopened()? },
             FileType::Symlink => {
                 let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(failed)?;
                 let target = target.to_string_lossy().into_owned();
-                Node::Symlink { target, owner: (stat.st_uid, stat.st_gid), extended: unopened()? }
+                PathState::Symlink { target, owner: (stat.st_uid, stat.st_gid), extended: unopened()? }
             }
-            _ => Node::Other,
+            _ => PathState::Other,
         })
     }
 
@@ -60,9 +62,9 @@ impl Root {
 
     /// What the symbolic link at `path` points to; `None` where no link stands.
     pub fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
-        let target = self.parent(path, Op::Read).and_then(|parent| {
+        let target = self.parent(path, FileOperation::Read).and_then(|parent| {
             rustix::fs::readlinkat(&parent, path.file_name(), Vec::new())
-                .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
+                .map_err(|errno| HostError::new(FileOperation::Read, path.as_str(), errno))
         });
         match target {
             Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
@@ -75,29 +77,29 @@ impl Root {
     /// What tells the place of `path` apart, by whatever links it is reached: its directory's device
     /// and inode, and its name. `None` where that directory is not there.
     pub fn place(&self, path: &ManagedPath) -> Result<Option<(u64, u64, String)>, HostError> {
-        let failed = |errno| HostError::new(Op::Read, path.as_str(), errno);
-        let Ok(parent) = self.parent(path, Op::Read) else { return Ok(None) };
+        let failed = |errno| HostError::new(FileOperation::Read, path.as_str(), errno);
+        let Ok(parent) = self.parent(path, FileOperation::Read) else { return Ok(None) };
         let stat = rustix::fs::fstat(&parent).map_err(failed)?;
         Ok(Some((stat.st_dev, stat.st_ino, path.file_name().to_owned())))
     }
 
     /// What stands at `path`, without reading it.
-    pub(super) fn status_of(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
-        let stat = self.parent(path, Op::Read).and_then(|parent| {
+    pub(super) fn status_of(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
+        let stat = self.parent(path, FileOperation::Read).and_then(|parent| {
             rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|errno| HostError::new(Op::Read, path.as_str(), errno))
+                .map_err(|errno| HostError::new(FileOperation::Read, path.as_str(), errno))
         });
         let stat = match stat {
             Ok(stat) => stat,
             Err(error) => return absent_or(error).map(|_| None),
         };
         let kind = match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => Kind::File,
-            FileType::Symlink => Kind::Symlink,
-            FileType::Directory => Kind::Directory,
-            _ => Kind::Other,
+            FileType::RegularFile => FileKind::File,
+            FileType::Symlink => FileKind::Symlink,
+            FileType::Directory => FileKind::Directory,
+            _ => FileKind::Other,
         };
-        Ok(Some(Status { kind, attributes: attributes_of(&stat), inode: stat.st_ino }))
+        Ok(Some(FileStatus { kind, attributes: attributes_of(&stat), inode: stat.st_ino }))
     }
 
     /// Whether anything stands at `path`.
@@ -108,14 +110,14 @@ impl Root {
     /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
     /// something else stands there.
     pub fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
-        let parent = match self.parent(path, Op::Read) {
+        let parent = match self.parent(path, FileOperation::Read) {
             Ok(parent) => parent,
             Err(error) => return absent_or(error).map(|_| None),
         };
         let file = match open_file(&parent, path.file_name()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
-            Err(errno) => return Err(HostError::new(Op::Read, path.as_str(), errno)),
+            Err(errno) => return Err(HostError::new(FileOperation::Read, path.as_str(), errno)),
         };
         match read_bounded(file, path, limit) {
             Ok(bytes) => Ok(Some(bytes)),
@@ -132,7 +134,7 @@ impl Root {
     }
 
     fn names(&self, path: &ManagedPath) -> Result<Vec<OsString>, HostError> {
-        let failed = |errno| HostError::new(Op::List, path.as_str(), errno);
+        let failed = |errno| HostError::new(FileOperation::List, path.as_str(), errno);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let opened = self
             .directory(path)
@@ -165,7 +167,7 @@ impl Root {
                 return Err(HostError::Unspeakable { directory: path.to_string() });
             };
             let child = path.join(&name);
-            let is_directory = self.status_of(&child)?.is_some_and(|found| found.kind == Kind::Directory);
+            let is_directory = self.status_of(&child)?.is_some_and(|found| found.kind == FileKind::Directory);
             found.push(child.clone());
             if is_directory {
                 found.extend(self.below(&child)?);
@@ -178,21 +180,21 @@ impl Root {
     /// Without a directory, the root's own.
     pub fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
         let shown = directory.map_or("/", ManagedPath::as_str);
-        let failed = |errno| HostError::new(Op::Read, shown, errno);
+        let failed = |errno| HostError::new(FileOperation::Read, shown, errno);
         let found = self.find(directory.map_or(".", ManagedPath::relative)).map_err(failed)?;
         let stat = rustix::fs::statx(&found.directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
         // What lies elsewhere is a mount of its own, also where both are on one disk.
         let elsewhere = match found.graft {
             None => 0,
-            Some(Graft::Etc) => ETC,
-            Some(Graft::Var) => VAR,
+            Some(GraftPoint::Etc) => ETC,
+            Some(GraftPoint::Var) => VAR,
         };
         Ok(stat.map_err(failed)?.stx_mnt_id | elsewhere)
     }
 
     /// The SELinux label of what stands at `path`; `None` where it has none.
     pub fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
-        let Ok(parent) = self.parent(path, Op::Read) else {
+        let Ok(parent) = self.parent(path, FileOperation::Read) else {
             return Ok(None);
         };
         label_of(path, |label| {
@@ -218,7 +220,7 @@ fn label_of(
     match read(rustix::buffer::spare_capacity(&mut label)) {
         Ok(_) => Ok(Some(label)),
         Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(None),
-        Err(errno) => Err(HostError::new(Op::Read, path.as_str(), errno)),
+        Err(errno) => Err(HostError::new(FileOperation::Read, path.as_str(), errno)),
     }
 }
 
@@ -226,8 +228,8 @@ fn label_of(
 const VAR: u64 = 1 << 63;
 const ETC: u64 = 1 << 62;
 
-fn attributes_of(stat: &rustix::fs::Stat) -> Attributes {
-    Attributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
+fn attributes_of(stat: &rustix::fs::Stat) -> FileAttributes {
+    FileAttributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
 }
 
 /// The extended attribute that holds a SELinux label.
@@ -246,9 +248,9 @@ fn mentionable(name: &OsStr) -> Option<String> {
     (!name.chars().any(char::is_control)).then(|| name.to_owned())
 }
 
-fn absent_or(error: HostError) -> Result<Node, HostError> {
+fn absent_or(error: HostError) -> Result<PathState, HostError> {
     match error.errno() {
-        Some(Errno::NOENT | Errno::NOTDIR) => Ok(Node::Absent),
+        Some(Errno::NOENT | Errno::NOTDIR) => Ok(PathState::Absent),
         _ => Err(error),
     }
 }
@@ -266,7 +268,7 @@ pub(super) fn read_bounded(file: OwnedFd, path: &ManagedPath, limit: usize) -> R
     match std::fs::File::from(file).take(bound).read_to_end(&mut bytes) {
         Ok(_) if bytes.len() > limit => Err(HostError::TooLarge { path: path.to_string(), limit }),
         Ok(_) => Ok(bytes),
-        Err(error) => Err(HostError::new(Op::Read, path.as_str(), errno_of(&error))),
+        Err(error) => Err(HostError::new(FileOperation::Read, path.as_str(), errno_of(&error))),
     }
 }
 

@@ -4,10 +4,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::private_socket::{PeerError, PrivateSocket, Reply};
-use crate::host::reboot_error::{RebootError, Whom, refused};
-use crate::host::reboot_port::{Kind, Outcome, Shutdown};
-use crate::host::service_port::Said;
+use crate::host::private_socket::{PeerError, PrivateSocket, SocketReply};
+use crate::host::reboot_error::{RebootBackend, RebootError, refused};
+use crate::host::reboot_port::{PendingShutdown, RebootOutcome, ShutdownKind};
+use crate::host::service_port::ReportedError;
 
 /// Below the root of a running host. Only root may connect to it.
 pub(super) const SOCKET: &str = "run/systemd/private";
@@ -20,12 +20,12 @@ const ANSWER: Duration = Duration::from_secs(25);
 ///
 /// Nobody's locks are looked at: there is no logind yet that would keep them.
 #[derive(Debug, Clone)]
-pub struct Pid1 {
+pub struct Pid1Reboot {
     socket: PathBuf,
     answer: Duration,
 }
 
-impl Pid1 {
+impl Pid1Reboot {
     /// The one whose files are below `root`, which is `/` on a host.
     #[must_use]
     pub fn of(root: &Path) -> Self {
@@ -45,35 +45,41 @@ impl Pid1 {
     }
 
     /// Asks for the reboot, unless a shutdown is under way. It blocks its thread.
-    pub fn reboot(&self) -> Result<Outcome, RebootError> {
+    pub fn reboot(&self) -> Result<RebootOutcome, RebootError> {
         let mut systemd =
             PrivateSocket::connect(&self.socket, self.answer).map_err(|error| self.before(error))?;
         let state = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState"));
-        let state = state.and_then(Reply::variant).map_err(|error| self.before(error))?;
+        let state = state.and_then(SocketReply::variant).map_err(|error| self.before(error))?;
         if state == "stopping" {
-            return Ok(Outcome::Joined(Shutdown { kind: Kind::Unknown, at: None }));
+            return Ok(RebootOutcome::AlreadyPending(PendingShutdown {
+                kind: ShutdownKind::Unknown,
+                at: None,
+            }));
         }
         // As `systemctl reboot` does it: whatever else is queued gives way, and nothing replaces it.
         let asked = systemd.call(MANAGER, "StartUnit", &("reboot.target", "replace-irreversibly"));
         match asked {
-            Ok(_) => Ok(Outcome::Asked { over: Vec::new() }),
+            Ok(_) => Ok(RebootOutcome::Requested { over: Vec::new() }),
             Err(error @ PeerError::Answered { .. }) => Err(self.before(error)),
-            Err(lost) => Err(RebootError::Uncertain { whom: Whom::Pid1, source: Said(lost.to_string()) }),
+            Err(lost) => Err(RebootError::Uncertain {
+                whom: RebootBackend::Pid1,
+                source: ReportedError(lost.to_string()),
+            }),
         }
     }
 
     /// What an error means as long as the reboot is not asked for.
     fn before(&self, error: PeerError) -> RebootError {
-        let whom = Whom::Pid1;
+        let whom = RebootBackend::Pid1;
         match error {
             PeerError::Answered { name, text } => refused(whom, &name, text),
             PeerError::Silent => RebootError::Silent { whom, deadline: self.answer },
             PeerError::Socket(error) if error.kind() == ErrorKind::PermissionDenied => {
-                RebootError::AccessDenied { whom, source: Said(error.to_string()) }
+                RebootError::AccessDenied { whom, source: ReportedError(error.to_string()) }
             }
             error => {
                 let text = format!("{}: {error}", self.socket.display());
-                RebootError::Unreachable { whom, source: Said(text) }
+                RebootError::Unreachable { whom, source: ReportedError(text) }
             }
         }
     }

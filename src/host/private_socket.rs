@@ -51,7 +51,7 @@ pub enum PeerError {
 
 /// An answer.
 #[derive(Debug)]
-pub struct Reply {
+pub struct SocketReply {
     body: Vec<u8>,
     endian: Endian,
 }
@@ -91,7 +91,7 @@ impl PrivateSocket {
         interface: &str,
         method: &str,
         body: &B,
-    ) -> Result<Reply, PeerError> {
+    ) -> Result<SocketReply, PeerError> {
         let built = Message::method_call(PATH, method).and_then(|call| call.interface(interface));
         let call = built.and_then(|call| call.build(body)).map_err(nonsense)?;
         self.send(call.data())?;
@@ -105,7 +105,7 @@ impl PrivateSocket {
     }
 
     /// The next message, where it answers the one with this number.
-    fn message(&mut self, serial: u32, end: Instant) -> Result<Option<Reply>, PeerError> {
+    fn message(&mut self, serial: u32, end: Instant) -> Result<Option<SocketReply>, PeerError> {
         type Header = (u8, u8, u8, u8, u32, u32, Vec<(u8, OwnedValue)>);
         let mut header = self.bytes(FIXED, end)?;
         let endian = if header.first() == Some(&b'l') { Endian::Little } else { Endian::Big };
@@ -121,7 +121,7 @@ impl PrivateSocket {
             return Ok(None);
         }
         match kind {
-            METHOD_RETURN => Ok(Some(Reply { body, endian })),
+            METHOD_RETURN => Ok(Some(SocketReply { body, endian })),
             ERROR => {
                 let name = field(ERROR_NAME).and_then(|name| <&str>::try_from(name).ok());
                 let name = name.unwrap_or_default().to_owned();
@@ -168,7 +168,7 @@ impl PrivateSocket {
     }
 }
 
-impl Reply {
+impl SocketReply {
     /// What it consists of.
     pub fn body<T: DeserializeOwned + Type>(self) -> Result<T, PeerError> {
         parsed(self.body, self.endian)

@@ -9,7 +9,7 @@ const PROCESSES: &str = "/proc";
 
 /// A process of the kind that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct RunningProcess {
     /// Its ID, in the namespace that is looked from.
     pub pid: u32,
     /// What it was started with, its own name first.
@@ -17,7 +17,7 @@ pub struct Found {
 }
 
 /// All processes but this one whose executable has this file name, or that were started by it.
-pub fn named(name: &str) -> io::Result<Vec<Found>> {
+pub fn named(name: &str) -> io::Result<Vec<RunningProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(PROCESSES)? {
         let directory = entry?.path();
@@ -29,7 +29,7 @@ pub fn named(name: &str) -> io::Result<Vec<Found>> {
         let executable = fs::read_link(directory.join("exe")).ok();
         let started_as = arguments.first().map(PathBuf::from);
         if [executable, started_as].iter().flatten().any(|path| is_named(path, name)) {
-            found.push(Found { pid, arguments });
+            found.push(RunningProcess { pid, arguments });
         }
     }
     Ok(found)

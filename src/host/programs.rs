@@ -23,7 +23,7 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin";
 
 /// A program in one of the folders.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Program {
+pub struct HookProgram {
     /// Its file's name.
     pub name: String,
     /// Its file.
@@ -66,7 +66,7 @@ fn said(output: &str) -> String {
 /// The programs in `directories`, by name. A name in a later directory replaces the same in an earlier one; one that is
 /// empty or a link to `/dev/null` takes it away. Hidden files and those that nobody may execute are none.
 #[must_use]
-pub fn list(directories: &[&Path]) -> Vec<Program> {
+pub fn list(directories: &[&Path]) -> Vec<HookProgram> {
     let mut found = BTreeMap::new();
     for directory in directories {
         let Ok(entries) = directory.read_dir() else { continue };
@@ -84,7 +84,7 @@ pub fn list(directories: &[&Path]) -> Vec<Program> {
     let programs = found.into_iter().filter(|(_, path)| {
         !is_masked(path) && path.metadata().is_ok_and(|file| file.len() > 0 && is_executable(&file))
     });
-    programs.map(|(name, path)| Program { name, path }).collect()
+    programs.map(|(name, path)| HookProgram { name, path }).collect()
 }
 
 fn is_executable(file: &Metadata) -> bool {
@@ -95,7 +95,7 @@ fn is_masked(path: &Path) -> bool {
     path.read_link().is_ok_and(|target| target == Path::new("/dev/null"))
 }
 
-impl Program {
+impl HookProgram {
     /// Runs it as root with nothing on its standard input, until it ends or `deadline` passes.
     pub fn run(&self, deadline: Duration) -> Result<(), ProgramError> {
         self.ensure_trusted()?;
@@ -209,7 +209,7 @@ mod tests {
         std::fs::write(second.path().join("b"), "").unwrap();
         std::os::unix::fs::symlink("/dev/null", second.path().join("c")).unwrap();
         let found = list(&[first.path(), second.path(), Path::new("/nowhere")]);
-        assert_eq!(found, [Program { name: "a".into(), path: replaced }]);
+        assert_eq!(found, [HookProgram { name: "a".into(), path: replaced }]);
     }
 
     #[test]
@@ -217,7 +217,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(60);
         let run = |text: &str, deadline| {
-            let program = Program { name: "check".into(), path: put(directory.path(), "check", text) };
+            let program = HookProgram { name: "check".into(), path: put(directory.path(), "check", text) };
             program.run(deadline).map_err(|error| error.to_string())
         };
         if !rustix::process::geteuid().is_root() {
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(run("#!/bin/sh\nhead -c 1000000 /dev/zero\n", long), Ok(()));
         std::fs::set_permissions(directory.path().join("check"), std::fs::Permissions::from_mode(0o777))
             .unwrap();
-        let program = Program { name: "check".into(), path: directory.path().join("check") };
+        let program = HookProgram { name: "check".into(), path: directory.path().join("check") };
         assert!(matches!(program.run(long), Err(ProgramError::Unsafe(_))));
     }
 

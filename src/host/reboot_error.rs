@@ -3,19 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::host::reboot_port::{Inhibitor, Shutdown};
-use crate::host::service_port::Said;
+use crate::host::reboot_port::{InhibitorLock, PendingShutdown};
+use crate::host::service_port::ReportedError;
 
 /// Who was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Whom {
+pub enum RebootBackend {
     /// logind, over the system bus.
     Logind,
     /// systemd itself, over its private socket.
     Pid1,
 }
 
-impl fmt::Display for Whom {
+impl fmt::Display for RebootBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Logind => "logind",
@@ -36,7 +36,7 @@ pub enum RebootError {
     )]
     Inhibited {
         /// Who.
-        by: Vec<Inhibitor>,
+        by: Vec<InhibitorLock>,
         /// How long they were waited for.
         waited: Duration,
     },
@@ -46,31 +46,31 @@ pub enum RebootError {
     )]
     Other {
         /// Which.
-        shutdown: Shutdown,
+        shutdown: PendingShutdown,
     },
     /// Whoever asked may not.
     #[error("rebooting: {whom} denies it; run it as root, and see polkit's rules where it is root already")]
     AccessDenied {
         /// Who was asked.
-        whom: Whom,
+        whom: RebootBackend,
         /// What they, or the bus, said.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// Whoever is to be asked cannot be reached, or was lost before the reboot was asked for.
     #[error("rebooting: {whom} cannot be reached; {}", look(*whom))]
     Unreachable {
         /// Who was asked.
-        whom: Whom,
+        whom: RebootBackend,
         /// What went wrong.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// There is no answer, to a question that came before the reboot itself.
     #[error("rebooting: {whom} gave no answer within {} seconds; {}", deadline.as_secs_f64(), look(*whom))]
     Silent {
         /// Who was asked.
-        whom: Whom,
+        whom: RebootBackend,
         /// How long was waited.
         deadline: Duration,
     },
@@ -80,21 +80,21 @@ pub enum RebootError {
     )]
     Uncertain {
         /// Who was asked.
-        whom: Whom,
+        whom: RebootBackend,
         /// How the answer was lost.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// An error that has no variant of its own.
     #[error("rebooting: {whom} refused ({name})")]
     Refused {
         /// Who was asked.
-        whom: Whom,
+        whom: RebootBackend,
         /// The error's D-Bus name.
         name: String,
         /// The error's text.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
 }
 
@@ -106,20 +106,20 @@ impl RebootError {
     }
 }
 
-fn list(inhibitors: &[Inhibitor]) -> String {
+fn list(inhibitors: &[InhibitorLock]) -> String {
     inhibitors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn look(whom: Whom) -> &'static str {
+fn look(whom: RebootBackend) -> &'static str {
     match whom {
-        Whom::Logind => "see `systemctl status systemd-logind`, and whether the system bus runs",
-        Whom::Pid1 => "see whether this host runs systemd",
+        RebootBackend::Logind => "see `systemctl status systemd-logind`, and whether the system bus runs",
+        RebootBackend::Pid1 => "see whether this host runs systemd",
     }
 }
 
 /// What an error that was answered means, by the names of the D-Bus specification.
-pub(super) fn refused(whom: Whom, name: &str, text: String) -> RebootError {
-    let source = Said(text);
+pub(super) fn refused(whom: RebootBackend, name: &str, text: String) -> RebootError {
+    let source = ReportedError(text);
     match name.strip_prefix("org.freedesktop.DBus.Error.").unwrap_or_default() {
         "AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired" => {
             RebootError::AccessDenied { whom, source }

@@ -4,62 +4,65 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
-pub use crate::host::reboot_error::{RebootError, Whom};
+pub use crate::host::reboot_error::{RebootBackend, RebootError};
 
 /// Whoever can reboot the host: logind on a host, something else in a test.
 ///
 /// Every method blocks its thread, and ends: an implementation has a deadline for each answer.
-pub trait Reboots: fmt::Debug {
+pub trait RebootControl: fmt::Debug {
     /// The shutdown that is under way or scheduled.
-    fn pending(&self) -> Result<Option<Shutdown>, RebootError>;
+    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError>;
 
     /// The locks that somebody holds on shutting down, of every mode.
-    fn inhibitors(&self) -> Result<Vec<Inhibitor>, RebootError>;
+    fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError>;
 
     /// Waits until nobody blocks the reboot, and asks for it. Whenever those who block it change,
     /// `report` is told who they are.
     ///
     /// Where a reboot is under way or scheduled already, none is asked for. That holds for
     /// this boot only as far as it can be seen from outside: who must never ask twice keeps a record.
-    fn reboot(&self, request: &Request, report: &mut dyn FnMut(&[Inhibitor]))
-    -> Result<Outcome, RebootError>;
+    fn reboot(
+        &self,
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError>;
 }
 
 /// What is asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Request {
+pub struct RebootRequest {
     /// Why, in one line: it is told to everybody who is logged in.
     pub reason: String,
     /// How long those who block it are waited for.
     pub patience: Duration,
     /// What happens then.
-    pub insist: Insist,
+    pub insist: InhibitorPolicy,
 }
 
 /// Whether those who still block the reboot in the end are overruled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Insist {
+pub enum InhibitorPolicy {
     /// Then there is no reboot.
-    Never,
+    Obey,
     /// Then there is one all the same.
-    AfterDeadline,
+    OverruleAfterDeadline,
 }
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RebootOutcome {
     /// The reboot was asked for and is accepted.
-    Asked {
+    Requested {
         /// Who was overruled.
-        over: Vec<Inhibitor>,
+        over: Vec<InhibitorLock>,
     },
     /// A reboot was to come anyway, and was not asked for again.
-    Joined(Shutdown),
+    AlreadyPending(PendingShutdown),
 }
 
 /// A lock that somebody holds on shutting down.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inhibitor {
+pub struct InhibitorLock {
     /// Who holds it, in their own words.
     pub who: String,
     /// Why, in their own words.
@@ -72,7 +75,7 @@ pub struct Inhibitor {
     pub pid: u32,
 }
 
-impl Inhibitor {
+impl InhibitorLock {
     /// Whether it stops a reboot that root asks for. A delay is only that, and logind sees to its
     /// end; a weak block is not meant for root.
     #[must_use]
@@ -81,7 +84,7 @@ impl Inhibitor {
     }
 }
 
-impl fmt::Display for Inhibitor {
+impl fmt::Display for InhibitorLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { who, why, mode, uid, pid } = self;
         write!(f, "{who} ({why}; mode {mode}, process {pid} of user {uid})")
@@ -90,16 +93,16 @@ impl fmt::Display for Inhibitor {
 
 /// A shutdown that is to come.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shutdown {
+pub struct PendingShutdown {
     /// What it ends in.
-    pub kind: Kind,
+    pub kind: ShutdownKind,
     /// When it begins; none where it has begun.
     pub at: Option<SystemTime>,
 }
 
 /// What a shutdown ends in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
+pub enum ShutdownKind {
     /// A reboot through firmware and bootloader.
     Reboot,
     /// Older systems do not tell.
@@ -108,71 +111,75 @@ pub enum Kind {
     Other(String),
 }
 
-impl Shutdown {
+impl PendingShutdown {
     /// Whether it starts what the bootloader puts first, as far as is known.
     #[must_use]
     pub fn reboots(&self) -> bool {
-        !matches!(self.kind, Kind::Other(_))
+        !matches!(self.kind, ShutdownKind::Other(_))
     }
 }
 
-impl fmt::Display for Shutdown {
+impl fmt::Display for PendingShutdown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.at.is_some() { "scheduled" } else { "under way" };
         match &self.kind {
-            Kind::Reboot => write!(f, "a reboot is {state}"),
-            Kind::Unknown => write!(f, "a shutdown is {state}"),
-            Kind::Other(word) => write!(f, "a shutdown of another kind ({word}) is {state}"),
+            ShutdownKind::Reboot => write!(f, "a reboot is {state}"),
+            ShutdownKind::Unknown => write!(f, "a shutdown is {state}"),
+            ShutdownKind::Other(word) => write!(f, "a shutdown of another kind ({word}) is {state}"),
         }
     }
 }
 
 /// A host that does not reboot: it answers as it is told to, and notes what it is asked.
 #[derive(Debug, Default)]
-pub struct Rehearsal {
+pub struct FakeReboot {
     /// What is to come already.
-    pub pending: Option<Shutdown>,
+    pub pending: Option<PendingShutdown>,
     /// The locks, which nobody lets go.
-    pub inhibitors: Vec<Inhibitor>,
+    pub inhibitors: Vec<InhibitorLock>,
     /// What it answers to a request that nothing is in the way of; without it, it agrees.
     pub failure: Option<RebootError>,
-    asked: Mutex<Vec<Request>>,
+    asked: Mutex<Vec<RebootRequest>>,
 }
 
-impl Rehearsal {
+impl FakeReboot {
     /// The requests that came, those that were refused too.
     #[must_use]
-    pub fn asked(&self) -> Vec<Request> {
+    pub fn asked(&self) -> Vec<RebootRequest> {
         self.asked.lock().expect("nobody panics while holding it").clone()
     }
 }
 
-impl Reboots for Rehearsal {
-    fn pending(&self) -> Result<Option<Shutdown>, RebootError> {
+impl RebootControl for FakeReboot {
+    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError> {
         Ok(self.pending.clone())
     }
 
-    fn inhibitors(&self) -> Result<Vec<Inhibitor>, RebootError> {
+    fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError> {
         Ok(self.inhibitors.clone())
     }
 
     fn reboot(
         &self,
-        request: &Request,
-        report: &mut dyn FnMut(&[Inhibitor]),
-    ) -> Result<Outcome, RebootError> {
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError> {
         self.asked.lock().expect("nobody panics while holding it").push(request.clone());
         if let Some(shutdown) = self.pending.clone() {
             let joined = shutdown.reboots();
-            return if joined { Ok(Outcome::Joined(shutdown)) } else { Err(RebootError::Other { shutdown }) };
+            return if joined {
+                Ok(RebootOutcome::AlreadyPending(shutdown))
+            } else {
+                Err(RebootError::Other { shutdown })
+            };
         }
         let over: Vec<_> = self.inhibitors.iter().filter(|lock| lock.blocks()).cloned().collect();
         if !over.is_empty() {
             report(&over);
-            if request.insist == Insist::Never {
+            if request.insist == InhibitorPolicy::Obey {
                 return Err(RebootError::Inhibited { by: over, waited: request.patience });
             }
         }
-        self.failure.clone().map_or(Ok(Outcome::Asked { over }), Err)
+        self.failure.clone().map_or(Ok(RebootOutcome::Requested { over }), Err)
     }
 }

@@ -7,7 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::lookup;
 
 /// How often a lookup is repeated that the kernel gave up because somebody renamed under it.
@@ -19,20 +19,20 @@ const LOOKUPS: usize = 16;
 #[derive(Debug)]
 pub struct Root {
     handle: OwnedFd,
-    grafts: Grafts,
+    grafts: RootGrafts,
     path: PathBuf,
 }
 
 /// Directories that stand for top directories of a root, and lie elsewhere.
 #[derive(Debug, Default)]
-pub(super) struct Grafts {
+pub(super) struct RootGrafts {
     etc: Option<OwnedFd>,
     var: Option<OwnedFd>,
 }
 
 /// Which of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Graft {
+pub(super) enum GraftPoint {
     /// `/etc`.
     Etc,
     /// `/var`.
@@ -41,28 +41,28 @@ pub(super) enum Graft {
 
 /// A directory that was found.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FoundDirectory {
     pub(super) directory: OwnedFd,
     /// What it is reached through that lies elsewhere.
-    pub(super) graft: Option<Graft>,
+    pub(super) graft: Option<GraftPoint>,
 }
 
 impl Root {
     /// Opens the directory at `path`.
     pub fn open(path: &Path) -> Result<Self, HostError> {
-        Ok(Self { handle: open(path)?, grafts: Grafts::default(), path: path.to_owned() })
+        Ok(Self { handle: open(path)?, grafts: RootGrafts::default(), path: path.to_owned() })
     }
 
     /// Opens the directory at `path`, with the one at `var` as its `/var`: a deployment at rest, as
     /// it is when it runs.
     pub fn with_var(path: &Path, var: &Path) -> Result<Self, HostError> {
-        let grafts = Grafts { etc: None, var: Some(open(var)?) };
+        let grafts = RootGrafts { etc: None, var: Some(open(var)?) };
         Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
     }
 
     /// The same, with the directory at `etc` as its `/etc`: a deployment that has none of its own yet.
     pub fn with_etc_and_var(path: &Path, etc: &Path, var: &Path) -> Result<Self, HostError> {
-        let grafts = Grafts { etc: Some(open(etc)?), var: Some(open(var)?) };
+        let grafts = RootGrafts { etc: Some(open(etc)?), var: Some(open(var)?) };
         Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
     }
 
@@ -73,7 +73,7 @@ impl Root {
     }
 
     /// Opens the directory that holds `path`.
-    pub(super) fn parent(&self, path: &ManagedPath, op: Op) -> Result<OwnedFd, HostError> {
+    pub(super) fn parent(&self, path: &ManagedPath, op: FileOperation) -> Result<OwnedFd, HostError> {
         match path.parent() {
             Some(parent) => self.directory(&parent),
             None => self.top(),
@@ -92,7 +92,7 @@ impl Root {
     }
 
     /// Finds a directory. Most paths have no link in them, and one call finds them.
-    pub(super) fn find(&self, relative: &str) -> Result<Found, Errno> {
+    pub(super) fn find(&self, relative: &str) -> Result<FoundDirectory, Errno> {
         let (top, below) = relative.split_once('/').unwrap_or((relative, "."));
         let (start, rest, graft) = match self.grafts.at(top) {
             Some((elsewhere, graft)) => (elsewhere, below, Some(graft)),
@@ -104,19 +104,19 @@ impl Root {
             match rustix::fs::openat2(start, rest, flags, Mode::empty(), resolve) {
                 Err(Errno::AGAIN) => {}
                 Err(Errno::LOOP) => break,
-                result => return result.map(|directory| Found { directory, graft }),
+                result => return result.map(|directory| FoundDirectory { directory, graft }),
             }
         }
         lookup::walk(&self.handle, &self.grafts, relative)
     }
 }
 
-impl Grafts {
+impl RootGrafts {
     /// What stands for the top directory `name`.
-    pub(super) fn at(&self, name: &str) -> Option<(&OwnedFd, Graft)> {
+    pub(super) fn at(&self, name: &str) -> Option<(&OwnedFd, GraftPoint)> {
         match name {
-            "etc" => self.etc.as_ref().map(|etc| (etc, Graft::Etc)),
-            "var" => self.var.as_ref().map(|var| (var, Graft::Var)),
+            "etc" => self.etc.as_ref().map(|etc| (etc, GraftPoint::Etc)),
+            "var" => self.var.as_ref().map(|var| (var, GraftPoint::Var)),
             _ => None,
         }
     }
@@ -125,5 +125,5 @@ impl Grafts {
 fn open(path: &Path) -> Result<OwnedFd, HostError> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(CWD, path, flags, Mode::empty())
-        .map_err(|errno| HostError::new(Op::OpenRoot, &path.display().to_string(), errno))
+        .map_err(|errno| HostError::new(FileOperation::OpenRoot, &path.display().to_string(), errno))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::core::state::service_action::ServiceAction;
 
 /// Whoever can make services take up a change: systemd on a host, something else in a test.
-pub trait Services: fmt::Debug {
+pub trait ServiceControl: fmt::Debug {
     /// Carries out one action and returns when it has taken effect, or has failed. It blocks, and
     /// it ends: every implementation has a deadline.
     fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError>;
@@ -19,7 +19,7 @@ pub trait Services: fmt::Debug {
 #[derive(Debug, Clone, Copy)]
 pub struct NoServices;
 
-impl Services for NoServices {
+impl ServiceControl for NoServices {
     fn perform(&self, _: &ServiceAction) -> Result<(), ServiceError> {
         Ok(())
     }
@@ -32,11 +32,11 @@ impl Services for NoServices {
 /// What somebody else said about a fault, as text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Said(pub String);
+pub struct ReportedError(pub String);
 
 /// How a job ended that neither succeeded nor failed by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum JobEnd {
+pub enum JobResult {
     /// It was cancelled, or another job took its place.
     Canceled,
     /// It ran into the time limit that its unit sets.
@@ -47,7 +47,7 @@ pub enum JobEnd {
     Other(String),
 }
 
-impl fmt::Display for JobEnd {
+impl fmt::Display for JobResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Canceled => f.write_str("somebody cancelled it, or asked for something else of the unit"),
@@ -80,7 +80,7 @@ pub enum ServiceError {
         action: ServiceAction,
         /// What systemd said.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// The unit does not know how to reload.
     #[error("{action}: the unit cannot reload, it has no `ExecReload=`; let the policy restart it")]
@@ -102,7 +102,7 @@ pub enum ServiceError {
         /// What was asked.
         action: ServiceAction,
         /// How the job ended.
-        end: JobEnd,
+        end: JobResult,
     },
     /// It is not done in time. systemd is still at it: an abandoned restart would leave the unit
     /// stopped.
@@ -123,7 +123,7 @@ pub enum ServiceError {
         action: ServiceAction,
         /// What the bus or systemd said.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// The bus or systemd cannot be reached, or was lost on the way. The action may have happened.
     #[error("{action}: systemd cannot be reached over D-Bus; see whether the system bus runs")]
@@ -132,7 +132,7 @@ pub enum ServiceError {
         action: ServiceAction,
         /// What went wrong.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
     /// An error that has no variant of its own.
     #[error("{action}: systemd refused ({name})")]
@@ -143,7 +143,7 @@ pub enum ServiceError {
         name: String,
         /// The error's text.
         #[source]
-        source: Said,
+        source: ReportedError,
     },
 }
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::decode::STAGING_NAME;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Kind};
-use crate::host::disk::Disk;
+use crate::core::values::tree::{FileAttributes, FileKind};
+use crate::host::disk::HostDisk;
 use crate::host::error::HostError;
 
 /// Directories that hold the staging directory of the mount that they lie on, the first of them
@@ -15,8 +15,8 @@ use crate::host::error::HostError;
 const TOPS: [&str; 2] = ["/etc", "/var"];
 
 /// Hands out unused names on the mount of a target.
-pub struct Staging<'a> {
-    disk: &'a dyn Disk,
+pub struct StagingArea<'a> {
+    disk: &'a dyn HostDisk,
     /// Staging directory by mount.
     directories: RefCell<BTreeMap<u64, ManagedPath>>,
     /// The same by the directory of a target.
@@ -24,16 +24,16 @@ pub struct Staging<'a> {
     next: Cell<u32>,
 }
 
-impl std::fmt::Debug for Staging<'_> {
+impl std::fmt::Debug for StagingArea<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Staging").field("directories", &self.directories).finish_non_exhaustive()
     }
 }
 
-impl<'a> Staging<'a> {
+impl<'a> StagingArea<'a> {
     /// Staging on `disk`, which holds none yet.
     #[must_use]
-    pub fn new(disk: &'a dyn Disk) -> Self {
+    pub fn new(disk: &'a dyn HostDisk) -> Self {
         Self { disk, directories: RefCell::default(), known: RefCell::default(), next: Cell::new(0) }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Staging<'a> {
             return Ok(known.clone());
         }
         let directory = self.top(existing.map(|(nearest, _)| nearest), mount)?;
-        self.disk.make_directory(&directory, Attributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
+        self.disk.make_directory(&directory, FileAttributes { mode: 0o700, uid: 0, gid: 0 }, None)?;
         self.directories.borrow_mut().insert(mount, directory.clone());
         Ok(directory)
     }
@@ -103,12 +103,12 @@ fn at_root() -> ManagedPath {
 }
 
 /// Every staging directory that there is.
-pub fn leftovers(disk: &dyn Disk) -> Result<Vec<ManagedPath>, HostError> {
+pub fn leftovers(disk: &dyn HostDisk) -> Result<Vec<ManagedPath>, HostError> {
     let tops = TOPS.iter().map(|top| ManagedPath::constant(top)).chain(disk.mount_points()?);
     let places: BTreeSet<ManagedPath> = tops.map(|top| top.join(STAGING_NAME)).chain([at_root()]).collect();
     let mut found = Vec::new();
     for place in places {
-        if disk.status(&place)?.is_some_and(|status| status.kind == Kind::Directory) {
+        if disk.status(&place)?.is_some_and(|status| status.kind == FileKind::Directory) {
             found.push(place);
         }
     }
@@ -116,15 +116,15 @@ pub fn leftovers(disk: &dyn Disk) -> Result<Vec<ManagedPath>, HostError> {
 }
 
 /// Removes a staging directory with all that it holds, what was staged last first.
-pub fn clear(disk: &dyn Disk, directory: &ManagedPath) -> Result<(), HostError> {
-    if !disk.status(directory)?.is_some_and(|status| status.kind == Kind::Directory) {
+pub fn clear(disk: &dyn HostDisk, directory: &ManagedPath) -> Result<(), HostError> {
+    if !disk.status(directory)?.is_some_and(|status| status.kind == FileKind::Directory) {
         return Ok(());
     }
     let (mut files, mut directories) = (Vec::new(), vec![directory.clone()]);
     for path in disk.below(directory)? {
         match disk.status(&path)? {
             None => {}
-            Some(status) if status.kind == Kind::Directory => directories.push(path),
+            Some(status) if status.kind == FileKind::Directory => directories.push(path),
             Some(_) => files.push(path),
         }
     }

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
-use crate::host::error::{HostError, Op};
+use crate::host::error::{FileOperation, HostError};
 use crate::host::root::Root;
 
 /// Acts under way at the same time. More gain nothing on a disk with one queue, and each costs a
@@ -58,9 +58,11 @@ impl Root {
     pub(super) fn sync_one(&self, path: Option<&ManagedPath>) -> Result<(), HostError> {
         let shown = path.map_or("/", ManagedPath::as_str);
         match self.open_to_flush(path) {
-            Ok(file) => rustix::fs::fsync(file).map_err(|errno| HostError::new(Op::Sync, shown, errno)),
+            Ok(file) => {
+                rustix::fs::fsync(file).map_err(|errno| HostError::new(FileOperation::Sync, shown, errno))
+            }
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
-            Err(errno) => Err(HostError::new(Op::Sync, shown, errno)),
+            Err(errno) => Err(HostError::new(FileOperation::Sync, shown, errno)),
         }
     }
 

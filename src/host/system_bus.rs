@@ -45,7 +45,7 @@ type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32
 
 /// How a unit is, in systemd's words.
 #[derive(Debug)]
-pub struct UnitState {
+pub struct ActiveState {
     /// `active`, `inactive`, `failed` and so on.
     pub active: String,
     /// The unit type's own word, such as `auto-restart`.
@@ -103,11 +103,11 @@ impl SystemBus {
     }
 
     /// How `unit` is.
-    pub async fn state(&self, unit: &str) -> Result<UnitState, BusError> {
+    pub async fn state(&self, unit: &str) -> Result<ActiveState, BusError> {
         let interface = format!("{NAME}.Unit");
         let (active, sub) =
             (self.property(unit, &interface, "ActiveState"), self.property(unit, &interface, "SubState"));
-        Ok(UnitState { active: active.await?, sub: sub.await? })
+        Ok(ActiveState { active: active.await?, sub: sub.await? })
     }
 
     /// A property of `unit` that its type has, such as `Result` of a service.

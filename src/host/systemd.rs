@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::core::enablement::UnitName;
 use crate::core::state::service_action::ServiceAction;
-use crate::host::service_port::{JobEnd, Said, ServiceError, Services};
+use crate::host::service_port::{JobResult, ReportedError, ServiceControl, ServiceError};
 use crate::host::system_bus::{BusError, SystemBus};
 
 /// For the bus itself, which only passes messages on: as long as D-Bus libraries wait for a reply.
@@ -19,7 +19,7 @@ const RESTART: Duration = Duration::from_secs(300);
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy)]
-pub struct Deadlines {
+pub struct ServiceDeadlines {
     /// Until the bus answers and knows systemd.
     pub bus: Duration,
     /// Until all unit files are reread.
@@ -30,13 +30,13 @@ pub struct Deadlines {
     pub restart: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for ServiceDeadlines {
     fn default() -> Self {
         Self { bus: BUS, daemon_reload: DAEMON_RELOAD, reload: RELOAD, restart: RESTART }
     }
 }
 
-impl Deadlines {
+impl ServiceDeadlines {
     fn of(&self, action: &ServiceAction) -> Duration {
         match action {
             ServiceAction::DaemonReload => self.daemon_reload,
@@ -66,12 +66,12 @@ impl Deadlines {
 /// It blocks its thread and drives a runtime of its own there: asynchronous code has to call it on
 /// a thread for blocking work.
 #[derive(Debug, Clone, Default)]
-pub struct Systemd {
+pub struct SystemdServices {
     address: Option<String>,
-    deadlines: Deadlines,
+    deadlines: ServiceDeadlines,
 }
 
-impl Systemd {
+impl SystemdServices {
     /// The host's own, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, or the bus's usual socket.
     #[must_use]
     pub fn system() -> Self {
@@ -81,12 +81,12 @@ impl Systemd {
     /// The one that is on the bus at `address`, spelt as the D-Bus specification says.
     #[must_use]
     pub fn at(address: &str) -> Self {
-        Self { address: Some(address.to_owned()), deadlines: Deadlines::default() }
+        Self { address: Some(address.to_owned()), deadlines: ServiceDeadlines::default() }
     }
 
     /// The same with other deadlines.
     #[must_use]
-    pub fn with_deadlines(self, deadlines: Deadlines) -> Self {
+    pub fn with_deadlines(self, deadlines: ServiceDeadlines) -> Self {
         Self { deadlines, ..self }
     }
 
@@ -112,7 +112,7 @@ impl Systemd {
     }
 }
 
-impl Services for Systemd {
+impl ServiceControl for SystemdServices {
     fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| unreachable_because(action, error.to_string()))?;
@@ -148,10 +148,10 @@ async fn on_unit(
     let end = match result.as_str() {
         "done" | "skipped" => None,
         "failed" => return Err(failed(bus, action, unit).await),
-        "canceled" => Some(JobEnd::Canceled),
-        "timeout" => Some(JobEnd::TimedOut),
-        "dependency" => Some(JobEnd::Dependency),
-        _ => Some(JobEnd::Other(result.clone())),
+        "canceled" => Some(JobResult::Canceled),
+        "timeout" => Some(JobResult::TimedOut),
+        "dependency" => Some(JobResult::Dependency),
+        _ => Some(JobResult::Other(result.clone())),
     };
     let state = bus.state(unit).await.map_err(explain)?;
     // `auto-restart`: it is dead, and systemd waits before it tries again.
@@ -187,7 +187,7 @@ fn explained(action: &ServiceAction, error: BusError) -> ServiceError {
         BusError::DBus(zbus::Error::Connection(error, _))
             if error.kind() == std::io::ErrorKind::PermissionDenied =>
         {
-            ServiceError::AccessDenied { action: action.clone(), source: Said(error.to_string()) }
+            ServiceError::AccessDenied { action: action.clone(), source: ReportedError(error.to_string()) }
         }
         BusError::DBus(error) => unreachable_because(action, error.to_string()),
         BusError::Ended => unreachable_because(action, "the bus closed the connection".to_owned()),
@@ -197,7 +197,7 @@ fn explained(action: &ServiceAction, error: BusError) -> ServiceError {
 
 /// By the names of org.freedesktop.systemd1(5) and of the D-Bus specification.
 fn refused(action: &ServiceAction, name: &str, text: String) -> ServiceError {
-    let (action, source) = (action.clone(), Said(text));
+    let (action, source) = (action.clone(), ReportedError(text));
     let of_systemd = name.strip_prefix("org.freedesktop.systemd1.");
     let of_bus = name.strip_prefix("org.freedesktop.DBus.Error.");
     match of_systemd.or(of_bus).unwrap_or_default() {
@@ -219,5 +219,5 @@ fn refused(action: &ServiceAction, name: &str, text: String) -> ServiceError {
 }
 
 fn unreachable_because(action: &ServiceAction, text: String) -> ServiceError {
-    ServiceError::Unreachable { action: action.clone(), source: Said(text) }
+    ServiceError::Unreachable { action: action.clone(), source: ReportedError(text) }
 }

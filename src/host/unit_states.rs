@@ -7,8 +7,8 @@ use std::time::Duration;
 use zbus::zvariant::OwnedObjectPath;
 
 use crate::host::pid1::{MANAGER, PROPERTIES, SOCKET};
-use crate::host::private_socket::{PeerError, PrivateSocket, Reply};
-use crate::host::service_port::Said;
+use crate::host::private_socket::{PeerError, PrivateSocket, SocketReply};
+use crate::host::service_port::ReportedError;
 
 /// It does nothing but answer, yet it may be starting a lot at the time.
 const ANSWER: Duration = Duration::from_secs(25);
@@ -25,7 +25,7 @@ type Listed = (String, String, String, String, String, String, OwnedObjectPath, 
 
 /// How the host and some of its units are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnitStates {
+pub struct SystemStatus {
     /// `starting`, `running`, `degraded`, `maintenance` and so on (systemctl(1), `is-system-running`).
     pub system: String,
     /// Units that were asked for.
@@ -50,18 +50,18 @@ pub struct UnitState {
 }
 
 /// Asks; `None` where no systemd runs.
-pub fn look(root: &Path, names: &[&str]) -> Result<Option<UnitStates>, Said> {
+pub fn look(root: &Path, names: &[&str]) -> Result<Option<SystemStatus>, ReportedError> {
     if !root.join(IS_SYSTEMD).is_dir() {
         return Ok(None);
     }
     ask(&root.join(SOCKET), names)
         .map(Some)
-        .map_err(|error| Said(format!("systemd does not answer: {error}")))
+        .map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
 }
 
-fn ask(socket: &Path, names: &[&str]) -> Result<UnitStates, PeerError> {
+fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
     let mut systemd = PrivateSocket::connect(socket, ANSWER)?;
-    let system = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState")).and_then(Reply::variant)?;
+    let system = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState")).and_then(SocketReply::variant)?;
     let listed = systemd.call(MANAGER, "ListUnitsByNames", &names)?.body::<Vec<Listed>>()?;
     let asked = listed.into_iter().map(|(name, _, load, active, ..)| UnitState { name, load, active });
     let asked = asked.collect();
@@ -79,7 +79,7 @@ fn ask(socket: &Path, names: &[&str]) -> Result<UnitStates, PeerError> {
         }
     }
     // There may be no such unit.
-    let enabled = systemd.call(MANAGER, "GetUnitFileState", &KUBELET).and_then(Reply::body::<String>);
+    let enabled = systemd.call(MANAGER, "GetUnitFileState", &KUBELET).and_then(SocketReply::body::<String>);
     let kubelet_is_enabled = enabled.is_ok_and(|state| state.starts_with("enabled"));
-    Ok(UnitStates { system, asked, failed, queued, kubelet_is_enabled })
+    Ok(SystemStatus { system, asked, failed, queued, kubelet_is_enabled })
 }

@@ -7,7 +7,7 @@ use crate::core::enablement::{SEARCH_PATH, SystemdVersion, UnitFile};
 use crate::core::plan::first_presets;
 use crate::core::plan::unit_texts::{PRESET_PATH, UnitTexts};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Node, Observed};
+use crate::core::values::tree::{ObservedPaths, PathState};
 use crate::host::error::HostError;
 use crate::host::root::Root;
 
@@ -89,17 +89,17 @@ fn load(root: &Root, path: &ManagedPath, texts: &mut UnitTexts) -> Result<(), Ho
 }
 
 /// Links by path, with their targets.
-pub type Links = BTreeMap<ManagedPath, String>;
+pub type LinkTargets = BTreeMap<ManagedPath, String>;
 
 /// Every symbolic link in the unit directory and one level below, and what else stands there.
-pub fn load_links(root: &Root) -> Result<(Links, Observed), HostError> {
+pub fn load_links(root: &Root) -> Result<(LinkTargets, ObservedPaths), HostError> {
     let top = ManagedPath::constant(UNIT_DIRECTORY);
     let (mut links, mut others) = (BTreeMap::new(), BTreeMap::new());
     for name in root.list(&top)? {
         let path = top.join(&name);
         let node = root.node(&path)?;
         others.insert(path.clone(), node.clone());
-        if let Node::Symlink { target, .. } = node {
+        if let PathState::Symlink { target, .. } = node {
             links.insert(path, target);
             continue;
         }

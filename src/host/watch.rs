@@ -12,23 +12,23 @@ const BUFFER: usize = 4096;
 
 /// Directories that are watched.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatch {
     stream: EventStream<[u8; BUFFER]>,
     directories: HashMap<WatchDescriptor, PathBuf>,
 }
 
 /// What happened to a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum FileEvent {
     /// Something is there now, or it changed.
     Changed(PathBuf),
     /// It is gone.
-    Gone(PathBuf),
+    Removed(PathBuf),
     /// More happened than could be noted: anything may have changed.
-    Lost,
+    Overflow,
 }
 
-impl Watch {
+impl FileWatch {
     /// Watches nothing yet.
     pub fn new() -> io::Result<Self> {
         let stream = Inotify::init()?.into_event_stream([0; BUFFER])?;
@@ -50,24 +50,24 @@ impl Watch {
     }
 
     /// What happened next. It may be dropped while it waits.
-    pub async fn next(&mut self) -> io::Result<News> {
+    pub async fn next(&mut self) -> io::Result<FileEvent> {
         loop {
-            let Some(event) = self.stream.next().await else { return Ok(News::Lost) };
+            let Some(event) = self.stream.next().await else { return Ok(FileEvent::Overflow) };
             let event = event?;
             if event.mask.contains(EventMask::Q_OVERFLOW) {
-                return Ok(News::Lost);
+                return Ok(FileEvent::Overflow);
             }
             if event.mask.contains(EventMask::IGNORED) {
                 // The directory is gone, and so is everything in it.
                 match self.directories.remove(&event.wd) {
-                    Some(directory) => return Ok(News::Gone(directory)),
+                    Some(directory) => return Ok(FileEvent::Removed(directory)),
                     None => continue,
                 }
             }
             let Some(directory) = self.directories.get(&event.wd) else { continue };
             let path = event.name.map_or_else(|| directory.clone(), |name| directory.join(name));
             let is_gone = event.mask.intersects(EventMask::DELETE | EventMask::MOVED_FROM);
-            return Ok(if is_gone { News::Gone(path) } else { News::Changed(path) });
+            return Ok(if is_gone { FileEvent::Removed(path) } else { FileEvent::Changed(path) });
         }
     }
 }

@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::config::layering::{Layering, LayeringChange};
+use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
 pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::image::ImageRef;
@@ -108,7 +108,7 @@ pub struct Deployment {
     /// The digest of the image's manifest, as recorded at its import.
     pub manifest_digest: Option<String>,
     /// What its origin says of packages.
-    pub layering: Layering,
+    pub layering: PackageLayering,
     /// The version that the image or the commit says it is.
     pub version: Option<String>,
     /// Kept by the administrator's wish, whatever else is deployed.
@@ -136,7 +136,7 @@ pub struct DeployRequest {
     /// All kernel arguments, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
     /// What its origin is to say of packages; `None` where that is said by the origin that it gets.
-    pub layering: Option<Layering>,
+    pub layering: Option<PackageLayering>,
     /// The staged deployment whose place it takes. Any other that is staged is in the way.
     pub replaces: Option<DeploymentId>,
 }

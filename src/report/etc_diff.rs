@@ -2,9 +2,11 @@
 
 use serde::Serialize;
 
-use crate::core::etc_merge::{Findings, Item, Loss, Lost, Reason, Refusal, shown};
-use crate::core::plan::{EtcOf, EtcPlan};
-use crate::core::values::change::Change;
+use crate::core::etc_merge::{
+    LostChange, LostPart, MergeFindings, MergeItem, MergeRefusal, RefusalReason, shown,
+};
+use crate::core::plan::{EtcPlan, MergeImage};
+use crate::core::values::change::ChangeKind;
 
 /// Version of this document.
 const SCHEMA: u32 = 1;
@@ -39,7 +41,7 @@ pub struct DeploymentName {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcSummary {
-    with: EtcOf,
+    with: MergeImage,
     due: bool,
     kept: usize,
     from_image: usize,
@@ -52,34 +54,34 @@ pub struct EtcSummary {
 #[derive(Debug, Serialize)]
 struct PathItem {
     path: String,
-    change: Change,
+    change: ChangeKind,
 }
 
 #[derive(Debug, Serialize)]
 struct ConflictItem {
     path: String,
-    local: Change,
-    image: Change,
+    local: ChangeKind,
+    image: ChangeKind,
 }
 
 #[derive(Debug, Serialize)]
 struct LossItem {
     path: String,
-    change: Change,
-    lost: Lost,
+    change: ChangeKind,
+    lost: LostPart,
 }
 
 #[derive(Debug, Serialize)]
 struct RefusalItem {
     path: String,
-    reason: Reason,
+    reason: RefusalReason,
     detail: String,
 }
 
 impl EtcDiffDocument {
     /// The document of `etc-diff`.
     #[must_use]
-    pub fn of(from: DeploymentName, to: DeploymentName, findings: &Findings) -> Self {
+    pub fn of(from: DeploymentName, to: DeploymentName, findings: &MergeFindings) -> Self {
         let conflicts = findings.conflicts.iter().map(|conflict| ConflictItem {
             path: shown(&conflict.path),
             local: conflict.local,
@@ -117,17 +119,17 @@ impl EtcSummary {
     }
 }
 
-fn items(items: &[Item]) -> Vec<PathItem> {
+fn items(items: &[MergeItem]) -> Vec<PathItem> {
     items.iter().map(|item| PathItem { path: shown(&item.path), change: item.change }).collect()
 }
 
-fn losses(losses: &[Loss]) -> Vec<LossItem> {
-    let item = |loss: &Loss| LossItem { path: shown(&loss.path), change: loss.change, lost: loss.lost };
+fn losses(losses: &[LostChange]) -> Vec<LossItem> {
+    let item = |loss: &LostChange| LossItem { path: shown(&loss.path), change: loss.change, lost: loss.lost };
     losses.iter().map(item).collect()
 }
 
-fn refusals(refusals: &[Refusal]) -> Vec<RefusalItem> {
-    let item = |refusal: &Refusal| RefusalItem {
+fn refusals(refusals: &[MergeRefusal]) -> Vec<RefusalItem> {
+    let item = |refusal: &MergeRefusal| RefusalItem {
         path: shown(&refusal.path),
         reason: refusal.reason,
         detail: refusal.to_string(),

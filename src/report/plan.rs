@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::core::config::host_config::OsSpec;
-use crate::core::config::policy::{Action, CONTAINER_RUNTIME};
+use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::plan::Plan;
-use crate::core::plan::diff::Changed;
-use crate::core::values::change::Change;
+use crate::core::plan::diff::ChangedItem;
+use crate::core::values::change::ChangeKind;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
-use crate::core::values::tree::Deviation;
+use crate::core::values::tree::DriftKind;
 use crate::report::etc_diff::EtcSummary;
 
 /// Version of this document.
@@ -65,14 +65,14 @@ struct FromTo<T> {
 #[derive(Debug, Serialize)]
 struct PathItem<'a> {
     path: &'a ManagedPath,
-    change: Change,
+    change: ChangeKind,
     reasons: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
 struct UnitItem<'a> {
     name: &'a str,
-    change: Change,
+    change: ChangeKind,
     reasons: &'a [String],
 }
 
@@ -88,7 +88,7 @@ struct ActionItem<'a> {
 #[derive(Debug, Serialize)]
 struct DriftItem<'a> {
     path: &'a ManagedPath,
-    kind: Deviation,
+    kind: DriftKind,
 }
 
 #[derive(Debug, Serialize)]
@@ -163,7 +163,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-fn paths(items: &BTreeMap<ManagedPath, Changed>) -> Vec<PathItem<'_>> {
+fn paths(items: &BTreeMap<ManagedPath, ChangedItem>) -> Vec<PathItem<'_>> {
     items
         .iter()
         .map(|(path, changed)| PathItem { path, change: changed.change, reasons: &changed.reasons })
@@ -171,15 +171,15 @@ fn paths(items: &BTreeMap<ManagedPath, Changed>) -> Vec<PathItem<'_>> {
 }
 
 impl<'a> ActionItem<'a> {
-    fn of(action: &'a Action, because: &'a [String]) -> Self {
+    fn of(action: &'a DisruptionAction, because: &'a [String]) -> Self {
         let (kind, unit) = match action {
-            Action::None => ("None", None),
-            Action::DaemonReload => ("DaemonReload", None),
-            Action::Reload(unit) => ("Reload", Some(unit.as_str())),
-            Action::Restart(unit) => ("Restart", Some(unit.as_str())),
-            Action::Special => ("Special", Some(CONTAINER_RUNTIME)),
-            Action::Drain => ("Drain", None),
-            Action::Reboot => ("Reboot", None),
+            DisruptionAction::None => ("None", None),
+            DisruptionAction::DaemonReload => ("DaemonReload", None),
+            DisruptionAction::Reload(unit) => ("Reload", Some(unit.as_str())),
+            DisruptionAction::Restart(unit) => ("Restart", Some(unit.as_str())),
+            DisruptionAction::Special => ("Special", Some(CONTAINER_RUNTIME)),
+            DisruptionAction::Drain => ("Drain", None),
+            DisruptionAction::Reboot => ("Reboot", None),
         };
         Self { kind, unit, because }
     }

@@ -4,10 +4,10 @@ use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::boot_check::HealthReport;
-use crate::core::state::generation::Record;
-use crate::core::state::held::Held;
-use crate::core::state::journal::Reached;
-use crate::core::state::pending::{Failure, Pending};
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::held::BlockedTarget;
+use crate::core::state::journal::TransactionState;
+use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 
 /// Version of this document.
 const SCHEMA: u32 = 1;
@@ -26,7 +26,7 @@ pub struct StatusDocument {
     /// The generation that is to boot.
     pub pending: Option<PendingItem>,
     /// The target that is not gone to again by itself.
-    pub held: Option<Held>,
+    pub held: Option<BlockedTarget>,
     /// How healthy what runs is.
     pub health: Option<HealthReport>,
     /// Where the daemon stands.
@@ -48,13 +48,13 @@ pub struct PendingItem {
     /// How many transactions of rpm-ostreed it took to stage it; 0 where libostree did it alone.
     pub rpm_ostree_transactions: u32,
     /// What went wrong with the last attempt.
-    pub failure: Option<Failure>,
+    pub failure: Option<UpdateFailure>,
 }
 
 impl PendingItem {
     /// Of what is pending, in the boot `boot_id`.
     #[must_use]
-    pub fn of(pending: &Pending, boot_id: &str) -> Self {
+    pub fn of(pending: &PendingGeneration, boot_id: &str) -> Self {
         Self {
             generation: pending.generation().to_owned(),
             config: pending.intent.record.config.clone(),
@@ -76,7 +76,7 @@ pub struct TransactionItem {
     pub target: Option<String>,
     /// How far it came.
     #[serde(flatten)]
-    pub reached: Reached,
+    pub reached: TransactionState,
     /// Whether somebody is at work on it.
     pub under_way: bool,
 }
@@ -130,7 +130,7 @@ pub struct DeploymentItem {
 impl StatusDocument {
     /// Of a plain tree.
     #[must_use]
-    pub fn of_tree(record: Option<&Record>) -> Self {
+    pub fn of_tree(record: Option<&GenerationRecord>) -> Self {
         let generation = record.map(|record| GenerationItem::of(record, true));
         Self {
             schema: SCHEMA,
@@ -154,7 +154,7 @@ impl StatusDocument {
 impl GenerationItem {
     /// Of a record; `belongs` says whether it names the place that it was found in.
     #[must_use]
-    pub fn of(record: &Record, belongs: bool) -> Self {
+    pub fn of(record: &GenerationRecord, belongs: bool) -> Self {
         Self {
             generation: record.generation.clone(),
             config: record.config.clone(),

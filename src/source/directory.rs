@@ -13,12 +13,12 @@ use crate::core::config::decode;
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
-use crate::core::daemon::lifecycle::{Class, Phase, Problem, Wish};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
-use crate::core::values::refusal::Refusals;
+use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
-use crate::host::watch::Watch;
+use crate::host::watch::FileWatch;
 use crate::source::{Delivery, Order, Said, View};
 
 /// What several files are merged as.
@@ -52,7 +52,7 @@ pub enum DirectoryError {
         /// What.
         path: PathBuf,
         /// Everything that is wrong with it.
-        source: Refusals,
+        source: RefusalList,
     },
     /// There is none.
     #[error("{} holds no MachineConfig: put a file there whose name ends in .json or .yaml", path.display())]
@@ -122,9 +122,9 @@ fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
     Ok(bytes)
 }
 
-fn wish(config: &MachineConfig) -> Wish {
+fn wish(config: &MachineConfig) -> ConfigRef {
     let digest = ContentDigest::of(config.document.to_string().as_bytes());
-    Wish { config: config.name.clone(), image: None, digest: Some(digest.to_string()) }
+    ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string()) }
 }
 
 /// The source.
@@ -132,7 +132,7 @@ fn wish(config: &MachineConfig) -> Wish {
 pub struct Directory {
     path: PathBuf,
     said: UnboundedSender<Said>,
-    last: Option<Wish>,
+    last: Option<ConfigRef>,
     trouble: Option<String>,
 }
 
@@ -147,7 +147,7 @@ impl Directory {
     pub async fn run(mut self, mut orders: UnboundedReceiver<Order>) -> io::Result<()> {
         loop {
             // Watched first: what changes from here on is not missed.
-            let mut watch = Watch::new()?;
+            let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
             self.look();
             tokio::select! {
@@ -165,8 +165,8 @@ impl Directory {
                     let View { number, lifecycle } = *view;
                     self.say(Said::Told(number));
                     match lifecycle.phase {
-                        Phase::Draining { target, .. } => self.say(Said::Drained(target)),
-                        Phase::Uncordoning { .. } => self.say(Said::Uncordoned),
+                        DaemonPhase::Draining { target, .. } => self.say(Said::Drained(target)),
+                        DaemonPhase::Uncordoning { .. } => self.say(Said::Uncordoned),
                         _ => {}
                     }
                 }
@@ -183,8 +183,8 @@ impl Directory {
         drop(self.said.send(said));
     }
 
-    fn fetch(&self, wanted: &Wish) -> Result<Delivery, Problem> {
-        let failed = |reason| Problem { class: Class::Transient, reason };
+    fn fetch(&self, wanted: &ConfigRef) -> Result<Delivery, DaemonProblem> {
+        let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
         let config = load(&self.path).map_err(|error| failed(chain(&error)))?;
         if !wish(&config).is_same(wanted) {
             return Err(failed(format!("{} is another configuration by now", self.path.display())));
@@ -209,7 +209,7 @@ impl Directory {
     }
 
     /// Watches everything by which a name leads to its content: a volume is swapped by renaming a link on the way.
-    fn watch(&self, watch: &mut Watch) -> io::Result<()> {
+    fn watch(&self, watch: &mut FileWatch) -> io::Result<()> {
         let mut path = std::path::absolute(&self.path)?;
         for _ in 0..LINKS {
             let mut directory = path.parent().unwrap_or(Path::new("/"));

@@ -17,10 +17,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
 use crate::cluster::{Cluster, ClusterError, NodeSeen};
-use crate::core::daemon::lifecycle::{Class, Lifecycle, Phase, Problem, Wish};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
-use crate::core::daemon::node::annotations::Annotations;
-use crate::core::values::retry::Cure;
+use crate::core::daemon::node::annotations::NodeAnnotations;
+use crate::core::values::retry::RetryClass;
 use crate::host::boot;
 use crate::source::{Delivery, Order, Said, View};
 
@@ -41,11 +41,11 @@ type Telling = Result<Box<Published>, ClusterError>;
 pub struct Kube {
     cluster: Cluster,
     said: UnboundedSender<Said>,
-    seed: Annotations,
+    seed: NodeAnnotations,
     node: Option<NodeSeen>,
     /// When a write brought it back.
     written: Option<Instant>,
-    last_wish: Option<Wish>,
+    last_wish: Option<ConfigRef>,
     trouble: Option<String>,
     views: VecDeque<View>,
     /// Where the daemon stands, as far as it is told.
@@ -64,7 +64,7 @@ enum Next {
     Node(Option<Result<Option<NodeSeen>, ClusterError>>),
     Order(Option<Order>),
     Published(Telling),
-    Fetched(Wish, Result<Delivery, Problem>),
+    Fetched(ConfigRef, Result<Delivery, DaemonProblem>),
     Again,
 }
 
@@ -92,7 +92,7 @@ impl Kube {
         let mut watching = Attempts::default();
         let mut publishing: Option<Running<Telling>> = None;
         let mut telling = Attempts::default();
-        let mut fetching = FuturesUnordered::<Running<(Wish, Result<Delivery, Problem>)>>::new();
+        let mut fetching = FuturesUnordered::<Running<(ConfigRef, Result<Delivery, DaemonProblem>)>>::new();
         loop {
             if watch.is_none() && watching.is_due() {
                 watch = self.watch(&mut watching).await;
@@ -206,10 +206,10 @@ impl Kube {
         let Some(node) = &self.node else { return };
         let lifecycle = &self.told;
         match &lifecycle.phase {
-            Phase::Draining { target, .. } if annotations::is_drained(&node.annotations, target) => {
+            DaemonPhase::Draining { target, .. } if annotations::is_drained(&node.annotations, target) => {
                 self.say(Said::Drained(target.clone()));
             }
-            Phase::Uncordoning { .. } => {
+            DaemonPhase::Uncordoning { .. } => {
                 let runs = lifecycle.runs.as_ref();
                 if runs.is_some_and(|runs| annotations::is_uncordoned(&node.annotations, runs)) {
                     self.say(Said::Uncordoned);
@@ -235,7 +235,7 @@ impl Kube {
                 self.be_well();
                 self.publisher = publisher;
                 self.views.pop_front();
-                if self.told.phase != Phase::Done && view.lifecycle.phase == Phase::Done {
+                if self.told.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
                     seed::retire();
                 }
                 self.told = view.lifecycle;
@@ -278,7 +278,7 @@ async fn running<T>(future: Option<&mut Running<T>>) -> T {
     }
 }
 
-async fn fetch(cluster: Cluster, wish: Wish) -> (Wish, Result<Delivery, Problem>) {
+async fn fetch(cluster: Cluster, wish: ConfigRef) -> (ConfigRef, Result<Delivery, DaemonProblem>) {
     let delivered = async {
         let document = cluster.machine_config(&wish.config).await?;
         Ok(Delivery { document, policy: cluster.disruption_policy().await? })
@@ -290,7 +290,7 @@ async fn fetch(cluster: Cluster, wish: Wish) -> (Wish, Result<Delivery, Problem>
     let delivered = delivered.map_err(|error| error.problem()).and_then(|delivery| {
         let is_settled = delivery.policy.as_deref().is_none_or(is_worked_out);
         let reason = "the cluster's operator has not worked out its node disruption policy yet".to_owned();
-        if is_settled { Ok(delivery) } else { Err(Problem { class: Class::Transient, reason }) }
+        if is_settled { Ok(delivery) } else { Err(DaemonProblem { class: ProblemClass::Transient, reason }) }
     });
     (wish, delivered)
 }
@@ -326,7 +326,7 @@ impl Attempts {
     fn fail(&mut self) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
-        self.next = Some(Instant::now() + Cure::Time.delay(self.failures, boot::chance()));
+        self.next = Some(Instant::now() + RetryClass::Time.delay(self.failures, boot::chance()));
     }
 
     fn succeed(&mut self) {

@@ -4,7 +4,7 @@
 pub mod directory;
 pub mod kube;
 
-use crate::core::daemon::lifecycle::{Lifecycle, Problem, Wish};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, Lifecycle};
 
 /// What the daemon asks of a source.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub enum Order {
     /// Let whoever watches know where the daemon stands; [`Said::Told`] answers once they do.
     Tell(Box<View>),
     /// Deliver what is wanted; [`Said::Fetched`] answers.
-    Fetch(Wish),
+    Fetch(ConfigRef),
 }
 
 /// Where the daemon stands, as it is told.
@@ -28,13 +28,13 @@ pub struct View {
 #[derive(Debug)]
 pub enum Said {
     /// This is wanted.
-    Wished(Wish),
+    Wished(ConfigRef),
     /// Whoever watches knows of the view with this number, and of all before it.
     Told(u64),
     /// What was ordered.
-    Fetched(Wish, Result<Delivery, Problem>),
+    Fetched(ConfigRef, Result<Delivery, DaemonProblem>),
     /// The workload left.
-    Drained(Wish),
+    Drained(ConfigRef),
     /// The workload may be here again.
     Uncordoned,
     /// What is wrong with the source itself; `None` once nothing is.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use crate::core::config::settings::SettingsError;
 use crate::core::plan::service_actions::NotLive;
-use crate::core::state::held::Held;
+use crate::core::state::held::BlockedTarget;
 use crate::core::values::causes::chain;
-use crate::core::values::refusal::Refusals;
-use crate::core::values::retry::Cure;
+use crate::core::values::refusal::RefusalList;
+use crate::core::values::retry::RetryClass;
 use crate::host::HostError;
 use crate::host::facts::FactsError;
 use crate::host::mount_namespace::NamespaceError;
@@ -28,7 +28,7 @@ use crate::transaction::update::space::NoRoom;
 pub enum TransactionError {
     /// The desired configuration is malformed or does not fit the target.
     #[error("the configuration is refused: {0}")]
-    Refused(#[from] Refusals),
+    Refused(#[from] RefusalList),
     /// The target cannot become what is desired.
     #[error("the configuration cannot be applied here:{}", listed(.0))]
     Hindered(Vec<String>),
@@ -80,7 +80,7 @@ pub enum TransactionError {
         "{} is held: {} (generation {}); apply another configuration, or release it with `flameholder retry`",
         .0.config, .0.reason, .0.generation
     )]
-    Held(Box<Held>),
+    Held(Box<BlockedTarget>),
     /// What runs was not judged yet, and the way back from it would be lost.
     #[error(
         "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `flameholder rollback`"
@@ -190,17 +190,17 @@ impl TransactionError {
 
     /// What has to change before the same can succeed.
     #[must_use]
-    pub fn cure(&self) -> Cure {
+    pub fn cure(&self) -> RetryClass {
         match self {
             Self::Refused(_)
             | Self::Hindered(_)
             | Self::EtcRefused(_)
             | Self::Settings(_)
-            | Self::Held(_) => Cure::Configuration,
-            Self::OnProbation { .. } | Self::NotStaged(_) => Cure::Time,
-            error if error.is_busy() => Cure::Time,
-            Self::Os(OsError::Pull { reason, .. }) if reason.is_transient() => Cure::Time,
-            _ => Cure::Repair,
+            | Self::Held(_) => RetryClass::Configuration,
+            Self::OnProbation { .. } | Self::NotStaged(_) => RetryClass::Time,
+            error if error.is_busy() => RetryClass::Time,
+            Self::Os(OsError::Pull { reason, .. }) if reason.is_transient() => RetryClass::Time,
+            _ => RetryClass::Repair,
         }
     }
 

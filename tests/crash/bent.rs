@@ -2,9 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 
-use flameholder::core::state::journal::{JOURNAL, NEW_JOURNAL, Reached};
+use flameholder::core::state::journal::{JOURNAL, NEW_JOURNAL, TransactionState};
 use flameholder::core::values::names::ManagedPath;
-use flameholder::host::{Disk, HostError};
+use flameholder::host::{HostDisk, HostError};
 
 use crate::effect::{Effect, Screen};
 
@@ -55,11 +55,11 @@ impl Bent {
         self.count.replace(self.count.get() + 1) == wanted
     }
 
-    fn run(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+    fn run(&self, disk: &dyn HostDisk, effect: &Effect) -> Result<(), HostError> {
         match self.bend {
             Bend::CommitsFirst if is_opening(effect) => {
                 effect.perform(disk)?;
-                say(disk, Reached::Committed)
+                say(disk, TransactionState::Committed)
             }
             Bend::MovesFirst if is_opening(effect) => {
                 self.hold(effect);
@@ -90,7 +90,7 @@ impl Bent {
         *self.held.borrow_mut() = Some(effect.clone());
     }
 
-    fn recover(&self, disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+    fn recover(&self, disk: &dyn HostDisk, effect: &Effect) -> Result<(), HostError> {
         match self.bend {
             Bend::ForgetsUndo(number) if is_visible(effect) && self.is_turn(number) => Ok(()),
             Bend::WithdrawsFirst if is_visible(effect) && self.is_turn(0) => {
@@ -104,7 +104,7 @@ impl Bent {
 }
 
 impl Screen for Bent {
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError> {
         let is_staged =
             |effect: &Effect| effect.path().is_some_and(|path| path.as_str().contains("/.flameholder.d"));
         match (self.bend, &effect) {
@@ -119,7 +119,7 @@ impl Screen for Bent {
     }
 }
 
-fn say(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> {
+fn say(disk: &dyn HostDisk, reached: TransactionState) -> Result<(), HostError> {
     disk.append(&ManagedPath::constant(JOURNAL), &reached.render())
 }
 
@@ -141,7 +141,7 @@ fn is_flush(effect: &Effect) -> bool {
     matches!(effect, Effect::Sync { .. })
 }
 
-fn in_two(disk: &dyn Disk, effect: &Effect) -> Result<(), HostError> {
+fn in_two(disk: &dyn HostDisk, effect: &Effect) -> Result<(), HostError> {
     let Effect::Exchange { a, b } = effect else { return effect.perform(disk) };
     let aside = a.parent().expect("a slot has a directory").join("aside");
     disk.rename(b, &aside)?;

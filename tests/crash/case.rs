@@ -3,17 +3,17 @@
 
 use std::{path::Path, process::Command};
 
-use flameholder::core::plan::steps::Step;
-use flameholder::core::state::activation::{ACTIVE, Active, Manifest, OBJECTS, object};
-use flameholder::core::state::generation::Record;
-use flameholder::core::state::journal::Scope;
+use flameholder::core::plan::steps::PlanStep;
+use flameholder::core::state::activation::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object};
+use flameholder::core::state::generation::GenerationRecord;
+use flameholder::core::state::journal::JournalScope;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use flameholder::core::values::profile::Profile;
-use flameholder::host::lock::Lock;
-use flameholder::host::service_port::{NoServices, Services};
-use flameholder::host::{Disk, Root};
+use flameholder::host::lock::HostLock;
+use flameholder::host::service_port::{NoServices, ServiceControl};
+use flameholder::host::{HostDisk, Root};
 use flameholder::transaction::boot::activate;
 use flameholder::transaction::engine::apply::{Change, LiveError};
 use flameholder::transaction::engine::labels::Labels;
@@ -58,11 +58,11 @@ pub struct Case {
     pub name: String,
     /// The disk before it.
     pub image: Image,
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     pub labels: Labels,
     pub current: Option<String>,
     pub target: Option<String>,
-    pub scope: Scope,
+    pub scope: JournalScope,
     pub actions: Vec<ServiceAction>,
     /// What must be seen of the disk where the change does not hold, and where it does.
     pub old: Sight,
@@ -80,7 +80,7 @@ impl Case {
         let root = Root::open(tree.root()).expect("a root");
         match &scenario.before {
             Some(config) => apply(&root, config),
-            None => drop(Lock::take(&root).expect("the lock")),
+            None => drop(HostLock::take(&root).expect("the lock")),
         }
         if let Some(damage) = scenario.damage {
             damage(tree.root());
@@ -158,7 +158,7 @@ impl Case {
             Some(Body::File(bytes)) => bytes.clone(),
             _ => Vec::new(),
         };
-        let record = Record::parse(&bytes(RECORD)).expect("a record");
+        let record = GenerationRecord::parse(&bytes(RECORD)).expect("a record");
         let mut wrong = Vec::new();
         if self.target.as_ref() != Some(&record.generation) {
             wrong.push(format!("the record names {}", record.generation));
@@ -166,7 +166,7 @@ impl Case {
         if serde_json::from_slice::<Value>(&bytes(CURRENT_CONFIG)).ok().as_ref() != Some(config) {
             wrong.push("the applied config is not the one that was given".to_owned());
         }
-        let kept = record.originals.iter().map(Record::original_of);
+        let kept = record.originals.iter().map(GenerationRecord::original_of);
         let mut known: Vec<String> = kept.map(|path| path.relative().to_owned()).collect();
         known.extend([RECORD, CURRENT_CONFIG, "/etc/machine-config-daemon/currentimage", LOCK].map(bare));
         known.extend(self.stored(&record, &bytes));
@@ -182,13 +182,15 @@ impl Case {
 
     /// What the store may hold: what this generation and the one before it have outside `/etc`, and
     /// what is remembered of before them.
-    fn stored(&self, record: &Record, bytes: &dyn Fn(&str) -> Vec<u8>) -> Vec<String> {
+    fn stored(&self, record: &GenerationRecord, bytes: &dyn Fn(&str) -> Vec<u8>) -> Vec<String> {
         let was = |path: &str| match self.old.get(&bare(path)).map(|seen| &seen.node.body) {
             Some(Body::File(bytes)) => Some(bytes.clone()),
             _ => None,
         };
-        let recorded = was(RECORD).and_then(|bytes| Record::parse(&bytes).expect("a record").manifest);
-        let active = was(ACTIVE).and_then(|bytes| Active::parse(&bytes).expect("what was active").manifest);
+        let recorded =
+            was(RECORD).and_then(|bytes| GenerationRecord::parse(&bytes).expect("a record").manifest);
+        let active =
+            was(ACTIVE).and_then(|bytes| ActiveManifest::parse(&bytes).expect("what was active").manifest);
         let mut paths = Vec::new();
         for digest in record.manifest.into_iter().chain(recorded).chain(active) {
             let manifest = Manifest::parse(digest, &bytes(object(digest).as_str())).expect("a manifest");
@@ -196,16 +198,16 @@ impl Case {
         }
         let active = bytes(ACTIVE);
         if !active.is_empty() {
-            let active = Active::parse(&active).expect("what is active");
+            let active = ActiveManifest::parse(&active).expect("what is active");
             assert_eq!(active.manifest, record.manifest, "{}", self.name);
-            paths.extend(active.originals.iter().map(Record::original_of));
+            paths.extend(active.originals.iter().map(GenerationRecord::original_of));
             paths.push(ManagedPath::constant(ACTIVE));
         }
         paths.iter().map(|path| bare(path.as_str())).collect()
     }
 
     /// Carries the change out.
-    pub fn apply(&self, disk: &dyn Disk, services: &dyn Services) -> Result<(), LiveError> {
+    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), LiveError> {
         let change = Change {
             current: self.current.as_deref(),
             target: self.target.as_deref(),
@@ -220,10 +222,11 @@ impl Case {
 }
 
 /// Settles what is open on `disk`, as the product's next command does.
-pub fn recover(disk: &dyn Disk, services: &dyn Services) -> Result<Settled, String> {
+pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<Settled, String> {
     let path = flameholder::core::values::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
-    let record = bytes.map(|bytes| Record::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
+    let record =
+        bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
     let found = record.map(|record| record.generation);
     recover::settle(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
 }
@@ -237,7 +240,7 @@ pub fn said(error: &dyn std::error::Error) -> String {
 }
 
 /// What one step of an image to another is on a disk that somebody watches.
-pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn Disk) -> T) -> (T, Image) {
+pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn HostDisk) -> T) -> (T, Image) {
     let disk = MemoryDisk::new(image.clone(), watch);
     let result = act(&disk);
     (result, disk.image())

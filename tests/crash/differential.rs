@@ -3,8 +3,8 @@
 use std::{fs, os::unix::fs::chown};
 
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::tree::Attributes;
-use flameholder::host::{Disk, HostError, Root};
+use flameholder::core::values::tree::FileAttributes;
+use flameholder::host::{HostDisk, HostError, Root};
 use proptest::prelude::*;
 
 use crate::{
@@ -15,9 +15,9 @@ use crate::{
 /// One act of the port, or one look.
 #[derive(Debug, Clone)]
 enum Act {
-    MakeDirectory(ManagedPath, Attributes),
-    SetAttributes(ManagedPath, Attributes),
-    CreateFile(ManagedPath, Vec<u8>, Attributes, bool),
+    MakeDirectory(ManagedPath, FileAttributes),
+    SetAttributes(ManagedPath, FileAttributes),
+    CreateFile(ManagedPath, Vec<u8>, FileAttributes, bool),
     CreateSymlink(ManagedPath, String, (u32, u32)),
     HardLink(ManagedPath, ManagedPath),
     Append(ManagedPath, Vec<u8>),
@@ -35,10 +35,10 @@ fn any_path() -> impl Strategy<Value = ManagedPath> {
         .prop_map(|names| ManagedPath::constant(&format!("/{}", names.join("/"))))
 }
 
-fn any_attributes() -> impl Strategy<Value = Attributes> {
+fn any_attributes() -> impl Strategy<Value = FileAttributes> {
     let modes = prop_oneof![5 => Just(0o755), 1 => Just(0o700), 1 => Just(0o644), 1 => Just(0o777), 1 => Just(0o4750)];
     let owners = prop_oneof![4 => Just(0_u32), 1 => Just(1000_u32)];
-    (modes, owners.clone(), owners).prop_map(|(mode, uid, gid)| Attributes { mode, uid, gid })
+    (modes, owners.clone(), owners).prop_map(|(mode, uid, gid)| FileAttributes { mode, uid, gid })
 }
 
 fn any_target() -> impl Strategy<Value = String> {
@@ -70,7 +70,7 @@ fn any_act() -> impl Strategy<Value = Act> {
 }
 
 /// What came of an act, in words: an error's number and message, or what was seen.
-fn perform(disk: &dyn Disk, act: &Act) -> String {
+fn perform(disk: &dyn HostDisk, act: &Act) -> String {
     let label = |wanted: &bool| wanted.then_some(b"a_label_t\0".as_slice());
     let done = match act {
         Act::MakeDirectory(path, rights) => disk.make_directory(path, *rights, label(&(rights.uid == 0))),
@@ -89,7 +89,7 @@ fn perform(disk: &dyn Disk, act: &Act) -> String {
     said(done)
 }
 
-fn look(disk: &dyn Disk, path: &ManagedPath) -> String {
+fn look(disk: &dyn HostDisk, path: &ManagedPath) -> String {
     let status = disk.status(path).map(|status| status.map(|status| (status.kind, status.attributes)));
     let mounts = |path| disk.mount(path).ok();
     // Numbers of mounts mean nothing but whether they are equal.

@@ -4,8 +4,8 @@
 use std::{cell::RefCell, sync::Arc};
 
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::tree::{Attributes, Kind};
-use flameholder::host::{Disk, HostError, Op, Status};
+use flameholder::core::values::tree::{FileAttributes, FileKind};
+use flameholder::host::{FileOperation, FileStatus, HostDisk, HostError};
 use rustix::io::Errno;
 
 use crate::{
@@ -53,13 +53,13 @@ impl<'a> MemoryDisk<'a> {
         self.image.borrow_mut().apply(edit);
     }
 
-    fn parent(&self, path: &ManagedPath, op: Op) -> Result<Found, HostError> {
+    fn parent(&self, path: &ManagedPath, op: FileOperation) -> Result<Found, HostError> {
         lookup::directory(&self.image.borrow(), path.parent().as_ref())
             .map_err(|errno| HostError::new(op, path.as_str(), errno))
     }
 
     /// Where `path` is, and what stands there.
-    fn place(&self, path: &ManagedPath, op: Op) -> Result<(Place, Option<Number>), HostError> {
+    fn place(&self, path: &ManagedPath, op: FileOperation) -> Result<(Place, Option<Number>), HostError> {
         let parent = self.parent(path, op)?.number;
         let stands = self.image.borrow().entry(parent, path.file_name());
         Ok(((parent, path.file_name().into()), stands))
@@ -67,7 +67,7 @@ impl<'a> MemoryDisk<'a> {
 
     /// What stands at `path`; nothing where nothing leads there.
     fn look(&self, path: &ManagedPath) -> Result<Option<(Number, Inode)>, HostError> {
-        match self.place(path, Op::Read) {
+        match self.place(path, FileOperation::Read) {
             Ok((_, number)) => Ok(number.map(|number| (number, self.image.borrow().inode(number).clone()))),
             Err(error) if matches!(error.errno(), Some(Errno::NOENT | Errno::NOTDIR)) => Ok(None),
             Err(error) => Err(error),
@@ -75,7 +75,13 @@ impl<'a> MemoryDisk<'a> {
     }
 
     /// Makes an inode without content, private until it has all it gets.
-    fn create(&self, path: &ManagedPath, op: Op, body: Body, mode: u32) -> Result<Number, HostError> {
+    fn create(
+        &self,
+        path: &ManagedPath,
+        op: FileOperation,
+        body: Body,
+        mode: u32,
+    ) -> Result<Number, HostError> {
         let (place, stands) = self.place(path, op)?;
         if stands.is_some() {
             return Err(HostError::new(op, path.as_str(), Errno::EXIST));
@@ -90,8 +96,8 @@ impl<'a> MemoryDisk<'a> {
         Ok(number)
     }
 
-    fn give(&self, number: Number, attributes: Attributes) {
-        let Attributes { mode, uid, gid } = attributes;
+    fn give(&self, number: Number, attributes: FileAttributes) {
+        let FileAttributes { mode, uid, gid } = attributes;
         self.own(number, (uid, gid));
         let is = self.image.borrow().inode(number).attributes;
         if is.mode != mode {
@@ -123,8 +129,8 @@ impl<'a> MemoryDisk<'a> {
         from: &ManagedPath,
         to: &ManagedPath,
     ) -> Result<(End<Number>, End<Option<Number>>), HostError> {
-        let failed = |errno| HostError::new(Op::Rename, to.as_str(), errno);
-        let (old, new) = (self.parent(from, Op::Rename)?, self.parent(to, Op::Rename)?);
+        let failed = |errno| HostError::new(FileOperation::Rename, to.as_str(), errno);
+        let (old, new) = (self.parent(from, FileOperation::Rename)?, self.parent(to, FileOperation::Rename)?);
         let image = self.image.borrow();
         if image.inode(old.number).volume != image.inode(new.number).volume {
             return Err(failed(Errno::XDEV));
@@ -156,15 +162,15 @@ impl<'a> MemoryDisk<'a> {
     }
 }
 
-impl Disk for MemoryDisk<'_> {
-    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
+impl HostDisk for MemoryDisk<'_> {
+    fn status(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
         Ok(self.look(path)?.map(|(number, inode)| {
             let kind = match inode.body {
-                Body::File(_) => Kind::File,
-                Body::Symlink(_) => Kind::Symlink,
-                Body::Directory(_) => Kind::Directory,
+                Body::File(_) => FileKind::File,
+                Body::Symlink(_) => FileKind::Symlink,
+                Body::Directory(_) => FileKind::Directory,
             };
-            Status { kind, attributes: inode.attributes.into(), inode: number as u64 }
+            FileStatus { kind, attributes: inode.attributes.into(), inode: number as u64 }
         }))
     }
 
@@ -203,7 +209,7 @@ impl Disk for MemoryDisk<'_> {
         let top = match lookup::directory(&image, Some(path)) {
             Ok(found) => found.number,
             Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
-            Err(errno) => return Err(HostError::new(Op::List, path.as_str(), errno)),
+            Err(errno) => return Err(HostError::new(FileOperation::List, path.as_str(), errno)),
         };
         let mut found = Vec::new();
         let mut pending = vec![(path.clone(), top)];
@@ -221,7 +227,7 @@ impl Disk for MemoryDisk<'_> {
         let shown = directory.map_or("/", ManagedPath::as_str);
         let image = self.image.borrow();
         let found = lookup::directory(&image, directory);
-        let found = found.map_err(|errno| HostError::new(Op::Read, shown, errno))?;
+        let found = found.map_err(|errno| HostError::new(FileOperation::Read, shown, errno))?;
         Ok(image.inode(found.number).volume as u64)
     }
 
@@ -232,18 +238,18 @@ impl Disk for MemoryDisk<'_> {
     fn make_directory(
         &self,
         path: &ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
-        let number = self.create(path, Op::MakeDirectory, Body::Directory([].into()), 0o700)?;
+        let number = self.create(path, FileOperation::MakeDirectory, Body::Directory([].into()), 0o700)?;
         self.label_with(number, label);
         self.give(number, attributes);
         Ok(())
     }
 
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::SetAttributes, path.as_str(), errno);
-        let number = self.place(path, Op::SetAttributes)?.1.ok_or(failed(Errno::NOENT))?;
+    fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
+        let failed = |errno| HostError::new(FileOperation::SetAttributes, path.as_str(), errno);
+        let number = self.place(path, FileOperation::SetAttributes)?.1.ok_or(failed(Errno::NOENT))?;
         if self.image.borrow().names(number).is_none() {
             return Err(failed(Errno::NOTDIR));
         }
@@ -255,10 +261,10 @@ impl Disk for MemoryDisk<'_> {
         &self,
         path: &ManagedPath,
         contents: &[u8],
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
-        let number = self.create(path, Op::Stage, Body::File([].into()), 0o600)?;
+        let number = self.create(path, FileOperation::Stage, Body::File([].into()), 0o600)?;
         self.label_with(number, label);
         if !contents.is_empty() {
             self.edit(&Edit::Extend { number, bytes: contents.into() });
@@ -274,15 +280,15 @@ impl Disk for MemoryDisk<'_> {
         owner: (u32, u32),
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
-        let number = self.create(path, Op::Link, Body::Symlink(target.into()), 0o777)?;
+        let number = self.create(path, FileOperation::Link, Body::Symlink(target.into()), 0o777)?;
         self.own(number, owner);
         self.label_with(number, label);
         Ok(())
     }
 
     fn hard_link(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Link, to.as_str(), errno);
-        let (old, new) = (self.parent(from, Op::Link)?, self.parent(to, Op::Link)?);
+        let failed = |errno| HostError::new(FileOperation::Link, to.as_str(), errno);
+        let (old, new) = (self.parent(from, FileOperation::Link)?, self.parent(to, FileOperation::Link)?);
         let edit = {
             let image = self.image.borrow();
             let number = image.entry(old.number, from.file_name()).ok_or(failed(Errno::NOENT))?;
@@ -304,8 +310,8 @@ impl Disk for MemoryDisk<'_> {
     }
 
     fn append(&self, path: &ManagedPath, bytes: &[u8]) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Append, path.as_str(), errno);
-        let number = self.place(path, Op::Append)?.1.ok_or(failed(Errno::NOENT))?;
+        let failed = |errno| HostError::new(FileOperation::Append, path.as_str(), errno);
+        let number = self.place(path, FileOperation::Append)?.1.ok_or(failed(Errno::NOENT))?;
         match self.image.borrow().inode(number).body {
             Body::File(_) => {}
             Body::Symlink(_) => return Err(failed(Errno::LOOP)),
@@ -316,7 +322,7 @@ impl Disk for MemoryDisk<'_> {
     }
 
     fn rename(&self, from: &ManagedPath, to: &ManagedPath) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Rename, to.as_str(), errno);
+        let failed = |errno| HostError::new(FileOperation::Rename, to.as_str(), errno);
         let ((from, number), (to, target)) = self.rename_ends(from, to)?;
         if target.is_some() {
             return Err(failed(Errno::EXIST));
@@ -329,7 +335,7 @@ impl Disk for MemoryDisk<'_> {
     }
 
     fn exchange(&self, a: &ManagedPath, b: &ManagedPath) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Rename, b.as_str(), errno);
+        let failed = |errno| HostError::new(FileOperation::Rename, b.as_str(), errno);
         let ends = self.rename_ends(a, b);
         let ((one, first), (other, second)) = match ends {
             // That nothing is there to trade with is said first.
@@ -349,8 +355,8 @@ impl Disk for MemoryDisk<'_> {
     }
 
     fn remove_file(&self, path: &ManagedPath) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Remove, path.as_str(), errno);
-        let (place, stands) = self.place(path, Op::Remove)?;
+        let failed = |errno| HostError::new(FileOperation::Remove, path.as_str(), errno);
+        let (place, stands) = self.place(path, FileOperation::Remove)?;
         let number = stands.ok_or(failed(Errno::NOENT))?;
         if self.image.borrow().names(number).is_some() {
             return Err(failed(Errno::ISDIR));
@@ -360,8 +366,8 @@ impl Disk for MemoryDisk<'_> {
     }
 
     fn remove_directory(&self, path: &ManagedPath) -> Result<(), HostError> {
-        let failed = |errno| HostError::new(Op::Remove, path.as_str(), errno);
-        let (place, stands) = self.place(path, Op::Remove)?;
+        let failed = |errno| HostError::new(FileOperation::Remove, path.as_str(), errno);
+        let (place, stands) = self.place(path, FileOperation::Remove)?;
         let number = stands.ok_or(failed(Errno::NOENT))?;
         if self.is_mount_point(&place, number) {
             return Err(failed(Errno::BUSY));
@@ -381,7 +387,7 @@ impl Disk for MemoryDisk<'_> {
                 Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
                 Err(errno) => {
                     let shown = path.as_ref().map_or("/", ManagedPath::as_str);
-                    return Err(HostError::new(Op::Sync, shown, errno));
+                    return Err(HostError::new(FileOperation::Sync, shown, errno));
                 }
             }
         }

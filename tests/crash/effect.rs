@@ -1,25 +1,25 @@
 //! The acts of the port as values, and a disk that asks before each.
 
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::tree::Attributes;
-use flameholder::host::{Disk, HostError, Status};
+use flameholder::core::values::tree::FileAttributes;
+use flameholder::host::{FileStatus, HostDisk, HostError};
 
 /// One act.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     MakeDirectory {
         path: ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<Vec<u8>>,
     },
     SetAttributes {
         path: ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     CreateFile {
         path: ManagedPath,
         contents: Vec<u8>,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<Vec<u8>>,
     },
     CreateSymlink {
@@ -57,7 +57,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    pub fn perform(&self, disk: &dyn Disk) -> Result<(), HostError> {
+    pub fn perform(&self, disk: &dyn HostDisk) -> Result<(), HostError> {
         match self {
             Self::MakeDirectory { path, attributes, label } => {
                 disk.make_directory(path, *attributes, label.as_deref())
@@ -112,7 +112,7 @@ impl Effect {
 /// Decides over acts and looks.
 pub trait Screen {
     /// Carries an act out on `disk`, or does something else.
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError>;
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError>;
     /// Whether anything can be looked at.
     fn look(&self, _: &str) -> Result<(), HostError> {
         Ok(())
@@ -121,7 +121,7 @@ pub trait Screen {
 
 /// A disk behind a screen.
 pub struct Screened<'a> {
-    pub disk: &'a dyn Disk,
+    pub disk: &'a dyn HostDisk,
     pub screen: &'a dyn Screen,
 }
 
@@ -133,15 +133,15 @@ impl Screened<'_> {
     fn look<T>(
         &self,
         path: &ManagedPath,
-        look: impl FnOnce(&dyn Disk) -> Result<T, HostError>,
+        look: impl FnOnce(&dyn HostDisk) -> Result<T, HostError>,
     ) -> Result<T, HostError> {
         self.screen.look(path.as_str())?;
         look(self.disk)
     }
 }
 
-impl Disk for Screened<'_> {
-    fn status(&self, path: &ManagedPath) -> Result<Option<Status>, HostError> {
+impl HostDisk for Screened<'_> {
+    fn status(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
         self.look(path, |disk| disk.status(path))
     }
 
@@ -178,14 +178,14 @@ impl Disk for Screened<'_> {
     fn make_directory(
         &self,
         path: &ManagedPath,
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let label = label.map(<[u8]>::to_vec);
         self.act(Effect::MakeDirectory { path: path.clone(), attributes, label })
     }
 
-    fn set_attributes(&self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
+    fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
         self.act(Effect::SetAttributes { path: path.clone(), attributes })
     }
 
@@ -193,7 +193,7 @@ impl Disk for Screened<'_> {
         &self,
         path: &ManagedPath,
         contents: &[u8],
-        attributes: Attributes,
+        attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let (path, contents, label) = (path.clone(), contents.to_vec(), label.map(<[u8]>::to_vec));

@@ -8,8 +8,8 @@ use std::{
 
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{NoServices, ServiceError, Services};
-use flameholder::host::{Disk, HostError, Op};
+use flameholder::host::service_port::{NoServices, ServiceControl, ServiceError};
+use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::{Failure, LiveError};
 use rustix::io::Errno;
 
@@ -45,7 +45,7 @@ impl<'a> Failing<'a> {
 }
 
 impl Screen for Failing<'_> {
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError> {
         let number = self.count.replace(self.count.get() + 1);
         if !(self.fails)(number) {
             return effect.perform(disk);
@@ -55,7 +55,7 @@ impl Screen for Failing<'_> {
         }
         self.failed.set(self.failed.get() + 1);
         let path = effect.path().map_or("/", |path| path.as_str());
-        Err(HostError::new(Op::Stage, path, self.errno))
+        Err(HostError::new(FileOperation::Stage, path, self.errno))
     }
 }
 
@@ -67,7 +67,7 @@ struct Outcome {
 }
 
 fn attempt(case: &Case, screen: &Failing<'_>, explorer: Option<&Explorer<'_>>) -> Outcome {
-    let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen }, &NoServices);
+    let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen }, &NoServices);
     let (result, image) = match explorer {
         // Whoever sees an error was promised nothing before.
         Some(explorer) => {
@@ -173,7 +173,7 @@ impl std::fmt::Debug for Recording<'_> {
     }
 }
 
-impl Services for Recording<'_> {
+impl ServiceControl for Recording<'_> {
     fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError> {
         let number = self.asked.borrow().len();
         self.asked.borrow_mut().push(action.clone());
@@ -241,14 +241,14 @@ struct Stopped {
 }
 
 impl Screen for Stopped {
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError> {
         self.look("")?;
         self.left.set(self.left.get() - 1);
         effect.perform(disk)
     }
 
     fn look(&self, path: &str) -> Result<(), HostError> {
-        if self.left.get() > 0 { Ok(()) } else { Err(HostError::new(Op::Read, path, Errno::IO)) }
+        if self.left.get() > 0 { Ok(()) } else { Err(HostError::new(FileOperation::Read, path, Errno::IO)) }
     }
 }
 
@@ -261,7 +261,7 @@ fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     for acts in 1.. {
         let screen = Stopped { left: Cell::new(acts) };
         let services = Recording { asked: RefCell::default(), fails: &|_| false };
-        let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen: &screen }, &services);
+        let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen: &screen }, &services);
         let (_, image) = case::on(&case.image, &Nobody, run);
         let is_over = screen.left.get() > 0;
         let known_as = [Promise::Old, Promise::New].map(|promise| explorer.knows(&image, promise));

@@ -9,8 +9,8 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
 };
 
-use flameholder::host::Disk;
-use flameholder::host::service_port::{NoServices, Services};
+use flameholder::host::HostDisk;
+use flameholder::host::service_port::{NoServices, ServiceControl};
 use flameholder::transaction::engine::apply::LiveError;
 use flameholder::transaction::engine::recover::Settled;
 
@@ -105,7 +105,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Carries the change out with the engine at hand.
-    pub fn apply(&self, disk: &dyn Disk, services: &dyn Services) -> Result<(), LiveError> {
+    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), LiveError> {
         let screen = Bent::new(self.bend, false);
         self.case.apply(&Screened { disk, screen: &screen }, services)
     }

@@ -2,7 +2,8 @@
 
 use std::cell::RefCell;
 
-use flameholder::host::{Disk, HostError, service_port::NoServices};
+use flameholder::host::service_port::NoServices;
+use flameholder::host::{HostDisk, HostError};
 
 use crate::{
     bent::Bend,
@@ -18,7 +19,7 @@ use crate::{
 struct Listing(RefCell<Vec<String>>);
 
 impl Screen for Listing {
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError> {
         if let Effect::Sync { path } = &effect {
             self.0.borrow_mut().push(path.as_ref().map_or("/".to_owned(), ToString::to_string));
         }

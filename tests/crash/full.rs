@@ -3,7 +3,7 @@
 use std::{cell::Cell, collections::BTreeSet};
 
 use flameholder::host::service_port::NoServices;
-use flameholder::host::{Disk, HostError, Op};
+use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::LiveError;
 use rustix::io::Errno;
 
@@ -26,7 +26,7 @@ struct Full {
 }
 
 impl Screen for Full {
-    fn act(&self, disk: &dyn Disk, effect: Effect) -> Result<(), HostError> {
+    fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError> {
         let number = self.acts.replace(self.acts.get() + 1);
         let takes_space = matches!(
             effect,
@@ -43,7 +43,11 @@ impl Screen for Full {
         if let Some(half) = effect.half().filter(|_| self.halfway) {
             half.perform(disk)?;
         }
-        Err(HostError::new(Op::Stage, effect.path().map_or("/", |path| path.as_str()), Errno::NOSPC))
+        Err(HostError::new(
+            FileOperation::Stage,
+            effect.path().map_or("/", |path| path.as_str()),
+            Errno::NOSPC,
+        ))
     }
 }
 
@@ -53,7 +57,7 @@ fn each_filling(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     for halfway in [false, true] {
         for from in 0.. {
             let screen = Full { from, halfway, acts: Cell::new(0), refused: Cell::new(0) };
-            let run = |disk: &dyn Disk| case.apply(&Screened { disk, screen: &screen }, &NoServices);
+            let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen: &screen }, &NoServices);
             let (result, image) = case::on(&case.image, &Nobody, run);
             if screen.refused.get() == 0 {
                 assert!(result.is_ok() && from > 10, "{}: {from} acts", case.name);

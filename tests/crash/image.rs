@@ -8,7 +8,7 @@ use std::{
 };
 
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::tree::Attributes;
+use flameholder::core::values::tree::FileAttributes;
 
 /// What an inode is known by.
 pub type Number = usize;
@@ -47,13 +47,13 @@ pub struct Rights {
     pub gid: u32,
 }
 
-impl From<Attributes> for Rights {
-    fn from(Attributes { mode, uid, gid }: Attributes) -> Self {
+impl From<FileAttributes> for Rights {
+    fn from(FileAttributes { mode, uid, gid }: FileAttributes) -> Self {
         Self { mode, uid, gid }
     }
 }
 
-impl From<Rights> for Attributes {
+impl From<Rights> for FileAttributes {
     fn from(Rights { mode, uid, gid }: Rights) -> Self {
         Self { mode, uid, gid }
     }

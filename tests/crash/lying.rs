@@ -6,11 +6,11 @@ use std::{
     collections::{BTreeSet, HashSet},
 };
 
-use flameholder::core::plan::steps::Step;
-use flameholder::core::state::journal::{Intent, JOURNAL, Reached, Scope, VERSION};
+use flameholder::core::plan::steps::PlanStep;
+use flameholder::core::state::journal::{JOURNAL, JournalIntent, JournalScope, TransactionState, VERSION};
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::tree::Attributes;
-use flameholder::host::Disk;
+use flameholder::core::values::tree::FileAttributes;
+use flameholder::host::HostDisk;
 use flameholder::host::service_port::NoServices;
 
 use crate::{
@@ -91,9 +91,9 @@ impl Watch for Cutting<'_> {
 }
 
 /// What the product does first: it takes the lock, and makes it where there is none.
-fn lock(disk: &dyn Disk) {
+fn lock(disk: &dyn HostDisk) {
     let (home, lock) = (ManagedPath::constant(HOME), ManagedPath::constant(&format!("/{LOCK}")));
-    let given = |mode| Attributes { mode, uid: 0, gid: 0 };
+    let given = |mode| FileAttributes { mode, uid: 0, gid: 0 };
     if disk.status(&home).expect("a look").is_none() {
         disk.make_directory(&home, given(0o700), None).expect("a directory");
     }
@@ -116,7 +116,7 @@ fn with_lock(image: Image, case: &Case) -> Image {
 
 /// What is on the disk for certain when the change begins.
 fn durable(case: &Case, start: Start) -> Image {
-    let remove = |disk: &dyn Disk| {
+    let remove = |disk: &dyn HostDisk| {
         disk.remove_file(&ManagedPath::constant(&format!("/{LOCK}"))).expect("a lock");
         disk.remove_directory(&ManagedPath::constant(HOME)).expect("a directory");
     };
@@ -124,24 +124,24 @@ fn durable(case: &Case, start: Start) -> Image {
         Start::Clean => case.image.clone(),
         Start::Fresh => case::on(&case.image, &Nobody, remove).1,
         Start::Stale => {
-            let journal = [stale(case).render(), Reached::Committed.render()].concat();
+            let journal = [stale(case).render(), TransactionState::Committed.render()].concat();
             let path = ManagedPath::constant(JOURNAL);
-            let given = Attributes { mode: 0o600, uid: 0, gid: 0 };
+            let given = FileAttributes { mode: 0o600, uid: 0, gid: 0 };
             case::on(&case.image, &Nobody, |disk| disk.create_file(&path, &journal, given, None)).1
         }
     }
 }
 
 /// The journal of a change that gave back what this one keeps again.
-fn stale(case: &Case) -> Intent {
+fn stale(case: &Case) -> JournalIntent {
     let kept = case.steps.iter().filter_map(|step| match step {
-        Step::Preserve { original, .. } => Some(original.clone()),
+        PlanStep::Preserve { original, .. } => Some(original.clone()),
         _ => None,
     });
-    Intent {
+    JournalIntent {
         version: VERSION,
         boot_id: BOOT.to_owned(),
-        scope: Scope::Deployment,
+        scope: JournalScope::Deployment,
         current: Some("the one before".to_owned()),
         target: case.current.clone(),
         staging: ["/etc/.flameholder.d", "/var/.flameholder.d"].map(ManagedPath::constant).to_vec(),

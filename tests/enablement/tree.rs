@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flameholder::core::enablement::{
-    EnablementError, Links, Operation, Outcome, Presets, SEARCH_PATH, SystemdVersion, UnitFile, UnitFiles,
-    UnitName, operate,
+    EnablementError, EnablementLinks, EnablementOutcome, PresetRules, SEARCH_PATH, SystemdVersion, UnitFile,
+    UnitFiles, UnitName, UnitOperation, operate,
 };
 use tempfile::TempDir;
 
@@ -88,7 +88,7 @@ impl Universe {
     }
 
     /// The links after all calls, without systemctl.
-    pub fn operate(&self, version: SystemdVersion) -> Result<Outcome, EnablementError> {
+    pub fn operate(&self, version: SystemdVersion) -> Result<EnablementOutcome, EnablementError> {
         let tree = Tree::new(self);
         let operations: Vec<_> = self.calls.iter().map(|call| operation(call)).collect();
         tree.operate(&tree.links(), version, &operations)
@@ -99,7 +99,7 @@ fn is_known(refuser: &Refuser, stderr: &str) -> bool {
     DEVIATIONS.iter().any(|(who, message, _)| who == refuser && stderr.contains(message))
 }
 
-fn same_links(call: &str, expected: &Links, actual: &Links) -> Result<(), String> {
+fn same_links(call: &str, expected: &EnablementLinks, actual: &EnablementLinks) -> Result<(), String> {
     if expected == actual {
         Ok(())
     } else {
@@ -107,13 +107,13 @@ fn same_links(call: &str, expected: &Links, actual: &Links) -> Result<(), String
     }
 }
 
-fn operation(call: &str) -> Operation {
+fn operation(call: &str) -> UnitOperation {
     let (verb, name) = call.split_once(' ').expect("a call has a verb and a name");
     let name = UnitName::parse(name).expect("tests call with valid names");
     match verb {
-        "enable" => Operation::Enable(name),
-        "disable" => Operation::Disable(name),
-        "preset" => Operation::Preset(name),
+        "enable" => UnitOperation::Enable(name),
+        "disable" => UnitOperation::Disable(name),
+        "preset" => UnitOperation::Preset(name),
         _ => unreachable!("no such verb: {verb}"),
     }
 }
@@ -185,12 +185,12 @@ impl Tree {
     /// Asks, reads what is missing, and asks again.
     fn operate(
         &self,
-        links: &Links,
+        links: &EnablementLinks,
         version: SystemdVersion,
-        operations: &[Operation],
-    ) -> Result<Outcome, EnablementError> {
+        operations: &[UnitOperation],
+    ) -> Result<EnablementOutcome, EnablementError> {
         let presets = fs::read_to_string(self.path(PRESETS)).expect("preset file");
-        let (presets, _) = Presets::parse([(PRESETS, presets.as_str())], version);
+        let (presets, _) = PresetRules::parse([(PRESETS, presets.as_str())], version);
         let mut units = UnitFiles::default();
         loop {
             match operate(links, &units, &presets, version, operations) {
@@ -242,9 +242,9 @@ impl Tree {
     }
 
     /// Every link below `/etc/systemd/system`.
-    fn links(&self) -> Links {
+    fn links(&self) -> EnablementLinks {
         let root = self.path(CONFIG);
-        let mut links = Links::new();
+        let mut links = EnablementLinks::new();
         let mut directories = vec![root.clone()];
         while let Some(directory) = directories.pop() {
             for entry in fs::read_dir(directory).expect("directory") {

@@ -2,7 +2,8 @@
 //! links.
 
 use flameholder::core::enablement::{
-    EnablementError, InstallError, Note, Outcome, Presets, SpecifierError, SystemdVersion, UnitName,
+    EnablementError, EnablementNote, EnablementOutcome, InstallError, PresetRules, SpecifierError,
+    SystemdVersion, UnitName,
 };
 
 use crate::tree::Universe;
@@ -18,7 +19,7 @@ fn universe(files: &[(&str, &str)], presets: &str, calls: &[&str]) -> Universe {
     }
 }
 
-fn names(outcome: &Outcome) -> Vec<&str> {
+fn names(outcome: &EnablementOutcome) -> Vec<&str> {
     outcome.links.keys().map(String::as_str).collect()
 }
 
@@ -31,7 +32,7 @@ fn upheld_by_is_unknown_to_252() {
     let universe = universe(&[("v/a.service", "[Install]\nUpheldBy=m.target\n")], "", &["enable a.service"]);
     let old = universe.operate(OLD).unwrap();
     assert!(old.links.is_empty());
-    assert_eq!(old.notes, [Note::NothingToInstall { unit: unit("a.service") }]);
+    assert_eq!(old.notes, [EnablementNote::NothingToInstall { unit: unit("a.service") }]);
     assert_eq!(names(&universe.operate(NEW).unwrap()), ["m.target.upholds/a.service"]);
 }
 
@@ -107,10 +108,10 @@ fn what_stops_nothing_is_noted() {
     assert_eq!(
         universe.operate(NEW).unwrap().notes,
         [
-            Note::MaskedSkipped { unit: unit("b.service") },
-            Note::AlsoSkipped { unit: unit("c.service"), error: missing("c.service") },
-            Note::PresetOfAlias { alias: unit("d.service"), unit: unit("a.service") },
-            Note::NotLoaded { unit: unit("gone.service"), error: missing("gone.service") },
+            EnablementNote::MaskedSkipped { unit: unit("b.service") },
+            EnablementNote::AlsoSkipped { unit: unit("c.service"), error: missing("c.service") },
+            EnablementNote::PresetOfAlias { alias: unit("d.service"), unit: unit("a.service") },
+            EnablementNote::NotLoaded { unit: unit("gone.service"), error: missing("gone.service") },
         ]
     );
 }
@@ -128,7 +129,7 @@ fn preset_lines_that_cannot_be_read_are_returned() {
     let contents = "enable a.service\nenable\n\n# comment\n  frobnicate b.service\n\
                     enable a.service x\nignore c.service\n";
     let skipped = |version| {
-        let (_, skipped) = Presets::parse([("10.preset", contents)], version);
+        let (_, skipped) = PresetRules::parse([("10.preset", contents)], version);
         skipped.into_iter().map(|line| (line.number, line.line)).collect::<Vec<_>>()
     };
     let line = |number, line: &str| (number, line.to_owned());

@@ -5,8 +5,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, lchown, symlink};
 use std::path::Path;
 
-use flameholder::core::etc_merge::{Body, Content, Node};
-use flameholder::core::values::tree::{Attributes, ContentDigest};
+use flameholder::core::etc_merge::{EtcBody, EtcNode, FileContent};
+use flameholder::core::values::tree::{ContentDigest, FileAttributes};
 use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
 use crate::tree::{Kind, Plant};
@@ -52,22 +52,22 @@ pub(crate) fn clear(path: &Path) {
 }
 
 /// What stands at `path`.
-pub(crate) fn found(path: &Path) -> Option<Node> {
+pub(crate) fn found(path: &Path) -> Option<EtcNode> {
     let metadata = fs::symlink_metadata(path).ok()?;
     let mode = metadata.permissions().mode();
     let body = if metadata.is_file() {
         let bytes = fs::read(path).unwrap();
-        Body::File(Content { size: bytes.len() as u64, digest: Some(ContentDigest::of(&bytes)) })
+        EtcBody::File(FileContent { size: bytes.len() as u64, digest: Some(ContentDigest::of(&bytes)) })
     } else if metadata.is_symlink() {
-        Body::Symlink(fs::read_link(path).unwrap().into_os_string())
+        EtcBody::Symlink(fs::read_link(path).unwrap().into_os_string())
     } else if metadata.is_dir() {
         let names = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().file_name());
-        Body::Directory(names.map(|name| (name.clone(), found(&path.join(&name)).unwrap())).collect())
+        EtcBody::Directory(names.map(|name| (name.clone(), found(&path.join(&name)).unwrap())).collect())
     } else {
-        Body::Special(mode & 0o170_000)
+        EtcBody::Special(mode & 0o170_000)
     };
-    let attributes = Attributes { mode: mode & 0o7777, uid: metadata.uid(), gid: metadata.gid() };
-    Some(Node { attributes, xattrs: xattrs(path), body })
+    let attributes = FileAttributes { mode: mode & 0o7777, uid: metadata.uid(), gid: metadata.gid() };
+    Some(EtcNode { attributes, xattrs: xattrs(path), body })
 }
 
 fn xattrs(path: &Path) -> BTreeMap<Vec<u8>, ContentDigest> {

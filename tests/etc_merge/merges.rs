@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use flameholder::core::etc_merge::{Body, Content, Findings, Merge, Node, Reason, Refusal, SpecialFiles};
+use flameholder::core::etc_merge::{
+    EtcBody, EtcMerge, EtcNode, FileContent, MergeFindings, MergeRefusal, RefusalReason, SpecialFiles,
+};
 use flameholder::core::values::names::ManagedPath;
 use flameholder::host::Root;
 use flameholder::host::etc_tree::{EtcTree, digest_where_needed};
@@ -40,12 +42,12 @@ fn special_files() -> SpecialFiles {
     *KNOWN.get_or_init(|| Host::new().map_or(SpecialFiles::Ignored, |host| host.read().special_files()))
 }
 
-fn predicted(case: &Case) -> Merge {
+fn predicted(case: &Case) -> EtcMerge {
     let tree = |plant: &Option<_>| {
         let entries: Drawn = plant.iter().map(|plant| (case.name.clone(), Clone::clone(plant))).collect();
         top(&entries)
     };
-    Merge::of(&tree(&case.base), &tree(&case.local), &tree(&case.new), special_files())
+    EtcMerge::of(&tree(&case.base), &tree(&case.local), &tree(&case.new), special_files())
 }
 
 /// Complains about the cases of which libostree made something else than predicted.
@@ -95,16 +97,16 @@ fn in_full(error: &OsError) -> String {
 }
 
 /// Whether libostree's words fit a predicted refusal.
-fn fits(said: &str, refusal: &Refusal) -> bool {
+fn fits(said: &str, refusal: &MergeRefusal) -> bool {
     let words: &[&str] = match refusal.reason {
-        Reason::NewlyDirectory => {
+        RefusalReason::NewlyDirectory => {
             let path = refusal.path.display();
             return said.contains(&format!("newly defaults to directory '{path}'"));
         }
-        Reason::NotADirectory => &["Not a directory"],
-        Reason::DanglingLink => &["No such file or directory", "Too many levels of symbolic links"],
-        Reason::SpecialFile => &["Cannot copy non-regular/non-symlink file"],
-        Reason::LeavingLink => &[],
+        RefusalReason::NotADirectory => &["Not a directory"],
+        RefusalReason::DanglingLink => &["No such file or directory", "Too many levels of symbolic links"],
+        RefusalReason::SpecialFile => &["Cannot copy non-regular/non-symlink file"],
+        RefusalReason::LeavingLink => &[],
     };
     words.iter().any(|words| said.contains(words))
 }
@@ -113,7 +115,7 @@ fn fits(said: &str, refusal: &Refusal) -> bool {
 fn assert_everything_occurs(cases: &[Case]) {
     let mut occurring: BTreeMap<String, usize> = BTreeMap::new();
     for case in cases {
-        let Findings { kept, from_image, conflicts, losses, held_back, .. } = predicted(case).findings;
+        let MergeFindings { kept, from_image, conflicts, losses, held_back, .. } = predicted(case).findings;
         let kinds = kept.iter().map(|item| format!("{:?} kept", item.change));
         let kinds = kinds.chain(from_image.iter().map(|item| format!("{:?} from the image", item.change)));
         let kinds =
@@ -147,7 +149,7 @@ fn libostree_merges_as_predicted() {
 fn libostree_refuses_as_predicted() {
     let mut draw = Draw::from_seed(seed());
     let each = if is_exhaustive() { 10 * REFUSED } else { REFUSED };
-    let mut cases: BTreeMap<Reason, Vec<Case>> = BTreeMap::new();
+    let mut cases: BTreeMap<RefusalReason, Vec<Case>> = BTreeMap::new();
     for case in std::iter::repeat_with(|| draw.case()).take(400 * each) {
         let merge = predicted(&case);
         let Err(refusal) = merge.outcome() else { continue };
@@ -156,8 +158,9 @@ fn libostree_refuses_as_predicted() {
             alike.push(case);
         }
     }
-    let mut reasons = vec![Reason::NewlyDirectory, Reason::NotADirectory, Reason::DanglingLink];
-    reasons.extend((special_files() == SpecialFiles::Refused).then_some(Reason::SpecialFile));
+    let mut reasons =
+        vec![RefusalReason::NewlyDirectory, RefusalReason::NotADirectory, RefusalReason::DanglingLink];
+    reasons.extend((special_files() == SpecialFiles::Refused).then_some(RefusalReason::SpecialFile));
     for reason in reasons {
         assert_eq!(cases.get(&reason).map_or(0, Vec::len), each, "cases of {reason:?}");
     }
@@ -202,12 +205,12 @@ fn what_is_read_from_a_disk_is_what_is_there() {
     ];
     digest_where_needed(&mut trees.each_mut()).unwrap();
     let [base, local, image, found] = trees.each_ref().map(EtcTree::node);
-    let merge = Merge::of(base, local, image, special_files());
+    let merge = EtcMerge::of(base, local, image, special_files());
     let result = merge.outcome().unwrap();
     assert_eq!(difference(result, found, "/etc"), None, "all of /etc, the cases and what else the image has");
     for case in &cases {
         let alone = predicted(case);
-        let within = |node: &Node| node.at(Path::new(&case.name)).map(sizes);
+        let within = |node: &EtcNode| node.at(Path::new(&case.name)).map(sizes);
         assert_eq!(within(&merge.result), within(&alone.result), "{case:#?}");
         let losses = alone.findings.losses.iter();
         assert!(losses.clone().all(|loss| merge.findings.losses.contains(loss)), "{case:#?}");
@@ -215,8 +218,8 @@ fn what_is_read_from_a_disk_is_what_is_there() {
 }
 
 /// The first place at which what was predicted is not what was found, and both.
-fn difference(predicted: &Node, found: &Node, place: &str) -> Option<String> {
-    let (Body::Directory(left), Body::Directory(right)) = (&predicted.body, &found.body) else {
+fn difference(predicted: &EtcNode, found: &EtcNode, place: &str) -> Option<String> {
+    let (EtcBody::Directory(left), EtcBody::Directory(right)) = (&predicted.body, &found.body) else {
         return (!is_same(predicted, found)).then(|| format!("{place}: {predicted:?}, not {found:?}"));
     };
     let names: BTreeSet<_> = left.keys().chain(right.keys()).collect();
@@ -236,20 +239,20 @@ fn difference(predicted: &Node, found: &Node, place: &str) -> Option<String> {
 
 /// Whether two files are one as far as is known: what the merge wrote through a link lies at another path than what it
 /// was read from, and digests are taken by path.
-fn is_same(left: &Node, right: &Node) -> bool {
-    let digest = |node: &Node| if let Body::File(content) = &node.body { content.digest } else { None };
+fn is_same(left: &EtcNode, right: &EtcNode) -> bool {
+    let digest = |node: &EtcNode| if let EtcBody::File(content) = &node.body { content.digest } else { None };
     let are_known = digest(left).is_some() && digest(right).is_some();
     if are_known { left == right } else { sizes(left) == sizes(right) }
 }
 
 /// The tree without the digests of its files, which are read only where they are needed.
-fn sizes(node: &Node) -> Node {
+fn sizes(node: &EtcNode) -> EtcNode {
     let body = match &node.body {
-        Body::File(content) => Body::File(Content { digest: None, ..*content }),
-        Body::Directory(entries) => {
-            Body::Directory(entries.iter().map(|(name, node)| (name.clone(), sizes(node))).collect())
+        EtcBody::File(content) => EtcBody::File(FileContent { digest: None, ..*content }),
+        EtcBody::Directory(entries) => {
+            EtcBody::Directory(entries.iter().map(|(name, node)| (name.clone(), sizes(node))).collect())
         }
         body => body.clone(),
     };
-    Node { body, ..node.clone() }
+    EtcNode { body, ..node.clone() }
 }

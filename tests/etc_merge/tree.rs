@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use flameholder::core::etc_merge::{Body, Content, Node};
-use flameholder::core::values::tree::{Attributes, ContentDigest};
+use flameholder::core::etc_merge::{EtcBody, EtcNode, FileContent};
+use flameholder::core::values::tree::{ContentDigest, FileAttributes};
 
 /// Entries of a directory by name.
 pub(crate) type Drawn = BTreeMap<String, Plant>;
@@ -29,30 +29,30 @@ pub(crate) enum Kind {
 
 impl Plant {
     /// The node that the model must have for it.
-    pub(crate) fn node(&self) -> Node {
+    pub(crate) fn node(&self) -> EtcNode {
         let body = match &self.kind {
             Kind::File(text) => {
                 let digest = Some(ContentDigest::of(text.as_bytes()));
-                Body::File(Content { size: text.len() as u64, digest })
+                EtcBody::File(FileContent { size: text.len() as u64, digest })
             }
-            Kind::Symlink(target) => Body::Symlink(target.into()),
+            Kind::Symlink(target) => EtcBody::Symlink(target.into()),
             Kind::Directory(entries) => {
-                Body::Directory(entries.iter().map(|(name, plant)| (name.into(), plant.node())).collect())
+                EtcBody::Directory(entries.iter().map(|(name, plant)| (name.into(), plant.node())).collect())
             }
-            Kind::Fifo => Body::Special(0o010_000),
-            Kind::Socket => Body::Special(0o140_000),
+            Kind::Fifo => EtcBody::Special(0o010_000),
+            Kind::Socket => EtcBody::Special(0o140_000),
         };
         let xattrs = self
             .xattrs
             .iter()
             .map(|(name, value)| (name.as_bytes().to_vec(), ContentDigest::of(value.as_bytes())));
         let (uid, gid) = self.owner;
-        Node { attributes: Attributes { mode: self.mode, uid, gid }, xattrs: xattrs.collect(), body }
+        EtcNode { attributes: FileAttributes { mode: self.mode, uid, gid }, xattrs: xattrs.collect(), body }
     }
 }
 
 /// The top of an `/etc` that holds these.
-pub(crate) fn top(entries: &Drawn) -> Node {
+pub(crate) fn top(entries: &Drawn) -> EtcNode {
     let kind = Kind::Directory(entries.clone());
     Plant { mode: 0o755, owner: (0, 0), xattrs: BTreeMap::new(), kind }.node()
 }

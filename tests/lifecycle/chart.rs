@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use flameholder::core::daemon::lifecycle::{Class, Event, Lifecycle, Look, Phase, Prepared, Standing, Then};
+use flameholder::core::daemon::lifecycle::{
+    AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, PreparedUpdate,
+    ProblemClass,
+};
 
 use crate::{problem, wish};
 
@@ -12,94 +15,100 @@ const BEGIN: &str =
     "<!-- drawn from src/core/lifecycle by tests/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
-pub(crate) fn all_phases() -> Vec<Phase> {
+pub(crate) fn all_phases() -> Vec<DaemonPhase> {
     let target = wish("b");
-    let draining = |then, is_late| Phase::Draining { target: target.clone(), then, is_late };
+    let draining = |then, is_late| DaemonPhase::Draining { target: target.clone(), then, is_late };
     vec![
-        Phase::Looking,
-        Phase::Idle,
-        Phase::Fetching { target: target.clone() },
-        Phase::Preparing { target: target.clone() },
-        draining(Then::Apply, false),
-        draining(Then::Arm, false),
-        draining(Then::Arm, true),
-        Phase::Applying { target: target.clone() },
-        Phase::Arming { target: target.clone() },
-        Phase::Rebooting { target: target.clone(), blocked_by: None },
-        Phase::GoingDown { target: target.clone() },
-        Phase::Judging { complaint: None },
-        Phase::Verifying,
-        Phase::Uncordoning { is_late: false },
-        Phase::Uncordoning { is_late: true },
-        Phase::Done,
-        Phase::Drifted { reason: "/etc/a".into() },
-        Phase::Held { reason: "it was not healthy".into() },
-        Phase::Waiting { problem: problem(Class::Host) },
-        Phase::Stopping,
+        DaemonPhase::Observing,
+        DaemonPhase::Idle,
+        DaemonPhase::Fetching { target: target.clone() },
+        DaemonPhase::Preparing { target: target.clone() },
+        draining(AfterDrain::Apply, false),
+        draining(AfterDrain::Unlock, false),
+        draining(AfterDrain::Unlock, true),
+        DaemonPhase::Applying { target: target.clone() },
+        DaemonPhase::Unlocking { target: target.clone() },
+        DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+        DaemonPhase::ShuttingDown { target: target.clone() },
+        DaemonPhase::CheckingBoot { complaint: None },
+        DaemonPhase::Verifying,
+        DaemonPhase::Uncordoning { is_late: false },
+        DaemonPhase::Uncordoning { is_late: true },
+        DaemonPhase::Done,
+        DaemonPhase::Drifted { reason: "/etc/a".into() },
+        DaemonPhase::Blocked { reason: "it was not healthy".into() },
+        DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) },
+        DaemonPhase::Stopping,
     ]
 }
 
-pub(crate) fn all_events() -> Vec<Event> {
-    let look = |standing| Event::Looked(Look { runs: Some(wish("a")), standing, ..Look::default() });
+pub(crate) fn all_events() -> Vec<DaemonEvent> {
+    let look = |standing| {
+        DaemonEvent::Observed(HostObservation {
+            runs: Some(wish("a")),
+            standing,
+            ..HostObservation::default()
+        })
+    };
     vec![
-        Event::Wished(wish("b")),
-        Event::Wished(wish("c")),
-        look(Standing::Settled),
-        look(Standing::OnProbation { complaint: None }),
-        Event::Fetched,
-        Event::Prepared(Prepared::Nothing),
-        Event::Prepared(Prepared::Ready { drain: false }),
-        Event::Prepared(Prepared::Ready { drain: true }),
-        Event::Prepared(Prepared::Staged),
-        Event::Drained,
-        Event::Applied,
-        Event::Blocked { by: "somebody".into() },
-        Event::Armed,
-        Event::Accepted,
-        Event::Verified,
-        Event::Deviates { reason: "/etc/a".into() },
-        Event::Uncordoned,
-        Event::Failed(problem(Class::Host)),
-        Event::Due,
-        Event::Touched,
-        Event::Nudged,
-        Event::Stop,
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::DesiredChanged(wish("c")),
+        look(BootCheckState::Confirmed),
+        look(BootCheckState::Unconfirmed { complaint: None }),
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Nothing),
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }),
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }),
+        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Drained,
+        DaemonEvent::Applied,
+        DaemonEvent::Inhibited { by: "somebody".into() },
+        DaemonEvent::Unlocked,
+        DaemonEvent::RebootAccepted,
+        DaemonEvent::Verified,
+        DaemonEvent::Drifted { reason: "/etc/a".into() },
+        DaemonEvent::Uncordoned,
+        DaemonEvent::Failed(problem(ProblemClass::Host)),
+        DaemonEvent::TimerExpired,
+        DaemonEvent::FilesChanged,
+        DaemonEvent::StateChanged,
+        DaemonEvent::Stop,
     ]
 }
 
-fn word(event: &Event) -> &'static str {
+fn word(event: &DaemonEvent) -> &'static str {
     match event {
-        Event::Wished(_) => "another wish",
-        Event::Looked(Look { standing: Standing::Settled, .. }) => "settled",
-        Event::Looked(_) => "on probation",
-        Event::Fetched => "fetched",
-        Event::Prepared(Prepared::Nothing) => "nothing to do",
-        Event::Prepared(Prepared::Ready { drain: false }) => "live",
-        Event::Prepared(Prepared::Ready { drain: true }) => "live, drained",
-        Event::Prepared(Prepared::Staged) => "staged",
-        Event::Drained => "drained",
-        Event::Applied => "applied",
-        Event::Blocked { .. } => "blocked",
-        Event::Armed => "armed",
-        Event::Accepted => "accepted",
-        Event::Verified => "verified",
-        Event::Deviates { .. } => "deviates",
-        Event::Uncordoned => "uncordoned",
-        Event::Failed(_) => "failed",
-        Event::Due => "due",
-        Event::Touched => "touched",
-        Event::Nudged => "nudged",
-        Event::Stop => "stop",
+        DaemonEvent::DesiredChanged(_) => "another wish",
+        DaemonEvent::Observed(HostObservation { standing: BootCheckState::Confirmed, .. }) => "settled",
+        DaemonEvent::Observed(_) => "on probation",
+        DaemonEvent::Fetched => "fetched",
+        DaemonEvent::Prepared(PreparedUpdate::Nothing) => "nothing to do",
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }) => "live",
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }) => "live, drained",
+        DaemonEvent::Prepared(PreparedUpdate::Staged) => "staged",
+        DaemonEvent::Drained => "drained",
+        DaemonEvent::Applied => "applied",
+        DaemonEvent::Inhibited { .. } => "blocked",
+        DaemonEvent::Unlocked => "armed",
+        DaemonEvent::RebootAccepted => "accepted",
+        DaemonEvent::Verified => "verified",
+        DaemonEvent::Drifted { .. } => "deviates",
+        DaemonEvent::Uncordoned => "uncordoned",
+        DaemonEvent::Failed(_) => "failed",
+        DaemonEvent::TimerExpired => "due",
+        DaemonEvent::FilesChanged => "touched",
+        DaemonEvent::StateChanged => "nudged",
+        DaemonEvent::Stop => "stop",
     }
 }
 
-/// All ways from one phase to another. From each one [`Event::Stop`] leads to its end.
+/// All ways from one phase to another. From each one [`DaemonEvent::Stop`] leads to its end.
 fn edges() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     let mut edges: BTreeMap<_, Vec<_>> = BTreeMap::new();
     // What runs is what is wanted in one of them.
     for runs in ["a", "b"] {
         for phase in all_phases() {
-            for event in all_events().into_iter().filter(|event| *event != Event::Stop) {
+            for event in all_events().into_iter().filter(|event| *event != DaemonEvent::Stop) {
                 let from = phase.name();
                 let at = Lifecycle {
                     phase: phase.clone(),

@@ -5,22 +5,23 @@
 mod chart;
 
 use flameholder::core::daemon::lifecycle::{
-    Class, Command, Delay, Event, Held, Lifecycle, Look, Phase, Prepared, Problem, Standing, Then, Wish,
+    AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
+    DaemonPhase, DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
 };
-use flameholder::core::values::retry::Cure;
+use flameholder::core::values::retry::RetryClass;
 
 use chart::{all_events, all_phases};
 
-pub(crate) fn wish(config: &str) -> Wish {
-    Wish { config: config.into(), image: None, digest: None }
+pub(crate) fn wish(config: &str) -> ConfigRef {
+    ConfigRef { config: config.into(), image: None, digest: None }
 }
 
-pub(crate) fn problem(class: Class) -> Problem {
-    Problem { class, reason: "the disk is full; make room".into() }
+pub(crate) fn problem(class: ProblemClass) -> DaemonProblem {
+    DaemonProblem { class, reason: "the disk is full; make room".into() }
 }
 
 /// A daemon that goes through events; the phases that it enters.
-fn history(from: Lifecycle, events: impl IntoIterator<Item = Event>) -> (Lifecycle, Vec<&'static str>) {
+fn history(from: Lifecycle, events: impl IntoIterator<Item = DaemonEvent>) -> (Lifecycle, Vec<&'static str>) {
     let mut phases = vec![from.phase.name()];
     let end = events.into_iter().fold(from, |at, event| {
         let (next, _) = at.step(event);
@@ -30,28 +31,28 @@ fn history(from: Lifecycle, events: impl IntoIterator<Item = Event>) -> (Lifecyc
     (end, phases)
 }
 
-fn look(runs: &str) -> Event {
-    Event::Looked(Look { runs: Some(wish(runs)), ..Look::default() })
+fn look(runs: &str) -> DaemonEvent {
+    DaemonEvent::Observed(HostObservation { runs: Some(wish(runs)), ..HostObservation::default() })
 }
 
-fn at(phase: Phase) -> Lifecycle {
+fn at(phase: DaemonPhase) -> Lifecycle {
     Lifecycle { phase, wish: Some(wish("b")), runs: Some(wish("a")), ..Lifecycle::default() }
 }
 
 #[test]
 fn an_update_with_a_reboot() {
     let events = [
-        Event::Wished(wish("a")),
+        DaemonEvent::DesiredChanged(wish("a")),
         look("a"),
-        Event::Verified,
-        Event::Uncordoned,
-        Event::Wished(wish("b")),
-        Event::Fetched,
-        Event::Prepared(Prepared::Staged),
-        Event::Drained,
-        Event::Armed,
-        Event::Blocked { by: "an administrator".into() },
-        Event::Accepted,
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Drained,
+        DaemonEvent::Unlocked,
+        DaemonEvent::Inhibited { by: "an administrator".into() },
+        DaemonEvent::RebootAccepted,
     ];
     let (_, phases) = history(Lifecycle::default(), events);
     let expected = [
@@ -69,18 +70,18 @@ fn an_update_with_a_reboot() {
         "GoingDown",
     ];
     assert_eq!(phases, expected);
-    let probation = Look {
+    let probation = HostObservation {
         runs: Some(wish("b")),
-        standing: Standing::OnProbation { complaint: None },
-        ..Look::default()
+        standing: BootCheckState::Unconfirmed { complaint: None },
+        ..HostObservation::default()
     };
     let events = [
-        Event::Wished(wish("b")),
-        Event::Looked(probation),
-        Event::Nudged,
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::Observed(probation),
+        DaemonEvent::StateChanged,
         look("b"),
-        Event::Verified,
-        Event::Uncordoned,
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
     ];
     let (end, phases) = history(Lifecycle::default(), events);
     assert_eq!(phases, ["Looking", "Looking", "Judging", "Looking", "Verifying", "Uncordoning", "Done"]);
@@ -90,28 +91,36 @@ fn an_update_with_a_reboot() {
 #[test]
 fn another_wish_is_heard_at_any_moment() {
     let target = wish("b");
-    let draining = Phase::Draining { target: target.clone(), then: Then::Arm, is_late: false };
-    let wished = || Event::Wished(wish("c"));
+    let draining = DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
+    let wished = || DaemonEvent::DesiredChanged(wish("c"));
     for (phase, events, expected) in [
-        (Phase::Fetching { target: target.clone() }, vec![], "Fetching"),
+        (DaemonPhase::Fetching { target: target.clone() }, vec![], "Fetching"),
         (
-            Phase::Preparing { target: target.clone() },
-            vec![Event::Failed(problem(Class::Interrupted))],
+            DaemonPhase::Preparing { target: target.clone() },
+            vec![DaemonEvent::Failed(problem(ProblemClass::Interrupted))],
             "Fetching",
         ),
-        (Phase::Preparing { target: target.clone() }, vec![Event::Prepared(Prepared::Staged)], "Fetching"),
+        (
+            DaemonPhase::Preparing { target: target.clone() },
+            vec![DaemonEvent::Prepared(PreparedUpdate::Staged)],
+            "Fetching",
+        ),
         (draining, vec![], "Fetching"),
-        (Phase::Applying { target: target.clone() }, vec![Event::Applied, Event::Verified], "Fetching"),
         (
-            Phase::Rebooting { target: target.clone(), blocked_by: None },
-            vec![Event::Blocked { by: "x".into() }],
+            DaemonPhase::Applying { target: target.clone() },
+            vec![DaemonEvent::Applied, DaemonEvent::Verified],
             "Fetching",
         ),
-        (Phase::Arming { target: target.clone() }, vec![Event::Armed], "Fetching"),
-        (Phase::Rebooting { target, blocked_by: None }, vec![Event::Accepted], "GoingDown"),
-        (Phase::Uncordoning { is_late: false }, vec![], "Fetching"),
-        (Phase::Waiting { problem: problem(Class::Host) }, vec![], "Fetching"),
-        (Phase::Held { reason: "x".into() }, vec![], "Fetching"),
+        (
+            DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+            vec![DaemonEvent::Inhibited { by: "x".into() }],
+            "Fetching",
+        ),
+        (DaemonPhase::Unlocking { target: target.clone() }, vec![DaemonEvent::Unlocked], "Fetching"),
+        (DaemonPhase::Rebooting { target, blocked_by: None }, vec![DaemonEvent::RebootAccepted], "GoingDown"),
+        (DaemonPhase::Uncordoning { is_late: false }, vec![], "Fetching"),
+        (DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) }, vec![], "Fetching"),
+        (DaemonPhase::Blocked { reason: "x".into() }, vec![], "Fetching"),
     ] {
         let name = phase.name();
         let (end, _) = history(at(phase), std::iter::once(wished()).chain(events));
@@ -122,52 +131,74 @@ fn another_wish_is_heard_at_any_moment() {
 
 #[test]
 fn a_wish_for_what_runs_ends_what_is_under_way() {
-    let draining = Phase::Draining { target: wish("b"), then: Then::Arm, is_late: true };
-    let events = [Event::Wished(wish("a")), Event::Verified, Event::Uncordoned];
+    let draining = DaemonPhase::Draining { target: wish("b"), then: AfterDrain::Unlock, is_late: true };
+    let events = [DaemonEvent::DesiredChanged(wish("a")), DaemonEvent::Verified, DaemonEvent::Uncordoned];
     let (_, phases) = history(at(draining), events);
     assert_eq!(phases, ["Draining", "Verifying", "Uncordoning", "Done"]);
 }
 
 #[test]
 fn what_is_held_is_not_gone_to() {
-    let held = Some(Held { wish: wish("b"), reason: "it was not healthy".into() });
-    let looked = Event::Looked(Look { runs: Some(wish("a")), held, ..Look::default() });
-    let (end, _) = history(at(Phase::Looking), [looked]);
-    let Phase::Held { reason } = &end.phase else { panic!("{end:?}") };
+    let held = Some(BlockedConfig { wish: wish("b"), reason: "it was not healthy".into() });
+    let looked =
+        DaemonEvent::Observed(HostObservation { runs: Some(wish("a")), held, ..HostObservation::default() });
+    let (end, _) = history(at(DaemonPhase::Observing), [looked]);
+    let DaemonPhase::Blocked { reason } = &end.phase else { panic!("{end:?}") };
     assert!(reason.contains("it was not healthy") && reason.contains("flameholder retry"), "{reason}");
-    let (end, _) = history(end, [Event::Nudged, look("a")]);
-    assert_eq!(end.phase, Phase::Fetching { target: wish("b") });
+    let (end, _) = history(end, [DaemonEvent::StateChanged, look("a")]);
+    assert_eq!(end.phase, DaemonPhase::Fetching { target: wish("b") });
 }
 
 #[test]
 fn what_is_forced_is_gone_to_although_it_runs() {
-    let looked = Event::Looked(Look { runs: Some(wish("b")), is_forced: true, ..Look::default() });
-    let (end, phases) =
-        history(at(Phase::Looking), [looked, Event::Fetched, Event::Prepared(Prepared::Staged)]);
+    let looked = DaemonEvent::Observed(HostObservation {
+        runs: Some(wish("b")),
+        is_forced: true,
+        ..HostObservation::default()
+    });
+    let (end, phases) = history(
+        at(DaemonPhase::Observing),
+        [looked, DaemonEvent::Fetched, DaemonEvent::Prepared(PreparedUpdate::Staged)],
+    );
     assert_eq!(phases, ["Looking", "Fetching", "Preparing", "Draining"]);
     assert!(!end.is_forced);
 }
 
 #[test]
 fn failures_are_counted_until_something_succeeds() {
-    let mut at = at(Phase::Fetching { target: wish("b") });
+    let mut at = at(DaemonPhase::Fetching { target: wish("b") });
     for number in 1..4 {
-        let (next, commands) = at.step(Event::Failed(problem(Class::Transient)));
-        assert_eq!(commands, [Command::Wait(Delay::Retry(Cure::Time, number))], "{next:?}");
-        let (next, _) = history(next, [Event::Due, look("a")]);
+        let (next, commands) = at.step(DaemonEvent::Failed(problem(ProblemClass::Transient)));
+        assert_eq!(
+            commands,
+            [DaemonCommand::Wait(DaemonDelay::Backoff(RetryClass::Time, number))],
+            "{next:?}"
+        );
+        let (next, _) = history(next, [DaemonEvent::TimerExpired, look("a")]);
         assert_eq!(next.phase.name(), "Fetching");
         at = next;
     }
-    let events = [Event::Fetched, Event::Prepared(Prepared::Nothing), Event::Verified, Event::Uncordoned];
+    let events = [
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Nothing),
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+    ];
     let (end, _) = history(at, events);
-    assert_eq!((end.phase, end.failures), (Phase::Done, 0));
+    assert_eq!((end.phase, end.failures), (DaemonPhase::Done, 0));
 }
 
 #[test]
 fn drift_is_seen_and_its_end_too() {
-    let settled = Lifecycle { runs: Some(wish("b")), ..at(Phase::Done) };
-    let deviates = Event::Deviates { reason: "/etc/a".into() };
-    let events = [Event::Touched, deviates, Event::Touched, Event::Verified, Event::Uncordoned];
+    let settled = Lifecycle { runs: Some(wish("b")), ..at(DaemonPhase::Done) };
+    let deviates = DaemonEvent::Drifted { reason: "/etc/a".into() };
+    let events = [
+        DaemonEvent::FilesChanged,
+        deviates,
+        DaemonEvent::FilesChanged,
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+    ];
     let (_, phases) = history(settled, events);
     assert_eq!(phases, ["Done", "Verifying", "Drifted", "Verifying", "Uncordoning", "Done"]);
 }
@@ -178,10 +209,10 @@ fn the_host_is_changed_only_for_what_is_wanted() {
         for event in all_events() {
             let (next, commands) = at(phase.clone()).step(event.clone());
             for command in commands {
-                let (Command::Apply(target)
-                | Command::Arm(target)
-                | Command::Reboot(target)
-                | Command::Drain(target)) = &command
+                let (DaemonCommand::Apply(target)
+                | DaemonCommand::Unlock(target)
+                | DaemonCommand::Reboot(target)
+                | DaemonCommand::Drain(target)) = &command
                 else {
                     continue;
                 };
@@ -195,8 +226,8 @@ fn the_host_is_changed_only_for_what_is_wanted() {
 #[test]
 fn it_ends_whatever_it_does() {
     for phase in all_phases() {
-        let (end, commands) = at(phase).step(Event::Stop);
-        assert_eq!(end.phase, Phase::Stopping);
-        assert!(commands.iter().all(|command| *command == Command::Cancel));
+        let (end, commands) = at(phase).step(DaemonEvent::Stop);
+        assert_eq!(end.phase, DaemonPhase::Stopping);
+        assert!(commands.iter().all(|command| *command == DaemonCommand::Cancel));
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flameholder::host::logind::Logind;
-use flameholder::host::reboot_port::{RebootError, Reboots as _, Whom};
-use flameholder::host::service_port::Said;
+use flameholder::host::logind::LogindReboot;
+use flameholder::host::reboot_port::{RebootBackend, RebootControl as _, RebootError};
+use flameholder::host::service_port::ReportedError;
 
 use crate::fake::{FakeLogind, Fault, Lock, Script};
 use crate::private_bus::PrivateBus;
@@ -23,7 +23,7 @@ fn failing(at: &'static str, fault: Fault) -> Script {
 fn impatiently(script: Script, answer: Duration) -> RebootError {
     let bus = PrivateBus::start(&[]);
     let _fake = FakeLogind::start(&bus, script);
-    let logind = Logind::at(&bus.address).with_answers_within(answer);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(answer);
     logind.reboot(&request(PATIENT), &mut |_| {}).unwrap_err()
 }
 
@@ -33,7 +33,7 @@ fn silent() {
         return;
     }
     for at in BEFORE {
-        let silent = RebootError::Silent { whom: Whom::Logind, deadline: SOON };
+        let silent = RebootError::Silent { whom: RebootBackend::Logind, deadline: SOON };
         assert_eq!(impatiently(failing(at, Fault::Silent), SOON), silent, "{at}");
     }
     // The answers before it have to come in time.
@@ -76,7 +76,7 @@ fn dies_while_a_lock_is_waited_for() {
     let bus = PrivateBus::start(&[]);
     let fake = FakeLogind::start(&bus, script);
     let mut fake = Some(fake);
-    let logind = Logind::at(&bus.address).with_answers_within(PATIENT);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
     let outcome = logind.reboot(&request(PATIENT), &mut |_| drop(fake.take()));
     assert!(matches!(outcome, Err(RebootError::Unreachable { .. })), "{outcome:?}");
 }
@@ -86,7 +86,8 @@ fn denies() {
     if !can_run() {
         return;
     }
-    let denied = RebootError::AccessDenied { whom: Whom::Logind, source: Said("not you".into()) };
+    let denied =
+        RebootError::AccessDenied { whom: RebootBackend::Logind, source: ReportedError("not you".into()) };
     for at in ["PreparingForShutdown", "ScheduledShutdown", "ListInhibitors", REBOOT] {
         assert_eq!(
             played(failing(at, Fault::Denies), &request(PATIENT)).outcome,
@@ -104,7 +105,7 @@ fn nobody_there() {
         return;
     }
     let bus = PrivateBus::start(&[]);
-    let logind = Logind::at(&bus.address).with_answers_within(PATIENT);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
     let nobody = logind.reboot(&request(PATIENT), &mut |_| {}).unwrap_err();
     assert!(matches!(nobody, RebootError::Unreachable { .. }), "{nobody:?}");
     bus.kill().now();

@@ -1,6 +1,8 @@
 //! Those who block a reboot: waited for, named, overruled, never run over.
 
-use flameholder::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Request};
+use flameholder::host::reboot_port::{
+    InhibitorLock, InhibitorPolicy, RebootError, RebootOutcome, RebootRequest,
+};
 
 use crate::fake::{Lock, Script, Version};
 use crate::{PATIENT, SOON, asked, can_run, played, request};
@@ -14,9 +16,9 @@ const ELSEWHERE: Lock = ("sleep:idle", "player", "a film", "block", 1000, 45);
 const ANNOUNCED: &str = "SetWallMessage flameholder: generation 7, config worker-a true";
 const TAKEN_BACK: &str = "SetWallMessage before false";
 
-fn named(lock: Lock) -> Inhibitor {
+fn named(lock: Lock) -> InhibitorLock {
     let (_, who, why, mode, uid, pid) = lock;
-    Inhibitor { who: who.into(), why: why.into(), mode: mode.into(), uid, pid }
+    InhibitorLock { who: who.into(), why: why.into(), mode: mode.into(), uid, pid }
 }
 
 #[test]
@@ -78,14 +80,14 @@ fn a_lock_that_stays_and_is_overruled() {
     if !can_run() {
         return;
     }
-    let insisting = Request { insist: Insist::AfterDeadline, ..request(SOON) };
+    let insisting = RebootRequest { insist: InhibitorPolicy::OverruleAfterDeadline, ..request(SOON) };
     for (version, calls) in [
         (Version::V257, &["RebootWithFlags 16"][..]),
         (Version::V252, &["RebootWithFlags 16", "RebootWithFlags 0"]),
         (Version::V245, &["RebootWithFlags 16", "Reboot false"]),
     ] {
         let played = played(Script { version, locks: vec![UPGRADE], ..Script::default() }, &insisting);
-        assert_eq!(played.outcome, Ok(Outcome::Asked { over: vec![named(UPGRADE)] }));
+        assert_eq!(played.outcome, Ok(RebootOutcome::Requested { over: vec![named(UPGRADE)] }));
         assert_eq!(played.calls[1..], *calls, "{version:?}");
     }
 }

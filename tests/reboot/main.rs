@@ -23,8 +23,10 @@ mod real;
 
 use std::time::Duration;
 
-use flameholder::host::logind::Logind;
-use flameholder::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Reboots as _, Request};
+use flameholder::host::logind::LogindReboot;
+use flameholder::host::reboot_port::{
+    InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootOutcome, RebootRequest,
+};
 
 use fake::{FakeLogind, Script};
 use private_bus::PrivateBus;
@@ -50,30 +52,34 @@ fn can_run() -> bool {
 }
 
 /// A request that gives up when its patience ends.
-fn request(patience: Duration) -> Request {
-    Request { reason: "flameholder: generation 7, config worker-a".into(), patience, insist: Insist::Never }
+fn request(patience: Duration) -> RebootRequest {
+    RebootRequest {
+        reason: "flameholder: generation 7, config worker-a".into(),
+        patience,
+        insist: InhibitorPolicy::Obey,
+    }
 }
 
 /// What came of a request.
 #[derive(Debug)]
 struct Played {
-    outcome: Result<Outcome, RebootError>,
+    outcome: Result<RebootOutcome, RebootError>,
     /// Who was reported to block it, one entry for each report.
-    reports: Vec<Vec<Inhibitor>>,
+    reports: Vec<Vec<InhibitorLock>>,
     /// The reboots and announcements that logind was asked for.
     calls: Vec<String>,
 }
 
-fn played(script: Script, request: &Request) -> Played {
+fn played(script: Script, request: &RebootRequest) -> Played {
     let bus = PrivateBus::start(&[]);
     let fake = FakeLogind::start(&bus, script);
     let mut reports = Vec::new();
-    let logind = Logind::at(&bus.address).with_answers_within(PATIENT);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
     let outcome = logind.reboot(request, &mut |by| reports.push(by.to_vec()));
     Played { outcome, reports, calls: fake.calls() }
 }
 
 /// A reboot that overrules nobody.
-fn asked() -> Outcome {
-    Outcome::Asked { over: Vec::new() }
+fn asked() -> RebootOutcome {
+    RebootOutcome::Requested { over: Vec::new() }
 }

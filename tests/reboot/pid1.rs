@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::pid1::Pid1;
-use flameholder::host::reboot_port::{RebootError, Whom};
-use flameholder::host::service_port::Services as _;
+use flameholder::host::pid1::Pid1Reboot;
+use flameholder::host::reboot_port::{RebootBackend, RebootError};
+use flameholder::host::service_port::ServiceControl as _;
 
 use crate::real::RealSystemd;
 use crate::{PATIENT, SOON};
@@ -31,7 +31,7 @@ const PLACES: [&str; 2] = ["FLAMEHOLDER_TEST_SOCKET", "FLAMEHOLDER_TEST_ANSWERS"
 #[ignore = "only a systemd that another test started runs it"]
 fn asked_from_within() {
     let [socket, answers] = PLACES.map(|name| std::env::var(name).unwrap());
-    let pid1 = Pid1::at(Path::new(&socket)).with_answers_within(PATIENT);
+    let pid1 = Pid1Reboot::at(Path::new(&socket)).with_answers_within(PATIENT);
     let said = [pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}\n"));
     std::fs::write(answers, said.concat()).unwrap();
 }
@@ -104,13 +104,16 @@ fn systemd_without_the_target() {
 #[test]
 fn nobody_listens_or_answers() {
     let directory = tempfile::tempdir().unwrap();
-    let error = Pid1::of(directory.path()).reboot().unwrap_err();
-    assert!(matches!(error, RebootError::Unreachable { whom: Whom::Pid1, .. }), "{error:?}");
+    let error = Pid1Reboot::of(directory.path()).reboot().unwrap_err();
+    assert!(matches!(error, RebootError::Unreachable { whom: RebootBackend::Pid1, .. }), "{error:?}");
     let socket = directory.path().join("private");
     let deaf = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let error = Pid1::at(&socket).with_answers_within(SOON).reboot().unwrap_err();
-    assert_eq!(error, RebootError::Silent { whom: Whom::Pid1, deadline: Duration::from_millis(300) });
+    let error = Pid1Reboot::at(&socket).with_answers_within(SOON).reboot().unwrap_err();
+    assert_eq!(
+        error,
+        RebootError::Silent { whom: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
+    );
     drop(deaf);
-    let error = Pid1::at(&socket).reboot().unwrap_err();
-    assert!(matches!(error, RebootError::Unreachable { whom: Whom::Pid1, .. }), "{error:?}");
+    let error = Pid1Reboot::at(&socket).reboot().unwrap_err();
+    assert!(matches!(error, RebootError::Unreachable { whom: RebootBackend::Pid1, .. }), "{error:?}");
 }

@@ -2,8 +2,10 @@
 
 use std::time::{Duration, SystemTime};
 
-use flameholder::host::logind::Logind;
-use flameholder::host::reboot_port::{Kind, Outcome, RebootError, Reboots as _, Shutdown};
+use flameholder::host::logind::LogindReboot;
+use flameholder::host::reboot_port::{
+    PendingShutdown, RebootControl as _, RebootError, RebootOutcome, ShutdownKind,
+};
 
 use crate::fake::{FakeLogind, Script, Version};
 use crate::private_bus::PrivateBus;
@@ -11,16 +13,16 @@ use crate::{PATIENT, asked, can_run, played, request};
 
 const WHEN: u64 = 1_700_000_000_000_000;
 
-fn scheduled(kind: Kind) -> Shutdown {
-    Shutdown { kind, at: Some(SystemTime::UNIX_EPOCH + Duration::from_micros(WHEN)) }
+fn scheduled(kind: ShutdownKind) -> PendingShutdown {
+    PendingShutdown { kind, at: Some(SystemTime::UNIX_EPOCH + Duration::from_micros(WHEN)) }
 }
 
-fn under_way(kind: Kind) -> Shutdown {
-    Shutdown { kind, at: None }
+fn under_way(kind: ShutdownKind) -> PendingShutdown {
+    PendingShutdown { kind, at: None }
 }
 
 /// None is asked for, and so none is announced.
-fn assert_left_alone(script: Script, expected: &Result<Outcome, RebootError>) {
+fn assert_left_alone(script: Script, expected: &Result<RebootOutcome, RebootError>) {
     let played = played(script, &request(PATIENT));
     assert_eq!(played.outcome, *expected);
     assert!(played.calls.is_empty(), "{played:?}");
@@ -32,11 +34,11 @@ fn a_reboot_that_comes_anyway_is_joined() {
         return;
     }
     let preparing = |version, preparing| Script { version, preparing: Some(preparing), ..Script::default() };
-    let joined = |shutdown| Ok(Outcome::Joined(shutdown));
-    assert_left_alone(preparing(Version::V257, "reboot"), &joined(under_way(Kind::Reboot)));
-    assert_left_alone(preparing(Version::V252, "reboot"), &joined(under_way(Kind::Unknown)));
+    let joined = |shutdown| Ok(RebootOutcome::AlreadyPending(shutdown));
+    assert_left_alone(preparing(Version::V257, "reboot"), &joined(under_way(ShutdownKind::Reboot)));
+    assert_left_alone(preparing(Version::V252, "reboot"), &joined(under_way(ShutdownKind::Unknown)));
     let script = Script { scheduled: ("reboot", WHEN), ..Script::default() };
-    assert_left_alone(script, &joined(scheduled(Kind::Reboot)));
+    assert_left_alone(script, &joined(scheduled(ShutdownKind::Reboot)));
 }
 
 #[test]
@@ -46,13 +48,13 @@ fn a_shutdown_of_another_kind_is_in_the_way() {
     }
     for word in ["poweroff", "halt", "kexec", "soft-reboot"] {
         let other = |shutdown| Err(RebootError::Other { shutdown });
-        let kind = Kind::Other(word.to_owned());
+        let kind = ShutdownKind::Other(word.to_owned());
         let script = Script { preparing: Some(word), ..Script::default() };
         assert_left_alone(script, &other(under_way(kind.clone())));
         let script = Script { scheduled: (word, WHEN), ..Script::default() };
         assert_left_alone(script, &other(scheduled(kind)));
     }
-    let error = RebootError::Other { shutdown: scheduled(Kind::Other("poweroff".into())) };
+    let error = RebootError::Other { shutdown: scheduled(ShutdownKind::Other("poweroff".into())) };
     let text = "rebooting: a shutdown of another kind (poweroff) is scheduled; \
                 let it happen, or cancel a scheduled one with `shutdown -c`, and try again";
     assert_eq!(error.to_string(), text);
@@ -72,7 +74,7 @@ fn a_shutdown_that_overtakes_the_reboot() {
         return;
     }
     let played = played(Script { is_overtaken: true, ..Script::default() }, &request(PATIENT));
-    let shutdown = under_way(Kind::Other("poweroff".into()));
+    let shutdown = under_way(ShutdownKind::Other("poweroff".into()));
     assert_eq!(played.outcome, Err(RebootError::Other { shutdown }));
     assert_eq!(played.calls.last().unwrap(), "SetWallMessage before false");
 }
@@ -89,8 +91,8 @@ fn what_is_to_come_and_who_delays_it_can_be_asked() {
         ..Script::default()
     };
     let _fake = FakeLogind::start(&bus, script);
-    let logind = Logind::at(&bus.address).with_answers_within(PATIENT);
-    assert_eq!(logind.pending(), Ok(Some(scheduled(Kind::Reboot))));
+    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
+    assert_eq!(logind.pending(), Ok(Some(scheduled(ShutdownKind::Reboot))));
     let locks = logind.inhibitors().unwrap();
     let [lock] = locks.as_slice() else { panic!("{locks:?}") };
     assert_eq!((lock.who.as_str(), lock.mode.as_str(), lock.pid), ("kubelet", "delay", 44));

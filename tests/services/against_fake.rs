@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{JobEnd, Said, ServiceError, Services as _};
-use flameholder::host::systemd::{Deadlines, Systemd};
+use flameholder::host::service_port::{JobResult, ReportedError, ServiceControl as _, ServiceError};
+use flameholder::host::systemd::{ServiceDeadlines, SystemdServices};
 
 use crate::fake::{Act, FakeSystemd, Script};
 use crate::private_bus::PrivateBus;
@@ -18,7 +18,7 @@ const SERVICE: &str = "org.freedesktop.systemd1.Service";
 const NEVER: Duration = Duration::from_millis(300);
 
 /// What a deadline is set to where the answer comes: a test that hangs fails.
-const PATIENT: Deadlines = Deadlines {
+const PATIENT: ServiceDeadlines = ServiceDeadlines {
     bus: Duration::from_secs(20),
     daemon_reload: Duration::from_secs(20),
     reload: Duration::from_secs(20),
@@ -37,7 +37,7 @@ fn can_run() -> bool {
 fn played(action: &ServiceAction, script: Script) -> (Result<(), ServiceError>, Vec<String>) {
     let bus = PrivateBus::start(&[]);
     let fake = FakeSystemd::start(&bus.address, script);
-    let outcome = Systemd::at(&bus.address).with_deadlines(PATIENT).perform(action);
+    let outcome = SystemdServices::at(&bus.address).with_deadlines(PATIENT).perform(action);
     (outcome, fake.calls())
 }
 
@@ -133,11 +133,11 @@ fn every_other_end_of_a_job() {
     let action = restart("a.service");
     for (result, end) in [
         ("skipped", None),
-        ("canceled", Some(JobEnd::Canceled)),
-        ("timeout", Some(JobEnd::TimedOut)),
-        ("dependency", Some(JobEnd::Dependency)),
-        ("invalid", Some(JobEnd::Other("invalid".into()))),
-        ("news", Some(JobEnd::Other("news".into()))),
+        ("canceled", Some(JobResult::Canceled)),
+        ("timeout", Some(JobResult::TimedOut)),
+        ("dependency", Some(JobResult::Dependency)),
+        ("invalid", Some(JobResult::Other("invalid".into()))),
+        ("news", Some(JobResult::Other("news".into()))),
     ] {
         let expected = end.map_or(Ok(()), |end| Err(ServiceError::GivenUp { action: action.clone(), end }));
         assert_eq!(outcome(&action, ended(result)), expected, "{result}");
@@ -154,7 +154,7 @@ fn a_reload_of_a_unit_that_does_not_run() {
     assert_eq!(played(&action, script("inactive")).0, Ok(()));
     let failed = ServiceError::Failed { action: action.clone(), result: Some("x".into()) };
     assert_eq!(played(&action, script("failed")).0, Err(failed));
-    let end = JobEnd::Other("invalid".into());
+    let end = JobResult::Other("invalid".into());
     let given_up = ServiceError::GivenUp { action: action.clone(), end };
     assert_eq!(played(&action, script("active")).0, Err(given_up));
 }
@@ -165,7 +165,7 @@ fn what_systemd_refuses() {
         return;
     }
     let action = reload("a.service");
-    let source = || Said("says so".into());
+    let source = || ReportedError("says so".into());
     let (of, name) = (|| action.clone(), "org.freedesktop.systemd1.ShuttingDown");
     for (error, expected) in [
         ("org.freedesktop.systemd1.NoSuchUnit", ServiceError::NotFound { action: of() }),
@@ -192,7 +192,7 @@ fn what_the_bus_denies() {
     }
     let bus = PrivateBus::start(&["RestartUnit", "Reload"]);
     let fake = FakeSystemd::start(&bus.address, Script::default());
-    let systemd = Systemd::at(&bus.address).with_deadlines(PATIENT);
+    let systemd = SystemdServices::at(&bus.address).with_deadlines(PATIENT);
     for action in [restart("a.service"), ServiceAction::DaemonReload] {
         let error = systemd.perform(&action).unwrap_err();
         assert!(matches!(error, ServiceError::AccessDenied { .. }), "{error:?}");
@@ -208,8 +208,8 @@ fn what_never_ends() {
     let bus = PrivateBus::start(&[]);
     let script = Script { job: vec![Act::Job(7)], is_deaf_to_reload: true, ..Script::default() };
     let _fake = FakeSystemd::start(&bus.address, script);
-    let deadlines = Deadlines { daemon_reload: NEVER, reload: NEVER, restart: NEVER, ..PATIENT };
-    let systemd = Systemd::at(&bus.address).with_deadlines(deadlines);
+    let deadlines = ServiceDeadlines { daemon_reload: NEVER, reload: NEVER, restart: NEVER, ..PATIENT };
+    let systemd = SystemdServices::at(&bus.address).with_deadlines(deadlines);
     for action in [restart("a.service"), reload("a.service"), ServiceAction::DaemonReload] {
         let late = ServiceError::DeadlinePassed { action: action.clone(), deadline: NEVER };
         assert_eq!(systemd.perform(&action), Err(late));
@@ -225,7 +225,7 @@ fn a_bus_that_dies_midway() {
         let bus = PrivateBus::start(&[]);
         let job = [before, vec![Act::EndBus(bus.kill())]].concat();
         let _fake = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
-        let error = Systemd::at(&bus.address).with_deadlines(PATIENT).perform(&restart("a.service"));
+        let error = SystemdServices::at(&bus.address).with_deadlines(PATIENT).perform(&restart("a.service"));
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
     }
 }
@@ -251,14 +251,15 @@ fn nobody_there() {
     // It takes the connection and never says a word.
     let _silent = std::os::unix::net::UnixListener::bind(directory.path().join("silent")).unwrap();
     let bus = PrivateBus::start(&[]);
-    let deadlines = Deadlines { bus: NEVER, ..PATIENT };
+    let deadlines = ServiceDeadlines { bus: NEVER, ..PATIENT };
     for (address, deadlines) in [
         (at("absent"), PATIENT),
         (at("silent"), deadlines),
         ("nonsense".into(), PATIENT),
         (bus.address.clone(), PATIENT),
     ] {
-        let error = Systemd::at(&address).with_deadlines(deadlines).perform(&ServiceAction::DaemonReload);
+        let error =
+            SystemdServices::at(&address).with_deadlines(deadlines).perform(&ServiceAction::DaemonReload);
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{address}: {error:?}");
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{ServiceError, Services as _};
-use flameholder::host::systemd::Deadlines;
+use flameholder::host::service_port::{ServiceControl as _, ServiceError};
+use flameholder::host::systemd::ServiceDeadlines;
 
 use crate::real::RealSystemd;
 use crate::{reload, restart};
@@ -108,7 +108,7 @@ fn a_unit_that_takes_too_long() {
     let Some(real) = RealSystemd::start(&units) else { return };
     let deadline = Duration::from_millis(300);
     let systemd =
-        real.systemd.clone().with_deadlines(Deadlines { restart: deadline, ..Deadlines::default() });
+        real.systemd.clone().with_deadlines(ServiceDeadlines { restart: deadline, ..Deadlines::default() });
     let action = restart("a.service");
     let late = ServiceError::DeadlinePassed { action: action.clone(), deadline };
     assert_eq!(systemd.perform(&action), Err(late));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flameholder::host::systemd::Systemd;
+use flameholder::host::systemd::SystemdServices;
 use futures_lite::StreamExt as _;
 
 use crate::missing;
@@ -41,7 +41,7 @@ read -r _
 /// A running systemd.
 #[derive(Debug)]
 pub struct RealSystemd {
-    pub systemd: Systemd,
+    pub systemd: SystemdServices,
     directory: tempfile::TempDir,
     shell: Child,
 }
@@ -86,7 +86,7 @@ impl RealSystemd {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null());
-        let real = Self { systemd: Systemd::at(&address), shell: shell.spawn().unwrap(), directory };
+        let real = Self { systemd: SystemdServices::at(&address), shell: shell.spawn().unwrap(), directory };
         real.define_base();
         for (name, text) in units {
             real.define(name, text);

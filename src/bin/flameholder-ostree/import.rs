@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use flameholder::core::values::image::{ImageRef, Transport};
+use flameholder::core::values::image::{ImageRef, ImageTransport};
 use flameholder::os::{Imported, OsError, Phase, Progress, pull_secret};
 use ostree_ext::container::store::{
     self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,
@@ -76,17 +76,18 @@ fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<L
 /// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
 pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
-        Transport::Registry => {
+        ImageTransport::Registry => {
             ImageProxyConfig { authfile: pull_secret::of_cluster(), ..ImageProxyConfig::default() }
         }
-        Transport::ContainersStorage => ImageProxyConfig::default(),
-        Transport::Oci | Transport::OciArchive | Transport::DockerArchive | Transport::Directory => {
-            ImageProxyConfig {
-                skopeo_cmd: Some(Command::new("skopeo")),
-                auth_anonymous: true,
-                ..ImageProxyConfig::default()
-            }
-        }
+        ImageTransport::ContainersStorage => ImageProxyConfig::default(),
+        ImageTransport::Oci
+        | ImageTransport::OciArchive
+        | ImageTransport::DockerArchive
+        | ImageTransport::Directory => ImageProxyConfig {
+            skopeo_cmd: Some(Command::new("skopeo")),
+            auth_anonymous: true,
+            ..ImageProxyConfig::default()
+        },
     }
 }
 

@@ -1,6 +1,6 @@
 //! What rpm-ostree writes of packages: in the origins of deployments, and in the metadata of commits.
 
-use flameholder::core::config::layering::Layering;
+use flameholder::core::config::layering::PackageLayering;
 use flameholder::os::OsError;
 use ostree_ext::{glib, ostree};
 
@@ -12,16 +12,16 @@ const MADE_HERE: &str = "rpmostree.clientlayer";
 const PACKAGES: &str = "rpmostree.rpmdb.pkglist";
 
 /// What an origin says of packages.
-pub(crate) fn layering(origin: &glib::KeyFile) -> Layering {
+pub(crate) fn layering(origin: &glib::KeyFile) -> PackageLayering {
     let list = |group, key| {
         let items = origin.string_list(group, key);
         items.map(|items| items.iter().map(ToString::to_string).collect()).unwrap_or_default()
     };
-    Layering { requested: list("packages", "requested"), removed: list("overrides", "remove") }
+    PackageLayering { requested: list("packages", "requested"), removed: list("overrides", "remove") }
 }
 
 /// Has an origin say this of packages.
-pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &Layering) {
+pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &PackageLayering) {
     for (group, key, list) in
         [("packages", "requested", &layering.requested), ("overrides", "remove", &layering.removed)]
     {

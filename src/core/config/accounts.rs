@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// What `passwd(5)` says of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Account {
+pub struct UserAccount {
     /// User number.
     pub uid: u32,
     /// Number of the primary group.
@@ -18,12 +18,12 @@ pub struct Account {
 
 /// Users and groups of one tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Accounts {
-    users: BTreeMap<String, Account>,
+pub struct AccountTable {
+    users: BTreeMap<String, UserAccount>,
     groups: BTreeMap<String, u32>,
 }
 
-impl Accounts {
+impl AccountTable {
     /// Reads `passwd` and `group` files; the first mention of a name wins, as in NSS. Lines that
     /// are not well formed are passed over, as glibc does.
     pub fn parse<'a>(
@@ -37,7 +37,7 @@ impl Accounts {
                 && let (Some(uid), Some(gid)) = (number(uid), number(gid))
             {
                 let home = (*home).to_owned();
-                let account = Account { uid, gid, home };
+                let account = UserAccount { uid, gid, home };
                 accounts.users.entry((*name).to_owned()).or_insert(account);
             }
         }
@@ -54,7 +54,7 @@ impl Accounts {
 
     /// The account of that name.
     #[must_use]
-    pub fn user(&self, name: &str) -> Option<&Account> {
+    pub fn user(&self, name: &str) -> Option<&UserAccount> {
         self.users.get(name)
     }
 
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn first_mention_of_a_name_wins() {
-        let accounts = Accounts::parse(
+        let accounts = AccountTable::parse(
             ["core:x:1000:1001::/var/home/core:/bin/bash\nbroken\n", "core:x:5:5::/:/\n"],
             ["wheel:x:10:core\n", "wheel:x:11:\nadm:x:4:\n"],
         );

@@ -32,17 +32,17 @@ pub enum ContentsError {
 
 /// Decodes contents one after the other and keeps count of their size.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct ContentsDecoder {
     left: usize,
 }
 
-impl Default for Decoder {
+impl Default for ContentsDecoder {
     fn default() -> Self {
         Self { left: limits::INFLATED_BYTES }
     }
 }
 
-impl Decoder {
+impl ContentsDecoder {
     /// The bytes of `source`; none at all where there is no source or an empty one.
     pub fn decode(
         &mut self,
@@ -144,10 +144,10 @@ mod tests {
             ("data:,", ""),
             ("", ""),
         ] {
-            let bytes = Decoder::default().decode(Some(source), None).unwrap();
+            let bytes = ContentsDecoder::default().decode(Some(source), None).unwrap();
             assert_eq!(bytes, expected.as_bytes(), "{source}");
         }
-        let bytes = Decoder::default().decode(Some(&gzip(b"hello")), Some("gzip"));
+        let bytes = ContentsDecoder::default().decode(Some(&gzip(b"hello")), Some("gzip"));
         assert_eq!(bytes.unwrap(), b"hello");
     }
 
@@ -163,14 +163,14 @@ mod tests {
             ("data:,x", Some("xz")),
             ("data:,notgzip", Some("gzip")),
         ] {
-            assert!(Decoder::default().decode(Some(source), compression).is_err(), "{source}");
+            assert!(ContentsDecoder::default().decode(Some(source), compression).is_err(), "{source}");
         }
     }
 
     #[test]
     fn a_gzip_bomb_stops_at_the_bound() {
         let bomb = gzip(&vec![0; limits::INFLATED_BYTES + 1]);
-        let error = Decoder::default().decode(Some(&bomb), Some("gzip"));
+        let error = ContentsDecoder::default().decode(Some(&bomb), Some("gzip"));
         assert_eq!(error, Err(ContentsError::TooLarge));
     }
 }

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::contents::Decoder;
+use super::contents::ContentsDecoder;
 use super::host_config::{
-    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
-    Owner, PasswdSpec, Principal, UNIT_DIRECTORY, UserSpec,
+    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileOwner, FileSpec, HostConfig, KernelType,
+    LinkSpec, OsSpec, OwnerRef, PasswdSpec, UNIT_DIRECTORY, UserSpec,
 };
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
@@ -19,7 +19,7 @@ use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::paths::SHADOW;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// Prefixes that belong to the agent itself.
 const OWN_PATHS: [&str; 5] = [
@@ -33,7 +33,7 @@ const OWN_PATHS: [&str; 5] = [
 pub const STAGING_NAME: &str = ".flameholder.d";
 
 /// Decodes `config`, or refuses it with everything that is wrong.
-pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
+pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let mut decoding = Decoding::default();
     let ignition = &config.ignition.config;
     let storage = ignition.storage.clone().unwrap_or_default();
@@ -65,7 +65,7 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, Refusals> {
         os,
         unapplied: unapplied(ignition, &storage),
     };
-    Refusals::or(decoding.refused, host_config)
+    RefusalList::or(decoding.refused, host_config)
 }
 
 fn unapplied(ignition: &newest::Config, storage: &newest::Storage) -> BTreeMap<&'static str, Value> {
@@ -89,7 +89,7 @@ fn section<T: Serialize + ?Sized>(section: Option<&T>) -> Value {
 #[derive(Default)]
 struct Decoding {
     refused: Vec<Refusal>,
-    decoder: Decoder,
+    decoder: ContentsDecoder,
     files: BTreeMap<ManagedPath, FileSpec>,
     directories: BTreeMap<ManagedPath, DirectorySpec>,
     links: BTreeMap<ManagedPath, LinkSpec>,
@@ -236,27 +236,27 @@ impl Decoding {
         user: Option<&newest::NodeUser>,
         group: Option<&newest::NodeGroup>,
         field: &str,
-    ) -> Option<Owner> {
+    ) -> Option<FileOwner> {
         let user =
             self.principal(user.map(|user| (user.id, user.name.as_deref())), &format!("{field}.user"))?;
         let group =
             self.principal(group.map(|group| (group.id, group.name.as_deref())), &format!("{field}.group"))?;
-        Some(Owner { user, group })
+        Some(FileOwner { user, group })
     }
 
     /// A number wins over a name, as in the reference.
-    fn principal(&mut self, named: Option<(Option<i64>, Option<&str>)>, field: &str) -> Option<Principal> {
+    fn principal(&mut self, named: Option<(Option<i64>, Option<&str>)>, field: &str) -> Option<OwnerRef> {
         match named {
-            None | Some((None, None | Some(""))) => Some(Principal::Id(0)),
+            None | Some((None, None | Some(""))) => Some(OwnerRef::Id(0)),
             Some((Some(id), _)) => match u32::try_from(id) {
                 // The highest number means "no change" to chown(2).
-                Ok(id) if id != u32::MAX => Some(Principal::Id(id)),
+                Ok(id) if id != u32::MAX => Some(OwnerRef::Id(id)),
                 _ => {
                     self.refuse(format!("{field}.id"), format!("{id} is not a user or group number"));
                     None
                 }
             },
-            Some((None, Some(name))) => Some(Principal::Name(name.to_owned())),
+            Some((None, Some(name))) => Some(OwnerRef::Name(name.to_owned())),
         }
     }
 

@@ -6,37 +6,37 @@ use serde::de::{DeserializeSeed, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::core::values::limits;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// Parses one document. A first byte of `{` or `[` makes it JSON, anything else YAML.
-pub fn parse(bytes: &[u8]) -> Result<Value, Refusals> {
+pub fn parse(bytes: &[u8]) -> Result<Value, RefusalList> {
     if bytes.len() > limits::DOCUMENT_BYTES {
-        return Err(Refusals::one(
+        return Err(RefusalList::one(
             "",
             format!("the document has {} bytes; at most {} are read", bytes.len(), limits::DOCUMENT_BYTES),
         ));
     }
     let text = std::str::from_utf8(bytes)
-        .map_err(|error| Refusals::one("", format!("the document is not UTF-8: {error}")))?;
+        .map_err(|error| RefusalList::one("", format!("the document is not UTF-8: {error}")))?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     match text.trim_start().chars().next() {
-        None => Err(Refusals::one("", "the document is empty")),
+        None => Err(RefusalList::one("", "the document is empty")),
         Some('{' | '[') => parse_json(text),
         Some(_) => parse_yaml(text),
     }
 }
 
-fn parse_json(text: &str) -> Result<Value, Refusals> {
+fn parse_json(text: &str) -> Result<Value, RefusalList> {
     let duplicates = Duplicates::default();
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = Strict::root(&duplicates)
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| Refusals::one("", format!("not valid JSON: {error}")))?;
+        .map_err(|error| RefusalList::one("", format!("not valid JSON: {error}")))?;
     duplicates.refuse_or(value)
 }
 
-fn parse_yaml(text: &str) -> Result<Value, Refusals> {
+fn parse_yaml(text: &str) -> Result<Value, RefusalList> {
     let mut budget = serde_saphyr::Budget::default();
     budget.max_nodes = limits::YAML_NODES;
     budget.max_events = limits::YAML_NODES;
@@ -50,7 +50,7 @@ fn parse_yaml(text: &str) -> Result<Value, Refusals> {
     let value = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         Strict::root(&duplicates).deserialize(yaml)
     })
-    .map_err(|error| Refusals::one("", format!("not valid YAML: {error}")))?;
+    .map_err(|error| RefusalList::one("", format!("not valid YAML: {error}")))?;
     duplicates.refuse_or(value)
 }
 
@@ -58,8 +58,8 @@ fn parse_yaml(text: &str) -> Result<Value, Refusals> {
 struct Duplicates(std::cell::RefCell<Vec<Refusal>>);
 
 impl Duplicates {
-    fn refuse_or(self, value: Value) -> Result<Value, Refusals> {
-        Refusals::or(self.0.into_inner(), value)
+    fn refuse_or(self, value: Value) -> Result<Value, RefusalList> {
+        RefusalList::or(self.0.into_inner(), value)
     }
 }
 

@@ -41,7 +41,7 @@ pub struct HostConfig {
 
 /// An owner as a config names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Principal {
+pub enum OwnerRef {
     /// By number.
     Id(u32),
     /// By name, resolved in the target's own passwd and group files.
@@ -50,16 +50,16 @@ pub enum Principal {
 
 /// Owner and group; root where a config says nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Owner {
+pub struct FileOwner {
     /// The user.
-    pub user: Principal,
+    pub user: OwnerRef,
     /// The group.
-    pub group: Principal,
+    pub group: OwnerRef,
 }
 
-impl Default for Owner {
+impl Default for FileOwner {
     fn default() -> Self {
-        Self { user: Principal::Id(0), group: Principal::Id(0) }
+        Self { user: OwnerRef::Id(0), group: OwnerRef::Id(0) }
     }
 }
 
@@ -75,7 +75,7 @@ pub struct FileSpec {
     /// Permission bits.
     pub mode: u32,
     /// Owner and group.
-    pub owner: Owner,
+    pub owner: FileOwner,
     /// `Some(false)`: a file that is there already and not ours must stay.
     pub overwrite: Option<bool>,
 }
@@ -88,7 +88,7 @@ pub struct DirectorySpec {
     /// Permission bits.
     pub mode: u32,
     /// Owner and group.
-    pub owner: Owner,
+    pub owner: FileOwner,
 }
 
 /// A storage link.
@@ -101,7 +101,7 @@ pub struct LinkSpec {
     /// A hard link to a file of the same file system.
     pub hard: bool,
     /// Owner and group of a symbolic link.
-    pub owner: Owner,
+    pub owner: FileOwner,
 }
 
 /// A systemd unit.

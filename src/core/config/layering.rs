@@ -17,14 +17,14 @@ const OTHER_KERNELS: [&str; 2] = ["kernel-rt-", "kernel-64k-"];
 
 /// What a deployment's origin says of packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Layering {
+pub struct PackageLayering {
     /// Packages that were asked for.
     pub requested: Vec<String>,
     /// Packages of the image that were removed.
     pub removed: Vec<String>,
 }
 
-impl Layering {
+impl PackageLayering {
     /// How many of the packages are neither of an extension nor of a kernel that the cluster supports: somebody else's.
     #[must_use]
     pub fn unsupported(&self) -> usize {
@@ -59,7 +59,7 @@ pub struct LayeringChange {
 impl LayeringChange {
     /// What makes a deployment have what `desired` says of kernel and extensions. Packages that belong to neither stay.
     #[must_use]
-    pub fn between(current: &Layering, desired: &OsSpec) -> Self {
+    pub fn between(current: &PackageLayering, desired: &OsSpec) -> Self {
         let requested: Vec<&str> = current.requested.iter().map(String::as_str).collect();
         let (of_extensions, not_any_more) = extensions::package_changes(&desired.extensions, &requested);
         let of_kernel: &[&str] = match desired.kernel_type {
@@ -92,7 +92,7 @@ impl LayeringChange {
 
     /// What of it a deployment does not have, one phrase each; nothing where it is done.
     #[must_use]
-    pub fn missing_in(&self, made: &Layering) -> Vec<String> {
+    pub fn missing_in(&self, made: &PackageLayering) -> Vec<String> {
         let checks = [
             (&self.install, &made.requested, true, "is not installed"),
             (&self.uninstall, &made.requested, false, "is still installed"),
@@ -122,18 +122,18 @@ mod tests {
         names.iter().map(ToString::to_string).collect()
     }
 
-    fn layering(requested: &[&str], removed: &[&str]) -> Layering {
-        Layering { requested: list(requested), removed: list(removed) }
+    fn layering(requested: &[&str], removed: &[&str]) -> PackageLayering {
+        PackageLayering { requested: list(requested), removed: list(removed) }
     }
 
-    fn change(current: &Layering, kernel_type: KernelType, extensions: &[&str]) -> LayeringChange {
+    fn change(current: &PackageLayering, kernel_type: KernelType, extensions: &[&str]) -> LayeringChange {
         let desired = OsSpec { kernel_type, extensions: list(extensions), ..OsSpec::default() };
         LayeringChange::between(current, &desired)
     }
 
     #[test]
     fn packages_of_nobody_that_the_cluster_knows_are_counted() {
-        let layering = |requested: &[&str], removed: &[&str]| Layering {
+        let layering = |requested: &[&str], removed: &[&str]| PackageLayering {
             requested: requested.iter().map(|name| (*name).to_owned()).collect(),
             removed: removed.iter().map(|name| (*name).to_owned()).collect(),
         };
@@ -148,11 +148,12 @@ mod tests {
 
     #[test]
     fn kernels_and_extensions_change_together() {
-        let plain = Layering::default();
+        let plain = PackageLayering::default();
         let swapped = change(&plain, KernelType::Realtime, &["usbguard"]);
         assert_eq!(swapped.install, [&list(&REALTIME)[..], &list(&["usbguard"])].concat());
         assert_eq!((swapped.remove.clone(), swapped.reset.clone()), (list(&KERNEL), list(&[])));
-        let realtime = Layering { requested: swapped.install.clone(), removed: swapped.remove.clone() };
+        let realtime =
+            PackageLayering { requested: swapped.install.clone(), removed: swapped.remove.clone() };
         assert_eq!(swapped.missing_in(&realtime), list(&[]));
         assert_eq!(swapped.missing_in(&plain).len(), REALTIME.len() + 1 + KERNEL.len());
         assert!(change(&realtime, KernelType::Realtime, &["usbguard"]).is_empty(), "nothing changes");

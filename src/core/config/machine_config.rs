@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::document;
 use super::ignition;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// The kind of object that we read.
 const KIND: &str = "MachineConfig";
@@ -18,18 +18,18 @@ pub struct MachineConfig {
     /// `metadata.name`.
     pub name: String,
     /// `metadata.labels` and `metadata.annotations`.
-    pub metadata: Metadata,
+    pub metadata: ConfigMetadata,
     /// `spec`, typed.
-    pub spec: Spec,
+    pub spec: MachineConfigSpec,
     /// The Ignition config in the newest version's terms.
-    pub ignition: ignition::Parsed,
+    pub ignition: ignition::ParsedIgnition,
     /// The object as it was read.
     pub document: Value,
 }
 
 /// The part of the metadata that decides something.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Metadata {
+pub struct ConfigMetadata {
     /// `metadata.name`.
     #[serde(default)]
     pub name: String,
@@ -44,7 +44,7 @@ pub struct Metadata {
 /// `MachineConfig.spec` without the Ignition config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Spec {
+pub struct MachineConfigSpec {
     /// The OS image, digest-pinned in a rendered config; empty where none is named.
     #[serde(default, rename = "osImageURL")]
     pub os_image_url: Option<String>,
@@ -66,12 +66,12 @@ pub struct Spec {
 }
 
 /// Parses the one `MachineConfig` of a document: a bare object, or a `List` that holds one.
-pub fn parse(bytes: &[u8]) -> Result<MachineConfig, Refusals> {
+pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
     let mut configs = parse_all(bytes)?;
     match (configs.pop(), configs.len()) {
         (Some(config), 0) => Ok(config),
-        (None, _) => Err(Refusals::one("items", "the list holds no MachineConfig")),
-        (Some(_), more) => Err(Refusals::one(
+        (None, _) => Err(RefusalList::one("items", "the list holds no MachineConfig")),
+        (Some(_), more) => Err(RefusalList::one(
             "items",
             format!(
                 "the list holds {} MachineConfigs and one is wanted; merge them with `flameholder render`",
@@ -82,7 +82,7 @@ pub fn parse(bytes: &[u8]) -> Result<MachineConfig, Refusals> {
 }
 
 /// Parses every `MachineConfig` of a document.
-pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, Refusals> {
+pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, RefusalList> {
     let document = document::parse(bytes)?;
     let kind = document.get("kind").and_then(Value::as_str);
     if !matches!(kind, Some("List" | "MachineConfigList")) {
@@ -92,7 +92,7 @@ pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, Refusals> {
         return Ok(Vec::new());
     };
     let Some(Value::Array(items)) = list.remove("items") else {
-        return Err(Refusals::one("items", "the list has no items"));
+        return Err(RefusalList::one("items", "the list has no items"));
     };
     let mut configs = Vec::with_capacity(items.len());
     let mut refused: Vec<Refusal> = Vec::new();
@@ -102,20 +102,20 @@ pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, Refusals> {
             Err(refusals) => refused.extend_from_slice(refusals.as_slice()),
         }
     }
-    Refusals::or(refused, configs)
+    RefusalList::or(refused, configs)
 }
 
 /// Parses one object; `prefix` precedes the fields of its refusals.
-pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refusals> {
+pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, RefusalList> {
     let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != KIND {
-        return Err(Refusals::one(
+        return Err(RefusalList::one(
             format!("{prefix}kind"),
             format!("`{}` is not a {KIND}", shortened(text("kind"))),
         ));
     }
     if !text("apiVersion").starts_with(GROUP) {
-        return Err(Refusals::one(
+        return Err(RefusalList::one(
             format!("{prefix}apiVersion"),
             format!("`{}` is not {GROUP}v1", shortened(text("apiVersion"))),
         ));
@@ -125,15 +125,15 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
         None | Some(Value::Null) => &empty,
         Some(section) => section,
     };
-    let (metadata, _) = ignition::typed::<Metadata>(section("metadata"), &format!("{prefix}metadata"))?;
+    let (metadata, _) = ignition::typed::<ConfigMetadata>(section("metadata"), &format!("{prefix}metadata"))?;
     if metadata.name.is_empty() {
-        return Err(Refusals::one(format!("{prefix}metadata.name"), "the object has no name"));
+        return Err(RefusalList::one(format!("{prefix}metadata.name"), "the object has no name"));
     }
     if !is_object_name(&metadata.name) {
         let reason = "the name is not one that Kubernetes takes: lower-case letters, digits, `-` and `.`";
-        return Err(Refusals::one(format!("{prefix}metadata.name"), reason));
+        return Err(RefusalList::one(format!("{prefix}metadata.name"), reason));
     }
-    let (spec, _) = ignition::typed::<Spec>(section("spec"), &format!("{prefix}spec"))?;
+    let (spec, _) = ignition::typed::<MachineConfigSpec>(section("spec"), &format!("{prefix}spec"))?;
     let config = section("spec").get("config").unwrap_or(&Value::Null);
     let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
     Ok(MachineConfig { name: metadata.name.clone(), metadata, spec, ignition, document })

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::document;
 use super::ignition;
-use super::policy::{Action, Policy};
+use super::policy::{DisruptionAction, DisruptionPolicy};
 use crate::core::enablement::UnitName;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// The kind of object that we read.
 const KIND: &str = "MachineConfiguration";
@@ -59,15 +59,15 @@ struct Subject {
 
 /// Reads the policy that an object holds: the effective one of its status where the operator wrote
 /// it, else its spec over the defaults.
-pub fn parse_policy(bytes: &[u8]) -> Result<Policy, Refusals> {
+pub fn parse_policy(bytes: &[u8]) -> Result<DisruptionPolicy, RefusalList> {
     let object = document::parse(bytes)?;
     if object.get("kind").and_then(Value::as_str) != Some(KIND) {
-        return Err(Refusals::one("kind", format!("the object is not a {KIND}")));
+        return Err(RefusalList::one("kind", format!("the object is not a {KIND}")));
     }
     let effective = "/status/nodeDisruptionPolicyStatus/clusterPolicies";
     let (pointer, mut policy) = match object.pointer(effective) {
-        Some(Value::Object(_)) => (effective, Policy::empty()),
-        _ => ("/spec/nodeDisruptionPolicy", Policy::default()),
+        Some(Value::Object(_)) => (effective, DisruptionPolicy::empty()),
+        _ => ("/spec/nodeDisruptionPolicy", DisruptionPolicy::default()),
     };
     let field = pointer.trim_start_matches('/').replace('/', ".");
     let rules = match object.pointer(pointer) {
@@ -89,10 +89,10 @@ pub fn parse_policy(bytes: &[u8]) -> Result<Policy, Refusals> {
     if let Some(rule) = rules.sshkey {
         policy.set_keys(actions(rule.actions, &format!("{field}.sshkey"), &mut refused));
     }
-    Refusals::or(refused, policy)
+    RefusalList::or(refused, policy)
 }
 
-fn actions(items: Vec<ActionItem>, field: &str, refused: &mut Vec<Refusal>) -> Vec<Action> {
+fn actions(items: Vec<ActionItem>, field: &str, refused: &mut Vec<Refusal>) -> Vec<DisruptionAction> {
     let mut actions = Vec::new();
     for (index, item) in items.into_iter().enumerate() {
         match action(item) {
@@ -103,20 +103,20 @@ fn actions(items: Vec<ActionItem>, field: &str, refused: &mut Vec<Refusal>) -> V
     actions
 }
 
-fn action(item: ActionItem) -> Result<Action, String> {
+fn action(item: ActionItem) -> Result<DisruptionAction, String> {
     let unit = |subject: Option<Subject>| {
         let subject = subject.ok_or("the action names no unit in `serviceName`")?;
         UnitName::parse(&subject.service_name).map_err(|error| error.to_string())?;
         Ok::<String, String>(subject.service_name)
     };
     Ok(match item.kind.as_str() {
-        "None" => Action::None,
-        "DaemonReload" => Action::DaemonReload,
-        "Reload" => Action::Reload(unit(item.reload)?),
-        "Restart" => Action::Restart(unit(item.restart)?),
-        "Special" => Action::Special,
-        "Drain" => Action::Drain,
-        "Reboot" => Action::Reboot,
+        "None" => DisruptionAction::None,
+        "DaemonReload" => DisruptionAction::DaemonReload,
+        "Reload" => DisruptionAction::Reload(unit(item.reload)?),
+        "Restart" => DisruptionAction::Restart(unit(item.restart)?),
+        "Special" => DisruptionAction::Special,
+        "Drain" => DisruptionAction::Drain,
+        "Reboot" => DisruptionAction::Reboot,
         other => {
             let other: String = other.chars().take(32).collect();
             return Err(format!("the action `{other}` is not known"));
@@ -133,7 +133,7 @@ mod tests {
         ManagedPath::constant(path)
     }
 
-    fn parse(object: &Value) -> Result<Policy, Refusals> {
+    fn parse(object: &Value) -> Result<DisruptionPolicy, RefusalList> {
         parse_policy(object.to_string().as_bytes())
     }
 
@@ -146,12 +146,15 @@ mod tests {
             "units": [{"name": "demo.service", "actions": [{"type": "DaemonReload"}, {"type": "Restart", "restart": {"serviceName": "demo.service"}}]}],
             "sshkey": {"actions": [{"type": "Reboot"}]}}}}))
         .unwrap();
-        let reload = Action::Reload("crio.service".into());
-        assert_eq!(policy.of_file(&path("/etc/example.d/x")).unwrap().1, [Action::Drain, reload]);
-        assert_eq!(policy.of_file(&path("/etc/containers/registries.conf")).unwrap().1, [Action::None]);
+        let reload = DisruptionAction::Reload("crio.service".into());
+        assert_eq!(policy.of_file(&path("/etc/example.d/x")).unwrap().1, [DisruptionAction::Drain, reload]);
+        assert_eq!(
+            policy.of_file(&path("/etc/containers/registries.conf")).unwrap().1,
+            [DisruptionAction::None]
+        );
         assert!(policy.of_file(&path("/var/lib/kubelet/config.json")).is_some(), "a default");
         assert_eq!(policy.of_unit("demo.service").unwrap().len(), 2);
-        assert_eq!(policy.of_keys(), [Action::Reboot]);
+        assert_eq!(policy.of_keys(), [DisruptionAction::Reboot]);
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::accounts::Accounts;
-use super::host_config::{CORE_USER, FileSpec, HostConfig, Owner, Principal, UNIT_DIRECTORY};
+use super::accounts::AccountTable;
+use super::host_config::{CORE_USER, FileOwner, FileSpec, HostConfig, OwnerRef, UNIT_DIRECTORY};
 use crate::core::values::names::{ManagedPath, below};
 use crate::core::values::profile::Profile;
-use crate::core::values::refusal::{Refusal, Refusals};
-use crate::core::values::tree::{Attributes, Entry, MASK};
+use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::tree::{FileAttributes, FileEntry, MASK};
 
 /// Mode of unit files and drop-ins.
 const UNIT_MODE: u32 = 0o644;
@@ -18,44 +18,44 @@ const KEYS_DIRECTORY_MODE: u32 = 0o700;
 
 /// What is wanted, by path, and what this tree cannot be given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Managed {
+pub struct ManagedFiles {
     /// Wanted entries.
-    pub entries: BTreeMap<ManagedPath, Entry>,
+    pub entries: BTreeMap<ManagedPath, FileEntry>,
     /// Directories that get an owner of their own where they have to be made: a missing home.
-    pub owned_parents: BTreeMap<ManagedPath, Attributes>,
+    pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
     /// Parts of the config that this tree has no place for, each with its reason.
     pub left_out: Vec<String>,
 }
 
 /// Bytes that a config appends to: what stood at the path before it was managed.
-pub type Bases = BTreeMap<ManagedPath, Vec<u8>>;
+pub type AppendBases = BTreeMap<ManagedPath, Vec<u8>>;
 
 /// What becomes of an owner whom the tree does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownOwner {
     /// The configuration is refused: it is about to be applied.
     Refused,
     /// The path deviates, whoever owns it: the configuration was applied before the name went.
-    Deviates,
+    Drifts,
 }
 
-impl Managed {
+impl ManagedFiles {
     /// Computes the entries of `config` in a tree with these `accounts`. A name that the tree does
     /// not know is refused with the field that mentions it.
     pub fn of(
         config: &HostConfig,
-        accounts: &Accounts,
-        bases: &Bases,
+        accounts: &AccountTable,
+        bases: &AppendBases,
         profile: Profile,
-        unknown: Unknown,
-    ) -> Result<Self, Refusals> {
+        unknown: UnknownOwner,
+    ) -> Result<Self, RefusalList> {
         let mut managed = Self::default();
         let mut names = Names { accounts, refused: Vec::new() };
         for (path, file) in &config.files {
             let field = format!("spec.config.storage.files[{}]", file.index);
             let contents = contents_of(path, file, bases);
             let attributes = names.attributes(file.mode, &file.owner, &field);
-            managed.entries.insert(path.clone(), Entry::File { contents, attributes });
+            managed.entries.insert(path.clone(), FileEntry::File { contents, attributes });
         }
         if profile == Profile::Native {
             managed.directories_and_links(config, &mut names);
@@ -64,10 +64,10 @@ impl Managed {
         }
         managed.units(config, profile);
         managed.authorized_keys(config, accounts);
-        if unknown == Unknown::Deviates {
+        if unknown == UnknownOwner::Drifts {
             names.refused.clear();
         }
-        Refusals::or(names.refused, managed)
+        RefusalList::or(names.refused, managed)
     }
 
     /// What is wanted outside `top`.
@@ -98,8 +98,8 @@ impl Managed {
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
         self.entries = kept;
-        let is_named = |(path, entry): &(&ManagedPath, &Entry)| match entry {
-            Entry::Directory { .. } => below(&gone, path.as_str()).next().is_none(),
+        let is_named = |(path, entry): &(&ManagedPath, &FileEntry)| match entry {
+            FileEntry::Directory { .. } => below(&gone, path.as_str()).next().is_none(),
             entry => entry.is_leaf(),
         };
         self.left_out.extend(gone.iter().filter(is_named).map(|(path, _)| format!("{path}: {reason}")));
@@ -109,14 +109,14 @@ impl Managed {
         for (path, directory) in &config.directories {
             let field = format!("spec.config.storage.directories[{}]", directory.index);
             let attributes = names.attributes(directory.mode, &directory.owner, &field);
-            self.entries.insert(path.clone(), Entry::Directory { attributes });
+            self.entries.insert(path.clone(), FileEntry::Directory { attributes });
         }
         for (path, link) in &config.links {
             let field = format!("spec.config.storage.links[{}]", link.index);
             let owner = names.attributes(0, &link.owner, &field);
             let entry = match ManagedPath::parse(&link.target) {
-                Ok(target) if link.hard => Entry::HardLink { target },
-                _ => Entry::Symlink { target: link.target.clone(), owner: (owner.uid, owner.gid) },
+                Ok(target) if link.hard => FileEntry::HardLink { target },
+                _ => FileEntry::Symlink { target: link.target.clone(), owner: (owner.uid, owner.gid) },
             };
             self.entries.insert(path.clone(), entry);
         }
@@ -134,27 +134,27 @@ impl Managed {
     }
 
     fn units(&mut self, config: &HostConfig, profile: Profile) {
-        let root_file = |text: &str| Entry::File {
+        let root_file = |text: &str| FileEntry::File {
             contents: text.as_bytes().to_vec(),
-            attributes: Attributes { mode: UNIT_MODE, uid: 0, gid: 0 },
+            attributes: FileAttributes { mode: UNIT_MODE, uid: 0, gid: 0 },
         };
         for (name, unit) in &config.units {
             for (drop_in, text) in &unit.drop_ins {
-                let entry = if text.is_empty() { Entry::Absent } else { root_file(text) };
+                let entry = if text.is_empty() { FileEntry::Absent } else { root_file(text) };
                 self.entries.insert(unit_path(&format!("{name}.d/{drop_in}")), entry);
             }
             let entry = match (&unit.contents, unit.mask) {
-                (_, Some(true)) => Entry::Symlink { target: MASK.to_owned(), owner: (0, 0) },
+                (_, Some(true)) => FileEntry::Symlink { target: MASK.to_owned(), owner: (0, 0) },
                 (Some(text), _) => root_file(text),
-                (None, Some(false)) if profile == Profile::Mcd => Entry::Absent,
-                (None, Some(false)) => Entry::Unmasked,
+                (None, Some(false)) if profile == Profile::Mcd => FileEntry::Absent,
+                (None, Some(false)) => FileEntry::Unmasked,
                 (None, None) => continue,
             };
             self.entries.insert(unit_path(name), entry);
         }
     }
 
-    fn authorized_keys(&mut self, config: &HostConfig, accounts: &Accounts) {
+    fn authorized_keys(&mut self, config: &HostConfig, accounts: &AccountTable) {
         if config.passwd.users.is_empty() {
             return;
         }
@@ -173,17 +173,17 @@ impl Managed {
                 ));
             }
         };
-        let owned = |mode| Attributes { mode, uid: core.uid, gid: core.gid };
+        let owned = |mode| FileAttributes { mode, uid: core.uid, gid: core.gid };
         self.owned_parents.insert(home.clone(), owned(KEYS_DIRECTORY_MODE));
         let ssh = home.join(".ssh");
         let directory = ssh.join("authorized_keys.d");
         let file = directory.join("ignition");
         let contents = config.passwd.keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>();
         for path in [ssh, directory] {
-            self.entries.insert(path, Entry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
+            self.entries.insert(path, FileEntry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
         }
         let (contents, attributes) = (contents.into_bytes(), owned(KEYS_MODE));
-        self.entries.insert(file, Entry::File { contents, attributes });
+        self.entries.insert(file, FileEntry::File { contents, attributes });
     }
 }
 
@@ -204,7 +204,7 @@ pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
     files.cloned().chain(units).chain(drop_ins).collect()
 }
 
-fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &Bases) -> Vec<u8> {
+fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &AppendBases) -> Vec<u8> {
     if file.append.is_empty() {
         return file.contents.clone();
     }
@@ -220,27 +220,27 @@ fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &Bases) -> Vec<u8> {
 }
 
 struct Names<'a> {
-    accounts: &'a Accounts,
+    accounts: &'a AccountTable,
     refused: Vec<Refusal>,
 }
 
 impl Names<'_> {
-    fn attributes(&mut self, mode: u32, owner: &Owner, field: &str) -> Attributes {
+    fn attributes(&mut self, mode: u32, owner: &FileOwner, field: &str) -> FileAttributes {
         let uid = match &owner.user {
-            Principal::Id(id) => *id,
-            Principal::Name(name) => match self.accounts.user(name) {
+            OwnerRef::Id(id) => *id,
+            OwnerRef::Name(name) => match self.accounts.user(name) {
                 Some(account) => account.uid,
                 None => self.unknown(format!("{field}.user.name"), "user", name),
             },
         };
         let gid = match &owner.group {
-            Principal::Id(id) => *id,
-            Principal::Name(name) => match self.accounts.group(name) {
+            OwnerRef::Id(id) => *id,
+            OwnerRef::Name(name) => match self.accounts.group(name) {
                 Some(id) => id,
                 None => self.unknown(format!("{field}.group.name"), "group", name),
             },
         };
-        Attributes { mode, uid, gid }
+        FileAttributes { mode, uid, gid }
     }
 
     fn unknown(&mut self, field: String, what: &str, name: &str) -> u32 {

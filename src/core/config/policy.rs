@@ -5,7 +5,7 @@ use crate::core::values::names::ManagedPath;
 
 /// What is done after a change, before it counts as applied.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Action {
+pub enum DisruptionAction {
     /// Nothing.
     None,
     /// systemd rereads its unit files.
@@ -22,9 +22,9 @@ pub enum Action {
     Reboot,
 }
 
-/// The unit that serves containers, reloaded by [`Action::Special`].
+/// The unit that serves containers, reloaded by [`DisruptionAction::Special`].
 pub const CONTAINER_RUNTIME: &str = "crio.service";
-/// The file that [`Action::Special`] is about.
+/// The file that [`DisruptionAction::Special`] is about.
 pub const REGISTRIES: &str = "/etc/containers/registries.conf";
 
 const CA_TRUST: &str = "coreos-update-ca-trust.service";
@@ -51,29 +51,29 @@ enum Cover {
 struct FileRule {
     path: String,
     cover: Cover,
-    actions: Vec<Action>,
+    actions: Vec<DisruptionAction>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct UnitRule {
     name: String,
-    actions: Vec<Action>,
+    actions: Vec<DisruptionAction>,
 }
 
 /// Rules for files by path, for units by name, and for keys and passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct DisruptionPolicy {
     files: Vec<FileRule>,
     units: Vec<UnitRule>,
-    keys: Vec<Action>,
+    keys: Vec<DisruptionAction>,
 }
 
-impl Default for Policy {
+impl Default for DisruptionPolicy {
     /// What the cluster's operator ships.
     fn default() -> Self {
-        let none = || vec![Action::None];
-        let reload_runtime = || vec![Action::Reload(CONTAINER_RUNTIME.to_owned())];
-        let reread_and_restart = |unit| [vec![Action::DaemonReload], restart(&[unit])].concat();
+        let none = || vec![DisruptionAction::None];
+        let reload_runtime = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
+        let reread_and_restart = |unit| [vec![DisruptionAction::DaemonReload], restart(&[unit])].concat();
         let mut policy = Self { files: Vec::new(), units: Vec::new(), keys: none() };
         for (path, actions) in [
             (PULL_SECRET, none()),
@@ -82,7 +82,7 @@ impl Default for Policy {
             (SIGNATURE_POLICY, reload_runtime()),
             (SIGNATURE_SOURCES, reload_runtime()),
             ("/etc/crio/policies", reload_runtime()),
-            (REGISTRIES, vec![Action::Special]),
+            (REGISTRIES, vec![DisruptionAction::Special]),
             (USER_CA_BUNDLE, restart(&[CA_TRUST, CONTAINER_RUNTIME])),
             ("/etc/kubernetes/credential-providers", restart(&[KUBELET])),
             (CREDENTIAL_DROP_IN, reread_and_restart(KUBELET)),
@@ -97,57 +97,57 @@ impl Default for Policy {
     }
 }
 
-fn restart(units: &[&str]) -> Vec<Action> {
-    units.iter().map(|unit| Action::Restart((*unit).to_owned())).collect()
+fn restart(units: &[&str]) -> Vec<DisruptionAction> {
+    units.iter().map(|unit| DisruptionAction::Restart((*unit).to_owned())).collect()
 }
 
-impl Policy {
+impl DisruptionPolicy {
     /// The table that holds where no policy can be asked for: on a first boot.
     #[must_use]
     pub fn legacy() -> Self {
-        let reload = || vec![Action::Reload(CONTAINER_RUNTIME.to_owned())];
+        let reload = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
         let rules = [
-            ("/etc/kubernetes/kubelet-ca.crt", Cover::Within, vec![Action::None]),
-            (PULL_SECRET, Cover::Within, vec![Action::None]),
-            ("/etc/nmstate/openshift", Cover::Children, vec![Action::None]),
-            (REGISTRIES, Cover::Within, vec![Action::Special]),
+            ("/etc/kubernetes/kubelet-ca.crt", Cover::Within, vec![DisruptionAction::None]),
+            (PULL_SECRET, Cover::Within, vec![DisruptionAction::None]),
+            ("/etc/nmstate/openshift", Cover::Children, vec![DisruptionAction::None]),
+            (REGISTRIES, Cover::Within, vec![DisruptionAction::Special]),
             (GPG_KEY, Cover::Within, reload()),
             (SIGNATURE_POLICY, Cover::Within, reload()),
             (SIGNATURE_SOURCES, Cover::Children, reload()),
             (USER_CA_BUNDLE, Cover::Within, restart(&[CA_TRUST, CONTAINER_RUNTIME])),
         ];
         let files = rules.map(|(path, cover, actions)| FileRule { path: path.to_owned(), cover, actions });
-        Self { files: files.to_vec(), units: Vec::new(), keys: vec![Action::None] }
+        Self { files: files.to_vec(), units: Vec::new(), keys: vec![DisruptionAction::None] }
     }
 
     /// No rules at all: every change of a file or unit reboots.
     #[must_use]
     pub fn empty() -> Self {
-        Self { files: Vec::new(), units: Vec::new(), keys: vec![Action::None] }
+        Self { files: Vec::new(), units: Vec::new(), keys: vec![DisruptionAction::None] }
     }
 
     /// Replaces the rule for this very path, or adds one.
-    pub fn set_file(&mut self, path: &str, actions: Vec<Action>) {
+    pub fn set_file(&mut self, path: &str, actions: Vec<DisruptionAction>) {
         let path = path.trim_end_matches('/');
         self.files.retain(|rule| rule.path != path);
         self.files.push(FileRule { path: path.to_owned(), cover: Cover::Within, actions });
     }
 
     /// Replaces the rule for this unit, or adds one.
-    pub fn set_unit(&mut self, name: &str, actions: Vec<Action>) {
+    pub fn set_unit(&mut self, name: &str, actions: Vec<DisruptionAction>) {
         self.units.retain(|rule| rule.name != name);
         self.units.push(UnitRule { name: name.to_owned(), actions });
     }
 
     /// Replaces the rule for keys and passwords.
-    pub fn set_keys(&mut self, actions: Vec<Action>) {
+    pub fn set_keys(&mut self, actions: Vec<DisruptionAction>) {
         self.keys = actions;
     }
 
     /// The actions for a changed file: those of the longest path that covers it, with that path.
     /// `None`: no rule, so the host reboots.
     #[must_use]
-    pub fn of_file(&self, path: &ManagedPath) -> Option<(&str, &[Action])> {
+    pub fn of_file(&self, path: &ManagedPath) -> Option<(&str, &[DisruptionAction])> {
         let covering = self.files.iter().filter(|rule| match rule.cover {
             Cover::Within => path.is_within(&rule.path),
             Cover::Children => path.parent().is_some_and(|parent| parent.as_str() == rule.path),
@@ -158,14 +158,14 @@ impl Policy {
 
     /// The actions for a changed unit, by exact name.
     #[must_use]
-    pub fn of_unit(&self, name: &str) -> Option<&[Action]> {
+    pub fn of_unit(&self, name: &str) -> Option<&[DisruptionAction]> {
         let rule = self.units.iter().find(|rule| rule.name == name)?;
         Some(&rule.actions)
     }
 
     /// The actions for changed keys or passwords.
     #[must_use]
-    pub fn of_keys(&self) -> &[Action] {
+    pub fn of_keys(&self) -> &[DisruptionAction] {
         &self.keys
     }
 }

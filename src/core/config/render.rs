@@ -19,7 +19,7 @@ use super::ignition::{merge, newest};
 use super::machine_config;
 use super::machine_config::MachineConfig;
 use crate::core::values::limits;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// What `apiVersion` of a rendered config says.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
@@ -116,7 +116,7 @@ pub fn render(
     configs: &[MachineConfig],
     pool: &PoolName,
     images: &ReleaseImages,
-) -> Result<MachineConfig, Refusals> {
+) -> Result<MachineConfig, RefusalList> {
     ensure_mergeable(configs)?;
     let configs = in_order(configs);
     let spec = merge_specs(&configs, images);
@@ -138,16 +138,16 @@ pub fn render(
 
 /// Each config has a name of its own, and is good by itself: the merge hides what is wrong with one
 /// where a later one wins.
-fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), Refusals> {
+fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), RefusalList> {
     if configs.is_empty() {
-        return Err(Refusals::one("items", "there is no MachineConfig to merge"));
+        return Err(RefusalList::one("items", "there is no MachineConfig to merge"));
     }
     let mut refused = Vec::new();
     let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
     for config in configs {
         *mentions.entry(&config.name).or_default() += 1;
         let found = decode::decode(config).err();
-        refused.extend(found.iter().flat_map(Refusals::as_slice).map(|refusal| {
+        refused.extend(found.iter().flat_map(RefusalList::as_slice).map(|refusal| {
             Refusal::new(refusal.field.clone(), format!("{} (in {})", refusal.reason, config.name))
         }));
     }
@@ -155,7 +155,7 @@ fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), Refusals> {
         let reason = format!("{name} is given more than once; a cluster has one object of a name");
         refused.push(Refusal::new("metadata.name", reason));
     }
-    Refusals::or(refused, ())
+    RefusalList::or(refused, ())
 }
 
 /// Later configs win: those of the worker role first, then all others, each by name.
@@ -270,24 +270,24 @@ fn says_nothing(value: &Value) -> bool {
     }
 }
 
-fn ensure_kernel_takes_extensions(spec: &RenderedSpec) -> Result<(), Refusals> {
+fn ensure_kernel_takes_extensions(spec: &RenderedSpec) -> Result<(), RefusalList> {
     let devel = spec.extensions.iter().position(|extension| extension == KERNEL_DEVEL);
     let Some(index) = devel.filter(|_| spec.kernel_type != KernelType::Default.as_str()) else {
         return Ok(());
     };
     let reason =
         format!("{KERNEL_DEVEL} is for the default kernel only; spec.kernelType is {}", spec.kernel_type);
-    Err(Refusals::one(format!("spec.extensions[{index}]"), reason))
+    Err(RefusalList::one(format!("spec.extensions[{index}]"), reason))
 }
 
-fn ensure_cluster_stores(document: &Value) -> Result<(), Refusals> {
+fn ensure_cluster_stores(document: &Value) -> Result<(), RefusalList> {
     let bytes = document.to_string().len();
     if bytes > limits::CLUSTER_BYTES {
         let reason = format!(
             "the rendered config has {bytes} bytes; a cluster stores at most {}",
             limits::CLUSTER_BYTES
         );
-        return Err(Refusals::one("", reason));
+        return Err(RefusalList::one("", reason));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::lifecycle::{Lifecycle, Phase, Wish};
+use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 
 /// What the daemon says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ impl DaemonReport {
     /// Of where it stands.
     #[must_use]
     pub fn of(lifecycle: &Lifecycle, source_trouble: Option<&str>, pid: u32) -> Self {
-        let name = |wish: Option<&Wish>| wish.map(|wish| wish.config.clone());
+        let name = |wish: Option<&ConfigRef>| wish.map(|wish| wish.config.clone());
         Self {
             pid,
             phase: lifecycle.phase.name().to_owned(),
@@ -38,7 +38,7 @@ impl DaemonReport {
             runs: name(lifecycle.runs.as_ref()),
             reason: lifecycle.phase.reason(),
             class: match &lifecycle.phase {
-                Phase::Waiting { problem } => Some(problem.class.as_str().to_owned()),
+                DaemonPhase::BackingOff { problem } => Some(problem.class.as_str().to_owned()),
                 _ => None,
             },
             failures: lifecycle.failures,

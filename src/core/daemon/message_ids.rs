@@ -1,7 +1,7 @@
 //! The journal's message IDs, by which entries of one kind are found: `journalctl MESSAGE_ID=...`. One that was given to
 //! something stays its own for ever.
 
-use super::lifecycle::Phase;
+use super::lifecycle::DaemonPhase;
 
 /// Something is wrong with the source.
 pub const SOURCE_TROUBLE: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
@@ -30,7 +30,7 @@ pub const ALL: [(&str, &str); 18] = [
 
 /// That of a phase which begins.
 #[must_use]
-pub fn of(phase: &Phase) -> &'static str {
+pub fn of(phase: &DaemonPhase) -> &'static str {
     ALL.iter().find(|(about, _)| *about == phase.name()).map_or("", |(_, id)| id)
 }
 
@@ -48,6 +48,6 @@ mod tests {
         }
         let different: BTreeSet<&str> = ALL.iter().map(|(_, id)| *id).collect();
         assert_eq!(different.len(), ALL.len());
-        assert_eq!(of(&Phase::Done), "47e723ae862c4834b5c7b05eb48c1c15");
+        assert_eq!(of(&DaemonPhase::Done), "47e723ae862c4834b5c7b05eb48c1c15");
     }
 }

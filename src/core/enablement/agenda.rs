@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::alias;
-use super::install::Install;
+use super::install::InstallSection;
 use super::name::{NameKind, UnitName};
-use super::tree::{Found, Tree, basename, is_below_search_path, is_in_config_directory, resolve};
+use super::tree::{FoundFile, UnitTree, basename, is_below_search_path, is_in_config_directory, resolve};
 use super::{EnablementError, SystemdVersion};
 
 /// As many links as systemctl follows from one name.
@@ -18,16 +18,16 @@ pub(super) enum ConfigLinks {
     Refuse,
 }
 
-/// Whether `[Install]` matters, or only that the unit exists.
+/// Whether `[InstallSection]` matters, or only that the unit exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Depth {
+pub(super) enum LoadDepth {
     Install,
     Existence,
 }
 
 /// What a name has turned out to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum LoadState {
     NotLoaded,
     Regular,
     Masked,
@@ -43,30 +43,30 @@ pub(super) enum State {
 
 /// Why a name is on the agenda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum AgendaOrigin {
     Asked,
     /// Another unit lists it in `Also=`: it may be missing.
     Also,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct AgendaEntry {
     /// Where its file was found.
     pub(super) path: String,
-    pub(super) state: State,
-    pub(super) install: Install,
-    pub(super) origin: Origin,
+    pub(super) state: LoadState,
+    pub(super) install: InstallSection,
+    pub(super) origin: AgendaOrigin,
 }
 
 /// Loads units and the ones that they bring along, and hands them out one by one.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct UnitAgenda {
     version: SystemdVersion,
-    entries: BTreeMap<UnitName, Entry>,
+    entries: BTreeMap<UnitName, AgendaEntry>,
     waiting: VecDeque<UnitName>,
 }
 
-impl Agenda {
+impl UnitAgenda {
     pub(super) fn new(version: SystemdVersion) -> Self {
         Self { version, entries: BTreeMap::new(), waiting: VecDeque::new() }
     }
@@ -77,44 +77,44 @@ impl Agenda {
     }
 
     /// An entry of its own, even of a name that has never been added.
-    pub(super) fn entry(&mut self, name: &UnitName) -> &mut Entry {
-        self.entries.entry(name.clone()).or_insert_with(|| Entry {
+    pub(super) fn entry(&mut self, name: &UnitName) -> &mut AgendaEntry {
+        self.entries.entry(name.clone()).or_insert_with(|| AgendaEntry {
             path: String::new(),
-            state: State::NotLoaded,
-            install: Install::default(),
-            origin: Origin::Asked,
+            state: LoadState::NotLoaded,
+            install: InstallSection::default(),
+            origin: AgendaOrigin::Asked,
         })
     }
 
-    pub(super) fn add(&mut self, name: &UnitName, origin: Origin) {
+    pub(super) fn add(&mut self, name: &UnitName, origin: AgendaOrigin) {
         if !self.entries.contains_key(name) {
             self.waiting.push_back(name.clone());
             self.entry(name).origin = origin;
-        } else if origin == Origin::Asked {
-            self.entry(name).origin = Origin::Asked;
+        } else if origin == AgendaOrigin::Asked {
+            self.entry(name).origin = AgendaOrigin::Asked;
         }
     }
 
     /// Adds a unit and finds what it stands for.
     pub(super) fn discover(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         name: &UnitName,
-        depth: Depth,
+        depth: LoadDepth,
     ) -> Result<UnitName, EnablementError> {
-        self.add(name, Origin::Asked);
+        self.add(name, AgendaOrigin::Asked);
         self.traverse(tree, name, depth, ConfigLinks::Follow)
     }
 
-    /// Like [`Agenda::discover`], and the unit must not be masked.
+    /// Like [`UnitAgenda::discover`], and the unit must not be masked.
     pub(super) fn discover_unmasked(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         name: &UnitName,
     ) -> Result<UnitName, EnablementError> {
-        let found = self.discover(tree, name, Depth::Install)?;
+        let found = self.discover(tree, name, LoadDepth::Install)?;
         match self.entry(&found) {
-            Entry { state: State::Masked, path, .. } => {
+            AgendaEntry { state: LoadState::Masked, path, .. } => {
                 Err(EnablementError::Masked { unit: found, path: path.clone() })
             }
             _ => Ok(found),
@@ -124,22 +124,22 @@ impl Agenda {
     /// Loads a unit and follows its links to the unit that it stands for.
     pub(super) fn traverse(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         start: &UnitName,
-        depth: Depth,
+        depth: LoadDepth,
         config_links: ConfigLinks,
     ) -> Result<UnitName, EnablementError> {
         self.search(tree, start, depth)?;
         let mut unit = start.clone();
         for _ in 0..LINKS_MAX {
             let entry = self.entry(&unit);
-            let is_link = matches!(entry.state, State::Alias { .. } | State::Linked { .. });
+            let is_link = matches!(entry.state, LoadState::Alias { .. } | LoadState::Linked { .. });
             if is_link && config_links == ConfigLinks::Refuse && is_in_config_directory(&entry.path) {
                 return Err(EnablementError::LinkInConfig { unit });
             }
             match entry.state.clone() {
-                State::Linked { target } => self.load(tree, &unit, target, depth)?,
-                State::Alias { target } => match alias::named_by(&unit, basename(&target)) {
+                LoadState::Linked { target } => self.load(tree, &unit, target, depth)?,
+                LoadState::Alias { target } => match alias::named_by(&unit, basename(&target)) {
                     Some(other) if other == unit => self.load(tree, &unit, target, depth)?,
                     Some(other) => {
                         self.follow(tree, &unit, &other, depth)?;
@@ -147,7 +147,7 @@ impl Agenda {
                     }
                     None => return Err(EnablementError::InvalidLink { unit, target }),
                 },
-                State::NotLoaded | State::Regular | State::Masked => return Ok(unit),
+                LoadState::NotLoaded | LoadState::Regular | LoadState::Masked => return Ok(unit),
             }
         }
         Err(EnablementError::LinkLoop { unit })
@@ -155,12 +155,12 @@ impl Agenda {
 
     fn follow(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         alias: &UnitName,
         unit: &UnitName,
-        depth: Depth,
+        depth: LoadDepth,
     ) -> Result<(), EnablementError> {
-        self.add(unit, Origin::Asked);
+        self.add(unit, AgendaOrigin::Asked);
         self.search(tree, unit, depth).map_err(|error| match error {
             EnablementError::Missing { unit } => EnablementError::Dangling { alias: alias.clone(), unit },
             other => other,
@@ -170,11 +170,11 @@ impl Agenda {
     /// Finds the file of a unit by its name, or by its template's, and reads it with its drop-ins.
     pub(super) fn search(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         name: &UnitName,
-        depth: Depth,
+        depth: LoadDepth,
     ) -> Result<(), EnablementError> {
-        if self.entry(name).state != State::NotLoaded {
+        if self.entry(name).state != LoadState::NotLoaded {
             return Ok(());
         }
         if name.kind() != NameKind::Plain && !name.may_be_template() {
@@ -187,7 +187,7 @@ impl Agenda {
         };
         let (path, _) = found.ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
         self.load(tree, name, path, depth)?;
-        if self.entry(name).state != State::Masked && depth == Depth::Install {
+        if self.entry(name).state != LoadState::Masked && depth == LoadDepth::Install {
             for drop_in in tree.units.drop_ins(name)? {
                 self.read(name, drop_in)?;
             }
@@ -198,21 +198,21 @@ impl Agenda {
     /// Reads what lies at one path as the file of a unit.
     fn load(
         &mut self,
-        tree: &Tree<'_>,
+        tree: &UnitTree<'_>,
         name: &UnitName,
         path: String,
-        depth: Depth,
+        depth: LoadDepth,
     ) -> Result<(), EnablementError> {
         let found = tree.at(&path)?.ok_or_else(|| EnablementError::Missing { unit: name.clone() })?;
         let state = match found {
-            Found::Mask => State::Masked,
-            Found::Contents(contents) => {
-                if depth == Depth::Install {
+            FoundFile::Mask => LoadState::Masked,
+            FoundFile::Contents(contents) => {
+                if depth == LoadDepth::Install {
                     self.read(name, contents)?;
                 }
-                State::Regular
+                LoadState::Regular
             }
-            Found::Symlink(target) => load_symlink(tree, name, &path, target)?,
+            FoundFile::Symlink(target) => load_symlink(tree, name, &path, target)?,
         };
         let entry = self.entry(name);
         (entry.path, entry.state) = (path, state);
@@ -226,25 +226,25 @@ impl Agenda {
         let result = entry.install.read(name, contents, version);
         let also = entry.install.also.clone();
         for unit in &also {
-            self.add(unit, Origin::Also);
+            self.add(unit, AgendaOrigin::Also);
         }
         result.map_err(|source| EnablementError::Install { unit: name.clone(), source })
     }
 }
 
 fn load_symlink(
-    tree: &Tree<'_>,
+    tree: &UnitTree<'_>,
     name: &UnitName,
     path: &str,
     target: &str,
-) -> Result<State, EnablementError> {
+) -> Result<LoadState, EnablementError> {
     let target = resolve(path, target);
     if is_below_search_path(&target) {
         alias::ensure_link(name, path, &target)?;
     }
     Ok(match tree.at(&target)? {
-        Some(Found::Mask) => State::Masked,
-        _ if is_below_search_path(&target) => State::Alias { target },
-        _ => State::Linked { target },
+        Some(FoundFile::Mask) => LoadState::Masked,
+        _ if is_below_search_path(&target) => LoadState::Alias { target },
+        _ => LoadState::Linked { target },
     })
 }

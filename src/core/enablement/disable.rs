@@ -2,32 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use super::agenda::{Agenda, ConfigLinks, Depth, State};
+use super::agenda::{ConfigLinks, LoadDepth, LoadState, UnitAgenda};
 use super::name::UnitName;
-use super::tree::{Tree, Unread, basename, config_path};
-use super::{EnablementError, Note};
+use super::tree::{UnitTree, UnreadFiles, basename, config_path};
+use super::{EnablementError, EnablementNote};
 
 /// Removes the links of every unit on the agenda. Masked units are left alone; one that cannot be
 /// loaded is not.
 pub(super) fn apply(
-    tree: &mut Tree<'_>,
-    mut agenda: Agenda,
-    notes: &mut Vec<Note>,
+    tree: &mut UnitTree<'_>,
+    mut agenda: UnitAgenda,
+    notes: &mut Vec<EnablementNote>,
 ) -> Result<(), EnablementError> {
     let mut marked = BTreeSet::new();
     while let Some(unit) = agenda.next() {
-        match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Follow) {
+        match agenda.traverse(tree, &unit, LoadDepth::Install, ConfigLinks::Follow) {
             Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
             Err(error) => {
-                notes.push(Note::NotLoaded { unit: unit.clone(), error });
+                notes.push(EnablementNote::NotLoaded { unit: unit.clone(), error });
                 marked.insert(unit.to_string());
             }
             Ok(_) => match agenda.entry(&unit).state {
-                State::Masked => notes.push(Note::MaskedSkipped { unit }),
-                State::Regular => {
+                LoadState::Masked => notes.push(EnablementNote::MaskedSkipped { unit }),
+                LoadState::Regular => {
                     marked.insert(unit.to_string());
                 }
-                State::NotLoaded | State::Alias { .. } | State::Linked { .. } => {}
+                LoadState::NotLoaded | LoadState::Alias { .. } | LoadState::Linked { .. } => {}
             },
         }
     }
@@ -39,10 +39,10 @@ pub(super) fn apply(
 /// link.
 ///
 /// `marked` holds unit names, and the absolute paths of links that are gone.
-fn remove(tree: &mut Tree<'_>, mut marked: BTreeSet<String>) -> Result<(), Unread> {
+fn remove(tree: &mut UnitTree<'_>, mut marked: BTreeSet<String>) -> Result<(), UnreadFiles> {
     while !marked.is_empty() {
         let mut doomed = Vec::new();
-        let mut unread = Unread::default();
+        let mut unread = UnreadFiles::default();
         for link in tree.links.keys() {
             match is_marked(tree, link, &marked) {
                 Ok(true) => doomed.push(link.clone()),
@@ -65,7 +65,7 @@ fn remove(tree: &mut Tree<'_>, mut marked: BTreeSet<String>) -> Result<(), Unrea
 }
 
 /// A marked template marks its instances.
-fn is_marked(tree: &Tree<'_>, link: &str, marked: &BTreeSet<String>) -> Result<bool, Unread> {
+fn is_marked(tree: &UnitTree<'_>, link: &str, marked: &BTreeSet<String>) -> Result<bool, UnreadFiles> {
     let Ok(name) = UnitName::parse(basename(link)) else {
         return Ok(false);
     };

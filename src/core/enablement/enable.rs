@@ -1,12 +1,14 @@
-//! Makes the links that `[Install]` sections ask for.
+//! Makes the links that `[InstallSection]` sections ask for.
 
-use super::agenda::{Agenda, ConfigLinks, Depth, Entry, Origin, State};
+use super::agenda::{AgendaEntry, AgendaOrigin, ConfigLinks, LoadDepth, LoadState, UnitAgenda};
 use super::alias;
-use super::install::Install;
+use super::install::InstallSection;
 use super::name::{NameKind, UnitName};
 use super::specifier::expand;
-use super::tree::{Found, Tree, basename, config_path, is_below_search_path, is_in_search_path, resolve};
-use super::{EnablementError, Note, SystemdVersion};
+use super::tree::{
+    FoundFile, UnitTree, basename, config_path, is_below_search_path, is_in_search_path, resolve,
+};
+use super::{EnablementError, EnablementNote, SystemdVersion};
 
 /// What a dependency with an unusable name means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,32 +29,32 @@ enum Occupied {
 
 /// Links every unit on the agenda.
 pub(super) fn apply(
-    tree: &mut Tree<'_>,
-    mut agenda: Agenda,
+    tree: &mut UnitTree<'_>,
+    mut agenda: UnitAgenda,
     version: SystemdVersion,
     bad_target: BadTarget,
-    notes: &mut Vec<Note>,
+    notes: &mut Vec<EnablementNote>,
 ) -> Result<(), EnablementError> {
     while let Some(unit) = agenda.next() {
-        match agenda.traverse(tree, &unit, Depth::Install, ConfigLinks::Refuse) {
+        match agenda.traverse(tree, &unit, LoadDepth::Install, ConfigLinks::Refuse) {
             Ok(_) => {}
             Err(EnablementError::NotRead(unread)) => return Err(unread.into()),
-            Err(error) if agenda.entry(&unit).origin == Origin::Also => {
-                notes.push(Note::AlsoSkipped { unit, error });
+            Err(error) if agenda.entry(&unit).origin == AgendaOrigin::Also => {
+                notes.push(EnablementNote::AlsoSkipped { unit, error });
                 continue;
             }
             Err(error) => return Err(error),
         }
-        let Entry { path, state, install, origin } = agenda.entry(&unit).clone();
+        let AgendaEntry { path, state, install, origin } = agenda.entry(&unit).clone();
         match state {
-            State::Masked => notes.push(Note::MaskedSkipped { unit }),
-            State::Regular => {
-                if install.is_empty() && origin == Origin::Asked && bad_target == BadTarget::Refuse {
-                    notes.push(Note::NothingToInstall { unit: unit.clone() });
+            LoadState::Masked => notes.push(EnablementNote::MaskedSkipped { unit }),
+            LoadState::Regular => {
+                if install.is_empty() && origin == AgendaOrigin::Asked && bad_target == BadTarget::Refuse {
+                    notes.push(EnablementNote::NothingToInstall { unit: unit.clone() });
                 }
                 Linking { tree, unit: &unit, path: &path, install: &install, version, bad_target }.link()?;
             }
-            State::NotLoaded | State::Alias { .. } | State::Linked { .. } => {}
+            LoadState::NotLoaded | LoadState::Alias { .. } | LoadState::Linked { .. } => {}
         }
     }
     Ok(())
@@ -60,11 +62,11 @@ pub(super) fn apply(
 
 /// One unit that gets its links.
 struct Linking<'t, 'u, 'a> {
-    tree: &'t mut Tree<'u>,
+    tree: &'t mut UnitTree<'u>,
     unit: &'a UnitName,
     /// The unit's file, which most links point to.
     path: &'a str,
-    install: &'a Install,
+    install: &'a InstallSection,
     version: SystemdVersion,
     bad_target: BadTarget,
 }
@@ -129,10 +131,10 @@ impl Linking<'_, '_, '_> {
         let Some(name) = default else {
             return Ok(self.unit.clone());
         };
-        let mut alone = Agenda::new(self.version);
-        alone.search(self.tree, &name, Depth::Existence)?;
+        let mut alone = UnitAgenda::new(self.version);
+        alone.search(self.tree, &name, LoadDepth::Existence)?;
         match alone.entry(&name) {
-            Entry { state: State::Masked, path, .. } => {
+            AgendaEntry { state: LoadState::Masked, path, .. } => {
                 Err(EnablementError::Masked { unit: name, path: path.clone() })
             }
             _ => Ok(name),
@@ -178,6 +180,7 @@ impl Linking<'_, '_, '_> {
             return Ok(true);
         }
         let (existing, target) = (self.tree.chase(&existing)?, self.tree.chase(target)?);
-        Ok(existing == target && matches!(self.tree.at(&existing)?, Some(Found::Contents(_) | Found::Mask)))
+        Ok(existing == target
+            && matches!(self.tree.at(&existing)?, Some(FoundFile::Contents(_) | FoundFile::Mask)))
     }
 }

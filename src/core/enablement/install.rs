@@ -1,4 +1,4 @@
-//! The `[Install]` section of a unit file and its drop-ins.
+//! The `[InstallSection]` section of a unit file and its drop-ins.
 
 use super::SystemdVersion;
 use super::lines::{WHITESPACE, escaped_words, physical, quoted_words};
@@ -32,10 +32,10 @@ pub enum InstallError {
     Specifier(#[from] SpecifierError),
 }
 
-/// What `[Install]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are
+/// What `[InstallSection]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are
 /// expanded.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Install {
+pub(super) struct InstallSection {
     pub(super) aliases: Vec<String>,
     pub(super) wanted_by: Vec<String>,
     pub(super) required_by: Vec<String>,
@@ -44,7 +44,7 @@ pub(super) struct Install {
     pub(super) default_instance: Option<String>,
 }
 
-impl Install {
+impl InstallSection {
     /// Adds what one file of the unit says. After an error, what stood before it is kept.
     pub(super) fn read(
         &mut self,

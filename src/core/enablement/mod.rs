@@ -53,14 +53,14 @@ mod tree;
 
 pub use install::InstallError;
 pub use name::{InvalidUnitName, NameKind, UnitName};
-pub use preset::{Presets, SkippedLine};
+pub use preset::{PresetRules, SkippedLine};
 pub use specifier::SpecifierError;
-pub use tree::{Links, SEARCH_PATH, UnitFile, UnitFiles, Unread};
+pub use tree::{EnablementLinks, SEARCH_PATH, UnitFile, UnitFiles, UnreadFiles};
 
-use agenda::{Agenda, Depth};
+use agenda::{LoadDepth, UnitAgenda};
 use enable::BadTarget;
-use preset::Verdict;
-use tree::Tree;
+use preset::PresetVerdict;
+use tree::UnitTree;
 
 /// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since
 /// 252.
@@ -69,7 +69,7 @@ pub struct SystemdVersion(pub u32);
 
 /// One call of systemctl for one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Operation {
+pub enum UnitOperation {
     /// `systemctl enable NAME`
     Enable(UnitName),
     /// `systemctl disable NAME`
@@ -80,17 +80,17 @@ pub enum Operation {
 
 /// What the operations leave.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outcome {
+pub struct EnablementOutcome {
     /// All links, the untouched ones included. Directories that are empty now are the caller's to
     /// remove.
-    pub links: Links,
+    pub links: EnablementLinks,
     /// What systemctl would have printed.
-    pub notes: Vec<Note>,
+    pub notes: Vec<EnablementNote>,
 }
 
 /// Something that an operator may want to know, and that stops nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Note {
+pub enum EnablementNote {
     /// The unit was to be enabled and has no `[Install]`.
     NothingToInstall {
         /// The unit.
@@ -130,7 +130,7 @@ pub enum Note {
 pub enum EnablementError {
     /// Not a failure: read these units and files, then ask again.
     #[error("unit files have not been read yet: {0:?}")]
-    NotRead(Unread),
+    NotRead(UnreadFiles),
     /// Neither the unit nor its template exists.
     #[error("unit {unit} does not exist")]
     Missing {
@@ -221,8 +221,8 @@ pub enum EnablementError {
     },
 }
 
-impl From<Unread> for EnablementError {
-    fn from(unread: Unread) -> Self {
+impl From<UnreadFiles> for EnablementError {
+    fn from(unread: UnreadFiles) -> Self {
         Self::NotRead(unread)
     }
 }
@@ -248,54 +248,54 @@ impl SystemdVersion {
 
 /// Performs the operations one after the other, as single calls of systemctl.
 pub fn operate(
-    links: &Links,
+    links: &EnablementLinks,
     units: &UnitFiles,
-    presets: &Presets,
+    presets: &PresetRules,
     version: SystemdVersion,
-    operations: &[Operation],
-) -> Result<Outcome, EnablementError> {
-    let mut tree = Tree { units, links: links.clone() };
+    operations: &[UnitOperation],
+) -> Result<EnablementOutcome, EnablementError> {
+    let mut tree = UnitTree { units, links: links.clone() };
     let mut notes = Vec::new();
     for operation in operations {
         match operation {
-            Operation::Enable(unit) => {
-                let mut agenda = Agenda::new(version);
+            UnitOperation::Enable(unit) => {
+                let mut agenda = UnitAgenda::new(version);
                 agenda.discover_unmasked(&tree, unit)?;
                 enable::apply(&mut tree, agenda, version, BadTarget::Refuse, &mut notes)?;
             }
-            Operation::Disable(unit) => {
-                let mut agenda = Agenda::new(version);
-                agenda.add(unit, agenda::Origin::Asked);
+            UnitOperation::Disable(unit) => {
+                let mut agenda = UnitAgenda::new(version);
+                agenda.add(unit, agenda::AgendaOrigin::Asked);
                 disable::apply(&mut tree, agenda, &mut notes)?;
             }
-            Operation::Preset(unit) => preset_unit(&mut tree, presets, version, unit, &mut notes)?,
+            UnitOperation::Preset(unit) => preset_unit(&mut tree, presets, version, unit, &mut notes)?,
         }
     }
-    Ok(Outcome { links: tree.links, notes })
+    Ok(EnablementOutcome { links: tree.links, notes })
 }
 
 fn preset_unit(
-    tree: &mut Tree<'_>,
-    presets: &Presets,
+    tree: &mut UnitTree<'_>,
+    presets: &PresetRules,
     version: SystemdVersion,
     unit: &UnitName,
-    notes: &mut Vec<Note>,
+    notes: &mut Vec<EnablementNote>,
 ) -> Result<(), EnablementError> {
-    let found = Agenda::new(version).discover(tree, unit, Depth::Existence)?;
+    let found = UnitAgenda::new(version).discover(tree, unit, LoadDepth::Existence)?;
     if found != *unit {
-        notes.push(Note::PresetOfAlias { alias: unit.clone(), unit: found });
+        notes.push(EnablementNote::PresetOfAlias { alias: unit.clone(), unit: found });
         return Ok(());
     }
-    let mut agenda = Agenda::new(version);
+    let mut agenda = UnitAgenda::new(version);
     match presets.verdict(unit) {
-        Verdict::Ignore => Ok(()),
-        Verdict::Disable => {
+        PresetVerdict::Ignore => Ok(()),
+        PresetVerdict::Disable => {
             // Without [Install]: a preset that disables a unit does not disable what the unit lists
             // in Also=.
-            agenda.discover(tree, unit, Depth::Existence)?;
+            agenda.discover(tree, unit, LoadDepth::Existence)?;
             disable::apply(tree, agenda, notes)
         }
-        Verdict::Enable(instances) => {
+        PresetVerdict::Enable(instances) => {
             for instance in &instances {
                 agenda.discover_unmasked(tree, instance)?;
             }

@@ -7,7 +7,7 @@ use super::name::{NameKind, UnitName};
 
 /// The rules of all preset files, in order; the first that matches a unit decides.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Presets {
+pub struct PresetRules {
     rules: Vec<Rule>,
 }
 
@@ -38,14 +38,14 @@ enum RuleAction {
 
 /// What to do with one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PresetVerdict {
     /// Enable these: the unit itself, or the instances that a rule lists for this template.
     Enable(Vec<UnitName>),
     Disable,
     Ignore,
 }
 
-impl Presets {
+impl PresetRules {
     /// Reads preset files, given as (name, contents).
     ///
     /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below
@@ -81,25 +81,25 @@ impl Presets {
     }
 
     /// What the first matching rule says. A unit that no rule matches is enabled.
-    pub(super) fn verdict(&self, unit: &UnitName) -> Verdict {
+    pub(super) fn verdict(&self, unit: &UnitName) -> PresetVerdict {
         self.rules
             .iter()
             .find_map(|rule| rule.verdict(unit))
-            .unwrap_or_else(|| Verdict::Enable(vec![unit.clone()]))
+            .unwrap_or_else(|| PresetVerdict::Enable(vec![unit.clone()]))
     }
 }
 
 impl Rule {
-    fn verdict(&self, unit: &UnitName) -> Option<Verdict> {
+    fn verdict(&self, unit: &UnitName) -> Option<PresetVerdict> {
         if let RuleAction::Enable { instances } = &self.action
             && let Some(enabled) = self.listed_instances(unit, instances)
         {
-            return Some(Verdict::Enable(enabled));
+            return Some(PresetVerdict::Enable(enabled));
         }
         glob::matches(&self.pattern, unit.as_str()).then(|| match self.action {
-            RuleAction::Enable { .. } => Verdict::Enable(vec![unit.clone()]),
-            RuleAction::Disable => Verdict::Disable,
-            RuleAction::Ignore => Verdict::Ignore,
+            RuleAction::Enable { .. } => PresetVerdict::Enable(vec![unit.clone()]),
+            RuleAction::Disable => PresetVerdict::Disable,
+            RuleAction::Ignore => PresetVerdict::Ignore,
         })
     }
 

@@ -22,7 +22,7 @@ const NULL_DEVICE: &str = "/dev/null";
 const LINKS_MAX: usize = 40;
 
 /// Symbolic links below `/etc/systemd/system`: path relative to it, to target as written.
-pub type Links = BTreeMap<String, String>;
+pub type EnablementLinks = BTreeMap<String, String>;
 
 /// What lies at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum UnitFile {
 /// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask
 /// again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unread {
+pub struct UnreadFiles {
     /// Names for [`UnitFiles::add_unit`].
     pub units: BTreeSet<UnitName>,
     /// Absolute paths outside [`SEARCH_PATH`] for [`UnitFiles::add_file`]: links lead there.
@@ -57,7 +57,7 @@ impl UnitFiles {
     /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of
     /// its drop-ins.
     ///
-    /// A symbolic link in `/etc/systemd/system` itself belongs to [`Links`] and is passed over
+    /// A symbolic link in `/etc/systemd/system` itself belongs to [`EnablementLinks`] and is passed over
     /// here. Drop-ins come in the order in which systemctl reads them: the `*.conf` files of
     /// `NAME.d` in all directories of the search path, then for an instance those of `TEMPLATE.d`;
     /// one file per basename, the first found; sorted by basename. systemctl reads neither
@@ -86,14 +86,14 @@ impl UnitFiles {
     }
 
     /// The drop-ins of a unit. A unit found through a link may not have been read yet.
-    pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], Unread> {
-        self.units.get(name).map(Vec::as_slice).ok_or_else(|| Unread::unit(name.clone()))
+    pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], UnreadFiles> {
+        self.units.get(name).map(Vec::as_slice).ok_or_else(|| UnreadFiles::unit(name.clone()))
     }
 }
 
 /// What a path leads to, one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum FoundFile<'a> {
     Contents(&'a str),
     Mask,
     Symlink(&'a str),
@@ -101,44 +101,44 @@ pub(super) enum Found<'a> {
 
 /// Unit files that stay as they are, and links that change.
 #[derive(Debug)]
-pub(super) struct Tree<'a> {
+pub(super) struct UnitTree<'a> {
     pub(super) units: &'a UnitFiles,
-    pub(super) links: Links,
+    pub(super) links: EnablementLinks,
 }
 
-impl Tree<'_> {
+impl UnitTree<'_> {
     /// What lies at an absolute path.
-    pub(super) fn at(&self, path: &str) -> Result<Option<Found<'_>>, Unread> {
+    pub(super) fn at(&self, path: &str) -> Result<Option<FoundFile<'_>>, UnreadFiles> {
         if path == NULL_DEVICE {
-            return Ok(Some(Found::Mask));
+            return Ok(Some(FoundFile::Mask));
         }
         if let Some(target) = config_relative(path).and_then(|link| self.links.get(link)) {
-            return Ok(Some(Found::Symlink(target)));
+            return Ok(Some(FoundFile::Symlink(target)));
         }
         self.ensure_read(path)?;
         Ok(self.units.files.get(path).map(|file| match file {
-            UnitFile::Regular(contents) if contents.is_empty() => Found::Mask,
-            UnitFile::Regular(contents) => Found::Contents(contents),
-            UnitFile::Symlink(target) => Found::Symlink(target),
+            UnitFile::Regular(contents) if contents.is_empty() => FoundFile::Mask,
+            UnitFile::Regular(contents) => FoundFile::Contents(contents),
+            UnitFile::Symlink(target) => FoundFile::Symlink(target),
         }))
     }
 
-    fn ensure_read(&self, path: &str) -> Result<(), Unread> {
+    fn ensure_read(&self, path: &str) -> Result<(), UnreadFiles> {
         let (directory, name) = split(path);
         if SEARCH_PATH.contains(&directory) {
             match UnitName::parse(name) {
-                Ok(name) if !self.units.units.contains_key(&name) => Err(Unread::unit(name)),
+                Ok(name) if !self.units.units.contains_key(&name) => Err(UnreadFiles::unit(name)),
                 _ => Ok(()),
             }
         } else if self.units.read.contains(path) || config_relative(path).is_some() {
             Ok(())
         } else {
-            Err(Unread { files: BTreeSet::from([path.to_owned()]), ..Unread::default() })
+            Err(UnreadFiles { files: BTreeSet::from([path.to_owned()]), ..UnreadFiles::default() })
         }
     }
 
     /// The path of a unit file, with what lies there.
-    pub(super) fn find(&self, name: &UnitName) -> Result<Option<(String, Found<'_>)>, Unread> {
+    pub(super) fn find(&self, name: &UnitName) -> Result<Option<(String, FoundFile<'_>)>, UnreadFiles> {
         for directory in SEARCH_PATH {
             let path = format!("{directory}/{name}");
             if let Some(found) = self.at(&path)? {
@@ -150,11 +150,11 @@ impl Tree<'_> {
 
     /// Follows links until none is left; the result need not exist. A loop ends somewhere within
     /// it.
-    pub(super) fn chase(&self, path: &str) -> Result<String, Unread> {
+    pub(super) fn chase(&self, path: &str) -> Result<String, UnreadFiles> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
             match self.at(&path)? {
-                Some(Found::Symlink(target)) => path = resolve(&path, target),
+                Some(FoundFile::Symlink(target)) => path = resolve(&path, target),
                 _ => break,
             }
         }
@@ -162,7 +162,7 @@ impl Tree<'_> {
     }
 }
 
-impl Unread {
+impl UnreadFiles {
     pub(super) fn unit(name: UnitName) -> Self {
         Self { units: BTreeSet::from([name]), ..Self::default() }
     }

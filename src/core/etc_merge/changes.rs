@@ -6,18 +6,18 @@
 
 use std::path::{Path, PathBuf};
 
-use super::tree::{Entries, Node};
+use super::tree::{EtcEntries, EtcNode};
 
 /// Paths relative to the top, in the order in which libostree goes through them: directories before what they hold.
 #[derive(Debug, Default)]
-pub(super) struct Changes {
+pub(super) struct LocalChanges {
     pub(super) removed: Vec<PathBuf>,
     pub(super) modified: Vec<PathBuf>,
     pub(super) added: Vec<PathBuf>,
 }
 
-impl Changes {
-    pub(super) fn between(base: &Node, local: &Node) -> Self {
+impl LocalChanges {
+    pub(super) fn between(base: &EtcNode, local: &EtcNode) -> Self {
         let mut changes = Self::default();
         if let (Some(base), Some(local)) = (base.entries(), local.entries()) {
             changes.compare(base, local, Path::new(""));
@@ -25,7 +25,7 @@ impl Changes {
         changes
     }
 
-    fn compare(&mut self, base: &Entries, local: &Entries, above: &Path) {
+    fn compare(&mut self, base: &EtcEntries, local: &EtcEntries, above: &Path) {
         for (name, before) in base {
             let path = above.join(name);
             let Some(now) = local.get(name) else {
@@ -49,7 +49,7 @@ impl Changes {
     }
 
     /// A new directory is listed with everything in it.
-    fn add(&mut self, node: &Node, path: &Path) {
+    fn add(&mut self, node: &EtcNode, path: &Path) {
         self.added.push(path.to_owned());
         for (name, child) in node.entries().into_iter().flatten() {
             self.add(child, &path.join(name));

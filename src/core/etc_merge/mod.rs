@@ -17,11 +17,11 @@ mod unlike;
 
 use std::path::Path;
 
-use changes::Changes;
-pub use findings::{Conflict, Findings, Item, Loss, Lost};
-pub use refusal::{Reason, Refusal};
-use replay::Replay;
-pub use tree::{Body, Content, Entries, Node, Xattrs};
+use changes::LocalChanges;
+pub use findings::{LostChange, LostPart, MergeConflict, MergeFindings, MergeItem};
+pub use refusal::{MergeRefusal, RefusalReason};
+use replay::MergeReplay;
+pub use tree::{EtcBody, EtcEntries, EtcNode, FileContent, XattrDigests};
 pub use unlike::unlike;
 
 /// What libostree does with a device, socket or pipe in a directory that it copies as a whole. Elsewhere it ignores
@@ -42,25 +42,25 @@ pub fn shown(path: &Path) -> String {
 
 /// What a merge comes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Merge {
+pub struct EtcMerge {
     /// The new deployment's `/etc`; where something is refused, as it would be without that.
-    pub result: Node,
+    pub result: EtcNode,
     /// What it means for whoever changed something.
-    pub findings: Findings,
+    pub findings: MergeFindings,
 }
 
-impl Merge {
+impl EtcMerge {
     /// Merges.
     #[must_use]
-    pub fn of(base: &Node, local: &Node, new: &Node, special_files: SpecialFiles) -> Self {
-        let changes = Changes::between(base, local);
-        let (result, refusals) = Replay::run(&changes, local, new, special_files);
-        let findings = Findings::of(base, local, new, &result, refusals);
+    pub fn of(base: &EtcNode, local: &EtcNode, new: &EtcNode, special_files: SpecialFiles) -> Self {
+        let changes = LocalChanges::between(base, local);
+        let (result, refusals) = MergeReplay::run(&changes, local, new, special_files);
+        let findings = MergeFindings::of(base, local, new, &result, refusals);
         Self { result, findings }
     }
 
     /// The new `/etc`, or the refusal that libostree meets first.
-    pub fn outcome(&self) -> Result<&Node, &Refusal> {
+    pub fn outcome(&self) -> Result<&EtcNode, &MergeRefusal> {
         self.findings.refusals.first().map_or(Ok(&self.result), Err)
     }
 }

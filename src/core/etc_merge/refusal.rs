@@ -9,17 +9,17 @@ use super::shown;
 
 /// A local change that keeps libostree from merging.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
+pub struct MergeRefusal {
     /// The path, relative to `/etc`.
     pub path: PathBuf,
     /// Why.
-    pub reason: Reason,
+    pub reason: RefusalReason,
 }
 
 /// Why a merge is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Reason {
+pub enum RefusalReason {
     /// A local file, link or special file stands where the new image has a directory.
     NewlyDirectory,
     /// A local change lies below what is no directory in the new image.
@@ -33,27 +33,27 @@ pub enum Reason {
     SpecialFile,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for MergeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = shown(&self.path);
         match self.reason {
-            Reason::NewlyDirectory => write!(
+            RefusalReason::NewlyDirectory => write!(
                 f,
                 "{path} is no directory and is one in the new image, which libostree does not merge; move it away, or make it a directory"
             ),
-            Reason::NotADirectory => write!(
+            RefusalReason::NotADirectory => write!(
                 f,
                 "{path} is a local change below what is no directory in the new image, which libostree does not merge; undo the change, or move the files away"
             ),
-            Reason::DanglingLink => write!(
+            RefusalReason::DanglingLink => write!(
                 f,
                 "{path} is a local change below what is a link to nothing in the new image, which libostree does not merge; undo the change, or move the files away"
             ),
-            Reason::LeavingLink => write!(
+            RefusalReason::LeavingLink => write!(
                 f,
                 "{path} is a local change below what is a link out of /etc in the new image, and libostree would change what it leads to; undo the change, or move the files away"
             ),
-            Reason::SpecialFile => write!(
+            RefusalReason::SpecialFile => write!(
                 f,
                 "{path} is a device, socket or pipe in a directory that has to be copied, which this libostree does not do; remove it, or update libostree to 2024.2"
             ),

@@ -3,31 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::core::etc_merge::*;
-use crate::core::values::change::Change;
-use crate::core::values::tree::{Attributes, ContentDigest};
+use super::*;
+use crate::core::values::change::ChangeKind;
+use crate::core::values::tree::{ContentDigest, FileAttributes};
 
 const FIFO: u32 = 0o010_000;
 
-fn node(mode: u32, body: Body) -> Node {
-    Node { attributes: Attributes { mode, uid: 0, gid: 0 }, xattrs: Xattrs::new(), body }
+fn node(mode: u32, body: EtcBody) -> EtcNode {
+    EtcNode { attributes: FileAttributes { mode, uid: 0, gid: 0 }, xattrs: XattrDigests::new(), body }
 }
 
-fn file(text: &str) -> Node {
+fn file(text: &str) -> EtcNode {
     let digest = Some(ContentDigest::of(text.as_bytes()));
-    node(0o644, Body::File(Content { size: text.len() as u64, digest }))
+    node(0o644, EtcBody::File(FileContent { size: text.len() as u64, digest }))
 }
 
-fn link(target: &str) -> Node {
-    node(0o777, Body::Symlink(target.into()))
+fn link(target: &str) -> EtcNode {
+    node(0o777, EtcBody::Symlink(target.into()))
 }
 
-fn directory(mode: u32) -> Node {
-    node(mode, Body::Directory(Entries::new()))
+fn directory(mode: u32) -> EtcNode {
+    node(mode, EtcBody::Directory(EtcEntries::new()))
 }
 
 /// A tree of these paths, parents before children.
-fn tree(nodes: &[(&str, Node)]) -> Node {
+fn tree(nodes: &[(&str, EtcNode)]) -> EtcNode {
     let mut top = directory(0o755);
     for (path, node) in nodes {
         let path = Path::new(path);
@@ -37,16 +37,16 @@ fn tree(nodes: &[(&str, Node)]) -> Node {
     top
 }
 
-fn merge(base: &[(&str, Node)], local: &[(&str, Node)], new: &[(&str, Node)]) -> Merge {
-    Merge::of(&tree(base), &tree(local), &tree(new), SpecialFiles::Refused)
+fn merge(base: &[(&str, EtcNode)], local: &[(&str, EtcNode)], new: &[(&str, EtcNode)]) -> EtcMerge {
+    EtcMerge::of(&tree(base), &tree(local), &tree(new), SpecialFiles::Refused)
 }
 
-fn refusals(merge: &Merge) -> Vec<(&str, Reason)> {
+fn refusals(merge: &EtcMerge) -> Vec<(&str, RefusalReason)> {
     let refusals = merge.findings.refusals.iter();
     refusals.map(|refusal| (refusal.path.to_str().unwrap(), refusal.reason)).collect()
 }
 
-fn losses(merge: &Merge) -> Vec<(&str, Lost)> {
+fn losses(merge: &EtcMerge) -> Vec<(&str, LostPart)> {
     merge.findings.losses.iter().map(|loss| (loss.path.to_str().unwrap(), loss.lost)).collect()
 }
 
@@ -60,13 +60,13 @@ fn local_changes_win_and_the_rest_is_the_images() {
     let expected =
         tree(&[("both", file("1")), ("image", file("2")), ("mine", file("1")), ("new", file("1"))]);
     assert_eq!(merged.outcome(), Ok(&expected));
-    let item = |path: &str, change| Item { path: path.into(), change };
-    let conflict = |path: &str, local| Conflict { path: path.into(), local, image: Change::Modify };
-    let findings = Findings {
-        kept: vec![item("mine", Change::Modify), item("new", Change::Add)],
-        from_image: vec![item("image", Change::Modify)],
-        conflicts: vec![conflict("both", Change::Modify), conflict("gone", Change::Remove)],
-        ..Findings::default()
+    let item = |path: &str, change| MergeItem { path: path.into(), change };
+    let conflict = |path: &str, local| MergeConflict { path: path.into(), local, image: ChangeKind::Modify };
+    let findings = MergeFindings {
+        kept: vec![item("mine", ChangeKind::Modify), item("new", ChangeKind::Add)],
+        from_image: vec![item("image", ChangeKind::Modify)],
+        conflicts: vec![conflict("both", ChangeKind::Modify), conflict("gone", ChangeKind::Remove)],
+        ..MergeFindings::default()
     };
     assert_eq!(merged.findings, findings);
 }
@@ -100,7 +100,10 @@ fn a_file_where_the_image_has_a_directory_is_refused() {
         &[("d", link("elsewhere")), ("e", file("1"))],
         &[("d", directory(0o755)), ("d/f", file("0")), ("e", directory(0o755))],
     );
-    assert_eq!(refusals(&merged), [("d", Reason::NewlyDirectory), ("e", Reason::NewlyDirectory)]);
+    assert_eq!(
+        refusals(&merged),
+        [("d", RefusalReason::NewlyDirectory), ("e", RefusalReason::NewlyDirectory)]
+    );
     let said = merged.outcome().unwrap_err().to_string();
     assert!(said.starts_with("/etc/d is no directory") && said.contains("move it away"), "{said}");
 }
@@ -110,16 +113,16 @@ fn changes_below_what_is_no_directory_any_more_are_refused() {
     let base = [("d", directory(0o755)), ("d/f", file("0")), ("d/g", file("0"))];
     let local = [("d", directory(0o755)), ("d/f", file("1"))];
     for (new, reason) in [
-        (vec![("d", file("2"))], Reason::NotADirectory),
-        (vec![("d", link("/run/d"))], Reason::LeavingLink),
-        (vec![("d", link("../usr/d"))], Reason::LeavingLink),
-        (vec![("d", link("d"))], Reason::DanglingLink),
+        (vec![("d", file("2"))], RefusalReason::NotADirectory),
+        (vec![("d", link("/run/d"))], RefusalReason::LeavingLink),
+        (vec![("d", link("../usr/d"))], RefusalReason::LeavingLink),
+        (vec![("d", link("d"))], RefusalReason::DanglingLink),
     ] {
         let merged = merge(&base, &local, &new);
         assert_eq!(refusals(&merged), [("d/g", reason), ("d/f", reason)]);
     }
     let dangling = merge(&base, &local, &[("d", link("nowhere"))]);
-    assert_eq!(refusals(&dangling), [("d/f", Reason::DanglingLink)], "nothing is there to be removed");
+    assert_eq!(refusals(&dangling), [("d/f", RefusalReason::DanglingLink)], "nothing is there to be removed");
 }
 
 #[test]
@@ -155,7 +158,7 @@ fn modes_of_directories_are_kept_only_along_with_a_change_inside() {
     let merged = merge(&base, &local, &base);
     let expected = tree(&[("d", directory(0o755)), ("e", directory(0o700)), ("e/f", file("1"))]);
     assert_eq!(merged.outcome(), Ok(&expected));
-    assert_eq!(losses(&merged), [("d", Lost::DirectoryAttributes)]);
+    assert_eq!(losses(&merged), [("d", LostPart::DirectoryAttributes)]);
 }
 
 #[test]
@@ -166,7 +169,10 @@ fn the_mode_that_an_image_gives_to_a_changed_directory_is_held_back() {
         &[("d", directory(0o700))],
     );
     assert_eq!(merged.result.at(Path::new("d")).unwrap().attributes.mode, 0o755);
-    assert_eq!(merged.findings.held_back, [Item { path: PathBuf::from("d"), change: Change::Modify }]);
+    assert_eq!(
+        merged.findings.held_back,
+        [MergeItem { path: PathBuf::from("d"), change: ChangeKind::Modify }]
+    );
 }
 
 #[test]
@@ -177,28 +183,28 @@ fn what_is_in_a_new_directory_is_lost_where_the_image_brings_one_too() {
         &[("d", directory(0o755)), ("d/g", file("2"))],
     );
     assert_eq!(merged.outcome(), Ok(&tree(&[("d", directory(0o755)), ("d/g", file("2"))])));
-    assert_eq!(losses(&merged), [("d/f", Lost::Everything)]);
+    assert_eq!(losses(&merged), [("d/f", LostPart::Everything)]);
 }
 
 #[test]
 fn special_files_are_left_out_or_refused() {
-    let pipe = || node(FIFO | 0o644, Body::Special(FIFO));
+    let pipe = || node(FIFO | 0o644, EtcBody::Special(FIFO));
     let base = [("f", file("0"))];
     let alone = merge(&base, &[("f", pipe()), ("g", pipe())], &base);
     assert_eq!(alone.outcome(), Ok(&tree(&[])));
-    assert_eq!(losses(&alone), [("f", Lost::SpecialFile), ("g", Lost::SpecialFile)]);
+    assert_eq!(losses(&alone), [("f", LostPart::SpecialFile), ("g", LostPart::SpecialFile)]);
 
     let local = [("d", directory(0o755)), ("d/f", file("1")), ("d/p", pipe())];
     let older = merge(&[], &local, &[]);
-    assert_eq!(refusals(&older), [("d/p", Reason::SpecialFile)]);
-    let newer = Merge::of(&tree(&[]), &tree(&local), &tree(&[]), SpecialFiles::Ignored);
+    assert_eq!(refusals(&older), [("d/p", RefusalReason::SpecialFile)]);
+    let newer = EtcMerge::of(&tree(&[]), &tree(&local), &tree(&[]), SpecialFiles::Ignored);
     assert_eq!(newer.outcome(), Ok(&tree(&[("d", directory(0o755)), ("d/f", file("1"))])));
-    assert_eq!(losses(&newer), [("d/p", Lost::SpecialFile)]);
+    assert_eq!(losses(&newer), [("d/p", LostPart::SpecialFile)]);
 }
 
 #[test]
 fn changes_of_extended_attributes_alone_are_lost() {
-    let marked = |mut node: Node, value: &str| {
+    let marked = |mut node: EtcNode, value: &str| {
         node.xattrs = BTreeMap::from([(b"user.mark".to_vec(), ContentDigest::of(value.as_bytes()))]);
         node
     };
@@ -208,5 +214,5 @@ fn changes_of_extended_attributes_alone_are_lost() {
     let merged = merge(&base, &local, &base);
     let expected = tree(&[("d", directory(0o755)), ("f", file("0")), ("g", marked(file("1"), "1"))]);
     assert_eq!(merged.outcome(), Ok(&expected));
-    assert_eq!(losses(&merged), [("d", Lost::Xattrs), ("f", Lost::Xattrs)]);
+    assert_eq!(losses(&merged), [("d", LostPart::Xattrs), ("f", LostPart::Xattrs)]);
 }

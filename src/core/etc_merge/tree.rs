@@ -4,35 +4,35 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path};
 
-use crate::core::values::tree::{Attributes, ContentDigest};
+use crate::core::values::tree::{ContentDigest, FileAttributes};
 
 /// Extended attributes: the digest of each value by its name. Labels and what a file system shows of itself are
 /// left out (see [`is_foreign`](crate::core::values::extended::is_foreign)): a policy gives labels, no merge does.
-pub type Xattrs = BTreeMap<Vec<u8>, ContentDigest>;
+pub type XattrDigests = BTreeMap<Vec<u8>, ContentDigest>;
 
 /// What a directory holds, by name.
-pub type Entries = BTreeMap<OsString, Node>;
+pub type EtcEntries = BTreeMap<OsString, EtcNode>;
 
 /// What stands at a path. A whole tree is the node of its top directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
+pub struct EtcNode {
     /// Permission bits and owner.
-    pub attributes: Attributes,
+    pub attributes: FileAttributes,
     /// Extended attributes.
-    pub xattrs: Xattrs,
+    pub xattrs: XattrDigests,
     /// What it is.
-    pub body: Body,
+    pub body: EtcBody,
 }
 
 /// What a node is, and what it holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Body {
+pub enum EtcBody {
     /// A regular file.
-    File(Content),
+    File(FileContent),
     /// A symbolic link and where it leads, as stored.
     Symlink(OsString),
     /// A directory.
-    Directory(Entries),
+    Directory(EtcEntries),
     /// A device, socket or pipe; which one, `st_mode & S_IFMT` tells.
     Special(u32),
 }
@@ -40,7 +40,7 @@ pub enum Body {
 /// The content of a regular file, read no further than comparing needs: in trees that are to be compared, files of
 /// one path and one size have a digest each, unless they are one and the same inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Content {
+pub struct FileContent {
     /// In bytes.
     pub size: u64,
     /// `None` where nothing to compare with has this size and another inode.
@@ -49,26 +49,26 @@ pub struct Content {
 
 /// The types that libostree's comparison tells apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum EtcType {
     File,
     Symlink,
     Directory,
     Special,
 }
 
-impl Node {
+impl EtcNode {
     /// What the directory holds; nothing where this is no directory.
     #[must_use]
-    pub fn entries(&self) -> Option<&Entries> {
+    pub fn entries(&self) -> Option<&EtcEntries> {
         match &self.body {
-            Body::Directory(entries) => Some(entries),
+            EtcBody::Directory(entries) => Some(entries),
             _ => None,
         }
     }
 
-    pub(super) fn entries_mut(&mut self) -> Option<&mut Entries> {
+    pub(super) fn entries_mut(&mut self) -> Option<&mut EtcEntries> {
         match &mut self.body {
-            Body::Directory(entries) => Some(entries),
+            EtcBody::Directory(entries) => Some(entries),
             _ => None,
         }
     }
@@ -88,12 +88,12 @@ impl Node {
         names(path).try_fold(self, |node, name| node.entries_mut()?.get_mut(name))
     }
 
-    pub(super) fn kind(&self) -> Type {
+    pub(super) fn kind(&self) -> EtcType {
         match self.body {
-            Body::File(_) => Type::File,
-            Body::Symlink(_) => Type::Symlink,
-            Body::Directory(_) => Type::Directory,
-            Body::Special(_) => Type::Special,
+            EtcBody::File(_) => EtcType::File,
+            EtcBody::Symlink(_) => EtcType::Symlink,
+            EtcBody::Directory(_) => EtcType::Directory,
+            EtcBody::Special(_) => EtcType::Special,
         }
     }
 

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::tree::{Entries, Node};
+use super::tree::{EtcEntries, EtcNode};
 
 /// The paths at which the directories `left` and `right` differ, sorted, relative to them. A directory that only one of
 /// them has counts by what it holds, unless it holds nothing.
 #[must_use]
-pub fn unlike(left: &Node, right: &Node) -> Vec<PathBuf> {
+pub fn unlike(left: &EtcNode, right: &EtcNode) -> Vec<PathBuf> {
     let mut found = Vec::new();
     compare(Some(left), Some(right), Path::new(""), &mut found);
     found.sort();
     found
 }
 
-fn compare(left: Option<&Node>, right: Option<&Node>, path: &Path, found: &mut Vec<PathBuf>) {
+fn compare(left: Option<&EtcNode>, right: Option<&EtcNode>, path: &Path, found: &mut Vec<PathBuf>) {
     let is_like = match (left, right) {
         (Some(left), Some(right)) => left.is_like(right),
         (Some(one), None) | (None, Some(one)) => one.entries().is_some_and(|entries| !entries.is_empty()),
@@ -23,9 +23,9 @@ fn compare(left: Option<&Node>, right: Option<&Node>, path: &Path, found: &mut V
     if !is_like {
         found.push(path.to_owned());
     }
-    let nothing = Entries::new();
-    let left = left.and_then(Node::entries).unwrap_or(&nothing);
-    let right = right.and_then(Node::entries).unwrap_or(&nothing);
+    let nothing = EtcEntries::new();
+    let left = left.and_then(EtcNode::entries).unwrap_or(&nothing);
+    let right = right.and_then(EtcNode::entries).unwrap_or(&nothing);
     for (name, node) in left {
         compare(Some(node), right.get(name), &path.join(name), found);
     }

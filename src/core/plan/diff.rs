@@ -1,6 +1,6 @@
 //! What differs between two configurations, and in which respect.
 
-use crate::core::values::change::Change;
+use crate::core::values::change::ChangeKind;
 use std::collections::BTreeMap;
 
 use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
@@ -8,9 +8,9 @@ use crate::core::values::names::ManagedPath;
 
 /// One item's change and its reasons: which of its properties differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct ChangedItem {
     /// What happens to the item.
-    pub change: Change,
+    pub change: ChangeKind,
     /// Which properties differ, in words.
     pub reasons: Vec<String>,
     /// The item's position in the list of the config that has it, the desired one first.
@@ -21,13 +21,13 @@ pub struct Changed {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigDiff {
     /// Storage files.
-    pub files: BTreeMap<ManagedPath, Changed>,
+    pub files: BTreeMap<ManagedPath, ChangedItem>,
     /// Storage directories.
-    pub directories: BTreeMap<ManagedPath, Changed>,
+    pub directories: BTreeMap<ManagedPath, ChangedItem>,
     /// Storage links.
-    pub links: BTreeMap<ManagedPath, Changed>,
+    pub links: BTreeMap<ManagedPath, ChangedItem>,
     /// Units by name.
-    pub units: BTreeMap<String, Changed>,
+    pub units: BTreeMap<String, ChangedItem>,
     /// Authorized keys differ.
     pub ssh_keys: bool,
     /// The password hash differs.
@@ -91,24 +91,28 @@ fn items<K: Ord + Clone, T>(
     desired: &BTreeMap<K, T>,
     index: impl Fn(&T) -> usize,
     reasons: impl Fn(&T, &T) -> Vec<String>,
-) -> BTreeMap<K, Changed> {
+) -> BTreeMap<K, ChangedItem> {
     let mut changed = BTreeMap::new();
     for (key, item) in desired {
         let (change, reasons) = match current.get(key) {
-            None => (crate::core::values::change::Change::Add, vec!["new in the config".to_owned()]),
+            None => (crate::core::values::change::ChangeKind::Add, vec!["new in the config".to_owned()]),
             Some(before) => match reasons(before, item) {
                 none if none.is_empty() => continue,
-                reasons => (crate::core::values::change::Change::Modify, reasons),
+                reasons => (crate::core::values::change::ChangeKind::Modify, reasons),
             },
         };
-        changed.insert(key.clone(), Changed { change, reasons, listed: index(item) });
+        changed.insert(key.clone(), ChangedItem { change, reasons, listed: index(item) });
     }
     let gone = current.iter().filter(|(key, _)| !desired.contains_key(*key));
     changed.extend(gone.map(|(key, item)| {
         let reasons = vec!["no longer in the config".to_owned()];
         (
             key.clone(),
-            Changed { change: crate::core::values::change::Change::Remove, reasons, listed: index(item) },
+            ChangedItem {
+                change: crate::core::values::change::ChangeKind::Remove,
+                reasons,
+                listed: index(item),
+            },
         )
     }));
     changed

@@ -1,17 +1,17 @@
 //! The least disruption that suffices for a difference, each action with its reasons.
 
-use super::diff::{Changed, ConfigDiff};
+use super::diff::{ChangedItem, ConfigDiff};
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::policy::{Action, CONTAINER_RUNTIME, Policy, REGISTRIES};
+use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction, DisruptionPolicy, REGISTRIES};
 use crate::core::config::registries;
-use crate::core::values::change::Change;
+use crate::core::values::change::ChangeKind;
 use crate::core::values::names::ManagedPath;
 
 /// An action and everything that asks for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Required {
+pub struct RequiredAction {
     /// What is done.
-    pub action: Action,
+    pub action: DisruptionAction,
     /// Why, one line per cause.
     pub because: Vec<String>,
 }
@@ -20,7 +20,7 @@ pub struct Required {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disruption {
     /// Actions in the order in which they are carried out.
-    pub actions: Vec<Required>,
+    pub actions: Vec<RequiredAction>,
     /// Whether workloads leave first.
     pub drain: bool,
 }
@@ -29,29 +29,34 @@ impl Disruption {
     /// Whether the host reboots.
     #[must_use]
     pub fn reboots(&self) -> bool {
-        self.actions.iter().any(|required| required.action == Action::Reboot)
+        self.actions.iter().any(|required| required.action == DisruptionAction::Reboot)
     }
 
     /// Decides by `policy` for `diff`, which lies between `current` and `desired`.
     #[must_use]
-    pub fn of(diff: &ConfigDiff, current: &HostConfig, desired: &HostConfig, policy: &Policy) -> Self {
+    pub fn of(
+        diff: &ConfigDiff,
+        current: &HostConfig,
+        desired: &HostConfig,
+        policy: &DisruptionPolicy,
+    ) -> Self {
         let causes = causes(diff, policy);
         let reboot: Vec<String> = causes
             .iter()
-            .filter(|cause| cause.actions.contains(&Action::Reboot))
+            .filter(|cause| cause.actions.contains(&DisruptionAction::Reboot))
             .map(|cause| cause.because.clone())
             .collect();
         if !reboot.is_empty() {
-            let required = Required { action: Action::Reboot, because: reboot };
+            let required = RequiredAction { action: DisruptionAction::Reboot, because: reboot };
             return Self { actions: vec![required], drain: true };
         }
         let contents = |config: &'_ HostConfig| {
             let file = config.files.get(REGISTRIES);
             file.map(|file| file.contents.clone())
         };
-        let asked = |action: &Action| causes.iter().any(|cause| cause.actions.contains(action));
-        let drain = asked(&Action::Drain)
-            || asked(&Action::Special)
+        let asked = |action: &DisruptionAction| causes.iter().any(|cause| cause.actions.contains(action));
+        let drain = asked(&DisruptionAction::Drain)
+            || asked(&DisruptionAction::Special)
                 && registries::needs_drain(contents(current).as_deref(), contents(desired).as_deref());
         Self { actions: in_order(&causes), drain }
     }
@@ -60,10 +65,10 @@ impl Disruption {
 /// One changed thing: the actions that it asks for, in order.
 struct Cause {
     because: String,
-    actions: Vec<Action>,
+    actions: Vec<DisruptionAction>,
 }
 
-fn causes(diff: &ConfigDiff, policy: &Policy) -> Vec<Cause> {
+fn causes(diff: &ConfigDiff, policy: &DisruptionPolicy) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (changed, what) in [
         (diff.os_image, "the OS image changes"),
@@ -73,7 +78,7 @@ fn causes(diff: &ConfigDiff, policy: &Policy) -> Vec<Cause> {
         (diff.extensions, "the extensions change"),
     ] {
         if changed {
-            causes.push(Cause { because: what.to_owned(), actions: vec![Action::Reboot] });
+            causes.push(Cause { because: what.to_owned(), actions: vec![DisruptionAction::Reboot] });
         }
     }
     for section in [&diff.files, &diff.directories, &diff.links] {
@@ -85,7 +90,7 @@ fn causes(diff: &ConfigDiff, policy: &Policy) -> Vec<Cause> {
         }
         None => Cause {
             because: format!("unit {name} {} and no policy names it", verb(changed.change)),
-            actions: vec![Action::Reboot],
+            actions: vec![DisruptionAction::Reboot],
         },
     }));
     if diff.ssh_keys {
@@ -102,13 +107,15 @@ fn causes(diff: &ConfigDiff, policy: &Policy) -> Vec<Cause> {
 }
 
 /// In the order of the config's lists, removed items last.
-fn listed<K: Ord>(section: &std::collections::BTreeMap<K, Changed>) -> impl Iterator<Item = (&K, &Changed)> {
-    let mut items: Vec<(&K, &Changed)> = section.iter().collect();
-    items.sort_by_key(|(_, changed)| (changed.change == Change::Remove, changed.listed));
+fn listed<K: Ord>(
+    section: &std::collections::BTreeMap<K, ChangedItem>,
+) -> impl Iterator<Item = (&K, &ChangedItem)> {
+    let mut items: Vec<(&K, &ChangedItem)> = section.iter().collect();
+    items.sort_by_key(|(_, changed)| (changed.change == ChangeKind::Remove, changed.listed));
     items.into_iter()
 }
 
-fn of_path(path: &ManagedPath, changed: &Changed, policy: &Policy) -> Cause {
+fn of_path(path: &ManagedPath, changed: &ChangedItem, policy: &DisruptionPolicy) -> Cause {
     let verb = verb(changed.change);
     match policy.of_file(path) {
         Some((entry, actions)) if entry == path.as_str() => {
@@ -117,37 +124,38 @@ fn of_path(path: &ManagedPath, changed: &Changed, policy: &Policy) -> Cause {
         Some((entry, actions)) => {
             Cause { because: format!("{path} {verb} (policy for {entry})"), actions: actions.to_vec() }
         }
-        None => {
-            Cause { because: format!("{path} {verb} and no policy names it"), actions: vec![Action::Reboot] }
-        }
+        None => Cause {
+            because: format!("{path} {verb} and no policy names it"),
+            actions: vec![DisruptionAction::Reboot],
+        },
     }
 }
 
-fn verb(change: Change) -> &'static str {
+fn verb(change: ChangeKind) -> &'static str {
     match change {
-        Change::Add => "is added",
-        Change::Modify => "changes",
-        Change::Remove => "is removed",
+        ChangeKind::Add => "is added",
+        ChangeKind::Modify => "changes",
+        ChangeKind::Remove => "is removed",
     }
 }
 
 /// Merges the causes' actions: each once, a unit's restart in place of its reload, each cause's
 /// own order kept, first mentioned first.
-fn in_order(causes: &[Cause]) -> Vec<Required> {
+fn in_order(causes: &[Cause]) -> Vec<RequiredAction> {
     let restarted = |unit: &String| {
-        let restart = Action::Restart(unit.clone());
+        let restart = DisruptionAction::Restart(unit.clone());
         causes.iter().any(|cause| cause.actions.contains(&restart))
     };
-    let mut merged: Vec<Required> = Vec::new();
-    let mut edges: Vec<(Action, Action)> = Vec::new();
+    let mut merged: Vec<RequiredAction> = Vec::new();
+    let mut edges: Vec<(DisruptionAction, DisruptionAction)> = Vec::new();
     for cause in causes {
-        let mut before: Option<Action> = None;
+        let mut before: Option<DisruptionAction> = None;
         for action in &cause.actions {
             let action = match action {
-                Action::None => continue,
-                Action::Reload(unit) if restarted(unit) => Action::Restart(unit.clone()),
-                Action::Special if restarted(&CONTAINER_RUNTIME.to_owned()) => {
-                    Action::Restart(CONTAINER_RUNTIME.to_owned())
+                DisruptionAction::None => continue,
+                DisruptionAction::Reload(unit) if restarted(unit) => DisruptionAction::Restart(unit.clone()),
+                DisruptionAction::Special if restarted(&CONTAINER_RUNTIME.to_owned()) => {
+                    DisruptionAction::Restart(CONTAINER_RUNTIME.to_owned())
                 }
                 action => action.clone(),
             };
@@ -161,29 +169,35 @@ fn in_order(causes: &[Cause]) -> Vec<Required> {
     }
     if merged.is_empty() {
         let because = causes.iter().map(|cause| cause.because.clone()).collect();
-        return vec![Required { action: Action::None, because }];
+        return vec![RequiredAction { action: DisruptionAction::None, because }];
     }
     sorted(merged, &edges)
 }
 
-fn note(merged: &mut Vec<Required>, action: &Action, because: &str) {
+fn note(merged: &mut Vec<RequiredAction>, action: &DisruptionAction, because: &str) {
     let because = because.to_owned();
     match merged.iter_mut().find(|required| required.action == *action) {
         Some(required) if required.because.contains(&because) => {}
         Some(required) => required.because.push(because),
-        None => merged.push(Required { action: action.clone(), because: vec![because] }),
+        None => merged.push(RequiredAction { action: action.clone(), because: vec![because] }),
     }
 }
 
 /// A stable topological sort. What is left of a cycle keeps the order of listing. systemd rereads
 /// its unit files before anything else: a restart must not run an old definition.
-fn sorted(mut waiting: Vec<Required>, edges: &[(Action, Action)]) -> Vec<Required> {
+fn sorted(
+    mut waiting: Vec<RequiredAction>,
+    edges: &[(DisruptionAction, DisruptionAction)],
+) -> Vec<RequiredAction> {
     let mut order = Vec::with_capacity(waiting.len());
-    if let Some(reload) = waiting.iter().position(|required| required.action == Action::DaemonReload) {
+    if let Some(reload) =
+        waiting.iter().position(|required| required.action == DisruptionAction::DaemonReload)
+    {
         order.push(waiting.remove(reload));
     }
     while !waiting.is_empty() {
-        let is_waiting = |action: &Action| waiting.iter().any(|required| required.action == *action);
+        let is_waiting =
+            |action: &DisruptionAction| waiting.iter().any(|required| required.action == *action);
         let free = waiting.iter().position(|required| {
             !edges.iter().any(|(before, after)| *after == required.action && is_waiting(before))
         });
@@ -195,7 +209,7 @@ fn sorted(mut waiting: Vec<Required>, edges: &[(Action, Action)]) -> Vec<Require
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::config::host_config::{FileSpec, Owner};
+    use crate::core::config::host_config::{FileOwner, FileSpec};
 
     const CA_BUNDLE: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
     const CREDENTIALS: &str =
@@ -209,7 +223,7 @@ mod tests {
                 contents: contents.as_bytes().to_vec(),
                 append: Vec::new(),
                 mode: 0o644,
-                owner: Owner::default(),
+                owner: FileOwner::default(),
                 overwrite: None,
             };
             config.files.insert(ManagedPath::parse(path).unwrap(), spec);
@@ -217,7 +231,7 @@ mod tests {
         config
     }
 
-    fn actions(files: &[&str], policy: &Policy) -> (Vec<Action>, bool) {
+    fn actions(files: &[&str], policy: &DisruptionPolicy) -> (Vec<DisruptionAction>, bool) {
         let current = config(&[]);
         let listed: Vec<(&str, &str)> = files.iter().map(|path| (*path, "x=1")).collect();
         let desired = config(&listed);
@@ -226,53 +240,53 @@ mod tests {
         (disruption.actions.into_iter().map(|required| required.action).collect(), disruption.drain)
     }
 
-    fn restart(unit: &str) -> Action {
-        Action::Restart(unit.to_owned())
+    fn restart(unit: &str) -> DisruptionAction {
+        DisruptionAction::Restart(unit.to_owned())
     }
 
     #[test]
     fn the_default_policy() {
-        let crio = || Action::Reload(CONTAINER_RUNTIME.to_owned());
+        let crio = || DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned());
         let trust = || restart("coreos-update-ca-trust.service");
-        let rows: [(&[&str], Vec<Action>, bool); 9] = [
-            (&["/etc/anything"], vec![Action::Reboot], true),
-            (&["/var/lib/kubelet/config.json"], vec![Action::None], false),
-            (&["/etc/nmstate/openshift/deep/file.yml"], vec![Action::None], false),
-            (&["/etc/nmstate/openshift-not"], vec![Action::Reboot], true),
+        let rows: [(&[&str], Vec<DisruptionAction>, bool); 9] = [
+            (&["/etc/anything"], vec![DisruptionAction::Reboot], true),
+            (&["/var/lib/kubelet/config.json"], vec![DisruptionAction::None], false),
+            (&["/etc/nmstate/openshift/deep/file.yml"], vec![DisruptionAction::None], false),
+            (&["/etc/nmstate/openshift-not"], vec![DisruptionAction::Reboot], true),
             (&["/etc/containers/policy.json", "/var/lib/kubelet/config.json"], vec![crio()], false),
-            (&[REGISTRIES], vec![Action::Special], false),
+            (&[REGISTRIES], vec![DisruptionAction::Special], false),
             (&["/etc/containers/policy.json", CA_BUNDLE], vec![trust(), restart(CONTAINER_RUNTIME)], false),
             (
                 &["/etc/kubernetes/credential-providers/x.yaml", CREDENTIALS],
-                vec![Action::DaemonReload, restart("kubelet.service")],
+                vec![DisruptionAction::DaemonReload, restart("kubelet.service")],
                 false,
             ),
-            (&[CA_BUNDLE, "/etc/anything"], vec![Action::Reboot], true),
+            (&[CA_BUNDLE, "/etc/anything"], vec![DisruptionAction::Reboot], true),
         ];
         for (files, expected, drain) in rows {
-            assert_eq!(actions(files, &Policy::default()), (expected, drain), "{files:?}");
+            assert_eq!(actions(files, &DisruptionPolicy::default()), (expected, drain), "{files:?}");
         }
-        assert_eq!(actions(&[], &Policy::default()), (vec![Action::None], false));
+        assert_eq!(actions(&[], &DisruptionPolicy::default()), (vec![DisruptionAction::None], false));
     }
 
     #[test]
     fn the_table_before_a_policy_is_known() {
-        let reload = || Action::Reload(CONTAINER_RUNTIME.to_owned());
+        let reload = || DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned());
         let trust = || restart("coreos-update-ca-trust.service");
-        let rows: [(&[&str], Vec<Action>); 10] = [
-            (&["/etc/random"], vec![Action::Reboot]),
-            (&["/var/lib/kubelet/config.json"], vec![Action::None]),
-            (&["/etc/kubernetes/kubelet-ca.crt"], vec![Action::None]),
-            (&["/etc/nmstate/openshift/x.yml"], vec![Action::None]),
-            (&["/etc/nmstate/openshift/deep/x.yml"], vec![Action::Reboot]),
-            (&[REGISTRIES], vec![Action::Special]),
+        let rows: [(&[&str], Vec<DisruptionAction>); 10] = [
+            (&["/etc/random"], vec![DisruptionAction::Reboot]),
+            (&["/var/lib/kubelet/config.json"], vec![DisruptionAction::None]),
+            (&["/etc/kubernetes/kubelet-ca.crt"], vec![DisruptionAction::None]),
+            (&["/etc/nmstate/openshift/x.yml"], vec![DisruptionAction::None]),
+            (&["/etc/nmstate/openshift/deep/x.yml"], vec![DisruptionAction::Reboot]),
+            (&[REGISTRIES], vec![DisruptionAction::Special]),
             (&["/etc/containers/policy.json", "/var/lib/kubelet/config.json"], vec![reload()]),
             (&["/etc/containers/registries.d/x.yaml"], vec![reload()]),
             (&[CA_BUNDLE, "/etc/containers/policy.json"], vec![trust(), restart(CONTAINER_RUNTIME)]),
-            (&["/etc/crio/policies/x.json"], vec![Action::Reboot]),
+            (&["/etc/crio/policies/x.json"], vec![DisruptionAction::Reboot]),
         ];
         for (files, expected) in rows {
-            assert_eq!(actions(files, &Policy::legacy()).0, expected, "{files:?}");
+            assert_eq!(actions(files, &DisruptionPolicy::legacy()).0, expected, "{files:?}");
         }
     }
 
@@ -280,7 +294,7 @@ mod tests {
     fn reasons_stand_beside_the_action() {
         let (current, desired) = (config(&[]), config(&[("/etc/a", ""), ("/etc/b", "")]));
         let diff = ConfigDiff::between(&current, &desired);
-        let disruption = Disruption::of(&diff, &current, &desired, &Policy::default());
+        let disruption = Disruption::of(&diff, &current, &desired, &DisruptionPolicy::default());
         assert!(disruption.reboots());
         assert_eq!(disruption.actions[0].because.len(), 2);
     }
@@ -288,12 +302,12 @@ mod tests {
     #[test]
     fn a_cycle_falls_back_to_the_order_of_listing() {
         let (a, b) = (restart("a.service"), restart("b.service"));
-        let cause = |actions: [&Action; 2]| Cause {
+        let cause = |actions: [&DisruptionAction; 2]| Cause {
             because: "x".into(),
             actions: actions.map(Clone::clone).to_vec(),
         };
         let order = in_order(&[cause([&a, &b]), cause([&b, &a])]);
-        let order: Vec<Action> = order.into_iter().map(|required| required.action).collect();
+        let order: Vec<DisruptionAction> = order.into_iter().map(|required| required.action).collect();
         assert_eq!(order, [a, b]);
     }
 }

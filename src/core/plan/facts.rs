@@ -2,24 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::steps::Vendor;
+use super::steps::VendorEntry;
 use super::unit_texts::UnitTexts;
-use crate::core::config::accounts::Accounts;
-use crate::core::config::managed::Managed;
+use crate::core::config::accounts::AccountTable;
+use crate::core::config::managed::ManagedFiles;
 use crate::core::enablement::{SystemdVersion, UnitName};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Observed};
+use crate::core::values::tree::{FileAttributes, ObservedPaths};
 
 /// A shadow file as it is. Not printable: it holds password hashes.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Shadow {
+pub struct ShadowFile {
     /// Its content.
     pub text: Vec<u8>,
     /// Mode and owner, which an edit keeps.
-    pub attributes: Attributes,
+    pub attributes: FileAttributes,
 }
 
-impl std::fmt::Debug for Shadow {
+impl std::fmt::Debug for ShadowFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shadow").field("attributes", &self.attributes).finish_non_exhaustive()
     }
@@ -27,28 +27,28 @@ impl std::fmt::Debug for Shadow {
 
 /// Plain data about one tree, gathered before anything is decided.
 #[derive(Debug, Clone)]
-pub struct Facts {
+pub struct TreeFacts {
     /// Users and groups.
-    pub accounts: Accounts,
+    pub accounts: AccountTable,
     /// The shadow file, where there is one.
-    pub shadow: Option<Shadow>,
+    pub shadow: Option<ShadowFile>,
     /// What the current configuration manages here.
-    pub current: Managed,
+    pub current: ManagedFiles,
     /// What is managed here: what the current configuration wants, and outside `/etc` what is
     /// active, which may be another generation's.
-    pub managed: Managed,
+    pub managed: ManagedFiles,
     /// What the desired configuration manages here.
-    pub desired: Managed,
+    pub desired: ManagedFiles,
     /// What the desired configuration wants outside `/etc`, be that within reach or not.
-    pub outside: Managed,
+    pub outside: ManagedFiles,
     /// What stands at managed paths and at the directories above them.
-    pub observed: Observed,
+    pub observed: ObservedPaths,
     /// What lies below directories that stand at a wanted leaf's path.
     pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
     /// Managed paths that are the same place as another one, mapped to that.
     pub aliases: BTreeMap<ManagedPath, ManagedPath>,
     /// Shipped versions of managed paths.
-    pub vendor: BTreeMap<ManagedPath, Vendor>,
+    pub vendor: BTreeMap<ManagedPath, VendorEntry>,
     /// Unit files and presets, as far as they have been asked for.
     pub unit_texts: UnitTexts,
     /// The units that were looked for, found or not.

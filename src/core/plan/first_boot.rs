@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::diff::ConfigDiff;
 use super::disruption::Disruption;
-use super::steps::Step;
+use super::steps::PlanStep;
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// The object without its Ignition config, which says that a first boot is to be completed.
 pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
@@ -36,7 +36,7 @@ const SERVED: [&str; 6] =
 
 /// The configuration to complete: the whole object, with what is decided per machine from the encapsulated one. Without
 /// the whole object nothing is known of files and units.
-pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Value, Refusals> {
+pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Value, RefusalList> {
     let encapsulated = named(machine_config::parse(encapsulated), ENCAPSULATED)?;
     let Some(content) = content else { return Ok(encapsulated.document) };
     let content = named(machine_config::parse(content), CONTENT)?;
@@ -44,7 +44,7 @@ pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Valu
         let (one, other) = (&encapsulated.name, &content.name);
         let reason =
             format!("{ENCAPSULATED} is {one} and {CONTENT} is {other}; both have to be of one configuration");
-        return Err(Refusals::one("metadata.name", reason));
+        return Err(RefusalList::one("metadata.name", reason));
     }
     let mut document = content.document;
     let served = encapsulated.document.get("spec").cloned().unwrap_or_default();
@@ -59,11 +59,11 @@ pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Valu
     Ok(document)
 }
 
-fn named(parsed: Result<MachineConfig, Refusals>, file: &str) -> Result<MachineConfig, Refusals> {
+fn named(parsed: Result<MachineConfig, RefusalList>, file: &str) -> Result<MachineConfig, RefusalList> {
     parsed.map_err(|refusals| {
         let named = |refusal: &Refusal| Refusal::new(format!("{file}: {}", refusal.field), &refusal.reason);
         let refused: Vec<Refusal> = refusals.as_slice().iter().map(named).collect();
-        Refusals::or(refused, ()).err().unwrap_or(refusals)
+        RefusalList::or(refused, ()).err().unwrap_or(refusals)
     })
 }
 
@@ -76,7 +76,7 @@ pub fn is_for_first_boot_only(argument: &str) -> bool {
 
 /// What is there already of the operating system's side.
 #[derive(Debug, Clone, Copy)]
-pub struct Found<'a> {
+pub struct InstalledOs<'a> {
     /// What the image is called that is deployed, where that matters.
     pub image: Option<&'a String>,
     /// The boot entry's arguments.
@@ -88,7 +88,7 @@ pub struct Found<'a> {
 /// The configuration that counts as applied: the desired one, with the system as it was found. What only packages
 /// change is not looked at here.
 #[must_use]
-pub fn applied(desired: &HostConfig, found: Found<'_>) -> HostConfig {
+pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     let mut applied = desired.clone();
     let missing = kargs::missing(found.kernel_arguments, &desired.os.kernel_arguments);
     applied.os.kernel_arguments = kargs::less(&desired.os.kernel_arguments, &missing);
@@ -100,8 +100,12 @@ pub fn applied(desired: &HostConfig, found: Found<'_>) -> HostConfig {
 /// What it takes to go from `applied`, without what `steps` change on the disk, to `desired`, before a cluster's own
 /// policy is known.
 #[must_use]
-pub fn disruption(applied: &HostConfig, desired: &HostConfig, steps: &[Step]) -> (ConfigDiff, Disruption) {
-    let paths: Vec<&ManagedPath> = steps.iter().map(Step::path).collect();
+pub fn disruption(
+    applied: &HostConfig,
+    desired: &HostConfig,
+    steps: &[PlanStep],
+) -> (ConfigDiff, Disruption) {
+    let paths: Vec<&ManagedPath> = steps.iter().map(PlanStep::path).collect();
     let is_changed = |path: &ManagedPath| paths.contains(&path);
     let mut before = applied.clone();
     before.files.retain(|path, _| !is_changed(path));
@@ -113,7 +117,7 @@ pub fn disruption(applied: &HostConfig, desired: &HostConfig, steps: &[Step]) ->
         before.passwd.users.clear();
     }
     let diff = ConfigDiff::between(&before, desired);
-    let disruption = Disruption::of(&diff, &before, desired, &Policy::legacy());
+    let disruption = Disruption::of(&diff, &before, desired, &DisruptionPolicy::legacy());
     (diff, disruption)
 }
 
@@ -131,7 +135,7 @@ mod tests {
 
     use super::*;
     use crate::core::config::decode;
-    use crate::core::values::tree::Attributes;
+    use crate::core::values::tree::FileAttributes;
 
     fn object(name: &str, spec: &Value) -> Value {
         json!({"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
@@ -149,7 +153,7 @@ mod tests {
         )
     }
 
-    fn read(encapsulated: &Value, content: Option<&Value>) -> Result<Value, Refusals> {
+    fn read(encapsulated: &Value, content: Option<&Value>) -> Result<Value, RefusalList> {
         let content = content.map(|content| content.to_string().into_bytes());
         configuration(encapsulated.to_string().as_bytes(), content.as_deref())
     }
@@ -179,13 +183,14 @@ mod tests {
         let config = machine_config::parse(whole().to_string().as_bytes()).unwrap();
         let desired = decode::decode(&config).unwrap();
         let arguments = kargs::parse("rw a b ignition.platform.id=qemu");
-        let found = Found { image: desired.os.image.as_ref(), kernel_arguments: &arguments, fips: false };
+        let found =
+            InstalledOs { image: desired.os.image.as_ref(), kernel_arguments: &arguments, fips: false };
         let applied = applied(&desired, found);
         assert_eq!(applied, desired);
-        let write = |path: &str| Step::Write {
+        let write = |path: &str| PlanStep::Write {
             path: ManagedPath::constant(path),
             contents: Vec::new(),
-            attributes: Attributes { mode: 0o644, uid: 0, gid: 0 },
+            attributes: FileAttributes { mode: 0o644, uid: 0, gid: 0 },
         };
         for (steps, reboots, changes) in [
             (vec![], false, false),
@@ -197,7 +202,7 @@ mod tests {
             let (diff, disruption) = disruption(&applied, &desired, &steps);
             assert_eq!((disruption.reboots(), !diff.is_empty()), (reboots, changes), "{steps:?}");
         }
-        let found = Found { image: None, kernel_arguments: &kargs::parse("rw b"), fips: false };
+        let found = InstalledOs { image: None, kernel_arguments: &kargs::parse("rw b"), fips: false };
         let (diff, disruption) = disruption(&super::applied(&desired, found), &desired, &[]);
         assert!(disruption.reboots() && diff.os_image && diff.kernel_arguments);
     }

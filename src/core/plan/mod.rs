@@ -18,16 +18,16 @@ pub mod unit_texts;
 use serde::Serialize;
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
-use crate::core::config::managed::Managed;
-use crate::core::config::policy::Policy;
-use crate::core::etc_merge::Findings;
+use crate::core::config::managed::ManagedFiles;
+use crate::core::config::policy::DisruptionPolicy;
+use crate::core::etc_merge::MergeFindings;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
-use crate::core::values::tree::Deviation;
+use crate::core::values::tree::DriftKind;
 use diff::ConfigDiff;
 use disruption::Disruption;
-use steps::Steps;
+use steps::PlannedSteps;
 
 /// The plan from one configuration to another. Making one has no side effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,17 +60,17 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcPlan {
     /// With which image's `/usr/etc`.
-    pub with: EtcOf,
+    pub with: MergeImage,
     /// Whether the plan leads to this merge.
     pub is_due: bool,
     /// What becomes of changes.
-    pub findings: Findings,
+    pub findings: MergeFindings,
 }
 
 /// The image that an `/etc` is merged with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum EtcOf {
+pub enum MergeImage {
     /// The one that the next deployment has.
     Next,
     /// The present one, since the next one is not here yet: that shows what was changed locally.
@@ -81,13 +81,13 @@ pub enum EtcOf {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreePlan {
     /// The acts on paths.
-    pub steps: Steps,
+    pub steps: PlannedSteps,
     /// What the desired configuration wants outside `/etc`.
-    pub outside: Managed,
+    pub outside: ManagedFiles,
     /// Managed paths that are not as the current configuration says.
     pub drift: Vec<Drift>,
     /// Conditions that were looked at.
-    pub preflight: Vec<Preflight>,
+    pub preflight: Vec<PreflightCheck>,
 }
 
 /// A managed path that deviates.
@@ -96,12 +96,12 @@ pub struct Drift {
     /// The path, or a unit's path for its enablement.
     pub path: ManagedPath,
     /// In which respect.
-    pub kind: Deviation,
+    pub kind: DriftKind,
 }
 
 /// A condition for applying a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preflight {
+pub struct PreflightCheck {
     /// What was looked at.
     pub check: &'static str,
     /// Whether it holds.
@@ -124,7 +124,7 @@ impl Plan {
             current_os: before.os.clone(),
             desired_os: desired.os.clone(),
             irreconcilable: reconcile::irreconcilable(before, desired, &diff, profile),
-            disruption: Disruption::of(&diff, before, desired, &Policy::default()),
+            disruption: Disruption::of(&diff, before, desired, &DisruptionPolicy::default()),
             diff,
             left_out: Vec::new(),
             tree: None,
@@ -133,7 +133,12 @@ impl Plan {
     }
 
     /// Decides by this policy what the workload must bear. The configurations are those that the plan was made for.
-    pub fn judge_by(&mut self, policy: &Policy, current: Option<&HostConfig>, desired: &HostConfig) {
+    pub fn judge_by(
+        &mut self,
+        policy: &DisruptionPolicy,
+        current: Option<&HostConfig>,
+        desired: &HostConfig,
+    ) {
         let nothing = HostConfig::default();
         self.disruption = Disruption::of(&self.diff, current.unwrap_or(&nothing), desired, policy);
     }
@@ -156,7 +161,7 @@ impl Plan {
     pub fn hindrances(&self) -> Vec<String> {
         let tree = self.tree.iter();
         let obstructions = tree.flat_map(|tree| &tree.steps.obstructions);
-        let merges = self.etc.iter().filter(|etc| etc.is_due && etc.with == EtcOf::Next);
+        let merges = self.etc.iter().filter(|etc| etc.is_due && etc.with == MergeImage::Next);
         let refused = merges.flat_map(|etc| &etc.findings.refusals);
         self.irreconcilable
             .iter()

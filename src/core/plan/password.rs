@@ -1,7 +1,7 @@
 //! The password hash of the user `core`, edited into the target's shadow file.
 
-use super::facts::Facts;
-use super::steps::Step;
+use super::facts::TreeFacts;
+use super::steps::PlanStep;
 use crate::core::config::accounts;
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
@@ -29,9 +29,9 @@ fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Pr
 #[derive(Debug, PartialEq, Eq)]
 pub enum PasswordEdit {
     /// Nothing.
-    Settled,
+    Unchanged,
     /// This write.
-    Write(Step),
+    Write(PlanStep),
     /// The tree has no line for the user.
     NoUser,
 }
@@ -39,28 +39,28 @@ pub enum PasswordEdit {
 /// Decides. `today` is in days since 1970, as `shadow(5)` counts.
 #[must_use]
 pub fn edit(
-    facts: &Facts,
+    facts: &TreeFacts,
     current: Option<&HostConfig>,
     desired: &HostConfig,
     profile: Profile,
     today: u64,
 ) -> PasswordEdit {
     let Some(hash) = wanted(current, desired, profile) else {
-        return PasswordEdit::Settled;
+        return PasswordEdit::Unchanged;
     };
     // A config that brings the whole file says in it what the field is.
     if desired.files.contains_key(SHADOW) {
-        return PasswordEdit::Settled;
+        return PasswordEdit::Unchanged;
     }
     let Some(shadow) = &facts.shadow else {
         return PasswordEdit::NoUser;
     };
     match accounts::password(&shadow.text, CORE_USER) {
         None => PasswordEdit::NoUser,
-        Some(found) if found == hash.as_bytes() => PasswordEdit::Settled,
+        Some(found) if found == hash.as_bytes() => PasswordEdit::Unchanged,
         Some(_) => match accounts::with_password(&shadow.text, CORE_USER, hash, today) {
             None => PasswordEdit::NoUser,
-            Some(text) => PasswordEdit::Write(Step::Write {
+            Some(text) => PasswordEdit::Write(PlanStep::Write {
                 path: ManagedPath::constant(SHADOW),
                 contents: text,
                 attributes: shadow.attributes,
@@ -71,7 +71,7 @@ pub fn edit(
 
 /// Whether the field deviates from what `config` says.
 #[must_use]
-pub fn deviates(facts: &Facts, config: &HostConfig) -> bool {
+pub fn deviates(facts: &TreeFacts, config: &HostConfig) -> bool {
     let Some(hash) = config.passwd.password_hash() else { return false };
     let found = facts.shadow.as_ref().and_then(|shadow| accounts::password(&shadow.text, CORE_USER));
     // A tree without the user never had the hash; one that lost its line has lost it.

@@ -3,16 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::steps::Step;
+use super::steps::PlanStep;
 use super::{Drift, TreePlan};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Deviation;
+use crate::core::values::tree::DriftKind;
 
 /// What can be repaired, and what not.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repair {
+pub struct RepairPlan {
     /// The steps, in the plan's order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// Directories that they make on the way to something.
     pub created_directories: BTreeSet<ManagedPath>,
     /// Why a path stays as it is.
@@ -22,7 +22,7 @@ pub struct Repair {
 /// Chooses from `tree` what repairs the drift at the `chosen` paths, and nothing else: with the
 /// directories that are missing above them, and with the other names of files that are made anew.
 #[must_use]
-pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> Repair {
+pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> RepairPlan {
     let choosing = Choosing::new(tree, chosen);
     let (mut repaired, mut hindered) = (BTreeSet::new(), BTreeMap::new());
     for drift in tree.drift.iter().filter(|drift| chosen.contains(&drift.path)) {
@@ -33,17 +33,20 @@ pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> Repair {
     }
     let above: BTreeSet<ManagedPath> = repaired.iter().flat_map(|path| path.ancestors()).collect();
     let serving = tree.steps.steps.iter().filter(|step| choosing.serves(step, &repaired, &above));
-    let steps: Vec<Step> = serving.cloned().collect();
-    let made: BTreeSet<&ManagedPath> =
-        steps.iter().filter(|step| matches!(step, Step::MakeDirectory { .. })).map(Step::path).collect();
+    let steps: Vec<PlanStep> = serving.cloned().collect();
+    let made: BTreeSet<&ManagedPath> = steps
+        .iter()
+        .filter(|step| matches!(step, PlanStep::MakeDirectory { .. }))
+        .map(PlanStep::path)
+        .collect();
     let created = tree.steps.created_directories.iter().filter(|path| made.contains(path));
-    Repair { created_directories: created.cloned().collect(), steps, hindered }
+    RepairPlan { created_directories: created.cloned().collect(), steps, hindered }
 }
 
 struct Choosing<'a> {
     tree: &'a TreePlan,
     chosen: &'a BTreeSet<ManagedPath>,
-    drift: BTreeMap<&'a ManagedPath, Deviation>,
+    drift: BTreeMap<&'a ManagedPath, DriftKind>,
     /// Paths that a step changes.
     changed: BTreeSet<&'a ManagedPath>,
     /// Directories that take the place of something else.
@@ -56,17 +59,17 @@ impl<'a> Choosing<'a> {
     fn new(tree: &'a TreePlan, chosen: &'a BTreeSet<ManagedPath>) -> Self {
         let steps = || tree.steps.steps.iter();
         let removed: BTreeSet<&ManagedPath> =
-            steps().filter(|step| matches!(step, Step::Remove { .. })).map(Step::path).collect();
-        let made = steps().filter(|step| matches!(step, Step::MakeDirectory { .. })).map(Step::path);
+            steps().filter(|step| matches!(step, PlanStep::Remove { .. })).map(PlanStep::path).collect();
+        let made = steps().filter(|step| matches!(step, PlanStep::MakeDirectory { .. })).map(PlanStep::path);
         let names = steps().filter_map(|step| match step {
-            Step::HardLink { path, target } => Some((path, target)),
+            PlanStep::HardLink { path, target } => Some((path, target)),
             _ => None,
         });
         Self {
             tree,
             chosen,
             drift: tree.drift.iter().map(|drift| (&drift.path, drift.kind)).collect(),
-            changed: steps().map(Step::path).collect(),
+            changed: steps().map(PlanStep::path).collect(),
             replacing: made.filter(|path| removed.contains(path)).collect(),
             names: names.collect(),
         }
@@ -97,7 +100,7 @@ impl<'a> Choosing<'a> {
     /// A second name has to wait for its file.
     fn nameless(&self, path: &ManagedPath) -> Option<String> {
         let file = self.names.get(path)?;
-        let is_gone = matches!(self.drift.get(file), Some(Deviation::Missing | Deviation::Type));
+        let is_gone = matches!(self.drift.get(file), Some(DriftKind::Missing | DriftKind::Type));
         let comes_back = self.chosen.contains(*file) && self.in_the_way(file).is_none();
         (is_gone && !comes_back).then(|| format!("it is another name of {file}, which is not repaired"))
     }
@@ -108,32 +111,37 @@ impl<'a> Choosing<'a> {
             return None;
         }
         let reason = match drift.kind {
-            Deviation::Xattrs | Deviation::Label => {
+            DriftKind::Xattrs | DriftKind::Label => {
                 "only what is made anew gets new extended attributes and labels, and this is not: set them by hand"
             }
-            Deviation::Password => "the tree has no user of that name in its shadow file: add it",
+            DriftKind::Password => "the tree has no user of that name in its shadow file: add it",
             _ => "applying the configuration again would not change it either: see `flameholder plan`",
         };
         Some(reason.to_owned())
     }
 
-    fn serves(&self, step: &Step, repaired: &BTreeSet<&ManagedPath>, above: &BTreeSet<ManagedPath>) -> bool {
+    fn serves(
+        &self,
+        step: &PlanStep,
+        repaired: &BTreeSet<&ManagedPath>,
+        above: &BTreeSet<ManagedPath>,
+    ) -> bool {
         let is_repaired = |path: &ManagedPath| repaired.contains(path);
         match step {
-            Step::MakeDirectory { path, .. } => {
+            PlanStep::MakeDirectory { path, .. } => {
                 is_repaired(path) || above.contains(path) && !self.replacing.contains(path)
             }
             // Empty ones, where a file is needed.
-            Step::RemoveDirectory { path } => {
+            PlanStep::RemoveDirectory { path } => {
                 is_repaired(path) || path.ancestors().any(|above| is_repaired(&above))
             }
             // A file that is made anew takes its other names along.
-            Step::HardLink { path, target } => {
-                let is_its_name = self.drift.get(path).is_none_or(|kind| *kind == Deviation::Label);
+            PlanStep::HardLink { path, target } => {
+                let is_its_name = self.drift.get(path).is_none_or(|kind| *kind == DriftKind::Label);
                 is_repaired(path) || is_repaired(target) && is_its_name
             }
             // Nothing comes under management, and nothing leaves it.
-            Step::Preserve { .. } | Step::Restore { .. } => false,
+            PlanStep::Preserve { .. } | PlanStep::Restore { .. } => false,
             step => is_repaired(step.path()),
         }
     }

@@ -1,7 +1,7 @@
 //! The requests to systemd that make running services take up a change, in order.
 
 use super::disruption::Disruption;
-use crate::core::config::policy::{Action, CONTAINER_RUNTIME};
+use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::enablement::{InvalidUnitName, UnitName};
 use crate::core::state::service_action::ServiceAction;
 
@@ -34,12 +34,14 @@ pub fn of(disruption: &Disruption) -> Result<Vec<ServiceAction>, NotLive> {
     let mut actions = Vec::new();
     for required in &disruption.actions {
         actions.extend(match &required.action {
-            Action::None | Action::Drain => None,
-            Action::DaemonReload => Some(ServiceAction::DaemonReload),
-            Action::Reload(unit) => Some(ServiceAction::Reload { unit: UnitName::parse(unit)? }),
-            Action::Restart(unit) => Some(ServiceAction::Restart { unit: UnitName::parse(unit)? }),
-            Action::Special => Some(ServiceAction::Reload { unit: UnitName::parse(CONTAINER_RUNTIME)? }),
-            Action::Reboot => return Err(NotLive::Reboot { because: required.because.clone() }),
+            DisruptionAction::None | DisruptionAction::Drain => None,
+            DisruptionAction::DaemonReload => Some(ServiceAction::DaemonReload),
+            DisruptionAction::Reload(unit) => Some(ServiceAction::Reload { unit: UnitName::parse(unit)? }),
+            DisruptionAction::Restart(unit) => Some(ServiceAction::Restart { unit: UnitName::parse(unit)? }),
+            DisruptionAction::Special => {
+                Some(ServiceAction::Reload { unit: UnitName::parse(CONTAINER_RUNTIME)? })
+            }
+            DisruptionAction::Reboot => return Err(NotLive::Reboot { because: required.because.clone() }),
         });
     }
     // Every file is in place before the first action, so a restart reads all that a reload would.
@@ -54,7 +56,7 @@ pub fn of(disruption: &Disruption) -> Result<Vec<ServiceAction>, NotLive> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::plan::disruption::Required;
+    use crate::core::plan::disruption::RequiredAction;
 
     fn reload(unit: &str) -> ServiceAction {
         ServiceAction::Reload { unit: UnitName::parse(unit).unwrap() }
@@ -64,32 +66,35 @@ mod tests {
         ServiceAction::Restart { unit: UnitName::parse(unit).unwrap() }
     }
 
-    fn of(actions: &[Action]) -> Result<Vec<ServiceAction>, NotLive> {
-        let required = |action: &Action| Required { action: action.clone(), because: vec!["x".into()] };
+    fn of(actions: &[DisruptionAction]) -> Result<Vec<ServiceAction>, NotLive> {
+        let required =
+            |action: &DisruptionAction| RequiredAction { action: action.clone(), because: vec!["x".into()] };
         let actions = actions.iter().map(required).collect();
         super::of(&Disruption { actions, drain: false })
     }
 
     #[test]
     fn the_actions_of_a_disruption() {
-        let (asked_reload, asked_restart) =
-            (|unit: &str| Action::Reload(unit.into()), |unit: &str| Action::Restart(unit.into()));
+        let (asked_reload, asked_restart) = (
+            |unit: &str| DisruptionAction::Reload(unit.into()),
+            |unit: &str| DisruptionAction::Restart(unit.into()),
+        );
         let crio = "crio.service";
         let rows = [
             (vec![], vec![]),
-            (vec![Action::None], vec![]),
-            (vec![Action::Drain], vec![]),
+            (vec![DisruptionAction::None], vec![]),
+            (vec![DisruptionAction::Drain], vec![]),
             (
-                vec![Action::DaemonReload, asked_restart("a.service"), asked_reload("b.service")],
+                vec![DisruptionAction::DaemonReload, asked_restart("a.service"), asked_reload("b.service")],
                 vec![ServiceAction::DaemonReload, restart("a.service"), reload("b.service")],
             ),
-            (vec![Action::Drain, Action::Special], vec![reload(crio)]),
-            (vec![Action::Special, asked_restart(crio)], vec![restart(crio)]),
-            (vec![asked_restart(crio), Action::Special], vec![restart(crio)]),
+            (vec![DisruptionAction::Drain, DisruptionAction::Special], vec![reload(crio)]),
+            (vec![DisruptionAction::Special, asked_restart(crio)], vec![restart(crio)]),
+            (vec![asked_restart(crio), DisruptionAction::Special], vec![restart(crio)]),
             (vec![asked_reload("a.service"), asked_restart("a.service")], vec![restart("a.service")]),
-            (vec![asked_reload(crio), Action::Special], vec![reload(crio)]),
+            (vec![asked_reload(crio), DisruptionAction::Special], vec![reload(crio)]),
             (
-                vec![Action::Special, asked_restart("a.service"), asked_reload(crio)],
+                vec![DisruptionAction::Special, asked_restart("a.service"), asked_reload(crio)],
                 vec![reload(crio), restart("a.service"), reload(crio)],
             ),
         ];
@@ -100,9 +105,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_made_live() {
-        let reboot = of(&[Action::Restart("a.service".into()), Action::Reboot]);
+        let reboot = of(&[DisruptionAction::Restart("a.service".into()), DisruptionAction::Reboot]);
         assert_eq!(reboot, Err(NotLive::Reboot { because: vec!["x".into()] }));
-        assert!(matches!(of(&[Action::Restart("no unit".into())]), Err(NotLive::Unit(_))));
+        assert!(matches!(of(&[DisruptionAction::Restart("no unit".into())]), Err(NotLive::Unit(_))));
         let because = ["a changes", "b changes", "c changes"].map(str::to_owned).to_vec();
         let text = NotLive::Reboot { because }.to_string();
         assert_eq!(text, "only a reboot makes this change take effect: a changes, and 2 more");

@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::ConfigDiff;
-use super::facts::Facts;
-use super::steps::{LinkChange, Obstruction};
+use super::facts::TreeFacts;
+use super::steps::{LinkChange, PathObstruction};
 use super::unit_texts::PRESET_PATH;
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
-use crate::core::config::managed::{Managed, unit_path};
+use crate::core::config::managed::{ManagedFiles, unit_path};
 use crate::core::enablement::{
-    EnablementError, Links, Operation, Presets, SEARCH_PATH, UnitFile, UnitFiles, UnitName, Unread, operate,
+    EnablementError, EnablementLinks, PresetRules, SEARCH_PATH, UnitFile, UnitFiles, UnitName, UnitOperation,
+    UnreadFiles, operate,
 };
 use crate::core::values::names::{ManagedPath, below};
-use crate::core::values::tree::Entry;
+use crate::core::values::tree::FileEntry;
 
 /// What enablement comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -23,29 +24,29 @@ pub struct UnitLinks {
     /// Enablement that the tree cannot be given, with reasons.
     pub left_out: Vec<String>,
     /// Enablement that fails.
-    pub obstructions: Vec<Obstruction>,
+    pub obstructions: Vec<PathObstruction>,
 }
 
 /// The links as a change from `current` to `desired` leaves them. Presets apply to units that
 /// changed, as in the reference: what an administrator enabled since then stays.
 #[must_use]
 pub fn change(
-    facts: &Facts,
+    facts: &TreeFacts,
     current: Option<&HostConfig>,
     desired: &HostConfig,
     diff: &ConfigDiff,
 ) -> UnitLinks {
-    let mut unread = Unread::default();
+    let mut unread = UnreadFiles::default();
     let retired = retire(facts, &retirements(current, desired, diff), &mut unread);
     evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, diff), &mut unread)
 }
 
 /// The unit files that have to be read before [`change`] or [`deviating`] can answer.
 #[must_use]
-pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig) -> Unread {
+pub fn unread(facts: &TreeFacts, current: Option<&HostConfig>, desired: &HostConfig) -> UnreadFiles {
     let nothing = HostConfig::default();
     let diff = ConfigDiff::between(current.unwrap_or(&nothing), desired);
-    let mut unread = Unread::default();
+    let mut unread = UnreadFiles::default();
     let retired = retire(facts, &retirements(current, desired, &diff), &mut unread);
     evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, &diff), &mut unread);
     if let Some(current) = current {
@@ -56,8 +57,8 @@ pub fn unread(facts: &Facts, current: Option<&HostConfig>, desired: &HostConfig)
 
 /// Links that are not as `config` says where it says so itself: units that it enables or disables.
 #[must_use]
-pub fn deviating(facts: &Facts, config: &HostConfig) -> Vec<ManagedPath> {
-    let unread = &mut Unread::default();
+pub fn deviating(facts: &TreeFacts, config: &HostConfig) -> Vec<ManagedPath> {
+    let unread = &mut UnreadFiles::default();
     let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread);
     let differing = links.change.made().map(|(path, _)| path).chain(links.change.removed()).cloned();
     // What cannot be enabled any more, a masked unit for one, is not enabled.
@@ -70,14 +71,15 @@ type PathLinks = BTreeMap<ManagedPath, String>;
 
 /// Takes away the links of units that were ours and are not any more, or install differently:
 /// judged by the files that the links were made from.
-fn retire(facts: &Facts, retirements: &[Operation], unread: &mut Unread) -> PathLinks {
+fn retire(facts: &TreeFacts, retirements: &[UnitOperation], unread: &mut UnreadFiles) -> PathLinks {
     if retirements.is_empty() {
         return facts.links.clone();
     }
     let view = View { facts, managed: &facts.current };
     let (files, mut links) = (view.unit_files(), view.links(&facts.links));
     for operation in retirements {
-        match operate(&links, &files, &Presets::default(), facts.systemd, std::slice::from_ref(operation)) {
+        match operate(&links, &files, &PresetRules::default(), facts.systemd, std::slice::from_ref(operation))
+        {
             Ok(outcome) => links = outcome.links,
             Err(EnablementError::NotRead(missing)) => {
                 unread.units.extend(missing.units);
@@ -96,14 +98,14 @@ fn link_path(below: &str) -> Option<ManagedPath> {
 }
 
 /// Units whose links go before anything else happens.
-fn retirements(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<Operation> {
+fn retirements(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<UnitOperation> {
     let before = current.into_iter().flat_map(|current| &current.units);
     let ours = before.filter(|(unit, spec)| spec.contents.is_some() && diff.units.contains_key(*unit));
     let changed = ours.filter(|(unit, spec)| {
         let after = desired.units.get(*unit).filter(|after| !after.is_masked());
         after.is_none_or(|after| install_text(spec) != install_text(after))
     });
-    changed.map(|(unit, _)| Operation::Disable(name(unit))).collect()
+    changed.map(|(unit, _)| UnitOperation::Disable(name(unit))).collect()
 }
 
 fn name(unit: &str) -> UnitName {
@@ -111,23 +113,23 @@ fn name(unit: &str) -> UnitName {
 }
 
 /// What the configuration says outright: first all that is enabled, then all that is disabled.
-fn explicit(config: &HostConfig) -> Vec<Operation> {
+fn explicit(config: &HostConfig) -> Vec<UnitOperation> {
     let units = || config.units.iter().filter(|(_, unit)| !unit.is_masked());
     let enabled = units().filter(|(_, unit)| unit.enabled == Some(true));
     let disabled = units().filter(|(_, unit)| unit.enabled == Some(false));
-    let enable = enabled.map(|(unit, _)| Operation::Enable(name(unit)));
-    enable.chain(disabled.map(|(unit, _)| Operation::Disable(name(unit)))).collect()
+    let enable = enabled.map(|(unit, _)| UnitOperation::Enable(name(unit)));
+    enable.chain(disabled.map(|(unit, _)| UnitOperation::Disable(name(unit)))).collect()
 }
 
-fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<Operation> {
+fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<UnitOperation> {
     let mut operations = Vec::new();
     let before = current.map(|current| &current.units);
     let gone = before.into_iter().flatten().filter(|(unit, _)| !desired.units.contains_key(*unit));
     // The vendor's unit of that name is what its presets say.
-    operations.extend(gone.map(|(unit, _)| Operation::Preset(name(unit))));
+    operations.extend(gone.map(|(unit, _)| UnitOperation::Preset(name(unit))));
     let changed = desired.units.iter().filter(|(unit, _)| diff.units.contains_key(*unit));
     let preset = changed.filter(|(_, spec)| spec.enabled.is_none() && !spec.is_masked());
-    operations.extend(preset.map(|(unit, _)| Operation::Preset(name(unit))));
+    operations.extend(preset.map(|(unit, _)| UnitOperation::Preset(name(unit))));
     operations.extend(explicit(desired));
     operations
 }
@@ -152,12 +154,12 @@ fn install_text(unit: &UnitSpec) -> Vec<&str> {
 /// Carries the operations out on the links of `start` and the tree as `managed` makes it. What has to be read first goes to
 /// `unread`, and the answer is of no use then.
 fn evaluate(
-    facts: &Facts,
-    managed: &Managed,
+    facts: &TreeFacts,
+    managed: &ManagedFiles,
     config: &HostConfig,
     start: &PathLinks,
-    operations: &[Operation],
-    unread: &mut Unread,
+    operations: &[UnitOperation],
+    unread: &mut UnreadFiles,
 ) -> UnitLinks {
     let view = View { facts, managed };
     let (files, presets) = (view.unit_files(), view.presets());
@@ -180,7 +182,7 @@ fn evaluate(
     for (link, target) in links {
         match link_path(&link) {
             Some(path) => drop(absolute.insert(path, target)),
-            None => result.obstructions.push(Obstruction {
+            None => result.obstructions.push(PathObstruction {
                 path: ManagedPath::constant(UNIT_DIRECTORY),
                 reason: format!("enabling {target} needs the link {link}, whose name is too long"),
             }),
@@ -196,8 +198,8 @@ fn evaluate(
 
 impl UnitLinks {
     /// A preset that cannot be followed changes nothing, as in the reference.
-    fn note(&mut self, operation: &Operation, config: &HostConfig, error: &EnablementError) {
-        let Operation::Enable(unit) = operation else { return };
+    fn note(&mut self, operation: &UnitOperation, config: &HostConfig, error: &EnablementError) {
+        let UnitOperation::Enable(unit) = operation else { return };
         let index = config.units.get(unit.as_str()).map_or(0, |unit| unit.index);
         let field = format!("spec.config.systemd.units[{index}].enabled");
         match error {
@@ -212,7 +214,7 @@ impl UnitLinks {
                     reason.push_str(&format!(": {deeper}"));
                     cause = deeper.source();
                 }
-                self.obstructions.push(Obstruction { path: unit_path(unit.as_str()), reason });
+                self.obstructions.push(PathObstruction { path: unit_path(unit.as_str()), reason });
             }
         }
     }
@@ -220,25 +222,25 @@ impl UnitLinks {
 
 /// The tree as it will be: what is observed, with a configuration's own files laid over it.
 struct View<'a> {
-    facts: &'a Facts,
-    managed: &'a Managed,
+    facts: &'a TreeFacts,
+    managed: &'a ManagedFiles,
 }
 
 impl View<'_> {
     /// Whether neither configuration lists the path itself.
     fn is_free(&self, path: &ManagedPath) -> bool {
-        let Facts { current, desired, .. } = self.facts;
+        let TreeFacts { current, desired, .. } = self.facts;
         !current.entries.contains_key(path) && !desired.entries.contains_key(path)
     }
 
     /// What will stand at `path`, as systemd sees it.
     fn at(&self, path: &ManagedPath) -> Option<UnitFile> {
         match self.managed.entries.get(path) {
-            Some(Entry::File { contents, .. }) => {
+            Some(FileEntry::File { contents, .. }) => {
                 Some(UnitFile::Regular(String::from_utf8_lossy(contents).into_owned()))
             }
-            Some(Entry::Symlink { target, .. }) => Some(UnitFile::Symlink(target.clone())),
-            Some(Entry::Unmasked) => match self.facts.unit_texts.get(path) {
+            Some(FileEntry::Symlink { target, .. }) => Some(UnitFile::Symlink(target.clone())),
+            Some(FileEntry::Unmasked) => match self.facts.unit_texts.get(path) {
                 Some(UnitFile::Symlink(target)) if target == crate::core::values::tree::MASK => None,
                 found => found.cloned(),
             },
@@ -248,9 +250,10 @@ impl View<'_> {
     }
 
     /// The links of `start` that no configuration lists, and those that ours lists.
-    fn links(&self, start: &PathLinks) -> Links {
+    fn links(&self, start: &PathLinks) -> EnablementLinks {
         let observed = start.iter().filter(|(path, _)| self.is_free(path));
-        let mut links: Links = observed.map(|(path, target)| (below_units(path), target.clone())).collect();
+        let mut links: EnablementLinks =
+            observed.map(|(path, target)| (below_units(path), target.clone())).collect();
         for (path, _) in self.managed.entries.iter().filter(|(path, _)| path.is_within(UNIT_DIRECTORY)) {
             if let Some(UnitFile::Symlink(target)) = self.at(path) {
                 links.insert(below_units(path), target);
@@ -288,7 +291,7 @@ impl View<'_> {
         drop_ins.into_values().collect()
     }
 
-    fn presets(&self) -> Presets {
+    fn presets(&self) -> PresetRules {
         let mut presets: BTreeMap<String, String> = BTreeMap::new();
         for directory in PRESET_PATH {
             for (name, text) in self.directory(directory, ".preset") {
@@ -297,7 +300,7 @@ impl View<'_> {
         }
         let files = presets.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         // Lines that systemd skips are the image's own business.
-        Presets::parse(files, self.facts.systemd).0
+        PresetRules::parse(files, self.facts.systemd).0
     }
 
     /// Names and texts of the files that will stand in a directory. A link there is a mask.

@@ -10,20 +10,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::core::config::managed::Managed;
+use crate::core::config::managed::ManagedFiles;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::own_document;
-use crate::core::values::own_document::Unreadable;
+use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::{Attributes, ContentDigest, Entry};
+use crate::core::values::tree::{ContentDigest, FileAttributes, FileEntry};
 
 /// Where the objects lie.
 pub const OBJECTS: &str = "/var/lib/flameholder/objects";
 /// Which manifest `/var` matches.
 pub const ACTIVE: &str = "/var/lib/flameholder/active";
 
-/// The version of manifests and of [`Active`] that this release writes, and the only one it reads.
+/// The version of manifests and of [`ActiveManifest`] that this release writes, and the only one it reads.
 pub const SCHEMA: u32 = 1;
 
 /// What belongs where.
@@ -35,21 +35,21 @@ pub struct Manifest {
     /// The profile that its configuration was applied with.
     pub profile: Profile,
     /// What is wanted, by path.
-    pub entries: BTreeMap<ManagedPath, Stored>,
+    pub entries: BTreeMap<ManagedPath, ManifestEntry>,
     /// Directories that get an owner of their own where they have to be made.
-    pub owned_parents: BTreeMap<ManagedPath, Attributes>,
+    pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
 }
 
 /// One path of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-pub enum Stored {
+pub enum ManifestEntry {
     /// A file, whose content is an object.
     File {
         /// The object.
         digest: ContentDigest,
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// A symbolic link.
     Symlink {
@@ -66,7 +66,7 @@ pub enum Stored {
     /// A directory.
     Directory {
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// Nothing may stand there.
     Absent,
@@ -75,7 +75,7 @@ pub enum Stored {
 /// Which manifest `/var` matches, and how the way back from it goes on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Active {
+pub struct ActiveManifest {
     /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
     /// The manifest; absent where nothing outside `/etc` is managed.
@@ -86,13 +86,13 @@ pub struct Active {
     pub created_directories: Vec<ManagedPath>,
     /// The deployment that ran last; absent on a tree without OSTree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ran: Option<Ran>,
+    pub ran: Option<LastBooted>,
 }
 
 /// Which deployment ran last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ran {
+pub struct LastBooted {
     /// Its name.
     pub deployment: DeploymentId,
     /// Its generation.
@@ -140,22 +140,22 @@ pub enum StoreError {
 impl Manifest {
     /// The manifest of what `managed` wants, and the objects that it needs by digest.
     #[must_use]
-    pub fn of(managed: &Managed, profile: Profile) -> (Self, BTreeMap<ContentDigest, Vec<u8>>) {
+    pub fn of(managed: &ManagedFiles, profile: Profile) -> (Self, BTreeMap<ContentDigest, Vec<u8>>) {
         let mut objects = BTreeMap::new();
         let mut entries = BTreeMap::new();
         for (path, entry) in &managed.entries {
             let stored = match entry.clone() {
-                Entry::File { contents, attributes } => {
+                FileEntry::File { contents, attributes } => {
                     let digest = ContentDigest::of(&contents);
                     objects.insert(digest, contents);
-                    Stored::File { digest, attributes }
+                    ManifestEntry::File { digest, attributes }
                 }
-                Entry::Symlink { target, owner } => Stored::Symlink { target, owner },
-                Entry::HardLink { target } => Stored::HardLink { target },
-                Entry::Directory { attributes } => Stored::Directory { attributes },
-                Entry::Absent => Stored::Absent,
+                FileEntry::Symlink { target, owner } => ManifestEntry::Symlink { target, owner },
+                FileEntry::HardLink { target } => ManifestEntry::HardLink { target },
+                FileEntry::Directory { attributes } => ManifestEntry::Directory { attributes },
+                FileEntry::Absent => ManifestEntry::Absent,
                 // Masks are systemd's, below `/etc`.
-                Entry::Unmasked => continue,
+                FileEntry::Unmasked => continue,
             };
             entries.insert(path.clone(), stored);
         }
@@ -168,24 +168,24 @@ impl Manifest {
 
     /// What it wants, with the contents that `contents` has for its files.
     #[must_use]
-    pub fn managed(&self, contents: &BTreeMap<ContentDigest, Vec<u8>>) -> Managed {
-        let entry = |stored: &Stored| match stored.clone() {
-            Stored::File { digest, attributes } => {
-                Entry::File { contents: contents.get(&digest).cloned().unwrap_or_default(), attributes }
+    pub fn managed(&self, contents: &BTreeMap<ContentDigest, Vec<u8>>) -> ManagedFiles {
+        let entry = |stored: &ManifestEntry| match stored.clone() {
+            ManifestEntry::File { digest, attributes } => {
+                FileEntry::File { contents: contents.get(&digest).cloned().unwrap_or_default(), attributes }
             }
-            Stored::Symlink { target, owner } => Entry::Symlink { target, owner },
-            Stored::HardLink { target } => Entry::HardLink { target },
-            Stored::Directory { attributes } => Entry::Directory { attributes },
-            Stored::Absent => Entry::Absent,
+            ManifestEntry::Symlink { target, owner } => FileEntry::Symlink { target, owner },
+            ManifestEntry::HardLink { target } => FileEntry::HardLink { target },
+            ManifestEntry::Directory { attributes } => FileEntry::Directory { attributes },
+            ManifestEntry::Absent => FileEntry::Absent,
         };
         let entries = self.entries.iter().map(|(path, stored)| (path.clone(), entry(stored))).collect();
-        Managed { entries, owned_parents: self.owned_parents.clone(), left_out: Vec::new() }
+        ManagedFiles { entries, owned_parents: self.owned_parents.clone(), left_out: Vec::new() }
     }
 
     /// The objects that its files need.
     pub fn objects(&self) -> impl Iterator<Item = ContentDigest> {
         self.entries.values().filter_map(|stored| match stored {
-            Stored::File { digest, .. } => Some(*digest),
+            ManifestEntry::File { digest, .. } => Some(*digest),
             _ => None,
         })
     }
@@ -202,7 +202,7 @@ impl Manifest {
     }
 }
 
-impl Active {
+impl ActiveManifest {
     /// This manifest, put in place by somebody who did it on our behalf.
     #[must_use]
     pub fn adopted(manifest: Option<ContentDigest>) -> Self {
@@ -242,7 +242,7 @@ pub fn garbage(
 
 fn parse<T: DeserializeOwned>(path: &ManagedPath, bytes: &[u8]) -> Result<T, StoreError> {
     own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
-        Unreadable::Malformed(source) => StoreError::Malformed { path: path.clone(), source },
-        Unreadable::Schema(schema) => StoreError::Schema { path: path.clone(), schema },
+        DocumentError::Malformed(source) => StoreError::Malformed { path: path.clone(), source },
+        DocumentError::Schema(schema) => StoreError::Schema { path: path.clone(), schema },
     })
 }

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::pending::Pending;
-use crate::core::config::settings::boot_check::{GoingBack, HealthPolicy};
+use super::pending::PendingGeneration;
+use crate::core::config::settings::boot_check::{HealthPolicy, RollbackPolicy};
 
 /// Tells a node of a control plane.
 pub const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -14,7 +14,7 @@ const CONTROL_PLANE_CONFIG: &str = "rendered-master-";
 
 /// Why a generation is kept although it is not healthy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Kept {
+pub enum RollbackDisabled {
     /// The settings say so.
     #[error("`health.go-back` is `never`; go back with `flameholder rollback`")]
     BySetting,
@@ -30,26 +30,26 @@ pub enum Kept {
 
 impl HealthPolicy {
     /// Whether `pending` may be left by itself.
-    pub fn may_go_back(&self, pending: &Pending, has_etcd: bool) -> Result<(), Kept> {
+    pub fn may_go_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
         let is_control_plane = has_etcd || pending.intent.record.config.starts_with(CONTROL_PLANE_CONFIG);
         match self.go_back {
-            _ if pending.intent.completes_first_boot => Err(Kept::FirstBoot),
-            GoingBack::Never => Err(Kept::BySetting),
-            GoingBack::Auto if is_control_plane => Err(Kept::ControlPlane),
-            GoingBack::Auto | GoingBack::Always => Ok(()),
+            _ if pending.intent.completes_first_boot => Err(RollbackDisabled::FirstBoot),
+            RollbackPolicy::Never => Err(RollbackDisabled::BySetting),
+            RollbackPolicy::Auto if is_control_plane => Err(RollbackDisabled::ControlPlane),
+            RollbackPolicy::Auto | RollbackPolicy::Always => Ok(()),
         }
     }
 
     /// After how many boots `pending` is left; `None` where it may be tried for ever.
     #[must_use]
-    pub fn most_boots(&self, pending: Option<&Pending>, has_etcd: bool) -> Option<usize> {
+    pub fn most_boots(&self, pending: Option<&PendingGeneration>, has_etcd: bool) -> Option<usize> {
         pending.is_some_and(|pending| self.may_go_back(pending, has_etcd).is_ok()).then_some(self.boots)
     }
 }
 
 /// What was found of one thing that has to be well.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct CheckResult {
     /// What was looked at: `boot`, `unit crio.service`, `network`, `kubelet`, `check 10-disk.sh`, `record`.
     pub check: String,
     /// Whether it is well.
@@ -58,7 +58,7 @@ pub struct Finding {
     pub detail: String,
 }
 
-impl Finding {
+impl CheckResult {
     /// It is well.
     #[must_use]
     pub fn well(check: &str, detail: impl Into<String>) -> Self {
@@ -74,7 +74,7 @@ impl Finding {
 
 /// Everything that is not well, in one line; `None` where all is.
 #[must_use]
-pub fn complaint(findings: &[Finding]) -> Option<String> {
+pub fn complaint(findings: &[CheckResult]) -> Option<String> {
     let ill: Vec<String> = findings
         .iter()
         .filter(|finding| !finding.ok)
@@ -86,9 +86,9 @@ pub fn complaint(findings: &[Finding]) -> Option<String> {
 /// How far the judgement on what runs is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum HealthPhase {
     /// It is still looked at.
-    Probation,
+    Checking,
     /// All was well.
     Healthy,
     /// Something was not well when its time was over.
@@ -102,9 +102,9 @@ pub struct HealthReport {
     /// The generation; `None` where none of ours runs.
     pub generation: Option<String>,
     /// How far the judgement is.
-    pub phase: Phase,
+    pub phase: HealthPhase,
     /// What was seen last.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<CheckResult>,
 }
 
 #[cfg(test)]
@@ -112,22 +112,22 @@ mod tests {
     use super::*;
     use crate::core::state::pending::tests::intent;
 
-    fn pending(config: &str, completes_first_boot: bool) -> Pending {
+    fn pending(config: &str, completes_first_boot: bool) -> PendingGeneration {
         let mut intent = intent("b");
         config.clone_into(&mut intent.record.config);
         intent.completes_first_boot = completes_first_boot;
-        Pending::staged(intent)
+        PendingGeneration::staged(intent)
     }
 
     #[test]
     fn who_goes_back_by_itself() {
         let rows = [
-            (GoingBack::Auto, "rendered-worker-1", false, false, Ok(())),
-            (GoingBack::Auto, "rendered-master-1", false, false, Err(Kept::ControlPlane)),
-            (GoingBack::Auto, "single-node", false, true, Err(Kept::ControlPlane)),
-            (GoingBack::Always, "rendered-master-1", false, true, Ok(())),
-            (GoingBack::Never, "rendered-worker-1", false, false, Err(Kept::BySetting)),
-            (GoingBack::Always, "rendered-worker-1", true, false, Err(Kept::FirstBoot)),
+            (RollbackPolicy::Auto, "rendered-worker-1", false, false, Ok(())),
+            (RollbackPolicy::Auto, "rendered-master-1", false, false, Err(RollbackDisabled::ControlPlane)),
+            (RollbackPolicy::Auto, "single-node", false, true, Err(RollbackDisabled::ControlPlane)),
+            (RollbackPolicy::Always, "rendered-master-1", false, true, Ok(())),
+            (RollbackPolicy::Never, "rendered-worker-1", false, false, Err(RollbackDisabled::BySetting)),
+            (RollbackPolicy::Always, "rendered-worker-1", true, false, Err(RollbackDisabled::FirstBoot)),
         ];
         for (go_back, config, is_first, has_etcd, expected) in rows {
             let policy = HealthPolicy { go_back, ..HealthPolicy::default() };
@@ -140,9 +140,10 @@ mod tests {
 
     #[test]
     fn a_complaint_names_all_that_is_not_well() {
-        let well = Finding::well("boot", "running");
+        let well = CheckResult::well("boot", "running");
         assert_eq!(complaint(std::slice::from_ref(&well)), None);
-        let ill = [Finding::ill("network", "no interface is up"), well, Finding::ill("kubelet", "silent")];
+        let ill =
+            [CheckResult::ill("network", "no interface is up"), well, CheckResult::ill("kubelet", "silent")];
         assert_eq!(complaint(&ill).unwrap(), "network: no interface is up; kubelet: silent");
     }
 }

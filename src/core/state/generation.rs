@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::own_document;
-use crate::core::values::own_document::Unreadable;
+use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 
@@ -19,7 +19,7 @@ pub const SCHEMA: u32 = 1;
 /// One generation's record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Record {
+pub struct GenerationRecord {
     /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
     /// The generation's own name: 128 random bits in hex. Commits and serials repeat, this does not.
@@ -35,7 +35,7 @@ pub struct Record {
     pub profile: Profile,
     /// The deployment that it belongs to; absent on a tree without OSTree.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub deployment: Option<BoundDeployment>,
+    pub deployment: Option<DeploymentRecord>,
     /// Boot ID of the system that wrote it.
     pub boot_id: String,
     /// The image of on-cluster layering that stands in for the configuration's own; absent where that is used.
@@ -61,7 +61,7 @@ pub struct Record {
 /// The deployment that a record belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct BoundDeployment {
+pub struct DeploymentRecord {
     /// OSTree's stateroot.
     pub stateroot: String,
     /// The commit.
@@ -86,7 +86,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-impl BoundDeployment {
+impl DeploymentRecord {
     /// The deployment's name.
     #[must_use]
     pub fn id(&self) -> DeploymentId {
@@ -94,7 +94,7 @@ impl BoundDeployment {
     }
 }
 
-impl Record {
+impl GenerationRecord {
     /// Whether it is about that deployment. libostree's merge carries records into deployments that
     /// others make.
     #[must_use]
@@ -105,8 +105,8 @@ impl Record {
     /// Parses a record. One of a later release is refused rather than guessed at.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
-            Unreadable::Malformed(source) => RecordError::Malformed(source),
-            Unreadable::Schema(schema) => RecordError::Schema(schema),
+            DocumentError::Malformed(source) => RecordError::Malformed(source),
+            DocumentError::Schema(schema) => RecordError::Schema(schema),
         })
     }
 
@@ -148,10 +148,10 @@ mod tests {
 
     #[test]
     fn labels_are_written_where_there_are_any_and_read_where_there_are_none() {
-        let mut record = Record::parse(WITHOUT_LABELS.as_bytes()).unwrap();
+        let mut record = GenerationRecord::parse(WITHOUT_LABELS.as_bytes()).unwrap();
         assert_eq!(record.labels, BTreeMap::new());
         assert_eq!(record.render(), format!("{WITHOUT_LABELS}\n").into_bytes());
         record.labels.insert(ManagedPath::constant("/etc/a"), "system_u:object_r:etc_t:s0".to_owned());
-        assert_eq!(Record::parse(&record.render()).unwrap(), record);
+        assert_eq!(GenerationRecord::parse(&record.render()).unwrap(), record);
     }
 }

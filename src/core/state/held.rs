@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::own_document;
-use crate::core::values::own_document::Unreadable;
+use crate::core::values::own_document::DocumentError;
 
 /// Where it lies: outside every deployment, so that none brings it back or takes it away.
 pub const HELD: &str = "/var/lib/flameholder/held";
@@ -14,7 +14,7 @@ pub const SCHEMA: u32 = 1;
 /// The held target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Held {
+pub struct BlockedTarget {
     /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
     /// Name of the `MachineConfig`.
@@ -33,7 +33,7 @@ pub struct Held {
 
 /// Why it cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum HeldError {
+pub enum BlockedError {
     /// It does not parse.
     #[error("reading the held target {HELD}; `flameholder retry` removes it")]
     Malformed(#[source] serde_json::Error),
@@ -44,7 +44,7 @@ pub enum HeldError {
     Schema(u32),
 }
 
-impl Held {
+impl BlockedTarget {
     /// Whether the configuration with this digest is held.
     #[must_use]
     pub fn is_about(&self, config_hash: &str) -> bool {
@@ -65,10 +65,10 @@ impl Held {
     }
 
     /// Reads it.
-    pub fn parse(bytes: &[u8]) -> Result<Self, HeldError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, BlockedError> {
         own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
-            Unreadable::Malformed(source) => HeldError::Malformed(source),
-            Unreadable::Schema(schema) => HeldError::Schema(schema),
+            DocumentError::Malformed(source) => BlockedError::Malformed(source),
+            DocumentError::Schema(schema) => BlockedError::Schema(schema),
         })
     }
 }
@@ -77,8 +77,8 @@ impl Held {
 mod tests {
     use super::*;
 
-    fn held(hash: &str) -> Held {
-        Held {
+    fn held(hash: &str) -> BlockedTarget {
+        BlockedTarget {
             schema: SCHEMA,
             config: "worker".into(),
             config_hash: hash.into(),
@@ -95,14 +95,14 @@ mod tests {
         assert_eq!(first.attempts, 1);
         assert_eq!(held("a").after(Some(&first)).attempts, 2);
         assert_eq!(held("b").after(Some(&first)).attempts, 1);
-        assert_eq!(Held::parse(&first.render()).unwrap(), first);
+        assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
         assert!(first.is_about("a") && !first.is_about("b"));
     }
 
     #[test]
     fn what_cannot_be_read_says_the_way_out() {
         for bytes in [&b"{"[..], b"{\"schema\":2}"] {
-            assert!(Held::parse(bytes).unwrap_err().to_string().contains("flameholder retry"));
+            assert!(BlockedTarget::parse(bytes).unwrap_err().to_string().contains("flameholder retry"));
         }
     }
 }

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::managed;
 use crate::core::enablement;
-use crate::core::enablement::{Links, Operation, Presets, SystemdVersion, UnitFile, UnitFiles, UnitName};
+use crate::core::enablement::{
+    EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName, UnitOperation,
+};
 use crate::core::values::names::ManagedPath;
 
 /// Where the executables of each version are. Stock SELinux policies let services run what is there.
@@ -57,10 +59,11 @@ pub fn unit_links() -> BTreeMap<ManagedPath, String> {
         let unit = UnitName::parse(name).expect("a constant unit name is one");
         let path = format!("{UNIT_DIRECTORY}/{name}");
         files.add_unit(unit.clone(), [(path, UnitFile::Regular(text.to_owned()))], Vec::new());
-        operations.push(Operation::Enable(unit));
+        operations.push(UnitOperation::Enable(unit));
     }
     let version = SystemdVersion(252);
-    let enabled = enablement::operate(&Links::new(), &files, &Presets::default(), version, &operations);
+    let enabled =
+        enablement::operate(&EnablementLinks::new(), &files, &PresetRules::default(), version, &operations);
     let links = enabled.expect("our own units can be enabled").links;
     links.into_iter().map(|(path, target)| (managed::unit_path(&path), target)).collect()
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Attributes;
+use crate::core::values::tree::FileAttributes;
 
 /// Where the journal of an open transaction lies.
 pub const JOURNAL: &str = "/var/lib/flameholder/journal";
@@ -28,13 +28,13 @@ pub const VERSION: u32 = 1;
 /// What a transaction is about to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Intent {
+pub struct JournalIntent {
     /// [`VERSION`].
     pub version: u32,
     /// Boot ID of the system that began it.
     pub boot_id: String,
     /// Which tree its paths are in.
-    pub scope: Scope,
+    pub scope: JournalScope,
     /// The generation that the tree was.
     pub current: Option<String>,
     /// The generation that it becomes.
@@ -42,7 +42,7 @@ pub struct Intent {
     /// Directories that hold what is staged, one per mount.
     pub staging: Vec<ManagedPath>,
     /// The visible acts, in order.
-    pub moves: Vec<Move>,
+    pub moves: Vec<JournalMove>,
     /// Pre-images that are back in their place, removed when the transaction is committed.
     pub discards: Vec<ManagedPath>,
     /// What services do after the last move.
@@ -52,7 +52,7 @@ pub struct Intent {
 /// Which tree the paths of a transaction are in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Scope {
+pub enum JournalScope {
     /// That of one deployment, or a plain one: its record names one of the two generations.
     Deployment,
     /// What lies in `/var`, which all deployments share.
@@ -64,7 +64,7 @@ pub enum Scope {
 /// was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "camelCase")]
-pub enum Move {
+pub enum JournalMove {
     /// A staged leaf changes places with the leaf that stands at the path.
     Replace {
         /// The path.
@@ -107,13 +107,13 @@ pub enum Move {
         /// The directory.
         path: ManagedPath,
         /// What it has.
-        before: Attributes,
+        before: FileAttributes,
         /// What it gets.
-        after: Attributes,
+        after: FileAttributes,
     },
 }
 
-impl Move {
+impl JournalMove {
     /// The path that changes.
     #[must_use]
     pub fn path(&self) -> &ManagedPath {
@@ -140,7 +140,7 @@ impl Move {
 /// A point that a transaction reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reached", rename_all = "camelCase")]
-pub enum Reached {
+pub enum TransactionState {
     /// The intent is durable, and so is everything staged. Moves may have begun.
     Prepared,
     /// All moves are durable; the first `begun` actions on services may have had their effect.
@@ -156,9 +156,9 @@ pub enum Reached {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
     /// What the transaction is about.
-    pub intent: Intent,
+    pub intent: JournalIntent,
     /// How far it came for certain.
-    pub reached: Reached,
+    pub reached: TransactionState,
 }
 
 /// Why a journal is not acted on.
@@ -190,7 +190,7 @@ pub enum JournalError {
     },
 }
 
-impl Intent {
+impl JournalIntent {
     /// The journal's first line.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -198,7 +198,7 @@ impl Intent {
     }
 }
 
-impl Reached {
+impl TransactionState {
     /// The line that says so.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -215,7 +215,7 @@ impl Journal {
         let first = lines.next().and_then(|(_, first)| first).ok_or(damaged(0))?;
         ensure_version(first)?;
         let intent = serde_json::from_slice(first).map_err(unknown(0))?;
-        let mut reached = Reached::Prepared;
+        let mut reached = TransactionState::Prepared;
         for (index, line) in lines {
             let line = line.ok_or(damaged(index))?;
             reached = serde_json::from_slice(line).map_err(unknown(index))?;

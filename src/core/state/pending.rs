@@ -10,8 +10,8 @@ pub(crate) mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::generation::{BoundDeployment, Record};
-use crate::core::config::layering::Layering;
+use super::generation::{DeploymentRecord, GenerationRecord};
+use crate::core::config::layering::PackageLayering;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::log_line;
 
@@ -24,18 +24,18 @@ pub const VERSION: u32 = 1;
 /// What is staged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Intent {
+pub struct StagedGeneration {
     /// [`VERSION`].
     pub version: u32,
     /// The record of the generation as far as it is known before it is bound.
-    pub record: Record,
+    pub record: GenerationRecord,
     /// The deployment that is staged.
-    pub deployment: BoundDeployment,
+    pub deployment: DeploymentRecord,
     /// All arguments of its boot entry, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
     /// What the deployment's origin says of packages.
     #[serde(default)]
-    pub layering: Layering,
+    pub layering: PackageLayering,
     /// The configuration document.
     pub document: Value,
     /// The deployment that was running when it was staged, whose `/etc` is merged.
@@ -46,7 +46,7 @@ pub struct Intent {
     pub staged_in: String,
     /// What went wrong with earlier attempts, oldest first.
     #[serde(default)]
-    pub failures: Vec<Failure>,
+    pub failures: Vec<UpdateFailure>,
     /// Whether it completes a first boot: what it replaces was never fit for work, and is not gone back to.
     #[serde(default)]
     pub completes_first_boot: bool,
@@ -61,7 +61,7 @@ pub struct Intent {
 /// An attempt that did not lead to the generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Failure {
+pub struct UpdateFailure {
     /// ID of the boot whose shutdown it was.
     pub boot_id: String,
     /// What kind of failure it is.
@@ -75,31 +75,31 @@ pub struct Failure {
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The configuration could not be bound to the deployment.
-    NotBound,
+    ConfigNotWritten,
     /// It was bound, and libostree could not finalize the deployment.
     NotFinalized,
     /// The system went down before or while that happened, and left no word.
-    CutOff,
+    Interrupted,
     /// The system was rebooted while the deployment was locked.
-    NotArmed,
+    NotUnlocked,
     /// The deployment booted without its configuration, twice.
-    BootedUnbound,
+    BootedWithoutConfig,
 }
 
 /// Something that happened to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "reached", rename_all = "camelCase")]
-pub enum Reached {
+pub enum PendingEntry {
     /// The next shutdown of this boot switches to it.
-    Armed {
+    Unlocked {
         /// ID of the boot.
         #[serde(rename = "bootId")]
         boot_id: String,
     },
     /// An attempt failed.
-    Failed(Failure),
+    Failed(UpdateFailure),
     /// It booted without its configuration, which is then bound where it runs.
-    Unbound {
+    BootedWithoutConfig {
         /// ID of the boot.
         #[serde(rename = "bootId")]
         boot_id: String,
@@ -117,7 +117,7 @@ pub enum Reached {
         boot_id: String,
     },
     /// It is not healthy, and the deployment that it replaced is to boot again.
-    GivenUp {
+    Rejected {
         /// ID of the boot in which that was decided.
         #[serde(rename = "bootId")]
         boot_id: String,
@@ -128,13 +128,13 @@ pub enum Reached {
 
 /// A pending generation as it was found.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pending {
+pub struct PendingGeneration {
     /// What is staged.
-    pub intent: Intent,
+    pub intent: StagedGeneration,
     /// ID of the boot in which it was last armed.
     pub armed_in: Option<String>,
     /// The latest failure, earlier stagings included.
-    pub failure: Option<Failure>,
+    pub failure: Option<UpdateFailure>,
     /// IDs of the boots in which it ran without its configuration.
     pub unbound_in: Vec<String>,
     /// Whether the bootloader starts it.
@@ -164,7 +164,7 @@ pub enum PendingError {
     Version(u32),
 }
 
-impl Intent {
+impl StagedGeneration {
     /// The first line.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -172,7 +172,7 @@ impl Intent {
     }
 }
 
-impl Reached {
+impl PendingEntry {
     /// The line that says so.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
@@ -180,24 +180,25 @@ impl Reached {
     }
 }
 
-impl Pending {
+impl PendingGeneration {
     /// Reads it.
     pub fn parse(bytes: &[u8]) -> Result<Self, PendingError> {
         let mut lines = log_line::whole(bytes).enumerate();
         let damaged = |index: usize, source| PendingError::Damaged { line: index + 1, source };
         let first = lines.next().and_then(|(_, first)| first).ok_or_else(|| damaged(0, None))?;
         ensure_version(first)?;
-        let intent: Intent = serde_json::from_slice(first).map_err(|source| damaged(0, Some(source)))?;
+        let intent: StagedGeneration =
+            serde_json::from_slice(first).map_err(|source| damaged(0, Some(source)))?;
         let mut pending = Self::staged(intent);
         for (index, line) in lines {
             let line = line.ok_or_else(|| damaged(index, None))?;
             match serde_json::from_slice(line).map_err(|source| damaged(index, Some(source)))? {
-                Reached::Armed { boot_id } => pending.armed_in = Some(boot_id),
-                Reached::Failed(failure) => pending.failure = Some(failure),
-                Reached::Unbound { boot_id } => pending.unbound_in.push(boot_id),
-                Reached::Finalized { .. } => pending.is_finalized = true,
-                Reached::Booted { boot_id } => pending.booted_in.push(boot_id),
-                Reached::GivenUp { reason, .. } => pending.given_up = Some(reason),
+                PendingEntry::Unlocked { boot_id } => pending.armed_in = Some(boot_id),
+                PendingEntry::Failed(failure) => pending.failure = Some(failure),
+                PendingEntry::BootedWithoutConfig { boot_id } => pending.unbound_in.push(boot_id),
+                PendingEntry::Finalized { .. } => pending.is_finalized = true,
+                PendingEntry::Booted { boot_id } => pending.booted_in.push(boot_id),
+                PendingEntry::Rejected { reason, .. } => pending.given_up = Some(reason),
             }
         }
         Ok(pending)
@@ -205,7 +206,7 @@ impl Pending {
 
     /// What is staged, and nothing happened to it yet.
     #[must_use]
-    pub fn staged(intent: Intent) -> Self {
+    pub fn staged(intent: StagedGeneration) -> Self {
         let failure = intent.failures.last().cloned();
         Self {
             intent,
@@ -226,8 +227,13 @@ impl Pending {
 
     /// What is to be staged again after `failure`, as `deployment` in the boot `staged_in`.
     #[must_use]
-    pub fn again(&self, failure: Failure, deployment: BoundDeployment, staged_in: String) -> Intent {
-        let mut intent = Intent { deployment, staged_in, ..self.intent.clone() };
+    pub fn again(
+        &self,
+        failure: UpdateFailure,
+        deployment: DeploymentRecord,
+        staged_in: String,
+    ) -> StagedGeneration {
+        let mut intent = StagedGeneration { deployment, staged_in, ..self.intent.clone() };
         intent.failures.push(failure);
         intent
     }

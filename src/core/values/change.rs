@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// How one item differs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Change {
+pub enum ChangeKind {
     /// Only the desired config has it.
     Add,
     /// Both have it, differently.

@@ -2,7 +2,7 @@
 
 /// What a node's extended attributes come to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extended {
+pub struct XattrSummary {
     /// The SELinux label, without the NUL that ends it on disk.
     pub label: Option<String>,
     /// Whether there is one that somebody else gave: see [`is_foreign`].

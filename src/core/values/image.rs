@@ -18,7 +18,7 @@ pub use redact::redact_credentials;
 
 /// Where the signature of an image is checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verification {
+pub enum ImageVerification {
     /// Nowhere, beyond what the host's `policy.json` asks for by default.
     Unverified,
     /// By the host's `policy.json`, which must not accept anything by default.
@@ -29,7 +29,7 @@ pub enum Verification {
 
 /// What kind of place holds an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transport {
+pub enum ImageTransport {
     /// A container registry.
     Registry,
     /// An OCI layout in a directory.
@@ -44,7 +44,7 @@ pub enum Transport {
     Directory,
 }
 
-impl Transport {
+impl ImageTransport {
     /// The transports that are spelt with a prefix of their own; a registry is not, or as `docker://`.
     const LOCAL: [(&'static str, Self); 5] = [
         ("oci:", Self::Oci),
@@ -87,21 +87,21 @@ impl Transport {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ImageRef {
-    verification: Verification,
-    transport: Transport,
+    verification: ImageVerification,
+    transport: ImageTransport,
     name: String,
 }
 
 impl ImageRef {
     /// Where the image's signature is checked.
     #[must_use]
-    pub fn verification(&self) -> &Verification {
+    pub fn verification(&self) -> &ImageVerification {
         &self.verification
     }
 
     /// What kind of place holds the image.
     #[must_use]
-    pub fn transport(&self) -> Transport {
+    pub fn transport(&self) -> ImageTransport {
         self.transport
     }
 
@@ -115,7 +115,7 @@ impl ImageRef {
     #[must_use]
     pub fn digest(&self) -> Option<&str> {
         match self.transport {
-            Transport::Registry | Transport::ContainersStorage => {
+            ImageTransport::Registry | ImageTransport::ContainersStorage => {
                 let (_, digest) = self.name.rsplit_once('@')?;
                 is_digest(digest).then_some(digest)
             }
@@ -145,19 +145,19 @@ impl ImageRef {
 impl fmt::Display for ImageRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.verification, self.transport) {
-            (Verification::Unverified, Transport::Registry) => {
+            (ImageVerification::Unverified, ImageTransport::Registry) => {
                 write!(f, "ostree-unverified-registry:{}", self.name)
             }
-            (Verification::Unverified, _) => {
+            (ImageVerification::Unverified, _) => {
                 write!(f, "ostree-unverified-image:{}", self.location())
             }
-            (Verification::ContainerPolicy, _) => {
+            (ImageVerification::ContainerPolicy, _) => {
                 write!(f, "ostree-image-signed:{}", self.location())
             }
-            (Verification::OstreeRemote(remote), Transport::Registry) => {
+            (ImageVerification::OstreeRemote(remote), ImageTransport::Registry) => {
                 write!(f, "ostree-remote-registry:{remote}:{}", self.name)
             }
-            (Verification::OstreeRemote(remote), _) => {
+            (ImageVerification::OstreeRemote(remote), _) => {
                 write!(f, "ostree-remote-image:{remote}:{}", self.location())
             }
         }
@@ -225,45 +225,45 @@ fn parse(text: &str) -> Result<ImageRef, Problem> {
     if name.chars().any(char::is_control) {
         return Err(Problem::Characters);
     }
-    if transport == Transport::Registry {
+    if transport == ImageTransport::Registry {
         ensure_registry_name(name)?;
     }
     Ok(ImageRef { verification, transport, name: name.to_owned() })
 }
 
-fn split_scheme(text: &str) -> Result<(Verification, Transport, &str), Problem> {
-    let transport_of = |rest| Transport::split(rest).ok_or(Problem::NoTransport);
+fn split_scheme(text: &str) -> Result<(ImageVerification, ImageTransport, &str), Problem> {
+    let transport_of = |rest| ImageTransport::split(rest).ok_or(Problem::NoTransport);
     if let Some(name) = text.strip_prefix("ostree-unverified-registry:") {
-        return Ok((Verification::Unverified, Transport::Registry, name));
+        return Ok((ImageVerification::Unverified, ImageTransport::Registry, name));
     }
     if let Some(rest) = text.strip_prefix("ostree-unverified-image:") {
         let (transport, name) = transport_of(rest)?;
-        return Ok((Verification::Unverified, transport, name));
+        return Ok((ImageVerification::Unverified, transport, name));
     }
     if let Some(rest) = text.strip_prefix("ostree-image-signed:") {
         let (transport, name) = transport_of(rest)?;
-        return Ok((Verification::ContainerPolicy, transport, name));
+        return Ok((ImageVerification::ContainerPolicy, transport, name));
     }
     if let Some(rest) = text.strip_prefix("ostree-remote-registry:") {
         let (remote, name) = split_remote(rest, "ostree-remote-registry:")?;
-        return Ok((remote, Transport::Registry, name));
+        return Ok((remote, ImageTransport::Registry, name));
     }
     if let Some(rest) = text.strip_prefix("ostree-remote-image:") {
         let (remote, rest) = split_remote(rest, "ostree-remote-image:")?;
         let (transport, name) = transport_of(rest)?;
         return Ok((remote, transport, name));
     }
-    match Transport::split(text) {
+    match ImageTransport::split(text) {
         Some((transport, _)) if transport.is_local() => Err(Problem::NoScheme(text.to_owned())),
-        Some((transport, name)) => Ok((Verification::Unverified, transport, name)),
-        None => Ok((Verification::Unverified, Transport::Registry, text)),
+        Some((transport, name)) => Ok((ImageVerification::Unverified, transport, name)),
+        None => Ok((ImageVerification::Unverified, ImageTransport::Registry, text)),
     }
 }
 
-fn split_remote<'a>(rest: &'a str, scheme: &'static str) -> Result<(Verification, &'a str), Problem> {
+fn split_remote<'a>(rest: &'a str, scheme: &'static str) -> Result<(ImageVerification, &'a str), Problem> {
     match rest.split_once(':') {
         Some((remote, rest)) if !remote.is_empty() && !remote.contains('/') => {
-            Ok((Verification::OstreeRemote(remote.to_owned()), rest))
+            Ok((ImageVerification::OstreeRemote(remote.to_owned()), rest))
         }
         _ => Err(Problem::NoRemote(scheme)),
     }

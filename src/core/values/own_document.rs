@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Why one cannot be used.
 #[derive(Debug)]
-pub(crate) enum Unreadable {
+pub(crate) enum DocumentError {
     /// It does not parse.
     Malformed(serde_json::Error),
     /// Another release's.
@@ -20,14 +20,14 @@ pub(crate) fn render(document: &impl Serialize) -> Vec<u8> {
 }
 
 /// Reads one of this `schema`: what another release means by a name is not guessed.
-pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], schema: u32) -> Result<T, Unreadable> {
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], schema: u32) -> Result<T, DocumentError> {
     #[derive(Deserialize)]
     struct Version {
         schema: u32,
     }
-    let found: Version = serde_json::from_slice(bytes).map_err(Unreadable::Malformed)?;
+    let found: Version = serde_json::from_slice(bytes).map_err(DocumentError::Malformed)?;
     if found.schema != schema {
-        return Err(Unreadable::Schema(found.schema));
+        return Err(DocumentError::Schema(found.schema));
     }
-    serde_json::from_slice(bytes).map_err(Unreadable::Malformed)
+    serde_json::from_slice(bytes).map_err(DocumentError::Malformed)
 }

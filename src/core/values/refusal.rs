@@ -31,13 +31,13 @@ impl fmt::Display for Refusal {
 
 /// All that is wrong with one document. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub struct Refusals(Vec<Refusal>);
+pub struct RefusalList(Vec<Refusal>);
 
 /// How many refusals a message lists before it only counts the rest: a reader at a terminal must
 /// still see the first one.
 const LISTED: usize = 20;
 
-impl Refusals {
+impl RefusalList {
     /// A document refused for a single reason.
     pub fn one(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self(vec![Refusal::new(field, reason)])
@@ -55,7 +55,7 @@ impl Refusals {
     }
 }
 
-impl fmt::Display for Refusals {
+impl fmt::Display for RefusalList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [only] = self.0.as_slice() else {
             write!(f, "{} problems:", self.0.len())?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// What has to change before it can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Cure {
+pub enum RetryClass {
     /// Time: a network comes up, a name server answers, somebody else is done.
     Time,
     /// Something on the other side, or on this host: a pull secret, an image, space on a disk.
@@ -13,7 +13,7 @@ pub enum Cure {
     Configuration,
 }
 
-impl Cure {
+impl RetryClass {
     /// The shortest and the longest time between two attempts.
     fn bounds(self) -> (Duration, Duration) {
         let seconds = |from, to| (Duration::from_secs(from), Duration::from_secs(to));
@@ -41,9 +41,10 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_bound_and_spread() {
-        let delay = |cure: Cure, failures, chance| cure.delay(failures, chance).as_millis();
-        assert_eq!([1, 2, 3].map(|failures| delay(Cure::Time, failures, 500)), [2000, 4000, 8000]);
-        for (cure, longest) in [(Cure::Time, 30_000), (Cure::Repair, 300_000), (Cure::Configuration, 600_000)]
+        let delay = |cure: RetryClass, failures, chance| cure.delay(failures, chance).as_millis();
+        assert_eq!([1, 2, 3].map(|failures| delay(RetryClass::Time, failures, 500)), [2000, 4000, 8000]);
+        for (cure, longest) in
+            [(RetryClass::Time, 30_000), (RetryClass::Repair, 300_000), (RetryClass::Configuration, 600_000)]
         {
             assert_eq!(delay(cure, u32::MAX, 500), longest);
             assert_eq!((delay(cure, 9, 0), delay(cure, 9, 5000)), (longest * 3 / 4, longest * 5 / 4));

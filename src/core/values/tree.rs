@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::extended::Extended;
+use super::extended::XattrSummary;
 use super::names::ManagedPath;
 
 /// SHA-256 of a file's content.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for ContentDigest {
 
 /// The type of what stands at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum FileKind {
     /// A regular file.
     File,
     /// A symbolic link.
@@ -77,7 +77,7 @@ pub enum Kind {
 
 /// Permission bits and numeric owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attributes {
+pub struct FileAttributes {
     /// Permission bits, `st_mode & 07777`.
     pub mode: u32,
     /// User number.
@@ -88,19 +88,19 @@ pub struct Attributes {
 
 /// What stands at a path, symbolic links not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Node {
+pub enum PathState {
     /// Nothing.
     Absent,
     /// A regular file.
     File {
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
         /// Digest of its content.
         digest: ContentDigest,
         /// Device and inode: two names of one file share them.
         inode: (u64, u64),
         /// Extended attributes.
-        extended: Extended,
+        extended: XattrSummary,
     },
     /// A symbolic link.
     Symlink {
@@ -109,14 +109,14 @@ pub enum Node {
         /// User and group of the link itself.
         owner: (u32, u32),
         /// Extended attributes.
-        extended: Extended,
+        extended: XattrSummary,
     },
     /// A directory; what it holds is listed only where a leaf is to take its place.
     Directory {
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
         /// Extended attributes.
-        extended: Extended,
+        extended: XattrSummary,
     },
     /// A device, socket or pipe.
     Other,
@@ -124,7 +124,7 @@ pub enum Node {
     Unreachable,
 }
 
-impl Node {
+impl PathState {
     /// Whether anything stands there.
     #[must_use]
     pub fn exists(&self) -> bool {
@@ -157,17 +157,17 @@ impl Node {
 }
 
 /// Nodes by path.
-pub type Observed = BTreeMap<ManagedPath, Node>;
+pub type ObservedPaths = BTreeMap<ManagedPath, PathState>;
 
 /// What a configuration wants at a path.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Entry {
+pub enum FileEntry {
     /// A regular file.
     File {
         /// Its bytes.
         contents: Vec<u8>,
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// A symbolic link.
     Symlink {
@@ -184,7 +184,7 @@ pub enum Entry {
     /// A directory.
     Directory {
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// Nothing may stand there.
     Absent,
@@ -195,7 +195,7 @@ pub enum Entry {
 /// In which respect a node is not what it should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Deviation {
+pub enum DriftKind {
     /// Nothing is there.
     Missing,
     /// Something is there that should not be.
@@ -222,7 +222,7 @@ pub enum Deviation {
     KernelArguments,
 }
 
-impl std::fmt::Display for Deviation {
+impl std::fmt::Display for DriftKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Missing => "is missing",
@@ -246,7 +246,7 @@ impl std::fmt::Display for Deviation {
 /// The target of a mask.
 pub const MASK: &str = "/dev/null";
 
-impl std::fmt::Debug for Entry {
+impl std::fmt::Debug for FileEntry {
     // Contents may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -262,37 +262,45 @@ impl std::fmt::Debug for Entry {
     }
 }
 
-impl Entry {
+impl FileEntry {
     /// How `node` deviates from this entry; `None` where it does not.
     #[must_use]
-    pub fn deviation(&self, node: &Node, observed: &Observed) -> Option<Deviation> {
+    pub fn deviation(&self, node: &PathState, observed: &ObservedPaths) -> Option<DriftKind> {
         match (self, node) {
-            (Self::Absent, Node::Absent) => None,
-            (Self::Absent, _) => Some(Deviation::Unexpected),
-            (Self::Unmasked, Node::Symlink { target, .. }) if target == MASK => Some(Deviation::Unexpected),
+            (Self::Absent, PathState::Absent) => None,
+            (Self::Absent, _) => Some(DriftKind::Unexpected),
+            (Self::Unmasked, PathState::Symlink { target, .. }) if target == MASK => {
+                Some(DriftKind::Unexpected)
+            }
             (Self::Unmasked, _) => None,
-            (_, Node::Absent) => Some(Deviation::Missing),
-            (Self::File { contents, attributes }, Node::File { attributes: found, digest, extended, .. }) => {
+            (_, PathState::Absent) => Some(DriftKind::Missing),
+            (
+                Self::File { contents, attributes },
+                PathState::File { attributes: found, digest, extended, .. },
+            ) => {
                 if *digest == ContentDigest::of(contents) {
                     attributes.deviation(found, extended)
                 } else {
-                    Some(Deviation::Content)
+                    Some(DriftKind::Content)
                 }
             }
-            (Self::Symlink { target, owner }, Node::Symlink { target: found, owner: found_owner, .. }) => {
+            (
+                Self::Symlink { target, owner },
+                PathState::Symlink { target: found, owner: found_owner, .. },
+            ) => {
                 if target != found {
-                    return Some(Deviation::Target);
+                    return Some(DriftKind::Target);
                 }
-                (owner != found_owner).then_some(Deviation::Owner)
+                (owner != found_owner).then_some(DriftKind::Owner)
             }
-            (Self::Directory { attributes }, Node::Directory { attributes: found, extended }) => {
+            (Self::Directory { attributes }, PathState::Directory { attributes: found, extended }) => {
                 attributes.deviation(found, extended)
             }
-            (Self::HardLink { target }, Node::File { inode, .. }) => match observed.get(target) {
-                Some(Node::File { inode: other, .. }) if inode == other => None,
-                _ => Some(Deviation::Target),
+            (Self::HardLink { target }, PathState::File { inode, .. }) => match observed.get(target) {
+                Some(PathState::File { inode: other, .. }) if inode == other => None,
+                _ => Some(DriftKind::Target),
             },
-            _ => Some(Deviation::Type),
+            _ => Some(DriftKind::Type),
         }
     }
 
@@ -303,14 +311,14 @@ impl Entry {
     }
 }
 
-impl Attributes {
-    fn deviation(&self, found: &Self, extended: &Extended) -> Option<Deviation> {
+impl FileAttributes {
+    fn deviation(&self, found: &Self, extended: &XattrSummary) -> Option<DriftKind> {
         if self.mode != found.mode {
-            Some(Deviation::Mode)
+            Some(DriftKind::Mode)
         } else if (self.uid, self.gid) != (found.uid, found.gid) {
-            Some(Deviation::Owner)
+            Some(DriftKind::Owner)
         } else {
-            extended.foreign.then_some(Deviation::Xattrs)
+            extended.foreign.then_some(DriftKind::Xattrs)
         }
     }
 }
@@ -319,40 +327,40 @@ impl Attributes {
 mod tests {
     use super::*;
 
-    const ATTRIBUTES: Attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+    const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o644, uid: 0, gid: 0 };
 
-    fn file(mode: u32, contents: &[u8], foreign: bool) -> Node {
-        let extended = Extended { label: None, foreign };
-        let (attributes, digest) = (Attributes { mode, ..ATTRIBUTES }, ContentDigest::of(contents));
-        Node::File { attributes, digest, inode: (1, 1), extended }
+    fn file(mode: u32, contents: &[u8], foreign: bool) -> PathState {
+        let extended = XattrSummary { label: None, foreign };
+        let (attributes, digest) = (FileAttributes { mode, ..ATTRIBUTES }, ContentDigest::of(contents));
+        PathState::File { attributes, digest, inode: (1, 1), extended }
     }
 
     #[test]
     fn foreign_attributes_deviate_where_nothing_else_does() {
-        let wanted = Entry::File { contents: b"x".to_vec(), attributes: ATTRIBUTES };
+        let wanted = FileEntry::File { contents: b"x".to_vec(), attributes: ATTRIBUTES };
         for (node, deviation) in [
             (file(0o644, b"x", false), None),
-            (file(0o644, b"x", true), Some(Deviation::Xattrs)),
-            (file(0o600, b"x", true), Some(Deviation::Mode)),
-            (file(0o644, b"y", true), Some(Deviation::Content)),
+            (file(0o644, b"x", true), Some(DriftKind::Xattrs)),
+            (file(0o600, b"x", true), Some(DriftKind::Mode)),
+            (file(0o644, b"y", true), Some(DriftKind::Content)),
         ] {
-            assert_eq!(wanted.deviation(&node, &Observed::new()), deviation, "{node:?}");
+            assert_eq!(wanted.deviation(&node, &ObservedPaths::new()), deviation, "{node:?}");
         }
-        let directory = Entry::Directory { attributes: ATTRIBUTES };
-        let extended = Extended { label: None, foreign: true };
-        let node = Node::Directory { attributes: ATTRIBUTES, extended };
-        assert_eq!(directory.deviation(&node, &Observed::new()), Some(Deviation::Xattrs));
+        let directory = FileEntry::Directory { attributes: ATTRIBUTES };
+        let extended = XattrSummary { label: None, foreign: true };
+        let node = PathState::Directory { attributes: ATTRIBUTES, extended };
+        assert_eq!(directory.deviation(&node, &ObservedPaths::new()), Some(DriftKind::Xattrs));
     }
 
     #[test]
     fn a_label_is_wrong_only_where_something_stands() {
         let labelled = |label: Option<&str>| {
-            let extended = Extended { label: label.map(str::to_owned), foreign: false };
-            Node::Directory { attributes: ATTRIBUTES, extended }
+            let extended = XattrSummary { label: label.map(str::to_owned), foreign: false };
+            PathState::Directory { attributes: ATTRIBUTES, extended }
         };
         assert!(!labelled(Some("etc_t")).is_mislabelled("etc_t"));
         assert!(labelled(Some("tmp_t")).is_mislabelled("etc_t"));
         assert!(labelled(None).is_mislabelled("etc_t"));
-        assert!(!Node::Absent.is_mislabelled("etc_t") && !Node::Other.is_mislabelled("etc_t"));
+        assert!(!PathState::Absent.is_mislabelled("etc_t") && !PathState::Other.is_mislabelled("etc_t"));
     }
 }

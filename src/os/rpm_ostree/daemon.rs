@@ -12,7 +12,7 @@ use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
 use super::transaction;
 use super::transaction::{Canceller, News, Outcome};
 use super::{Deadlines, LayerRequest};
-use crate::core::values::retry::Cure;
+use crate::core::values::retry::RetryClass;
 use crate::host::boot;
 use crate::os::Cause;
 
@@ -92,7 +92,7 @@ impl Daemon {
             match self.look().await {
                 Err(error) if call < CALLS && is_gone(&error) => {
                     log::debug!("rpm-ostreed left while it was called: {error}");
-                    sleep(Cure::Time.delay(1, boot::chance()) / 10).await;
+                    sleep(RetryClass::Time.delay(1, boot::chance()) / 10).await;
                 }
                 looked => return looked.map_err(|error| self.failed(&error)),
             }
@@ -255,6 +255,6 @@ fn in_words((method, caller, _): &(String, String, String)) -> Option<String> {
 impl Deadlines {
     /// How long to wait before a busy daemon is asked again.
     fn pace(&self, failures: u32) -> Duration {
-        Cure::Time.delay(failures, boot::chance()).min(self.pace)
+        RetryClass::Time.delay(failures, boot::chance()).min(self.pace)
     }
 }

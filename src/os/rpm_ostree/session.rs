@@ -11,9 +11,9 @@ use super::transaction::{News, Outcome};
 use super::verdict::{Verdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::image::ImageRef;
-use crate::core::values::retry::Cure;
+use crate::core::values::retry::RetryClass;
 use crate::host::boot;
-use crate::host::interrupt::Interrupt;
+use crate::host::interrupt::InterruptSignals;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{
@@ -37,7 +37,7 @@ const KNOWS_IMAGES: (u32, u32) = (2022, 10);
 #[derive(Debug)]
 pub struct RpmOstree {
     program: WorkerProgram,
-    interrupt: Interrupt,
+    interrupt: InterruptSignals,
     deadlines: Deadlines,
     special_files: SpecialFiles,
     local: Option<(Access, WorkerSession)>,
@@ -49,7 +49,7 @@ impl RpmOstree {
     /// Opens the sysroot. The daemon is not asked yet.
     pub fn open(
         program: WorkerProgram,
-        interrupt: Interrupt,
+        interrupt: InterruptSignals,
         deadlines: Deadlines,
         access: Access,
     ) -> Result<Self, OsError> {
@@ -123,7 +123,7 @@ impl RpmOstree {
                 Verdict::Nothing => return Ok((None, transactions)),
                 Verdict::Again { without_driver, error } if transactions < TRIES => {
                     request.drives &= !without_driver;
-                    let delay = Cure::Time.delay(transactions, boot::chance()).min(self.deadlines.pace);
+                    let delay = RetryClass::Time.delay(transactions, boot::chance()).min(self.deadlines.pace);
                     let cause =
                         std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                     log::warn!("{error}: {cause}; it is asked again");

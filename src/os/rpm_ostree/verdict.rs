@@ -112,7 +112,7 @@ fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::config::layering::{Layering, LayeringChange};
+    use crate::core::config::layering::{LayeringChange, PackageLayering};
     use crate::os::{Cause, DeploymentId, PullFailure};
 
     const NEW: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
@@ -123,7 +123,7 @@ mod tests {
             kernel_arguments: Vec::new(),
             image: "h/os:1".parse().ok(),
             manifest_digest: Some(digest.to_owned()),
-            layering: Layering::default(),
+            layering: PackageLayering::default(),
             version: None,
             pinned: false,
             staged: false,
@@ -203,7 +203,7 @@ mod tests {
         let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
         let request = LayerRequest { change, ..request(Base::Kept) };
         let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
-        let with = Layering { requested: vec!["usbguard".into()], ..Layering::default() };
+        let with = PackageLayering { requested: vec!["usbguard".into()], ..PackageLayering::default() };
         let conclude = |staged| conclude(&Outcome::Succeeded, &request, &[staged, booted.clone()]);
         let Verdict::Failed(error) = conclude(staged("sha256:1")) else { panic!("it lacks the package") };
         let cause = std::error::Error::source(&error).unwrap().to_string();

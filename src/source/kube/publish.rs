@@ -1,9 +1,9 @@
 //! One view told to the cluster: conditions, annotations and events, as few requests as it takes.
 
 use crate::cluster::{Cluster, ClusterError, NodeSeen, NodeStatus};
-use crate::core::daemon::lifecycle::{Lifecycle, Phase, Wish};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations;
-use crate::core::daemon::node::annotations::Annotations;
+use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{conditions, events};
 use crate::source::View;
 
@@ -43,10 +43,10 @@ impl Publisher {
         view: View,
         before: &Lifecycle,
         mut node: NodeSeen,
-        seed: &Annotations,
+        seed: &NodeAnnotations,
     ) -> Result<Published, ClusterError> {
         let lifecycle = &view.lifecycle;
-        let is_done = lifecycle.phase == Phase::Done;
+        let is_done = lifecycle.phase == DaemonPhase::Done;
         // A pool counts a node by its annotations: they come last on the way, and first in the end.
         if !is_done {
             self.tell_conditions(lifecycle).await?;
@@ -59,7 +59,7 @@ impl Publisher {
         if is_done {
             self.tell_conditions(lifecycle).await?;
         }
-        let rests = matches!(lifecycle.phase, Phase::Uncordoning { .. } | Phase::Done);
+        let rests = matches!(lifecycle.phase, DaemonPhase::Uncordoning { .. } | DaemonPhase::Done);
         if !rests || !changes.is_empty() {
             for event in events::between(before, lifecycle, drains) {
                 if let Err(error) = self.cluster.tell(&node, &event).await {
@@ -102,10 +102,10 @@ impl Publisher {
         let now = k8s_openapi::jiff::Timestamp::now();
         let now = format!("{}", now.strftime("%Y-%m-%dT%H:%M:%SZ"));
         let conditions = conditions::after(&status.conditions, lifecycle, &now);
-        let name = |wish: &Option<Wish>| wish.as_ref().map(|wish| wish.config.clone());
-        let current = name(&lifecycle.runs).filter(|_| lifecycle.phase == Phase::Done);
+        let name = |wish: &Option<ConfigRef>| wish.as_ref().map(|wish| wish.config.clone());
+        let current = name(&lifecycle.runs).filter(|_| lifecycle.phase == DaemonPhase::Done);
         // What is only being fetched may not even exist.
-        let is_begun = !matches!(lifecycle.phase, Phase::Fetching { .. });
+        let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
         let desired = name(&lifecycle.wish).filter(|_| is_begun);
         let next = status.with(conditions, current.as_deref(), desired.as_deref());
         if let Some(next) = next {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::daemon::node::annotations::Annotations;
+use crate::core::daemon::node::annotations::NodeAnnotations;
 
 /// The file.
 const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";
@@ -10,11 +10,11 @@ const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";
 const RETIRED: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
 
 /// Reads it; nothing where there is none.
-pub(super) fn load() -> Annotations {
-    let Ok(bytes) = std::fs::read(SEED) else { return Annotations::new() };
+pub(super) fn load() -> NodeAnnotations {
+    let Ok(bytes) = std::fs::read(SEED) else { return NodeAnnotations::new() };
     serde_json::from_slice(&bytes).unwrap_or_else(|error| {
         log::warn!("{SEED} is not read, so the cluster has to know this node already: {error}");
-        Annotations::new()
+        NodeAnnotations::new()
     })
 }
 

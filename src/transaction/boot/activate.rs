@@ -7,19 +7,19 @@ use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::core::config::managed::Managed;
+use crate::core::config::managed::ManagedFiles;
 use crate::core::plan::steps;
-use crate::core::plan::steps::{LinkChange, Situation, Step};
-use crate::core::state::activation::{Active, Ran};
+use crate::core::plan::steps::{LinkChange, PlanStep, StepInputs};
+use crate::core::state::activation::{ActiveManifest, LastBooted};
 use crate::core::state::carried;
-use crate::core::state::generation::Record;
-use crate::core::state::journal::Scope;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::journal::JournalScope;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::Attributes;
-use crate::host::lock::Lock;
+use crate::core::values::tree::FileAttributes;
+use crate::host::lock::HostLock;
 use crate::host::service_port::NoServices;
-use crate::host::{Disk, Root, boot, sight};
+use crate::host::{HostDisk, Root, boot, sight};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
@@ -46,7 +46,7 @@ pub struct Activation {
     /// The generation that it matches then.
     pub generation: String,
     /// The acts on paths, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// The labels of what they make.
     pub labels: Labels,
 }
@@ -59,7 +59,7 @@ impl Activation {
             current: None,
             target: Some(&self.generation),
             boot_id,
-            scope: Scope::Var,
+            scope: JournalScope::Var,
             steps: &self.steps,
             labels: &self.labels,
             actions: &[],
@@ -69,7 +69,7 @@ impl Activation {
 
 /// Makes what lies outside the `/etc` of `root` match the generation that is in it.
 pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
     interrupted::settle_first(root, &boot_id)?;
     activate_locked(root, &boot_id)
@@ -99,7 +99,7 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, Tr
 
 /// Makes the directories that links of the image lead to, such as `/var/usrlocal`: on a first boot
 /// nobody has yet, and nothing else is needed to reach what is below them.
-fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), TransactionError> {
+fn ensure_link_targets(root: &Root, desired: &ManagedFiles) -> Result<(), TransactionError> {
     let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
     for link in above {
         let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
@@ -107,7 +107,7 @@ fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), Transaction
         };
         for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target]) {
             if root.status(&directory)?.is_none() {
-                root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+                root.make_directory(&directory, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
                 root.sync(&[Some(directory.clone()), directory.parent()])?;
             }
         }
@@ -117,8 +117,8 @@ fn ensure_link_targets(root: &Root, desired: &Managed) -> Result<(), Transaction
 
 /// What a generation wants outside `/etc`, and by whose verdicts.
 struct Wanted {
-    record: Record,
-    managed: Managed,
+    record: GenerationRecord,
+    managed: ManagedFiles,
     profile: Profile,
 }
 
@@ -129,7 +129,7 @@ fn wanted(root: &Root) -> Result<Wanted, TransactionError> {
     };
     let (managed, profile) = match record.manifest {
         Some(digest) => objects::load_managed(root, digest)?,
-        None => (Managed::default(), record.profile),
+        None => (ManagedFiles::default(), record.profile),
     };
     Ok(Wanted { record, managed, profile })
 }
@@ -159,14 +159,18 @@ fn decide_on(
 }
 
 /// Whom the host trusts does not go back in time.
-fn without_trust(mut managed: Managed) -> Managed {
+fn without_trust(mut managed: ManagedFiles) -> ManagedFiles {
     managed.entries.retain(|path, _| !carried::is_trust(path));
     managed
 }
 
 /// What stays in place is taken back one day as what was put there: its pre-images and directories are
 /// remembered on.
-fn remember_trust(root: &Root, active: &mut Active, before: &Active) -> Result<(), TransactionError> {
+fn remember_trust(
+    root: &Root,
+    active: &mut ActiveManifest,
+    before: &ActiveManifest,
+) -> Result<(), TransactionError> {
     let Some(manifest) = before.manifest else { return Ok(()) };
     let manifest = objects::load_manifest(root, manifest)?;
     let kept: Vec<&ManagedPath> = manifest.entries.keys().filter(|path| carried::is_trust(path)).collect();
@@ -185,29 +189,29 @@ fn remember_trust(root: &Root, active: &mut Active, before: &Active) -> Result<(
 }
 
 /// What is to be remembered of the deployment that `record` belongs to, once it runs.
-fn ran(record: &Record, before: Option<&Active>) -> Option<Ran> {
+fn ran(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
     let before = before.and_then(|active| active.ran.clone());
     let Some(bound) = &record.deployment else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
-    Some(Ran { deployment: bound.id(), generation: record.generation.clone(), latest })
+    Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
 }
 
 fn steps(
     root: &Root,
     current: &Current,
-    desired: &Managed,
+    desired: &ManagedFiles,
     profile: Profile,
     keeps_trust: bool,
-) -> Result<steps::Steps, TransactionError> {
+) -> Result<steps::PlannedSteps, TransactionError> {
     let managed = match current.active.as_ref().and_then(|active| active.manifest) {
         // Whose contents they were does not matter any more, only where they are.
         Some(active) => objects::load_manifest(root, active)?.managed(&BTreeMap::new()),
-        None => Managed::default(),
+        None => ManagedFiles::default(),
     };
     let managed = if keeps_trust { without_trust(managed) } else { managed };
     let remembered = current.remembered().outside("/etc");
     let seen = sight::look(root, [&managed, &managed], desired, &remembered)?;
-    let steps = steps::compute(Situation {
+    let steps = steps::compute(StepInputs {
         current: &managed,
         desired,
         observed: &seen.observed,

@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::plan::steps::Step;
+use crate::core::plan::steps::PlanStep;
 use crate::core::state::carried;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Node};
+use crate::core::values::tree::{FileAttributes, PathState};
 use crate::host::{HostError, Root};
 
 /// Where host keys lie.
@@ -16,7 +16,11 @@ const SSH: &str = "/etc/ssh";
 
 /// The steps that make the run-time-owned paths of `older` those of `newer`. What the configuration
 /// of `older` manages stays its own, trust material excepted.
-pub(crate) fn steps(older: &Root, newer: &Root, config: Option<&HostConfig>) -> Result<Vec<Step>, HostError> {
+pub(crate) fn steps(
+    older: &Root,
+    newer: &Root,
+    config: Option<&HostConfig>,
+) -> Result<Vec<PlanStep>, HostError> {
     let managed = |path: &ManagedPath| config.is_some_and(|config| config.files.contains_key(path));
     let mut paths = BTreeSet::new();
     for top in carried::owned_by_what_runs() {
@@ -34,9 +38,11 @@ pub(crate) fn steps(older: &Root, newer: &Root, config: Option<&HostConfig>) -> 
     let (mut made, mut removed) = (above(older, newer)?, Vec::new());
     for path in paths {
         match (older.node(&path)?, newer.node(&path)?) {
-            (Node::Directory { .. }, Node::Absent) => removed.push(Step::RemoveDirectory { path }),
-            (Node::Absent, Node::Absent) => {}
-            (_, Node::Absent) => removed.push(Step::Remove { path }),
+            (PathState::Directory { .. }, PathState::Absent) => {
+                removed.push(PlanStep::RemoveDirectory { path });
+            }
+            (PathState::Absent, PathState::Absent) => {}
+            (_, PathState::Absent) => removed.push(PlanStep::Remove { path }),
             (before, after) => made.extend(copied(newer, path, &before, after)?),
         }
     }
@@ -47,13 +53,15 @@ pub(crate) fn steps(older: &Root, newer: &Root, config: Option<&HostConfig>) -> 
 }
 
 /// Directories above the run-time-owned ones that are missing.
-fn above(older: &Root, newer: &Root) -> Result<Vec<Step>, HostError> {
+fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
     let directories: BTreeSet<ManagedPath> =
         carried::owned_by_what_runs().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for path in directories {
-        if let (Node::Absent, Node::Directory { attributes, .. }) = (older.node(&path)?, newer.node(&path)?) {
-            steps.push(Step::MakeDirectory { path, attributes });
+        if let (PathState::Absent, PathState::Directory { attributes, .. }) =
+            (older.node(&path)?, newer.node(&path)?)
+        {
+            steps.push(PlanStep::MakeDirectory { path, attributes });
         }
     }
     Ok(steps)
@@ -61,26 +69,34 @@ fn above(older: &Root, newer: &Root) -> Result<Vec<Step>, HostError> {
 
 /// How what stands at `path` becomes `after`. A path that changes its type is passed over: what is
 /// there was put there on purpose.
-fn copied(newer: &Root, path: ManagedPath, before: &Node, after: Node) -> Result<Option<Step>, HostError> {
+fn copied(
+    newer: &Root,
+    path: ManagedPath,
+    before: &PathState,
+    after: PathState,
+) -> Result<Option<PlanStep>, HostError> {
     Ok(match (before, after) {
-        (Node::Absent, Node::Directory { attributes, .. }) => Some(Step::MakeDirectory { path, attributes }),
-        (Node::File { attributes: old, digest: was, .. }, Node::File { attributes, digest, .. })
-            if *old == attributes && *was == digest =>
-        {
-            None
+        (PathState::Absent, PathState::Directory { attributes, .. }) => {
+            Some(PlanStep::MakeDirectory { path, attributes })
         }
-        (Node::Absent | Node::File { .. } | Node::Symlink { .. }, Node::File { attributes, .. }) => {
-            write(newer, path, attributes)?
-        }
-        (Node::Symlink { target: was, .. }, Node::Symlink { target, .. }) if *was == target => None,
-        (Node::Absent | Node::File { .. } | Node::Symlink { .. }, Node::Symlink { target, owner, .. }) => {
-            Some(Step::Symlink { path, target, owner })
-        }
+        (
+            PathState::File { attributes: old, digest: was, .. },
+            PathState::File { attributes, digest, .. },
+        ) if *old == attributes && *was == digest => None,
+        (
+            PathState::Absent | PathState::File { .. } | PathState::Symlink { .. },
+            PathState::File { attributes, .. },
+        ) => write(newer, path, attributes)?,
+        (PathState::Symlink { target: was, .. }, PathState::Symlink { target, .. }) if *was == target => None,
+        (
+            PathState::Absent | PathState::File { .. } | PathState::Symlink { .. },
+            PathState::Symlink { target, owner, .. },
+        ) => Some(PlanStep::Symlink { path, target, owner }),
         _ => None,
     })
 }
 
-fn write(newer: &Root, path: ManagedPath, attributes: Attributes) -> Result<Option<Step>, HostError> {
+fn write(newer: &Root, path: ManagedPath, attributes: FileAttributes) -> Result<Option<PlanStep>, HostError> {
     let contents = newer.read(&path, limits::INFLATED_BYTES)?;
-    Ok(contents.map(|contents| Step::Write { path, contents, attributes }))
+    Ok(contents.map(|contents| PlanStep::Write { path, contents, attributes }))
 }

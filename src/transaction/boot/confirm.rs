@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::plan::first_boot::ENCAPSULATED;
-use crate::core::state::boot_check::{Finding, HealthReport, Kept, Phase, complaint};
-use crate::core::state::generation::Record;
-use crate::core::state::pending::Pending;
+use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, RollbackDisabled, complaint};
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::pending::PendingGeneration;
 use crate::core::state::standing;
-use crate::core::state::standing::Fate;
+use crate::core::state::standing::PendingOutcome;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::lock::Lock;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::lock::HostLock;
 use crate::host::{Root, boot};
 use crate::os::protocol::Access;
 
@@ -37,7 +37,7 @@ pub enum Judgement {
     /// What runs was settled before; how it is.
     Examined(HealthReport),
     /// It is healthy, and settled: what only earlier ones needed is removed.
-    Settled(Box<Record>),
+    Settled(Box<GenerationRecord>),
     /// It is not healthy, and is left: the deployment that it replaced has to be booted now.
     Left {
         /// The generation.
@@ -52,13 +52,13 @@ pub enum Judgement {
         /// What is wrong.
         reason: String,
         /// Why it stays.
-        because: Kept,
+        because: RollbackDisabled,
     },
 }
 
 /// Looks until all is well, or the time is over, and acts on it. `say` gets what it waits for, whenever that changes.
 pub fn judge(
-    booted: &Booted,
+    booted: &BootedDeployment,
     os: Sessions<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Judgement, TransactionError> {
@@ -71,12 +71,12 @@ pub fn judge(
     let found = pending::load(&root)?;
     let most = most_boots(&root, found.as_ref());
     let fate = standing::fate(booted.seen(record.as_ref(), found.as_ref()), &boot::boot_id(), most);
-    let on_probation = found.filter(|_| fate == Fate::Arrived);
+    let on_probation = found.filter(|_| fate == PendingOutcome::Booted);
     let policy = policy(&root);
     let findings = watch(&root, record.as_ref(), on_probation.as_ref(), &policy, os, say)?;
     let Some(record) = Current::load_record(&root)? else { return Ok(Judgement::Unmanaged) };
     let complaint = complaint(&findings);
-    let phase = if complaint.is_some() { Phase::Unhealthy } else { Phase::Healthy };
+    let phase = if complaint.is_some() { HealthPhase::Unhealthy } else { HealthPhase::Healthy };
     let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
     status_files::HEALTH.publish(&root, &report);
     login_message::refresh(&root);
@@ -92,12 +92,12 @@ pub fn judge(
 /// Looks until everything was well for long enough, or there is no time left; says what was seen last.
 fn watch(
     root: &Root,
-    record: Option<&Record>,
-    pending: Option<&Pending>,
+    record: Option<&GenerationRecord>,
+    pending: Option<&PendingGeneration>,
     policy: &HealthPolicy,
     os: Sessions<'_>,
     say: &mut dyn FnMut(&str),
-) -> Result<Vec<Finding>, TransactionError> {
+) -> Result<Vec<CheckResult>, TransactionError> {
     let left = || policy.probation.saturating_sub(boot::uptime());
     let (mut well_since, mut said) = (None, String::new());
     loop {
@@ -128,7 +128,7 @@ fn watch(
             say(&waits_for);
             let generation = record.map(|record| record.generation.clone());
             status_files::HEALTH
-                .publish(root, &HealthReport { generation, phase: Phase::Probation, findings });
+                .publish(root, &HealthReport { generation, phase: HealthPhase::Checking, findings });
             said = waits_for;
         }
         std::thread::sleep(PACE);
@@ -150,13 +150,13 @@ fn patiently(
 
 fn settle(
     root: &Root,
-    booted: &Booted,
-    pending: &Pending,
+    booted: &BootedDeployment,
+    pending: &PendingGeneration,
     os: Sessions<'_>,
-    record: &Record,
+    record: &GenerationRecord,
 ) -> Result<Judgement, TransactionError> {
     let mut os = os(Access::Stage)?;
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     // Somebody may have gone back, or settled it, meanwhile.
     if pending::load(root)?.is_some_and(|now| now.intent == pending.intent) {
         pending::close(root)?;
@@ -175,7 +175,7 @@ fn settle(
 fn leave(
     root: &Root,
     policy: &HealthPolicy,
-    pending: &Pending,
+    pending: &PendingGeneration,
     os: Sessions<'_>,
     complaint: &str,
 ) -> Result<Judgement, TransactionError> {

@@ -7,16 +7,16 @@ use crate::transaction::state::interrupted;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::core::plan::steps::Step;
-use crate::core::state::generation::Record;
-use crate::core::state::journal::Scope;
-use crate::core::state::pending::{Pending, Reached};
+use crate::core::plan::steps::PlanStep;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::journal::JournalScope;
+use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::standing;
-use crate::core::state::standing::{Fate, Standing};
+use crate::core::state::standing::{BootedState, PendingOutcome};
 use crate::core::values::names::ManagedPath;
 use crate::host::booted;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::lock::Lock;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
@@ -44,7 +44,7 @@ pub enum Arrival {
     /// The generation is whole, and what lies outside `/etc` matches it.
     Active {
         /// What runs.
-        standing: Standing,
+        standing: BootedState,
         /// What was made to match.
         activated: Activated,
         /// Paths that were carried over from the deployment that ran before.
@@ -61,7 +61,7 @@ pub enum Arrival {
     /// What runs is to be left: the deployment that it replaced has to boot instead.
     Leave {
         /// The pending generation.
-        pending: Box<Pending>,
+        pending: Box<PendingGeneration>,
         /// Why.
         reason: String,
     },
@@ -69,16 +69,16 @@ pub enum Arrival {
 
 /// Makes the running system whole, or says what that takes. `namespace` is for what lies in other
 /// deployments, which are mounted read-only.
-pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, TransactionError> {
+pub fn arrive(booted: &BootedDeployment, namespace: &MountNamespace) -> Result<Arrival, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
     settle_wherever(&root, booted, namespace, &boot_id)?;
     extensions::take_back(&root)?;
     let record = Current::load_record(&root)?;
     let found = match pending::load(&root) {
         // What runs is whole without it, and whoever is to settle it fails with it.
-        Err(error) if standing::standing(booted.seen(record.as_ref(), None)) == Standing::Whole => {
+        Err(error) if standing::standing(booted.seen(record.as_ref(), None)) == BootedState::Complete => {
             log::warn!("what was to boot is not known: {error}");
             None
         }
@@ -88,14 +88,16 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
     let standing = standing::standing(seen);
     let most_boots = boot_check_time::most_boots(&root, found.as_ref());
     match (standing::fate(seen, &boot_id, most_boots), found) {
-        (Fate::Bind, Some(pending)) => rebind(&root, &pending, &boot_id),
-        (Fate::Leave(reason), Some(pending)) => Ok(Arrival::Leave { pending: Box::new(pending), reason }),
+        (PendingOutcome::WriteConfig, Some(pending)) => rebind(&root, &pending, &boot_id),
+        (PendingOutcome::RollBack(reason), Some(pending)) => {
+            Ok(Arrival::Leave { pending: Box::new(pending), reason })
+        }
         (fate, found) => {
-            if let (Fate::Arrived, Some(pending)) = (fate, found)
+            if let (PendingOutcome::Booted, Some(pending)) = (fate, found)
                 && !pending.booted_in.contains(&boot_id)
             {
                 // Counted first: whatever ends this boot, it was one.
-                pending::reach(&root, &Reached::Booted { boot_id: boot_id.clone() })?;
+                pending::reach(&root, &PendingEntry::Booted { boot_id: boot_id.clone() })?;
             }
             let Some(record) = record else { return Ok(Arrival::Unmanaged) };
             let carried = carry_over(&root, booted, standing, &record, &boot_id)?;
@@ -109,7 +111,7 @@ pub fn arrive(booted: &Booted, namespace: &MountNamespace) -> Result<Arrival, Tr
 /// power cut ended, before somebody chose this one at the boot menu.
 fn settle_wherever(
     root: &Root,
-    booted: &Booted,
+    booted: &BootedDeployment,
     namespace: &MountNamespace,
     boot_id: &str,
 ) -> Result<(), TransactionError> {
@@ -134,7 +136,7 @@ fn settle_wherever(
 }
 
 /// The other deployments of the stateroot, whether a boot entry names them or not.
-fn others(booted: &Booted) -> Result<Vec<DeploymentId>, TransactionError> {
+fn others(booted: &BootedDeployment) -> Result<Vec<DeploymentId>, TransactionError> {
     let stateroot = &booted.deployment.stateroot;
     let directory = Root::open(&Path::new(SYSROOT).join(format!("ostree/deploy/{stateroot}")))?;
     let names = directory.list(&ManagedPath::constant("/deploy"))?;
@@ -143,9 +145,9 @@ fn others(booted: &Booted) -> Result<Vec<DeploymentId>, TransactionError> {
 }
 
 /// Binds the pending generation where it runs, in a journaled transaction.
-fn rebind(root: &Root, pending: &Pending, boot_id: &str) -> Result<Arrival, TransactionError> {
+fn rebind(root: &Root, pending: &PendingGeneration, boot_id: &str) -> Result<Arrival, TransactionError> {
     // Counted first: whatever ends this boot, there is no third one like it.
-    pending::reach(root, &Reached::Unbound { boot_id: boot_id.to_owned() })?;
+    pending::reach(root, &PendingEntry::BootedWithoutConfig { boot_id: boot_id.to_owned() })?;
     let current = Current::load(root)?;
     let finalize::Binding { steps, labels } = finalize::binding(root, &current, pending)?;
     let before = current.record.as_ref().map(|record| record.generation.as_str());
@@ -158,16 +160,16 @@ const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
 
 /// Leaves the generation that runs: the deployment that it replaced boots from now on, and the target is held. It can
 /// be interrupted anywhere: what is pending says until the end that this is to be done.
-pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), TransactionError> {
+pub fn leave(os: Sessions<'_>, pending: &PendingGeneration, reason: &str) -> Result<(), TransactionError> {
     if !booted::has_entries_within(ENTRIES_LIMIT) {
         return Err(TransactionError::NoEntries(ENTRIES_LIMIT.as_secs()));
     }
     let mut os = os(Access::Stage)?;
     let root = Root::open(Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     if pending.given_up.is_none() {
         let (boot_id, reason) = (boot::boot_id(), reason.to_owned());
-        pending::reach(&root, &Reached::GivenUp { boot_id, reason })?;
+        pending::reach(&root, &PendingEntry::Rejected { boot_id, reason })?;
     }
     hold(&root, &pending.intent.record, reason)?;
     os.set_default(&pending.intent.base)?;
@@ -178,15 +180,15 @@ pub fn leave(os: Sessions<'_>, pending: &Pending, reason: &str) -> Result<(), Tr
 /// ran last is carried into its own. One that never ran was merged from that `/etc` already.
 fn carry_over(
     root: &Root,
-    booted: &Booted,
-    standing: Standing,
-    record: &Record,
+    booted: &BootedDeployment,
+    standing: BootedState,
+    record: &GenerationRecord,
     boot_id: &str,
 ) -> Result<usize, TransactionError> {
     let current = Current::load(root)?;
     let Some(ran) = current.active.as_ref().and_then(|active| active.ran.clone()) else { return Ok(0) };
     let is_left = ran.deployment != booted.deployment && record.sequence <= ran.latest;
-    if standing != Standing::Whole || !is_left {
+    if standing != BootedState::Complete || !is_left {
         return Ok(0);
     }
     let last = match booted::open_deployment(Path::new(SYSROOT), &ran.deployment) {
@@ -211,9 +213,10 @@ fn make(
     root: &Root,
     [current, target]: [Option<&str>; 2],
     boot_id: &str,
-    steps: &[Step],
+    steps: &[PlanStep],
     labels: &Labels,
 ) -> Result<(), TransactionError> {
-    let change = Change { current, target, boot_id, scope: Scope::Deployment, steps, labels, actions: &[] };
+    let change =
+        Change { current, target, boot_id, scope: JournalScope::Deployment, steps, labels, actions: &[] };
     Ok(apply::apply(root, &NoServices, change)?)
 }

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{COMPLETED, CONTENT, ENCAPSULATED, IGNITION_PRESET};
 use crate::core::state::standing;
-use crate::core::state::standing::{Fate, Standing};
+use crate::core::state::standing::{BootedState, PendingOutcome};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted::Booted;
-use crate::host::lock::Lock;
-use crate::host::{Disk as _, HostError, Root, boot};
+use crate::host::booted::BootedDeployment;
+use crate::host::lock::HostLock;
+use crate::host::{HostDisk as _, HostError, Root, boot};
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -54,20 +54,24 @@ pub enum Reach {
 }
 
 /// Finds out. What an interrupted change left is settled first.
-pub fn reach(root: &Root, booted: &Booted, configuration: &Configuration) -> Result<Reach, TransactionError> {
+pub fn reach(
+    root: &Root,
+    booted: &BootedDeployment,
+    configuration: &Configuration,
+) -> Result<Reach, TransactionError> {
     let boot_id = boot::boot_id();
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     interrupted::settle_first(root, &boot_id)?;
     let record = Current::load_record(root)?;
     let found = pending::load(root)?;
     let seen = booted.seen(record.as_ref(), found.as_ref());
     let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.hash());
-    if !is_ours || standing::standing(seen) != Standing::Whole {
+    if !is_ours || standing::standing(seen) != BootedState::Complete {
         return Ok(Reach::Wanted);
     }
     match standing::fate(seen, &boot_id, None) {
-        Fate::Nothing if booted.generation.is_none() => Ok(Reach::Running),
-        Fate::Nothing | Fate::Arrived => Ok(Reach::Rebooted),
+        PendingOutcome::Nothing if booted.generation.is_none() => Ok(Reach::Running),
+        PendingOutcome::Nothing | PendingOutcome::Booted => Ok(Reach::Rebooted),
         // It is to be left, or something newer is on its way.
         _ => Ok(Reach::Running),
     }
@@ -75,7 +79,7 @@ pub fn reach(root: &Root, booted: &Booted, configuration: &Configuration) -> Res
 
 /// Says that the first boot is complete, durably: the last thing that is done for it.
 pub fn conclude(root: &Root) -> Result<(), HostError> {
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     let [preset, encapsulated, completed] =
         [IGNITION_PRESET, ENCAPSULATED, COMPLETED].map(ManagedPath::constant);
     forget(root, &preset)?;

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use crate::core::config::settings::boot_check::{CHECK_DIRECTORIES, GREENBOOT_DIRECTORIES, HealthPolicy};
 use crate::core::enablement::UnitName;
-use crate::core::state::boot_check::Finding;
-use crate::core::state::pending::Pending;
+use crate::core::state::boot_check::CheckResult;
+use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::host::programs;
-use crate::host::programs::Program;
+use crate::host::programs::HookProgram;
 use crate::host::unit_states;
-use crate::host::unit_states::{KUBELET, UnitStates};
+use crate::host::unit_states::{KUBELET, SystemStatus};
 use crate::host::{healthz, interfaces};
 use crate::os::protocol::Access;
 
@@ -25,28 +25,28 @@ const GREENBOOT: [&str; 2] =
 const NAMED: usize = 3;
 
 /// What costs next to nothing to look at.
-pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&Pending>) -> Vec<Finding> {
+pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&PendingGeneration>) -> Vec<CheckResult> {
     let mut names: Vec<&str> = policy.required_units.iter().map(UnitName::as_str).collect();
     if !names.contains(&KUBELET) {
         names.push(KUBELET);
     }
     let mut findings = match unit_states::look(Path::new("/"), &names) {
-        Ok(None) => vec![Finding::well("boot", "no systemd runs here")],
+        Ok(None) => vec![CheckResult::well("boot", "no systemd runs here")],
         Ok(Some(states)) => of_units(policy, &states),
-        Err(error) => vec![Finding::ill("boot", error.to_string())],
+        Err(error) => vec![CheckResult::ill("boot", error.to_string())],
     };
     // Whether somebody answers there does not matter.
     if pending.is_some_and(|pending| pending.intent.had_network) {
         findings.push(if interfaces::any_up() {
-            Finding::well("network", "an interface is up")
+            CheckResult::well("network", "an interface is up")
         } else {
-            Finding::ill("network", "no interface is up, and one was when this generation was staged")
+            CheckResult::ill("network", "no interface is up, and one was when this generation was staged")
         });
     }
     findings
 }
 
-fn of_units(policy: &HealthPolicy, states: &UnitStates) -> Vec<Finding> {
+fn of_units(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult> {
     let mut findings = vec![of_boot(states)];
     for unit in &states.asked {
         let is_required = policy.required_units.iter().any(|required| required.as_str() == unit.name);
@@ -54,31 +54,34 @@ fn of_units(policy: &HealthPolicy, states: &UnitStates) -> Vec<Finding> {
         // Only a kubelet that the boot starts is asked for unless the settings name it.
         if is_required || unit.name == KUBELET && states.kubelet_is_enabled {
             findings.push(match (unit.active.as_str(), unit.load.as_str()) {
-                ("active", _) => Finding::well(&check, "active"),
+                ("active", _) => CheckResult::well(&check, "active"),
                 (active, "loaded") => {
-                    Finding::ill(&check, format!("it is {active}; see `journalctl -b -u {}`", unit.name))
+                    CheckResult::ill(&check, format!("it is {active}; see `journalctl -b -u {}`", unit.name))
                 }
-                (_, load) => Finding::ill(&check, format!("it is {load}")),
+                (_, load) => CheckResult::ill(&check, format!("it is {load}")),
             });
         }
     }
     if policy.kubelet_port != 0 && states.kubelet_is_enabled {
         findings.push(match healthz::ask(policy.kubelet_port) {
-            Ok(()) => Finding::well("kubelet", "healthz says ok"),
-            Err(reason) => Finding::ill("kubelet", reason),
+            Ok(()) => CheckResult::well("kubelet", "healthz says ok"),
+            Err(reason) => CheckResult::ill("kubelet", reason),
         });
     }
     findings
 }
 
-fn of_boot(states: &UnitStates) -> Finding {
+fn of_boot(states: &SystemStatus) -> CheckResult {
     match states.system.as_str() {
-        "running" => Finding::well("boot", "complete"),
-        "degraded" => Finding::well("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED))),
-        "initializing" | "starting" => {
-            Finding::ill("boot", format!("not complete, it waits for {}", first_of(&states.queued, NAMED)))
+        "running" => CheckResult::well("boot", "complete"),
+        "degraded" => {
+            CheckResult::well("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED)))
         }
-        system => Finding::ill("boot", format!("the system is in the state {system}")),
+        "initializing" | "starting" => CheckResult::ill(
+            "boot",
+            format!("not complete, it waits for {}", first_of(&states.queued, NAMED)),
+        ),
+        system => CheckResult::ill("boot", format!("the system is in the state {system}")),
     }
 }
 
@@ -87,14 +90,14 @@ pub(crate) fn examine(
     policy: &HealthPolicy,
     os: Sessions<'_>,
     deadline: &dyn Fn() -> Duration,
-) -> Vec<Finding> {
-    let mut findings: Vec<Finding> = programs()
+) -> Vec<CheckResult> {
+    let mut findings: Vec<CheckResult> = programs()
         .into_iter()
         .map(|program| {
             let check = format!("check {}", program.name);
             match program.run(policy.check_timeout.min(deadline())) {
-                Ok(()) => Finding::well(&check, "passed"),
-                Err(error) => Finding::ill(&check, error.to_string()),
+                Ok(()) => CheckResult::well(&check, "passed"),
+                Err(error) => CheckResult::ill(&check, error.to_string()),
             }
         })
         .collect();
@@ -102,7 +105,7 @@ pub(crate) fn examine(
     findings
 }
 
-fn programs() -> Vec<Program> {
+fn programs() -> Vec<HookProgram> {
     let mut directories = CHECK_DIRECTORIES.map(Path::new).to_vec();
     if !GREENBOOT.iter().any(|path| Path::new(path).exists()) {
         directories.extend(GREENBOOT_DIRECTORIES.map(Path::new));
@@ -110,18 +113,18 @@ fn programs() -> Vec<Program> {
     programs::list(&directories)
 }
 
-fn of_record(os: Sessions<'_>) -> Finding {
+fn of_record(os: Sessions<'_>) -> CheckResult {
     // It only looks: libostree's lock is for those who change something.
     match os(Access::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
-        Ok(verified) if !verified.deviates() => Finding::well("record", "everything is as it says"),
+        Ok(verified) if !verified.deviates() => CheckResult::well("record", "everything is as it says"),
         Ok(verified) => {
             let paths = first_of(&verified.paths(), NAMED);
-            Finding::ill(
+            CheckResult::ill(
                 "record",
                 format!("not as the configuration says: {paths}; see `flameholder verify`"),
             )
         }
-        Err(error) => Finding::ill("record", error.chain()),
+        Err(error) => CheckResult::ill("record", error.chain()),
     }
 }
 
@@ -131,13 +134,13 @@ mod tests {
     use crate::core::state::boot_check::complaint;
     use crate::host::unit_states::UnitState;
 
-    fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> UnitStates {
+    fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> SystemStatus {
         let asked = units.iter().map(|(name, active)| UnitState {
             name: (*name).into(),
             load: if *active == "none" { "not-found".into() } else { "loaded".into() },
             active: (*active).into(),
         });
-        UnitStates {
+        SystemStatus {
             system: system.into(),
             asked: asked.collect(),
             failed: ["a", "b", "c", "d"].map(|name| format!("{name}.service")).to_vec(),

@@ -3,12 +3,12 @@
 use crate::transaction::state::interrupted;
 use std::path::Path;
 
-use crate::core::state::pending::{Failure, Pending, Reached};
+use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::standing;
-use crate::core::state::standing::Fate;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::lock::Lock;
-use crate::host::{Root, Services, boot};
+use crate::core::state::standing::PendingOutcome;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::lock::HostLock;
+use crate::host::{Root, ServiceControl, boot};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 
@@ -23,22 +23,26 @@ const FINALIZER: &str = "ostree-finalize-staged.service";
 
 /// Arms what is pending: the next shutdown of this boot switches to it. All that it takes is durable
 /// already; the lock goes last.
-pub fn arm(os: &mut dyn Sysroot, services: &dyn Services, pending: &Pending) -> Result<(), TransactionError> {
+pub fn arm(
+    os: &mut dyn Sysroot,
+    services: &dyn ServiceControl,
+    pending: &PendingGeneration,
+) -> Result<(), TransactionError> {
     ensure_bound_at_shutdown(services)?;
     let root = Root::open(Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let id = pending.intent.deployment.id();
     if !stage::staged(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
         return Err(TransactionError::NotStaged(pending.generation().to_owned()));
     }
     space::ensure_room(&Path::new(SYSROOT).join(id.path()))?;
-    pending::reach(&root, &Reached::Armed { boot_id: boot::boot_id() })?;
+    pending::reach(&root, &PendingEntry::Unlocked { boot_id: boot::boot_id() })?;
     Ok(os.unlock(&id)?)
 }
 
 /// Without our drop-in for that unit the generation would boot without its configuration. Where nobody
 /// can be asked, that is found out early in the next boot.
-fn ensure_bound_at_shutdown(services: &dyn Services) -> Result<(), TransactionError> {
+fn ensure_bound_at_shutdown(services: &dyn ServiceControl) -> Result<(), TransactionError> {
     let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
     let binds = |command: &Vec<String>| {
         command.first().is_some_and(|program| Path::new(program).file_name() == Some("flameholder".as_ref()))
@@ -58,23 +62,23 @@ pub enum Settlement {
     /// Nothing was pending.
     Nothing,
     /// It is staged, and boots with the next reboot, once it is armed.
-    Waits(Box<Pending>),
+    Waits(Box<PendingGeneration>),
     /// It runs, and is to show that it is healthy.
-    OnProbation(Box<Pending>),
+    OnProbation(Box<PendingGeneration>),
     /// It had its chance, and what it replaced runs again; it is held, for this reason.
-    Left(Box<Pending>, String),
+    Left(Box<PendingGeneration>, String),
     /// It did not come about, and is staged again.
-    StagedAgain(Box<Pending>, Failure),
+    StagedAgain(Box<PendingGeneration>, UpdateFailure),
     /// Another deployment runs than the one that it was made for; it is forgotten.
-    Superseded(Box<Pending>),
+    Superseded(Box<PendingGeneration>),
     /// Somebody discarded what was staged; it is forgotten.
-    Discarded(Box<Pending>),
+    Discarded(Box<PendingGeneration>),
 }
 
 /// Settles what is pending, once the host is up.
-pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, TransactionError> {
+pub fn settle(booted: &BootedDeployment, open: Sessions<'_>) -> Result<Settlement, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
     interrupted::settle_first(&root, &boot_id)?;
     extensions::take_back(&root)?;
@@ -83,8 +87,8 @@ pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, Transac
     let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
     let found = Box::new(found);
     match fate {
-        Fate::Nothing => Ok(Settlement::Nothing),
-        Fate::Waits => {
+        PendingOutcome::Nothing => Ok(Settlement::Nothing),
+        PendingOutcome::AwaitsReboot => {
             if stage::staged(&mut *open(Access::Stage)?)?
                 .is_some_and(|staged| stage::is_pending(&staged, &found))
             {
@@ -93,21 +97,23 @@ pub fn settle(booted: &Booted, open: Sessions<'_>) -> Result<Settlement, Transac
             pending::close(&root)?;
             Ok(Settlement::Discarded(found))
         }
-        Fate::Arrived => Ok(Settlement::OnProbation(found)),
-        Fate::StageAgain(failure) => {
+        PendingOutcome::Booted => Ok(Settlement::OnProbation(found)),
+        PendingOutcome::Restage(failure) => {
             let again = stage::again(&mut *open(Access::Stage)?, &root, booted, &found, failure.clone())?;
             Ok(Settlement::StagedAgain(Box::new(again), failure))
         }
-        Fate::Superseded => {
+        PendingOutcome::Superseded => {
             pending::close(&root)?;
             Ok(Settlement::Superseded(found))
         }
-        Fate::Left(reason) => {
+        PendingOutcome::RolledBack(reason) => {
             hold(&root, &found.intent.record, &reason)?;
             pending::close(&root)?;
             Ok(Settlement::Left(found, reason))
         }
         // The early part of the boot is there for that, and did not do it.
-        Fate::Bind | Fate::Leave(_) => Err(TransactionError::Unbound(found.generation().to_owned())),
+        PendingOutcome::WriteConfig | PendingOutcome::RollBack(_) => {
+            Err(TransactionError::Unbound(found.generation().to_owned()))
+        }
     }
 }

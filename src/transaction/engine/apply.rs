@@ -2,13 +2,13 @@
 //! says how each act is undone, and then acts make it visible one by one. It holds from the moment
 //! at which the journal says so; until then any end, a power cut included, leads back.
 
-use crate::core::plan::steps::Step;
-use crate::core::state::journal::{Intent, Journal, Reached, Scope, VERSION};
+use crate::core::plan::steps::PlanStep;
+use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
 use crate::core::state::service_action::ServiceAction;
-use crate::host::service_port::{ServiceError, Services};
+use crate::host::service_port::{ServiceControl, ServiceError};
 use crate::host::staging;
-use crate::host::staging::Staging;
-use crate::host::{Disk, HostError};
+use crate::host::staging::StagingArea;
+use crate::host::{HostDisk, HostError};
 
 use super::labels::Labels;
 use super::prepare::prepare;
@@ -26,9 +26,9 @@ pub struct Change<'a> {
     /// ID of the current boot.
     pub boot_id: &'a str,
     /// Which tree it is about.
-    pub scope: Scope,
+    pub scope: JournalScope,
     /// The acts on paths, in order.
-    pub steps: &'a [Step],
+    pub steps: &'a [PlanStep],
     /// The labels of what they make.
     pub labels: &'a Labels,
     /// What services do afterwards, in order.
@@ -69,11 +69,15 @@ pub enum LiveError {
 }
 
 /// Carries a change out. The caller holds the lock of the tree and has settled what was open.
-pub fn apply(disk: &dyn Disk, services: &dyn Services, change: Change<'_>) -> Result<(), LiveError> {
+pub fn apply(
+    disk: &dyn HostDisk,
+    services: &dyn ServiceControl,
+    change: Change<'_>,
+) -> Result<(), LiveError> {
     if change.steps.is_empty() {
         return Ok(());
     }
-    let staging = Staging::new(disk);
+    let staging = StagingArea::new(disk);
     let intent = begin(disk, &staging, change).map_err(|failed| {
         // What cannot be removed now is removed by the next command; nothing of it is visible.
         if let Err(error) = abandon(disk, &staging) {
@@ -92,9 +96,13 @@ pub fn apply(disk: &dyn Disk, services: &dyn Services, change: Change<'_>) -> Re
 }
 
 /// Stages, and opens the journal. Nothing of it is visible.
-fn begin(disk: &dyn Disk, staging: &Staging<'_>, change: Change<'_>) -> Result<Intent, HostError> {
+fn begin(
+    disk: &dyn HostDisk,
+    staging: &StagingArea<'_>,
+    change: Change<'_>,
+) -> Result<JournalIntent, HostError> {
     let prepared = prepare(disk, staging, change.steps, change.labels)?;
-    let intent = Intent {
+    let intent = JournalIntent {
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
         scope: change.scope,
@@ -110,16 +118,16 @@ fn begin(disk: &dyn Disk, staging: &Staging<'_>, change: Change<'_>) -> Result<I
 }
 
 /// Removes what was staged; first the journal, which needs it.
-fn abandon(disk: &dyn Disk, staging: &Staging<'_>) -> Result<(), HostError> {
+fn abandon(disk: &dyn HostDisk, staging: &StagingArea<'_>) -> Result<(), HostError> {
     journal::withdraw(disk)?;
     recover::clear_staged(disk, &staging.directories(), &[])
 }
 
 /// Makes everything visible and has services take it up. `begun` counts the actions on services.
 fn carry_out(
-    disk: &dyn Disk,
-    services: &dyn Services,
-    intent: &Intent,
+    disk: &dyn HostDisk,
+    services: &dyn ServiceControl,
+    intent: &JournalIntent,
     begun: &mut usize,
 ) -> Result<(), Failure> {
     for act in &intent.moves {
@@ -127,34 +135,34 @@ fn carry_out(
     }
     disk.sync(&touched(&intent.moves))?;
     for action in &intent.actions {
-        journal::reach(disk, Reached::Acting { begun: *begun + 1 })?;
+        journal::reach(disk, TransactionState::Acting { begun: *begun + 1 })?;
         *begun += 1;
         services.perform(action).map_err(Box::new)?;
     }
-    Ok(journal::reach(disk, Reached::Committed)?)
+    Ok(journal::reach(disk, TransactionState::Committed)?)
 }
 
 /// Nobody was told yet that the change holds, whatever the journal's last line may say by now.
 fn take_back(
-    disk: &dyn Disk,
-    services: &dyn Services,
-    intent: &Intent,
+    disk: &dyn HostDisk,
+    services: &dyn ServiceControl,
+    intent: &JournalIntent,
     begun: usize,
 ) -> Result<(), SettleError> {
     // A line that is there, though it could not be made durable, would be believed after a crash.
-    let is_committed = |open: &Journal| open.reached == Reached::Committed;
+    let is_committed = |open: &Journal| open.reached == TransactionState::Committed;
     if !matches!(journal::load(disk), Ok(Some(open)) if !is_committed(&open)) {
-        journal::rewind(disk, intent, Reached::Acting { begun })?;
+        journal::rewind(disk, intent, TransactionState::Acting { begun })?;
     }
     recover::undo(disk, services, intent, begun)
 }
 
 /// Writes `steps` into a tree that nothing uses yet: there is nothing to go back to, and whoever
 /// made it abandons it upon an error.
-pub fn write(disk: &dyn Disk, steps: &[Step], labels: &Labels) -> Result<(), HostError> {
+pub fn write(disk: &dyn HostDisk, steps: &[PlanStep], labels: &Labels) -> Result<(), HostError> {
     // It was copied from a tree, perhaps with what a killed run had staged there.
     recover::clear_staged(disk, &staging::leftovers(disk)?, &[])?;
-    let staging = Staging::new(disk);
+    let staging = StagingArea::new(disk);
     let prepared = prepare(disk, &staging, steps, labels)?;
     disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;

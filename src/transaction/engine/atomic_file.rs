@@ -1,15 +1,15 @@
 //! A file of our own that is there whole, or as it was before: whenever the power goes.
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Attributes;
-use crate::host::{Disk, HostError, Root};
+use crate::core::values::tree::FileAttributes;
+use crate::host::{HostDisk, HostError, Root};
 
 /// It may hold what is nobody else's to know.
-pub(crate) const ATTRIBUTES: Attributes = Attributes { mode: 0o600, uid: 0, gid: 0 };
+pub(crate) const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o600, uid: 0, gid: 0 };
 
 /// Writes `contents` to `path`, durably; `new` is the name it has until it is complete.
 pub(crate) fn write(
-    disk: &dyn Disk,
+    disk: &dyn HostDisk,
     path: &ManagedPath,
     new: &ManagedPath,
     contents: &[u8],
@@ -35,14 +35,14 @@ pub(crate) fn write_for_this_boot(
 ) -> Result<(), HostError> {
     for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
         if root.status(&directory)?.is_none() {
-            root.make_directory(&directory, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+            root.make_directory(&directory, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
         }
     }
     write(root, path, new, contents)
 }
 
 /// Removes it where it is there; the caller syncs.
-pub(crate) fn forget(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+pub(crate) fn forget(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
     match disk.status(path)? {
         Some(_) => disk.remove_file(path),
         None => Ok(()),

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::state::journal::{Intent, JOURNAL, Journal, JournalError, NEW_JOURNAL, Reached};
+use crate::core::state::journal::{
+    JOURNAL, Journal, JournalError, JournalIntent, NEW_JOURNAL, TransactionState,
+};
 use crate::core::values::names::ManagedPath;
-use crate::host::{Disk, HostError};
+use crate::host::{HostDisk, HostError};
 
 use super::atomic_file;
 use super::atomic_file::{ATTRIBUTES, forget};
@@ -25,14 +27,18 @@ pub enum LoadError {
 }
 
 /// Reads the journal of an open transaction; `None` where none is open.
-pub fn load(disk: &dyn Disk) -> Result<Option<Journal>, LoadError> {
+pub fn load(disk: &dyn HostDisk) -> Result<Option<Journal>, LoadError> {
     let bytes = disk.read(&ManagedPath::constant(JOURNAL), JOURNAL_BYTES)?;
     Ok(bytes.map(|bytes| Journal::parse(&bytes)).transpose()?)
 }
 
 /// Makes `staged` durable, then the journal that undoes whatever comes of it: two rounds of
 /// flushes, in each of which all go on at once.
-pub(crate) fn open(disk: &dyn Disk, intent: &Intent, staged: &[ManagedPath]) -> Result<(), HostError> {
+pub(crate) fn open(
+    disk: &dyn HostDisk,
+    intent: &JournalIntent,
+    staged: &[ManagedPath],
+) -> Result<(), HostError> {
     let new = ManagedPath::constant(NEW_JOURNAL);
     disk.create_file(&new, &intent.render(), ATTRIBUTES, None)?;
     let contents = staged.iter().chain([&new]).cloned().map(Some);
@@ -50,7 +56,7 @@ pub(crate) fn open(disk: &dyn Disk, intent: &Intent, staged: &[ManagedPath]) -> 
 }
 
 /// Notes durably that a point was reached.
-pub(crate) fn reach(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> {
+pub(crate) fn reach(disk: &dyn HostDisk, reached: TransactionState) -> Result<(), HostError> {
     let journal = ManagedPath::constant(JOURNAL);
     disk.append(&journal, &reached.render())?;
     disk.sync(&[Some(journal)])
@@ -58,20 +64,24 @@ pub(crate) fn reach(disk: &dyn Disk, reached: Reached) -> Result<(), HostError> 
 
 /// Makes the journal say again that `reached` is how far it came: a line that could not be added may
 /// be there in part, or in whole.
-pub(crate) fn rewind(disk: &dyn Disk, intent: &Intent, reached: Reached) -> Result<(), HostError> {
+pub(crate) fn rewind(
+    disk: &dyn HostDisk,
+    intent: &JournalIntent,
+    reached: TransactionState,
+) -> Result<(), HostError> {
     let lines = [intent.render(), reached.render()].concat();
     atomic_file::write(disk, &ManagedPath::constant(JOURNAL), &ManagedPath::constant(NEW_JOURNAL), &lines)
 }
 
 /// Removes the journal of a transaction that is taken back, durably: what is staged is what nobody
 /// needs any more from then on.
-pub(crate) fn withdraw(disk: &dyn Disk) -> Result<(), HostError> {
+pub(crate) fn withdraw(disk: &dyn HostDisk) -> Result<(), HostError> {
     close(disk)?;
     disk.sync(&[ManagedPath::constant(JOURNAL).parent()])
 }
 
 /// Removes the journal: nothing of the transaction is left.
-pub(crate) fn close(disk: &dyn Disk) -> Result<(), HostError> {
+pub(crate) fn close(disk: &dyn HostDisk) -> Result<(), HostError> {
     forget(disk, &ManagedPath::constant(JOURNAL))?;
     forget(disk, &ManagedPath::constant(NEW_JOURNAL))
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::plan::steps::{Remembered, Step};
+use crate::core::plan::steps::{PlanStep, PriorChanges};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Kind;
-use crate::host::{Disk, HostError, Root};
+use crate::core::values::tree::FileKind;
+use crate::host::{HostDisk, HostError, Root};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
@@ -21,14 +21,16 @@ pub type Labels = BTreeMap<ManagedPath, Vec<u8>>;
 /// The labels of what `steps` make: the one that its path was given before, or else the one that it
 /// inherits, from what it replaces or from the nearest directory, as the kernel would give it.
 pub(crate) fn of_steps(
-    disk: &dyn Disk,
-    steps: &[Step],
+    disk: &dyn HostDisk,
+    steps: &[PlanStep],
     given: &BTreeMap<ManagedPath, String>,
 ) -> Result<Labels, HostError> {
     let mut known: BTreeMap<ManagedPath, Option<Vec<u8>>> = BTreeMap::new();
     let mut labels = Labels::new();
     for step in steps {
-        let (Step::Write { path, .. } | Step::Symlink { path, .. } | Step::MakeDirectory { path, .. }) = step
+        let (PlanStep::Write { path, .. }
+        | PlanStep::Symlink { path, .. }
+        | PlanStep::MakeDirectory { path, .. }) = step
         else {
             continue;
         };
@@ -43,12 +45,12 @@ pub(crate) fn of_steps(
 }
 
 /// What cannot be reached is as good as absent: it is about to be cleared away.
-fn stands(disk: &dyn Disk, path: &ManagedPath) -> bool {
+fn stands(disk: &dyn HostDisk, path: &ManagedPath) -> bool {
     matches!(disk.status(path), Ok(Some(_)))
 }
 
 fn of_directory(
-    disk: &dyn Disk,
+    disk: &dyn HostDisk,
     path: &ManagedPath,
     known: &mut BTreeMap<ManagedPath, Option<Vec<u8>>>,
 ) -> Result<Option<Vec<u8>>, HostError> {
@@ -75,17 +77,20 @@ pub(crate) fn terminated(label: &str) -> Vec<u8> {
 /// and those that they give.
 pub(crate) fn recorded(
     given: &BTreeMap<ManagedPath, String>,
-    steps: &[Step],
+    steps: &[PlanStep],
     labels: &Labels,
 ) -> BTreeMap<ManagedPath, String> {
     let mut recorded = given.clone();
     for step in steps {
         let path = step.path();
         match (step, labels.get(path)) {
-            (Step::Remove { .. } | Step::RemoveDirectory { .. } | Step::Restore { .. }, _) => {
+            (PlanStep::Remove { .. } | PlanStep::RemoveDirectory { .. } | PlanStep::Restore { .. }, _) => {
                 recorded.remove(path);
             }
-            (Step::Write { .. } | Step::Symlink { .. } | Step::MakeDirectory { .. }, Some(label)) => {
+            (
+                PlanStep::Write { .. } | PlanStep::Symlink { .. } | PlanStep::MakeDirectory { .. },
+                Some(label),
+            ) => {
                 let label = label.strip_suffix(b"\0").unwrap_or(label);
                 // A label is ASCII; one that is not is nothing to compare with.
                 let label = std::str::from_utf8(label).ok().map(str::to_owned);
@@ -102,14 +107,14 @@ pub(crate) fn recorded(
 pub(crate) fn again_of_policy(
     os: &mut dyn Sysroot,
     root: &Root,
-    remembered: &Remembered,
+    remembered: &PriorChanges,
 ) -> Result<BTreeMap<ManagedPath, String>, TransactionError> {
     let mut asked = Vec::new();
     for path in remembered.labels.keys() {
         let Some(status) = root.status(path)? else { continue };
         let kind = match status.kind {
-            Kind::Symlink => SYMBOLIC_LINK,
-            Kind::Directory => DIRECTORY,
+            FileKind::Symlink => SYMBOLIC_LINK,
+            FileKind::Directory => DIRECTORY,
             _ => REGULAR_FILE,
         };
         asked.push((path.to_string(), kind | status.attributes.mode));
@@ -120,13 +125,13 @@ pub(crate) fn again_of_policy(
 }
 
 /// The labels that the new deployment's policy gives to what `steps` make.
-pub(crate) fn of_policy(os: &mut dyn Sysroot, steps: &[Step]) -> Result<Labels, TransactionError> {
+pub(crate) fn of_policy(os: &mut dyn Sysroot, steps: &[PlanStep]) -> Result<Labels, TransactionError> {
     let paths: Vec<(ManagedPath, u32)> = steps
         .iter()
         .filter_map(|step| match step {
-            Step::Write { path, attributes, .. } => Some((path.clone(), REGULAR_FILE | attributes.mode)),
-            Step::Symlink { path, .. } => Some((path.clone(), SYMBOLIC_LINK | 0o777)),
-            Step::MakeDirectory { path, attributes } => Some((path.clone(), DIRECTORY | attributes.mode)),
+            PlanStep::Write { path, attributes, .. } => Some((path.clone(), REGULAR_FILE | attributes.mode)),
+            PlanStep::Symlink { path, .. } => Some((path.clone(), SYMBOLIC_LINK | 0o777)),
+            PlanStep::MakeDirectory { path, attributes } => Some((path.clone(), DIRECTORY | attributes.mode)),
             _ => None,
         })
         .collect();

@@ -3,20 +3,22 @@
 
 use rustix::io::Errno;
 
-use crate::core::state::journal::Move;
+use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Kind;
-use crate::host::{Disk, HostError, Op, Status};
+use crate::core::values::tree::FileKind;
+use crate::host::{FileOperation, FileStatus, HostDisk, HostError};
 
 /// Carries out an act of this process's own transaction.
-pub(crate) fn perform(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
+pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
-        Move::Replace { path, slot, .. } => {
+        JournalMove::Replace { path, slot, .. } => {
             ensure_leaf(disk, path)?;
             exchange(disk, slot, path)
         }
-        Move::Create { path, slot } | Move::MakeDirectory { path, slot } => disk.rename(slot, path),
-        Move::Remove { path, slot } => {
+        JournalMove::Create { path, slot } | JournalMove::MakeDirectory { path, slot } => {
+            disk.rename(slot, path)
+        }
+        JournalMove::Remove { path, slot } => {
             ensure_leaf(disk, path)?;
             disk.rename(path, slot)?;
             if !is_directory(disk, slot)? {
@@ -26,20 +28,20 @@ pub(crate) fn perform(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
             disk.rename(slot, path)?;
             Err(in_the_way(path))
         }
-        Move::RemoveDirectory { path, slot } => remove_directory(disk, path, slot),
-        Move::SetAttributes { path, after, .. } => disk.set_attributes(path, *after),
+        JournalMove::RemoveDirectory { path, slot } => remove_directory(disk, path, slot),
+        JournalMove::SetAttributes { path, after, .. } => disk.set_attributes(path, *after),
     }
 }
 
 /// Takes an act back, or does nothing where it was not carried out.
-pub(crate) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
+pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
-        Move::Replace { path, slot, inode } => match disk.status(slot)? {
+        JournalMove::Replace { path, slot, inode } => match disk.status(slot)? {
             Some(status) if status.inode != *inode => put_back(disk, slot, path),
             _ => Ok(()),
         },
-        Move::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
-            (None, Some(status)) if status.kind != Kind::Directory => {
+        JournalMove::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
+            (None, Some(status)) if status.kind != FileKind::Directory => {
                 disk.rename(path, slot)?;
                 // Somebody else's directory came just before the leaf went.
                 if is_directory(disk, slot)? { disk.rename(slot, path) } else { Ok(()) }
@@ -47,24 +49,24 @@ pub(crate) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
             _ => Ok(()),
         },
         // What somebody else put into it meanwhile is theirs.
-        Move::MakeDirectory { path, slot } => match disk.status(slot)? {
+        JournalMove::MakeDirectory { path, slot } => match disk.status(slot)? {
             None => remove_directory(disk, path, slot),
             Some(_) => Ok(()),
         },
-        Move::Remove { path, slot } => match disk.status(slot)? {
+        JournalMove::Remove { path, slot } => match disk.status(slot)? {
             Some(_) => put_back(disk, slot, path),
             None => Ok(()),
         },
-        Move::RemoveDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
+        JournalMove::RemoveDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
             // Somebody made it again, and may have put something into it.
-            (Some(before), Some(found)) if found.kind == Kind::Directory => {
+            (Some(before), Some(found)) if found.kind == FileKind::Directory => {
                 disk.set_attributes(path, before.attributes)
             }
             (Some(_), _) => put_back(disk, slot, path),
             (None, _) => Ok(()),
         },
-        Move::SetAttributes { path, before, .. } => match disk.status(path)? {
-            Some(status) if status.kind == Kind::Directory && status.attributes != *before => {
+        JournalMove::SetAttributes { path, before, .. } => match disk.status(path)? {
+            Some(status) if status.kind == FileKind::Directory && status.attributes != *before => {
                 disk.set_attributes(path, *before)
             }
             _ => Ok(()),
@@ -73,7 +75,7 @@ pub(crate) fn undo(disk: &dyn Disk, act: &Move) -> Result<(), HostError> {
 }
 
 /// Somebody else's directory is never left in a slot; a leaf that came meanwhile goes.
-fn put_back(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+fn put_back(disk: &dyn HostDisk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
     if disk.status(path)?.is_none() {
         return disk.rename(slot, path);
     }
@@ -83,7 +85,7 @@ fn put_back(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(
 
 /// Swaps what waits in a slot with a leaf. What takes a slot is deleted in the end, and a directory
 /// may hold anything: one that came just before the swap is put back.
-fn exchange(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
+fn exchange(disk: &dyn HostDisk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
     disk.exchange(slot, path)?;
     if !is_directory(disk, slot)? {
         return Ok(());
@@ -92,24 +94,28 @@ fn exchange(disk: &dyn Disk, slot: &ManagedPath, path: &ManagedPath) -> Result<(
     Err(in_the_way(path))
 }
 
-fn ensure_leaf(disk: &dyn Disk, path: &ManagedPath) -> Result<(), HostError> {
+fn ensure_leaf(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
     if is_directory(disk, path)? { Err(in_the_way(path)) } else { Ok(()) }
 }
 
-fn is_directory(disk: &dyn Disk, path: &ManagedPath) -> Result<bool, HostError> {
-    Ok(disk.status(path)?.is_some_and(|status| status.kind == Kind::Directory))
+fn is_directory(disk: &dyn HostDisk, path: &ManagedPath) -> Result<bool, HostError> {
+    Ok(disk.status(path)?.is_some_and(|status| status.kind == FileKind::Directory))
 }
 
 fn in_the_way(path: &ManagedPath) -> HostError {
-    HostError::new(Op::Rename, path.as_str(), Errno::ISDIR)
+    HostError::new(FileOperation::Rename, path.as_str(), Errno::ISDIR)
 }
 
-fn is_empty_directory(disk: &dyn Disk, path: &ManagedPath, status: Status) -> Result<bool, HostError> {
-    Ok(status.kind == Kind::Directory && disk.below(path)?.is_empty())
+fn is_empty_directory(
+    disk: &dyn HostDisk,
+    path: &ManagedPath,
+    status: FileStatus,
+) -> Result<bool, HostError> {
+    Ok(status.kind == FileKind::Directory && disk.below(path)?.is_empty())
 }
 
 /// Moves a directory away unless somebody keeps something in it.
-fn remove_directory(disk: &dyn Disk, path: &ManagedPath, slot: &ManagedPath) -> Result<(), HostError> {
+fn remove_directory(disk: &dyn HostDisk, path: &ManagedPath, slot: &ManagedPath) -> Result<(), HostError> {
     let Some(status) = disk.status(path)? else { return Ok(()) };
     if !is_empty_directory(disk, path, status)? {
         return Ok(());

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
-use crate::core::plan::steps::Step;
-use crate::core::state::journal::Move;
+use crate::core::plan::steps::PlanStep;
+use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Kind};
-use crate::host::staging::Staging;
-use crate::host::{Disk, HostError, Op};
+use crate::core::values::tree::{FileAttributes, FileKind};
+use crate::host::staging::StagingArea;
+use crate::host::{FileOperation, HostDisk, HostError};
 
 use super::labels::Labels;
 
@@ -21,7 +21,7 @@ const PRE_IMAGE_BYTES: usize = 256 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     /// The acts that make it visible, in order.
-    pub(crate) moves: Vec<Move>,
+    pub(crate) moves: Vec<JournalMove>,
     /// Pre-images that are back in their place afterwards.
     pub(crate) discards: Vec<ManagedPath>,
     /// Staged files and directories.
@@ -30,9 +30,9 @@ pub(crate) struct Prepared {
 
 /// Stages what `steps` need.
 pub(crate) fn prepare(
-    disk: &dyn Disk,
-    staging: &Staging<'_>,
-    steps: &[Step],
+    disk: &dyn HostDisk,
+    staging: &StagingArea<'_>,
+    steps: &[PlanStep],
     labels: &Labels,
 ) -> Result<Prepared, HostError> {
     let mut preparing = Preparing {
@@ -48,66 +48,66 @@ pub(crate) fn prepare(
 }
 
 struct Preparing<'a> {
-    disk: &'a dyn Disk,
-    staging: &'a Staging<'a>,
+    disk: &'a dyn HostDisk,
+    staging: &'a StagingArea<'a>,
     labels: &'a Labels,
     result: Prepared,
     /// Slots of the files that earlier steps put in place.
     written: BTreeMap<ManagedPath, ManagedPath>,
     /// What stands after the earlier steps, where they change it.
-    stands: BTreeMap<ManagedPath, Option<Kind>>,
+    stands: BTreeMap<ManagedPath, Option<FileKind>>,
 }
 
 impl Preparing<'_> {
-    fn step(&mut self, step: &Step) -> Result<(), HostError> {
+    fn step(&mut self, step: &PlanStep) -> Result<(), HostError> {
         match step {
-            Step::MakeDirectory { path, attributes } => self.make_directory(path, *attributes),
-            Step::SetAttributes { path, attributes } => self.set_attributes(path, *attributes),
-            Step::Preserve { path, original } => {
+            PlanStep::MakeDirectory { path, attributes } => self.make_directory(path, *attributes),
+            PlanStep::SetAttributes { path, attributes } => self.set_attributes(path, *attributes),
+            PlanStep::Preserve { path, original } => {
                 let slot = self.staging.slot(original)?;
                 self.link_or_copy(path, &slot)?;
                 self.put(original, slot)
             }
-            Step::Write { path, contents, attributes } => {
+            PlanStep::Write { path, contents, attributes } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.create_file(&slot, contents, *attributes, self.label(path))?;
                 self.result.staged.push(slot.clone());
                 self.written.insert(path.clone(), slot.clone());
                 self.put(path, slot)
             }
-            Step::Symlink { path, target, owner } => {
+            PlanStep::Symlink { path, target, owner } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.create_symlink(&slot, target, *owner, self.label(path))?;
                 self.put(path, slot)
             }
-            Step::HardLink { path, target } => {
+            PlanStep::HardLink { path, target } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.hard_link(self.written.get(target).unwrap_or(target), &slot)?;
                 self.put(path, slot)
             }
-            Step::Restore { path, original } => {
+            PlanStep::Restore { path, original } => {
                 let slot = self.staging.slot(path)?;
                 self.link_or_copy(original, &slot)?;
                 self.result.discards.push(original.clone());
                 self.put(path, slot)
             }
-            Step::Remove { path } => self.remove(path),
-            Step::RemoveDirectory { path } => {
+            PlanStep::Remove { path } => self.remove(path),
+            PlanStep::RemoveDirectory { path } => {
                 let slot = self.staging.slot(path)?;
-                self.moves(Move::RemoveDirectory { path: path.clone(), slot }, None);
+                self.moves(JournalMove::RemoveDirectory { path: path.clone(), slot }, None);
                 Ok(())
             }
         }
     }
 
     /// Plans the act, after which `kind` stands at its path.
-    fn moves(&mut self, act: Move, kind: Option<Kind>) {
+    fn moves(&mut self, act: JournalMove, kind: Option<FileKind>) {
         self.stands.insert(act.path().clone(), kind);
         self.result.moves.push(act);
     }
 
     /// What stands at `path` when its turn comes.
-    fn stands(&self, path: &ManagedPath) -> Result<Option<Kind>, HostError> {
+    fn stands(&self, path: &ManagedPath) -> Result<Option<FileKind>, HostError> {
         if let Some(known) = self.stands.get(path) {
             return Ok(*known);
         }
@@ -121,45 +121,49 @@ impl Preparing<'_> {
     fn put(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
         let path = path.clone();
         let act = match self.stands(&path)? {
-            None => Move::Create { path, slot },
-            Some(Kind::Directory) => return Err(HostError::new(Op::Rename, path.as_str(), Errno::ISDIR)),
+            None => JournalMove::Create { path, slot },
+            Some(FileKind::Directory) => {
+                return Err(HostError::new(FileOperation::Rename, path.as_str(), Errno::ISDIR));
+            }
             Some(_) => {
                 let staged = self.disk.status(&slot)?;
-                let gone = || HostError::new(Op::Read, slot.as_str(), Errno::NOENT);
+                let gone = || HostError::new(FileOperation::Read, slot.as_str(), Errno::NOENT);
                 let inode = staged.ok_or_else(gone)?.inode;
-                Move::Replace { path, slot, inode }
+                JournalMove::Replace { path, slot, inode }
             }
         };
-        self.moves(act, Some(Kind::File));
+        self.moves(act, Some(FileKind::File));
         Ok(())
     }
 
-    fn make_directory(&mut self, path: &ManagedPath, attributes: Attributes) -> Result<(), HostError> {
+    fn make_directory(&mut self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
         let slot = self.staging.slot(path)?;
         self.disk.make_directory(&slot, attributes, self.label(path))?;
         self.result.staged.push(slot.clone());
-        self.moves(Move::MakeDirectory { path: path.clone(), slot }, Some(Kind::Directory));
+        self.moves(JournalMove::MakeDirectory { path: path.clone(), slot }, Some(FileKind::Directory));
         Ok(())
     }
 
-    fn set_attributes(&mut self, path: &ManagedPath, after: Attributes) -> Result<(), HostError> {
+    fn set_attributes(&mut self, path: &ManagedPath, after: FileAttributes) -> Result<(), HostError> {
         match self.disk.status(path)? {
-            Some(status) if status.kind == Kind::Directory => {
+            Some(status) if status.kind == FileKind::Directory => {
                 let (path, before) = (path.clone(), status.attributes);
-                self.result.moves.push(Move::SetAttributes { path, before, after });
+                self.result.moves.push(JournalMove::SetAttributes { path, before, after });
                 Ok(())
             }
-            _ => Err(HostError::new(Op::SetAttributes, path.as_str(), Errno::NOTDIR)),
+            _ => Err(HostError::new(FileOperation::SetAttributes, path.as_str(), Errno::NOTDIR)),
         }
     }
 
     fn remove(&mut self, path: &ManagedPath) -> Result<(), HostError> {
         match self.stands(path)? {
             None => Ok(()),
-            Some(Kind::Directory) => Err(HostError::new(Op::Rename, path.as_str(), Errno::ISDIR)),
+            Some(FileKind::Directory) => {
+                Err(HostError::new(FileOperation::Rename, path.as_str(), Errno::ISDIR))
+            }
             Some(_) => {
                 let slot = self.staging.slot(path)?;
-                self.moves(Move::Remove { path: path.clone(), slot }, None);
+                self.moves(JournalMove::Remove { path: path.clone(), slot }, None);
                 Ok(())
             }
         }
@@ -172,12 +176,12 @@ impl Preparing<'_> {
             return Err(error);
         };
         let label = self.disk.label(from)?;
-        let Attributes { uid, gid, .. } = status.attributes;
+        let FileAttributes { uid, gid, .. } = status.attributes;
         match (status.kind, self.disk.link_target(from)?) {
-            (Kind::Symlink, Some(target)) => {
+            (FileKind::Symlink, Some(target)) => {
                 self.disk.create_symlink(slot, &target, (uid, gid), label.as_deref())
             }
-            (Kind::File, _) => {
+            (FileKind::File, _) => {
                 let contents = self.disk.read(from, PRE_IMAGE_BYTES)?.unwrap_or_default();
                 self.disk.create_file(slot, &contents, status.attributes, label.as_deref())?;
                 self.result.staged.push(slot.clone());

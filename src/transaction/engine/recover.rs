@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::state::journal::{Intent, JOURNAL, Move};
+use crate::core::state::journal::{JOURNAL, JournalIntent, JournalMove};
 use crate::core::state::recovery;
-use crate::core::state::recovery::Settlement;
+use crate::core::state::recovery::RecoveryAction;
 use crate::core::values::names::ManagedPath;
-use crate::host::service_port::{ServiceError, Services};
-use crate::host::{Disk, HostError, staging};
+use crate::host::service_port::{ServiceControl, ServiceError};
+use crate::host::{HostDisk, HostError, staging};
 
 use super::journal;
 use super::journal::LoadError;
@@ -63,14 +63,14 @@ fn named(generation: Option<&str>) -> &str {
 }
 
 /// Whether an interrupted run left anything at all.
-pub(crate) fn is_needed(disk: &dyn Disk) -> Result<bool, SettleError> {
+pub(crate) fn is_needed(disk: &dyn HostDisk) -> Result<bool, SettleError> {
     Ok(journal::load(disk)?.is_some() || !staging::leftovers(disk)?.is_empty())
 }
 
 /// Settles what an interrupted run left. The caller holds the lock of the tree.
 pub fn settle(
-    disk: &dyn Disk,
-    services: &dyn Services,
+    disk: &dyn HostDisk,
+    services: &dyn ServiceControl,
     found: Option<&str>,
     boot_id: &str,
 ) -> Result<Settled, SettleError> {
@@ -83,26 +83,26 @@ pub fn settle(
     };
     let intent = &open.intent;
     match settlement {
-        Settlement::Elsewhere => {
+        RecoveryAction::OtherDeployment => {
             Err(SettleError::Elsewhere { current: intent.current.clone(), target: intent.target.clone() })
         }
-        Settlement::Undo { actions } => {
+        RecoveryAction::Undo { actions } => {
             undo(disk, services, intent, actions)?;
             Ok(Settled::TakenBack { target: intent.target.clone() })
         }
-        Settlement::Clear => {
+        RecoveryAction::CleanUp => {
             clear(disk, &intent.staging, &intent.discards)?;
             Ok(Settled::Cleared)
         }
-        Settlement::Nothing => Ok(Settled::Nothing),
+        RecoveryAction::Nothing => Ok(Settled::Nothing),
     }
 }
 
 /// Takes all acts back, newest first, and has services take up again what was there before.
 pub(crate) fn undo(
-    disk: &dyn Disk,
-    services: &dyn Services,
-    intent: &Intent,
+    disk: &dyn HostDisk,
+    services: &dyn ServiceControl,
+    intent: &JournalIntent,
     actions: usize,
 ) -> Result<(), SettleError> {
     for directory in &intent.staging {
@@ -126,7 +126,7 @@ pub(crate) fn undo(
 /// Removes what a settled transaction leaves, its journal last: durably, so that nothing is left
 /// that no journal names.
 pub(crate) fn clear(
-    disk: &dyn Disk,
+    disk: &dyn HostDisk,
     staging: &[ManagedPath],
     discards: &[ManagedPath],
 ) -> Result<(), HostError> {
@@ -136,7 +136,7 @@ pub(crate) fn clear(
 
 /// The same without a journal.
 pub(crate) fn clear_staged(
-    disk: &dyn Disk,
+    disk: &dyn HostDisk,
     staging: &[ManagedPath],
     discards: &[ManagedPath],
 ) -> Result<(), HostError> {
@@ -155,7 +155,7 @@ pub(crate) fn clear_staged(
 }
 
 /// The directories whose names, and those whose attributes the acts change.
-pub(crate) fn touched(moves: &[Move]) -> Vec<Option<ManagedPath>> {
+pub(crate) fn touched(moves: &[JournalMove]) -> Vec<Option<ManagedPath>> {
     let mut directories = BTreeSet::new();
     for act in moves {
         directories.insert(act.changed_directory());

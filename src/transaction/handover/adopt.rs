@@ -4,23 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed;
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::first_boot::CONTENT;
 use crate::core::plan::repair;
-use crate::core::plan::repair::Repair;
-use crate::core::plan::steps::{Step, Steps};
+use crate::core::plan::repair::RepairPlan;
+use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Drift, TreePlan};
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
-use crate::core::state::journal::Scope;
+use crate::core::state::journal::JournalScope;
 use crate::core::state::orig;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::CURRENT_IMAGE;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::Node;
-use crate::host::booted::Booted;
-use crate::host::{Root, Services};
+use crate::core::values::tree::PathState;
+use crate::host::booted::BootedDeployment;
+use crate::host::{Root, ServiceControl};
 use crate::os::Sysroot;
 
 use super::installation;
@@ -75,8 +75,8 @@ pub struct Adoption<'a> {
 /// Makes a generation of what runs, and puts the agent on the host: all of it or nothing.
 pub fn adopt(
     os: &mut dyn Sysroot,
-    services: &dyn Services,
-    booted: &Booted,
+    services: &dyn ServiceControl,
+    booted: &BootedDeployment,
     adoption: Adoption<'_>,
 ) -> Result<Adopted, TransactionError> {
     let (root, _lock, boot_id) = begin()?;
@@ -100,7 +100,7 @@ pub fn adopt(
     }
     let applied = applied(&root, current.configuration.take())?;
     current.configuration = Some(applied.clone());
-    let policy = Policy::default();
+    let policy = DisruptionPolicy::default();
     let target = Target {
         site: Site::Running(booted),
         desired: &applied,
@@ -130,7 +130,7 @@ pub fn adopt(
 struct Adopting<'a> {
     from: Option<String>,
     to: String,
-    installing: Vec<Step>,
+    installing: Vec<PlanStep>,
     environment: Option<&'a str>,
     boot_id: String,
 }
@@ -141,8 +141,8 @@ impl Adopting<'_> {
         self,
         root: &Root,
         os: &mut dyn Sysroot,
-        services: &dyn Services,
-        steps: Vec<Step>,
+        services: &dyn ServiceControl,
+        steps: Vec<PlanStep>,
         mut labels: Labels,
     ) -> Result<bool, TransactionError> {
         labels.extend(labels::of_policy(os, &self.installing)?);
@@ -159,7 +159,7 @@ impl Adopting<'_> {
             current: self.from.as_deref(),
             target: Some(&self.to),
             boot_id: &self.boot_id,
-            scope: Scope::Deployment,
+            scope: JournalScope::Deployment,
             steps: &files.steps,
             labels: &labels,
             actions,
@@ -208,43 +208,44 @@ fn ensure_runs(draft: &Draft, target: Target<'_>) -> Result<(), HandoverError> {
 /// Leaves of the steps those that make good what deviates, and says what that is. Nothing else is anybody's wish.
 fn mend(tree: &mut TreePlan, mends: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
-    let Repair { steps, created_directories, hindered } = repair::choose(tree, &chosen);
+    let RepairPlan { steps, created_directories, hindered } = repair::choose(tree, &chosen);
     let deviations = std::mem::take(&mut tree.drift);
     if !deviations.is_empty() && (!mends || !hindered.is_empty()) {
         let way_out = if mends { BY_HAND } else { WAY_OUT };
         return Err(HandoverError::Deviates { config: config.to_owned(), deviations, way_out });
     }
-    tree.steps = Steps { steps, created_directories, ..Steps::default() };
+    tree.steps = PlannedSteps { steps, created_directories, ..PlannedSteps::default() };
     Ok(deviations)
 }
 
 /// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.
-fn take_originals(root: &Root, host: &HostConfig, steps: &mut Steps) -> Result<(), TransactionError> {
+fn take_originals(root: &Root, host: &HostConfig, steps: &mut PlannedSteps) -> Result<(), TransactionError> {
     let mut files = OwnFiles::after(root, std::mem::take(&mut steps.preserve));
     for path in managed::written_paths(host) {
         let copy = orig::copy_of(&path);
         let kept = root.node(&copy)?;
-        let is_leaf = matches!(kept, Node::File { .. } | Node::Symlink { .. });
+        let is_leaf = matches!(kept, PathState::File { .. } | PathState::Symlink { .. });
         let shipped = shipped(&path).map(|shipped| root.node(&shipped)).transpose()?;
         if is_leaf
             && !shipped.is_some_and(|shipped| is_alike(&shipped, &kept))
             && steps.originals.insert(path.clone())
         {
-            let original = Record::original_of(&path);
+            let original = GenerationRecord::original_of(&path);
             files.make_parents(&original)?;
-            files.extend([Step::Preserve { path: copy, original }]);
+            files.extend([PlanStep::Preserve { path: copy, original }]);
         }
     }
     steps.preserve = files.steps;
     Ok(())
 }
 
-fn is_alike(one: &Node, other: &Node) -> bool {
+fn is_alike(one: &PathState, other: &PathState) -> bool {
     match (one, other) {
-        (Node::File { attributes, digest, .. }, Node::File { attributes: mode, digest: content, .. }) => {
-            (attributes, digest) == (mode, content)
-        }
-        (Node::Symlink { target, owner, .. }, Node::Symlink { target: leads, owner: of, .. }) => {
+        (
+            PathState::File { attributes, digest, .. },
+            PathState::File { attributes: mode, digest: content, .. },
+        ) => (attributes, digest) == (mode, content),
+        (PathState::Symlink { target, owner, .. }, PathState::Symlink { target: leads, owner: of, .. }) => {
             (target, owner) == (leads, of)
         }
         _ => false,

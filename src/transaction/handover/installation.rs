@@ -1,13 +1,13 @@
 //! The agent itself, on a host whose image does not have it.
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
-use crate::core::plan::steps::Step;
+use crate::core::plan::steps::PlanStep;
 use crate::core::state::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
-use crate::core::state::journal::Scope;
+use crate::core::state::journal::JournalScope;
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Node;
-use crate::host::{Root, Services};
+use crate::core::values::tree::PathState;
+use crate::host::{Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::Change;
@@ -31,7 +31,7 @@ pub struct Version<'a> {
 
 /// What puts a version and its units on the host, in place of whatever version is there. An executable comes before what
 /// runs it, and goes after it: a host that loses its power in between starts nothing that is not there.
-pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<Step>, TransactionError> {
+pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<PlanStep>, TransactionError> {
     let mut files = OwnFiles::after(root, Vec::new());
     let directory = executables(version.name);
     let mut command = None;
@@ -54,7 +54,7 @@ pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<Step>,
 }
 
 /// What takes every version and its units away.
-pub(super) fn removing(root: &Root) -> Result<Vec<Step>, TransactionError> {
+pub(super) fn removing(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     let mut steps = Vec::new();
     let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
     // Drop-ins were installed last.
@@ -62,13 +62,13 @@ pub(super) fn removing(root: &Root) -> Result<Vec<Step>, TransactionError> {
         if root.node(&path)?.exists() {
             // Drop-ins have a directory of their own, which goes where others have none in it.
             let directory = path.parent().filter(|_| is_drop_in(&path));
-            steps.push(Step::Remove { path });
-            steps.extend(directory.map(|path| Step::RemoveDirectory { path }));
+            steps.push(PlanStep::Remove { path });
+            steps.extend(directory.map(|path| PlanStep::RemoveDirectory { path }));
         }
     }
     let command = ManagedPath::constant(COMMAND);
     if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/flameholder/")) {
-        steps.push(Step::Remove { path: command });
+        steps.push(PlanStep::Remove { path: command });
     }
     steps.extend(removal_of_versions(root, None)?);
     Ok(steps)
@@ -79,13 +79,13 @@ fn is_drop_in(path: &ManagedPath) -> bool {
 }
 
 /// What systemd has to be told of such steps.
-pub(super) fn actions(steps: &[Step]) -> &'static [ServiceAction] {
+pub(super) fn actions(steps: &[PlanStep]) -> &'static [ServiceAction] {
     let is_about_units = steps.iter().any(|step| step.path().is_within(UNIT_DIRECTORY));
     if is_about_units { &[ServiceAction::DaemonReload] } else { &[] }
 }
 
 /// Takes the agent off the host.
-pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
+pub fn remove(services: &dyn ServiceControl) -> Result<(), TransactionError> {
     let (root, _lock, boot_id) = begin()?;
     let steps = removing(&root)?;
     let generation = Current::load_record(&root)?.map(|record| record.generation);
@@ -93,7 +93,7 @@ pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
         current: generation.as_deref(),
         target: generation.as_deref(),
         boot_id: &boot_id,
-        scope: Scope::Deployment,
+        scope: JournalScope::Deployment,
         steps: &steps,
         labels: &Labels::new(),
         actions: actions(&steps),
@@ -102,7 +102,7 @@ pub fn remove(services: &dyn Services) -> Result<(), TransactionError> {
 }
 
 /// Removes the executables of all versions but the one in `kept`.
-fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<Step>, TransactionError> {
+fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<PlanStep>, TransactionError> {
     let top = ManagedPath::constant(EXECUTABLES);
     let mut steps = Vec::new();
     let mut is_empty = kept.is_none() && root.node(&top)?.exists();
@@ -110,16 +110,16 @@ fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<St
         if Some(&version) == kept {
             continue;
         }
-        if !matches!(root.node(&version)?, Node::Directory { .. }) {
+        if !matches!(root.node(&version)?, PathState::Directory { .. }) {
             is_empty = false;
             continue;
         }
         let files = root.list(&version)?;
-        steps.extend(files.iter().map(|name| Step::Remove { path: version.join(name) }));
-        steps.push(Step::RemoveDirectory { path: version });
+        steps.extend(files.iter().map(|name| PlanStep::Remove { path: version.join(name) }));
+        steps.push(PlanStep::RemoveDirectory { path: version });
     }
     if is_empty {
-        steps.push(Step::RemoveDirectory { path: top });
+        steps.push(PlanStep::RemoveDirectory { path: top });
     }
     Ok(steps)
 }

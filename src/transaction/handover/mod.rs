@@ -13,7 +13,7 @@ use std::path::Path;
 
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
-use crate::host::lock::Lock;
+use crate::host::lock::HostLock;
 use crate::host::{Root, boot, processes};
 
 use crate::transaction::TransactionError;
@@ -141,9 +141,9 @@ fn ensure_daemon_gone() -> Result<(), TransactionError> {
 }
 
 /// The host, locked and with nothing left of an interrupted change; and the ID of this boot.
-fn begin() -> Result<(Root, Lock, String), TransactionError> {
+fn begin() -> Result<(Root, HostLock, String), TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let lock = Lock::take(&root)?;
+    let lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
     interrupted::settle_first(&root, &boot_id)?;
     Ok((root, lock, boot_id))

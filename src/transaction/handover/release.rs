@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed;
-use crate::core::plan::steps::Step;
+use crate::core::plan::steps::PlanStep;
 use crate::core::state::activation::ACTIVE;
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::state::held::HELD;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
-use crate::core::state::journal::Scope;
+use crate::core::state::journal::JournalScope;
 use crate::core::state::orig;
 use crate::core::state::orig::{NOORIG, ORIG};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
-use crate::core::values::tree::Node;
+use crate::core::values::tree::PathState;
 use crate::host::Root;
-use crate::host::booted::Booted;
+use crate::host::booted::BootedDeployment;
 use crate::host::service_port::NoServices;
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
@@ -45,7 +45,10 @@ pub struct Released {
 }
 
 /// Takes the record away, and leaves what the machine-config-daemon goes by. `None` where nothing of ours runs.
-pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>, TransactionError> {
+pub fn release(
+    os: &mut dyn Sysroot,
+    booted: &BootedDeployment,
+) -> Result<Option<Released>, TransactionError> {
     ensure_daemon_gone()?;
     let (root, _lock, boot_id) = begin()?;
     if let Some(pending) = pending::load(&root)? {
@@ -62,14 +65,14 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>
     steps.extend(objects::prune(&root, &BTreeMap::new())?);
     for path in [ACTIVE, HELD, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
         if root.exists(&path)? {
-            steps.push(Step::Remove { path });
+            steps.push(PlanStep::Remove { path });
         }
     }
     let change = Change {
         current: Some(&record.generation),
         target: None,
         boot_id: &boot_id,
-        scope: Scope::Deployment,
+        scope: JournalScope::Deployment,
         steps: &steps,
         labels: &labels::of_steps(&root, &steps, &BTreeMap::new())?,
         actions: &[],
@@ -81,8 +84,8 @@ pub fn release(os: &mut dyn Sysroot, booted: &Booted) -> Result<Option<Released>
 /// Whether the machine-config-daemon would find everything in order.
 fn ensure_fit(
     os: &mut dyn Sysroot,
-    record: &Record,
-    booted: &Booted,
+    record: &GenerationRecord,
+    booted: &BootedDeployment,
     host: &HostConfig,
 ) -> Result<(), TransactionError> {
     if !record.names(&booted.deployment) {
@@ -121,19 +124,19 @@ fn give_originals(
         let (copy, stamp) = (orig::copy_of(&path), orig::stamp_of(&path));
         let shipped = shipped_leaf(root, &path)?;
         let is_file = host.files.contains_key(&path);
-        let original = ours.contains(&path).then(|| Record::original_of(&path));
+        let original = ours.contains(&path).then(|| GenerationRecord::original_of(&path));
         match (original, shipped) {
             (Some(original), shipped) if shipped.is_some() || !is_file => {
                 files.make_parents(&copy)?;
                 files.extend([
-                    Step::Preserve { path: original.clone(), original: copy.clone() },
-                    Step::Remove { path: original },
+                    PlanStep::Preserve { path: original.clone(), original: copy.clone() },
+                    PlanStep::Remove { path: original },
                 ]);
                 expected.insert(copy);
             }
             (None, Some(shipped)) => {
                 files.make_parents(&copy)?;
-                files.extend([Step::Preserve { path: shipped, original: copy.clone() }]);
+                files.extend([PlanStep::Preserve { path: shipped, original: copy.clone() }]);
                 expected.insert(copy);
             }
             (original, _) if is_file => {
@@ -146,7 +149,7 @@ fn give_originals(
     }
     for top in [ORIG, NOORIG].map(ManagedPath::constant) {
         let stale = leaves(root, &top)?.into_iter().filter(|path| !expected.contains(path));
-        files.extend(stale.map(|path| Step::Remove { path }));
+        files.extend(stale.map(|path| PlanStep::Remove { path }));
     }
     Ok(kept)
 }
@@ -154,7 +157,7 @@ fn give_originals(
 /// What the image ships at `path`, where that is a file or a link.
 fn shipped_leaf(root: &Root, path: &ManagedPath) -> Result<Option<ManagedPath>, TransactionError> {
     let Some(shipped) = shipped(path) else { return Ok(None) };
-    let is_leaf = matches!(root.node(&shipped)?, Node::File { .. } | Node::Symlink { .. });
+    let is_leaf = matches!(root.node(&shipped)?, PathState::File { .. } | PathState::Symlink { .. });
     Ok(is_leaf.then_some(shipped))
 }
 
@@ -163,8 +166,8 @@ fn leaves(root: &Root, directory: &ManagedPath) -> Result<Vec<ManagedPath>, Tran
     let mut found = Vec::new();
     for path in root.list(directory)?.iter().map(|name| directory.join(name)) {
         match root.node(&path)? {
-            Node::Directory { .. } => found.extend(leaves(root, &path)?),
-            Node::File { .. } | Node::Symlink { .. } => found.push(path),
+            PathState::Directory { .. } => found.extend(leaves(root, &path)?),
+            PathState::File { .. } | PathState::Symlink { .. } => found.push(path),
             _ => {}
         }
     }

@@ -4,15 +4,15 @@
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot;
-use crate::core::plan::first_boot::{Found, is_for_first_boot_only};
-use crate::core::plan::{Drift, Plan, Preflight};
+use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
+use crate::core::plan::{Drift, Plan, PreflightCheck};
 use crate::core::values::image::ImageRef;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
-use crate::core::values::refusal::{Refusal, Refusals};
-use crate::core::values::tree::Deviation;
+use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::tree::DriftKind;
 use crate::host::{Root, boot};
 use crate::os::{Deployment, Imported, Sysroot, Wanted};
 use crate::transaction::state::interrupted;
@@ -40,7 +40,7 @@ pub(crate) struct Draft {
     /// Desired arguments that others had set.
     pub(crate) taken_over: Vec<KernelArgument>,
     /// Names that the base does not know. The new image may.
-    pub(crate) unresolved: Option<Refusals>,
+    pub(crate) unresolved: Option<RefusalList>,
 }
 
 impl Draft {
@@ -131,8 +131,11 @@ pub(crate) fn draft_after(
     }
     let existing = others_arguments(&base);
     if target.begins_first_boot(&current) {
-        let found =
-            Found { image: deployed.as_ref(), kernel_arguments: &existing, fips: boot::is_in_fips_mode() };
+        let found = InstalledOs {
+            image: deployed.as_ref(),
+            kernel_arguments: &existing,
+            fips: boot::is_in_fips_mode(),
+        };
         before = Some(first_boot::applied(&desired, found));
     }
     let before = before.as_ref();
@@ -152,7 +155,7 @@ pub(crate) fn draft_after(
     let kernel_arguments_change = kernel_arguments != existing;
     if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
         let path = ManagedPath::constant(RECORD);
-        tree.drift.push(Drift { path, kind: Deviation::KernelArguments });
+        tree.drift.push(Drift { path, kind: DriftKind::KernelArguments });
     }
     Ok(Draft {
         base,
@@ -175,7 +178,7 @@ fn planned(
     desired: &HostConfig,
     has_image: bool,
     target: Target<'_>,
-) -> Result<(Plan, Option<Refusals>), TransactionError> {
+) -> Result<(Plan, Option<RefusalList>), TransactionError> {
     let (profile, reach) = (target.profile, target.site.reach());
     let (mut plan, unresolved) = match tree_plan::plan(root, current, before, desired, profile, reach) {
         Err(TransactionError::Refused(refusals)) if has_image => {
@@ -231,7 +234,7 @@ fn wanted_image(
                 return Ok(None);
             }
             configured.parse().map_err(|error: crate::core::values::image::ImageRefError| {
-                Refusals::one("spec.osImageURL", error.to_string())
+                RefusalList::one("spec.osImageURL", error.to_string())
             })?
         }
     };
@@ -272,7 +275,7 @@ fn look_for_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), 
     Ok(())
 }
 
-fn program_check(program: &'static str, purpose: &str) -> Preflight {
+fn program_check(program: &'static str, purpose: &str) -> PreflightCheck {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found =
         std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
@@ -280,7 +283,7 @@ fn program_check(program: &'static str, purpose: &str) -> Preflight {
         Some(file) => format!("{}: {purpose}", file.display()),
         None => format!("{program} is not on the PATH, and {purpose}; install it"),
     };
-    Preflight { check: program, ok: found.is_some(), detail }
+    PreflightCheck { check: program, ok: found.is_some(), detail }
 }
 
 /// The name of the generation that the default deployment already is.

@@ -2,17 +2,17 @@
 
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::Drift;
-use crate::core::plan::facts::Facts;
-use crate::core::plan::steps::Remembered;
+use crate::core::plan::facts::TreeFacts;
+use crate::core::plan::steps::PriorChanges;
 use crate::core::plan::tree_plan;
 use crate::core::state::carried;
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
-use crate::core::values::tree::{Deviation, Node};
+use crate::core::values::tree::{DriftKind, PathState};
 use crate::host::Root;
 use crate::host::facts;
-use crate::host::facts::{Reach, Subject};
+use crate::host::facts::{FactsRequest, TreeScope};
 use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
@@ -33,7 +33,7 @@ pub struct Finding {
 #[derive(Debug)]
 pub struct Verified {
     /// The generation that the tree was compared with.
-    pub record: Record,
+    pub record: GenerationRecord,
     /// What deviates from it.
     pub deviations: Vec<Finding>,
     /// What deviated and was made good.
@@ -69,7 +69,7 @@ impl Verified {
 }
 
 /// Compares the tree at `root` with its record.
-pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
+pub fn verify(root: &Root, reach: TreeScope) -> Result<Verified, TransactionError> {
     crate::transaction::state::interrupted::ensure_whole(root)?;
     compare(root, &Current::load(root)?, reach, settings(root)?.drift)
 }
@@ -78,7 +78,7 @@ pub fn verify(root: &Root, reach: Reach) -> Result<Verified, TransactionError> {
 pub(crate) fn compare(
     root: &Root,
     current: &Current,
-    reach: Reach,
+    reach: TreeScope,
     policies: DriftPolicies,
 ) -> Result<Verified, TransactionError> {
     let Current { record: Some(record), configuration: Some(configuration), .. } = current else {
@@ -99,28 +99,28 @@ pub(crate) fn compare(
 /// What is wrong with that by which everything else is judged.
 fn drift_of_record(
     root: &Root,
-    record: &Record,
+    record: &GenerationRecord,
     configuration: &Configuration,
-    remembered: &Remembered,
+    remembered: &PriorChanges,
 ) -> Result<Vec<Drift>, TransactionError> {
     let mut drift = Vec::new();
     if record.config_hash != configuration.hash() {
-        drift.push(Drift { path: ManagedPath::constant(RECORD), kind: Deviation::Content });
+        drift.push(Drift { path: ManagedPath::constant(RECORD), kind: DriftKind::Content });
     }
     // Nobody else may write either, and the configuration may hold secrets.
     for (path, refused) in [(RECORD, 0o022), (CURRENT_CONFIG, 0o077)] {
         let path = ManagedPath::constant(path);
-        let Node::File { attributes, .. } = root.node(&path)? else { continue };
+        let PathState::File { attributes, .. } = root.node(&path)? else { continue };
         if attributes.mode & refused != 0 {
-            drift.push(Drift { path, kind: Deviation::Mode });
+            drift.push(Drift { path, kind: DriftKind::Mode });
         } else if (attributes.uid, attributes.gid) != (0, 0) {
-            drift.push(Drift { path, kind: Deviation::Owner });
+            drift.push(Drift { path, kind: DriftKind::Owner });
         }
     }
     for path in &remembered.originals {
-        let original = Record::original_of(path);
+        let original = GenerationRecord::original_of(path);
         if !root.exists(&original)? {
-            drift.push(Drift { path: original, kind: Deviation::Missing });
+            drift.push(Drift { path: original, kind: DriftKind::Missing });
         }
     }
     Ok(drift)
@@ -128,13 +128,13 @@ fn drift_of_record(
 
 fn facts_of(
     root: &Root,
-    record: &Record,
+    record: &GenerationRecord,
     configuration: &Configuration,
-    remembered: &Remembered,
-    reach: Reach,
-) -> Result<Facts, TransactionError> {
+    remembered: &PriorChanges,
+    reach: TreeScope,
+) -> Result<TreeFacts, TransactionError> {
     let config = &configuration.host;
-    let subject = Subject {
+    let subject = FactsRequest {
         current: Some(config),
         desired: config,
         active: None,

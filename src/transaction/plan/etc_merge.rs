@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::core::etc_merge::{Merge, SpecialFiles};
-use crate::core::plan::{EtcOf, EtcPlan};
+use crate::core::etc_merge::{EtcMerge, SpecialFiles};
+use crate::core::plan::{EtcPlan, MergeImage};
 use crate::core::values::image::ImageRef;
 use crate::core::values::names::ManagedPath;
 use crate::host::etc_tree::{EtcTree, digest_where_needed};
@@ -24,7 +24,7 @@ const LOCAL: &str = "/etc";
 ///
 /// Both are the directories of deployments. `/` shows the running one, but also what is mounted on its `/etc`,
 /// which libostree does not see.
-pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) -> Result<Merge, HostError> {
+pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) -> Result<EtcMerge, HostError> {
     let read = |root, place| EtcTree::read(root, &ManagedPath::constant(place));
     let (mut base, mut local) = (read(merge, SHIPPED)?, read(merge, LOCAL)?);
     let mut new = new.map(|new| read(new, SHIPPED)).transpose()?;
@@ -32,7 +32,7 @@ pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) ->
     trees.extend(new.as_mut());
     digest_where_needed(&mut trees)?;
     let new = new.as_ref().unwrap_or(&base).node();
-    Ok(Merge::of(base.node(), local.node(), new, special_files))
+    Ok(EtcMerge::of(base.node(), local.node(), new, special_files))
 }
 
 /// Two deployments and the merge of the first one's `/etc` with the second one's.
@@ -43,7 +43,7 @@ pub struct EtcDiff {
     /// The deployment whose image it is merged with.
     pub to: DeploymentId,
     /// What comes of it.
-    pub merge: Merge,
+    pub merge: EtcMerge,
 }
 
 /// Merges from the running deployment, or else the one that boots next, with the one that `to` names by the first
@@ -97,7 +97,7 @@ pub(crate) fn foresee(
     let other = next.filter(|next| next.id.commit != draft.base.id.commit);
     let new = other.map(|next| open_deployment(target.site.sysroot(), &next.id)).transpose()?;
     let findings = predict(&merge, new.as_ref(), os.special_files())?.findings;
-    let with = if next.is_some() { EtcOf::Next } else { EtcOf::Present };
+    let with = if next.is_some() { MergeImage::Next } else { MergeImage::Present };
     draft.plan.etc = Some(EtcPlan { with, is_due: settled(draft, target).is_none(), findings });
     Ok(())
 }
@@ -116,7 +116,7 @@ pub(crate) fn ensure_mergeable(
     draft: &Draft,
     imported: Option<&Imported>,
 ) -> Result<(), TransactionError> {
-    let foreseen = draft.plan.etc.as_ref().is_some_and(|etc| etc.with == EtcOf::Next);
+    let foreseen = draft.plan.etc.as_ref().is_some_and(|etc| etc.with == MergeImage::Next);
     if foreseen && imported.is_none() {
         return Ok(());
     }
@@ -129,7 +129,7 @@ pub(crate) fn ensure_mergeable(
 }
 
 /// Fails where libostree would refuse this merge.
-pub(crate) fn ensure_accepted(merge: &Merge) -> Result<(), TransactionError> {
+pub(crate) fn ensure_accepted(merge: &EtcMerge) -> Result<(), TransactionError> {
     let refusals: Vec<String> = merge.findings.refusals.iter().map(ToString::to_string).collect();
     if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }
 }

@@ -1,11 +1,11 @@
 //! The target of an update: the sysroot, the configuration, and the purpose.
 
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
 use crate::host::booted::open_deployment;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::facts::Reach;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::TreeScope;
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, DeploymentId, Progress};
 use crate::transaction::state::current::{Configuration, Current};
@@ -25,7 +25,7 @@ pub struct Target<'a> {
     /// Whose verdicts apply.
     pub profile: Profile,
     /// Which changes interrupt what.
-    pub policy: &'a Policy,
+    pub policy: &'a DisruptionPolicy,
 }
 
 /// What a configuration is applied for.
@@ -68,7 +68,7 @@ pub enum Site<'a> {
     /// One that is not running.
     AtRest(&'a Path),
     /// The one that runs.
-    Running(&'a Booted),
+    Running(&'a BootedDeployment),
 }
 
 impl Site<'_> {
@@ -89,10 +89,10 @@ impl Site<'_> {
     }
 
     /// How much of that tree a change can be made to at once.
-    pub(crate) fn reach(self) -> Reach {
+    pub(crate) fn reach(self) -> TreeScope {
         match self {
-            Self::AtRest(_) => Reach::Etc,
-            Self::Running(_) => Reach::Everything,
+            Self::AtRest(_) => TreeScope::Etc,
+            Self::Running(_) => TreeScope::Everything,
         }
     }
 

@@ -3,12 +3,12 @@
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::Plan;
 use crate::core::plan::tree_plan;
-use crate::core::plan::tree_plan::Request;
+use crate::core::plan::tree_plan::TreePlanRequest;
 use crate::core::values::profile::Profile;
 use crate::host::Root;
 use crate::host::boot;
 use crate::host::facts;
-use crate::host::facts::{Reach, Subject};
+use crate::host::facts::{FactsRequest, TreeScope};
 
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::Current;
@@ -21,11 +21,11 @@ pub fn plan(
     before: Option<&HostConfig>,
     desired: &HostConfig,
     profile: Profile,
-    reach: Reach,
+    reach: TreeScope,
 ) -> Result<Plan, TransactionError> {
     let mut plan = Plan::between(before, desired, profile);
     let (active, remembered) = (current.active_elsewhere(root, reach)?, current.remembered());
-    let subject = Subject {
+    let subject = FactsRequest {
         current: before,
         desired,
         active: active.as_ref(),
@@ -35,8 +35,8 @@ pub fn plan(
         reach,
     };
     let facts = facts::gather(root, subject)?;
-    let in_reach = if reach == Reach::Etc { remembered.within("/etc") } else { remembered.clone() };
-    let request = Request {
+    let in_reach = if reach == TreeScope::Etc { remembered.within("/etc") } else { remembered.clone() };
+    let request = TreePlanRequest {
         current: before,
         desired,
         diff: &plan.diff,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::core::plan::steps::Step;
+use crate::core::plan::steps::PlanStep;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::ORIGINALS;
-use crate::core::values::tree::{Attributes, ContentDigest, Node};
+use crate::core::values::tree::{ContentDigest, FileAttributes, PathState};
 use crate::host::{HostError, Root};
 
 /// Below them, nothing is anybody else's to read.
@@ -18,21 +18,21 @@ pub(crate) struct OwnFiles<'a> {
     /// Directories that a step makes.
     made: BTreeSet<ManagedPath>,
     /// The steps so far.
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlanStep>,
 }
 
 impl<'a> OwnFiles<'a> {
     /// After `steps`, on `root`.
-    pub(crate) fn after(root: &'a Root, steps: Vec<Step>) -> Self {
+    pub(crate) fn after(root: &'a Root, steps: Vec<PlanStep>) -> Self {
         let mut files = Self { root, made: BTreeSet::new(), steps: Vec::new() };
         files.extend(steps);
         files
     }
 
     /// Takes other steps in between.
-    pub(crate) fn extend(&mut self, steps: impl IntoIterator<Item = Step>) {
+    pub(crate) fn extend(&mut self, steps: impl IntoIterator<Item = PlanStep>) {
         for step in steps {
-            if let Step::MakeDirectory { path, .. } = &step {
+            if let PlanStep::MakeDirectory { path, .. } = &step {
                 self.made.insert(path.clone());
             }
             self.steps.push(step);
@@ -41,12 +41,12 @@ impl<'a> OwnFiles<'a> {
 
     /// Writes a file unless it is there already, exactly.
     pub(crate) fn write(&mut self, path: ManagedPath, contents: Vec<u8>, mode: u32) -> Result<(), HostError> {
-        let attributes = Attributes { mode, uid: 0, gid: 0 };
+        let attributes = FileAttributes { mode, uid: 0, gid: 0 };
         if is_written(&self.root.node(&path)?, &contents, attributes) {
             return Ok(());
         }
         self.make_parents(&path)?;
-        self.steps.push(Step::Write { path, contents, attributes });
+        self.steps.push(PlanStep::Write { path, contents, attributes });
         Ok(())
     }
 
@@ -56,7 +56,7 @@ impl<'a> OwnFiles<'a> {
             return Ok(());
         }
         self.make_parents(&path)?;
-        self.steps.push(Step::Symlink { path, target: target.to_owned(), owner: (0, 0) });
+        self.steps.push(PlanStep::Symlink { path, target: target.to_owned(), owner: (0, 0) });
         Ok(())
     }
 
@@ -65,17 +65,18 @@ impl<'a> OwnFiles<'a> {
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             if !self.root.exists(&directory)? && self.made.insert(directory.clone()) {
                 let is_private = PRIVATE.iter().any(|private| directory.is_within(private));
-                let attributes = Attributes { mode: if is_private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
-                self.steps.push(Step::MakeDirectory { path: directory, attributes });
+                let attributes =
+                    FileAttributes { mode: if is_private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+                self.steps.push(PlanStep::MakeDirectory { path: directory, attributes });
             }
         }
         Ok(())
     }
 }
 
-fn is_written(found: &Node, contents: &[u8], attributes: Attributes) -> bool {
+fn is_written(found: &PathState, contents: &[u8], attributes: FileAttributes) -> bool {
     match found {
-        Node::File { attributes: mode, digest, .. } => {
+        PathState::File { attributes: mode, digest, .. } => {
             *mode == attributes && *digest == ContentDigest::of(contents)
         }
         _ => false,

@@ -1,10 +1,10 @@
 //! The held target on a disk.
 
-use crate::core::state::generation::Record;
-use crate::core::state::held::{HELD, Held, HeldError, SCHEMA};
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::held::{BlockedError, BlockedTarget, HELD, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{Disk, HostError, Root};
+use crate::host::{HostDisk, HostError, Root};
 
 use super::login_message;
 use crate::transaction::TransactionError;
@@ -22,17 +22,17 @@ pub enum LoadError {
     Host(#[from] HostError),
     /// It cannot be understood.
     #[error(transparent)]
-    Held(#[from] HeldError),
+    Held(#[from] BlockedError),
 }
 
 /// Reads it; `None` where nothing is held.
-pub fn load(disk: &dyn Disk) -> Result<Option<Held>, LoadError> {
+pub fn load(disk: &dyn HostDisk) -> Result<Option<BlockedTarget>, LoadError> {
     let bytes = disk.read(&ManagedPath::constant(HELD), limits::DOCUMENT_BYTES)?;
-    Ok(bytes.map(|bytes| Held::parse(&bytes)).transpose()?)
+    Ok(bytes.map(|bytes| BlockedTarget::parse(&bytes)).transpose()?)
 }
 
 /// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
-fn write(root: &Root, held: Held) -> Result<(), LoadError> {
+fn write(root: &Root, held: BlockedTarget) -> Result<(), LoadError> {
     let before = load(root).unwrap_or_default();
     if before.as_ref().is_some_and(|before| before.generation == held.generation) {
         return Ok(());
@@ -52,8 +52,8 @@ pub fn release(root: &Root) -> Result<(), HostError> {
     Ok(())
 }
 
-pub(crate) fn hold(root: &Root, record: &Record, reason: &str) -> Result<(), TransactionError> {
-    let held = Held {
+pub(crate) fn hold(root: &Root, record: &GenerationRecord, reason: &str) -> Result<(), TransactionError> {
+    let held = BlockedTarget {
         schema: SCHEMA,
         config: record.config.clone(),
         config_hash: record.config_hash.clone(),

@@ -2,7 +2,7 @@
 
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::state::boot_check::ETCD_POD;
-use crate::core::state::pending::Pending;
+use crate::core::state::pending::PendingGeneration;
 use crate::core::values::names::ManagedPath;
 use crate::host::{Root, boot};
 use crate::transaction::state::settings;
@@ -19,7 +19,7 @@ pub(crate) fn has_etcd(root: &Root) -> bool {
 }
 
 /// After how many boots without a judgement the pending generation is left; `None` where it may be tried for ever.
-pub(crate) fn most_boots(root: &Root, pending: Option<&Pending>) -> Option<usize> {
+pub(crate) fn most_boots(root: &Root, pending: Option<&PendingGeneration>) -> Option<usize> {
     policy(root).most_boots(pending, has_etcd(root))
 }
 

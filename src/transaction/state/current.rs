@@ -6,16 +6,16 @@ use crate::core::config::decode;
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::managed::Managed;
-use crate::core::plan::steps::Remembered;
-use crate::core::state::activation::Active;
-use crate::core::state::generation::{Record, RecordError};
+use crate::core::config::managed::ManagedFiles;
+use crate::core::plan::steps::PriorChanges;
+use crate::core::state::activation::ActiveManifest;
+use crate::core::state::generation::{GenerationRecord, RecordError};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
-use crate::core::values::refusal::Refusals;
+use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
-use crate::host::facts::Reach;
+use crate::host::facts::TreeScope;
 use crate::host::{HostError, Root};
 
 use super::objects;
@@ -34,7 +34,7 @@ pub struct Configuration {
 
 impl Configuration {
     /// Parses and decodes a document.
-    pub fn parse(bytes: &[u8]) -> Result<Self, Refusals> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, RefusalList> {
         let object = machine_config::parse(bytes)?;
         let host = decode::decode(&object)?;
         Ok(Self { object, host, layered_image: None })
@@ -70,11 +70,11 @@ impl Configuration {
 #[derive(Debug, Clone, Default)]
 pub struct Current {
     /// The generation's record; absent on a tree that another agent configured.
-    pub record: Option<Record>,
+    pub record: Option<GenerationRecord>,
     /// The configuration.
     pub configuration: Option<Configuration>,
     /// What is active outside `/etc`; absent where nothing ever was.
-    pub active: Option<Active>,
+    pub active: Option<ActiveManifest>,
 }
 
 /// Why that state cannot be read.
@@ -98,7 +98,7 @@ pub enum CurrentError {
     #[error(
         "reading the applied configuration {CURRENT_CONFIG}; restore it, or remove it together with {RECORD} to start over"
     )]
-    Configuration(#[source] Refusals),
+    Configuration(#[source] RefusalList),
 }
 
 impl Current {
@@ -119,19 +119,19 @@ impl Current {
     }
 
     /// Loads the record alone.
-    pub fn load_record(root: &Root) -> Result<Option<Record>, CurrentError> {
+    pub fn load_record(root: &Root) -> Result<Option<GenerationRecord>, CurrentError> {
         let bytes = root.read(&ManagedPath::constant(RECORD), limits::DOCUMENT_BYTES)?;
-        Ok(bytes.map(|bytes| Record::parse(&bytes)).transpose()?)
+        Ok(bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose()?)
     }
 
     /// What has to be known of earlier changes to take them back.
     #[must_use]
-    pub fn remembered(&self) -> Remembered {
+    pub fn remembered(&self) -> PriorChanges {
         let (record, active) = (self.record.iter(), self.active.iter());
         let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
         let originals = record.clone().flat_map(|record| &record.originals);
         let created = record.flat_map(|record| &record.created_directories);
-        Remembered {
+        PriorChanges {
             originals: originals
                 .chain(active.clone().flat_map(|active| &active.originals))
                 .cloned()
@@ -154,12 +154,16 @@ impl Current {
 
     /// What is managed outside `/etc`, where that is not what the configuration says: another
     /// generation is active there than the one in `/etc`.
-    pub fn active_elsewhere(&self, root: &Root, reach: Reach) -> Result<Option<Managed>, StoreFailure> {
+    pub fn active_elsewhere(
+        &self,
+        root: &Root,
+        reach: TreeScope,
+    ) -> Result<Option<ManagedFiles>, StoreFailure> {
         let recorded = self.record.as_ref().and_then(|record| record.manifest);
         let active = self.active.as_ref().and_then(|active| active.manifest);
         match active {
-            active if reach == Reach::Everything && active == recorded => Ok(None),
-            None => Ok(Some(Managed::default())),
+            active if reach == TreeScope::Everything && active == recorded => Ok(None),
+            None => Ok(Some(ManagedFiles::default())),
             // Whose contents they were does not matter any more, only where they are.
             Some(active) => Ok(Some(objects::load_manifest(root, active)?.managed(&BTreeMap::new()))),
         }
@@ -173,7 +177,7 @@ impl Current {
 }
 
 /// Whether a later generation ran on this host already.
-pub(crate) fn is_older(record: &Record, current: &Current) -> bool {
+pub(crate) fn is_older(record: &GenerationRecord, current: &Current) -> bool {
     let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
     ran.is_some_and(|ran| record.sequence < ran.latest)
 }

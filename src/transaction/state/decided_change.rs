@@ -1,9 +1,9 @@
 //! A change to a tree, decided in every step: what is left is to carry it out.
 
 use crate::core::plan::Plan;
-use crate::core::plan::steps::Step;
-use crate::core::state::generation::{BoundDeployment, Record};
-use crate::core::state::journal::Scope;
+use crate::core::plan::steps::PlanStep;
+use crate::core::state::generation::{DeploymentRecord, GenerationRecord};
+use crate::core::state::journal::JournalScope;
 use crate::host::Root;
 
 use super::current::{Configuration, Current};
@@ -23,7 +23,7 @@ pub struct Decided {
     /// The generation that it becomes.
     pub generation: String,
     /// The acts on paths, the record's and the configuration's included.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// The labels of what they make.
     pub labels: Labels,
 }
@@ -36,7 +36,7 @@ impl Decided {
         current: &Current,
         desired: &Configuration,
         plan: Plan,
-        bound: Option<BoundDeployment>,
+        bound: Option<DeploymentRecord>,
         named: Option<&str>,
     ) -> Result<Self, TransactionError> {
         let tree = plan.tree.clone().unwrap_or_default();
@@ -45,7 +45,7 @@ impl Decided {
         let recorded = labels::recorded(&given, &tree.steps.steps, &of_tree);
         let record = record::compose(current, desired, &plan, recorded, bound);
         let generation = named.map_or_else(|| record.generation.clone(), str::to_owned);
-        let record = Record { generation, ..record };
+        let record = GenerationRecord { generation, ..record };
         let steps = record::frame_tree(root, current, tree, desired, &record)?;
         let labels = labels::of_steps(root, &steps, &given)?;
         let current = current.record.as_ref().map(|record| record.generation.clone());
@@ -59,7 +59,7 @@ impl Decided {
             current: self.current.as_deref(),
             target: Some(&self.generation),
             boot_id,
-            scope: Scope::Deployment,
+            scope: JournalScope::Deployment,
             steps: &self.steps,
             labels: &self.labels,
             actions: &[],

@@ -1,10 +1,10 @@
 //! An interrupted change on a tree: refused by commands that only read, recovered by those that write.
 
-use crate::core::state::journal::{Journal, Reached};
-use crate::host::lock::Lock;
+use crate::core::state::journal::{Journal, TransactionState};
+use crate::host::lock::HostLock;
 use crate::host::service_port::NoServices;
-use crate::host::systemd::Systemd;
-use crate::host::{HostError, Root, Services, boot};
+use crate::host::systemd::SystemdServices;
+use crate::host::{HostError, Root, ServiceControl, boot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::journal;
 use crate::transaction::engine::recover;
@@ -14,7 +14,7 @@ use crate::transaction::state::current::Current;
 /// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
 pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
     let open = journal::load(root).map_err(SettleError::from)?;
-    open.map(|open| match Lock::ensure_free(root) {
+    open.map(|open| match HostLock::ensure_free(root) {
         Ok(()) => Ok((open, false)),
         Err(HostError::Locked { .. }) => Ok((open, true)),
         Err(error) => Err(error.into()),
@@ -25,17 +25,19 @@ pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionEr
 /// What looks at a tree does not settle it, and must not take half a change for a whole one.
 pub(crate) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(SettleError::from)?;
-    if !open.is_some_and(|open| matches!(open.reached, Reached::Prepared | Reached::Acting { .. })) {
+    if !open.is_some_and(|open| {
+        matches!(open.reached, TransactionState::Prepared | TransactionState::Acting { .. })
+    }) {
         return Ok(());
     }
     // Whoever is at work on it holds the lock.
-    Lock::ensure_free(root)?;
+    HostLock::ensure_free(root)?;
     Err(TransactionError::Interrupted(root.path().display().to_string()))
 }
 
 /// Settles what an interrupted run left in the tree at `root`.
 pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     settle_open(root, &boot::boot_id())
 }
 
@@ -50,7 +52,7 @@ pub(crate) fn settle_first(root: &Root, boot_id: &str) -> Result<(), Transaction
 
 pub(crate) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
     let found = Current::load_record(root)?.map(|record| record.generation);
-    let services: &dyn Services =
-        if boot::is_running(root.path()) { &Systemd::system() } else { &NoServices };
+    let services: &dyn ServiceControl =
+        if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
     Ok(recover::settle(root, services, found.as_deref(), boot_id)?)
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::state::boot_check::{Phase, complaint};
+use crate::core::state::boot_check::{HealthPhase, complaint};
 use crate::host::Root;
 
 use super::{blocked, status_files};
@@ -40,7 +40,8 @@ fn text(root: &Root) -> Option<String> {
             held.config, held.reason
         );
     }
-    if let Some(report) = status_files::HEALTH.load(root).filter(|report| report.phase == Phase::Unhealthy)
+    if let Some(report) =
+        status_files::HEALTH.load(root).filter(|report| report.phase == HealthPhase::Unhealthy)
         && let Some(complaint) = complaint(&report.findings)
     {
         text += &format!("flameholder: this host is not healthy: {complaint}\n");

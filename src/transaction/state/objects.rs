@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::config::managed::Managed;
-use crate::core::plan::steps::Step;
+use crate::core::config::managed::ManagedFiles;
+use crate::core::plan::steps::PlanStep;
 use crate::core::state::activation;
-use crate::core::state::activation::{ACTIVE, Active, Manifest, OBJECTS, StoreError};
+use crate::core::state::activation::{ACTIVE, ActiveManifest, Manifest, OBJECTS, StoreError};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
@@ -29,9 +29,9 @@ pub enum StoreFailure {
 }
 
 /// Which manifest `/var` matches.
-pub fn load_active(root: &Root) -> Result<Option<Active>, StoreFailure> {
+pub fn load_active(root: &Root) -> Result<Option<ActiveManifest>, StoreFailure> {
     let bytes = root.read(&ManagedPath::constant(ACTIVE), limits::DOCUMENT_BYTES)?;
-    Ok(bytes.map(|bytes| Active::parse(&bytes)).transpose()?)
+    Ok(bytes.map(|bytes| ActiveManifest::parse(&bytes)).transpose()?)
 }
 
 /// The manifest with this digest.
@@ -40,7 +40,10 @@ pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manife
 }
 
 /// What the manifest with this digest wants, contents included.
-pub(crate) fn load_managed(root: &Root, digest: ContentDigest) -> Result<(Managed, Profile), StoreFailure> {
+pub(crate) fn load_managed(
+    root: &Root,
+    digest: ContentDigest,
+) -> Result<(ManagedFiles, Profile), StoreFailure> {
     let manifest = load_manifest(root, digest)?;
     let contents = manifest.objects().map(|object| Ok((object, load_object(root, object)?)));
     let contents = contents.collect::<Result<BTreeMap<_, _>, StoreFailure>>()?;
@@ -58,7 +61,7 @@ fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreFailu
 }
 
 /// The digest of the manifest of `outside`; `None` where nothing is wanted.
-pub(crate) fn digest_of(outside: &Managed, profile: Profile) -> Option<ContentDigest> {
+pub(crate) fn digest_of(outside: &ManagedFiles, profile: Profile) -> Option<ContentDigest> {
     let is_empty = outside.entries.is_empty();
     (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.render()))
 }
@@ -66,7 +69,7 @@ pub(crate) fn digest_of(outside: &Managed, profile: Profile) -> Option<ContentDi
 /// Adds what the store needs for `outside`.
 pub(crate) fn keep(
     files: &mut OwnFiles<'_>,
-    outside: &Managed,
+    outside: &ManagedFiles,
     profile: Profile,
 ) -> Result<(), StoreFailure> {
     if outside.entries.is_empty() {
@@ -83,8 +86,8 @@ pub(crate) fn keep(
 /// Adds that `/var` matches a manifest from now on.
 pub(crate) fn activate(
     files: &mut OwnFiles<'_>,
-    before: Option<&Active>,
-    active: &Active,
+    before: Option<&ActiveManifest>,
+    active: &ActiveManifest,
 ) -> Result<(), HostError> {
     // Where nothing outside `/etc` was ever managed, nothing has to be remembered.
     let is_nothing = active.manifest.is_none()
@@ -117,10 +120,10 @@ pub(crate) fn load_live(
 pub(crate) fn prune(
     root: &Root,
     live: &BTreeMap<ContentDigest, Manifest>,
-) -> Result<Vec<Step>, StoreFailure> {
+) -> Result<Vec<PlanStep>, StoreFailure> {
     let directory = ManagedPath::constant(OBJECTS);
     let stored: BTreeSet<ManagedPath> =
         root.list(&directory)?.iter().map(|name| directory.join(name)).collect();
     let garbage = activation::garbage(&stored, live).into_iter();
-    Ok(garbage.map(|path| Step::Remove { path }).collect())
+    Ok(garbage.map(|path| PlanStep::Remove { path }).collect())
 }

@@ -1,10 +1,10 @@
 //! The pending generation on a disk: written once, added to, read back, removed.
 
-use crate::core::state::pending::{Intent, PENDING, Pending, PendingError, Reached};
+use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
 use crate::core::values::limits;
 use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
-use crate::host::{Disk, HostError};
+use crate::host::{HostDisk, HostError};
 
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::forget;
@@ -27,22 +27,22 @@ pub enum LoadError {
 }
 
 /// Reads it; `None` where nothing is pending.
-pub fn load(disk: &dyn Disk) -> Result<Option<Pending>, LoadError> {
+pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, LoadError> {
     let bytes = disk.read(&ManagedPath::constant(PENDING), PENDING_BYTES)?;
-    Ok(bytes.map(|bytes| Pending::parse(&bytes)).transpose()?)
+    Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
 }
 
 /// Writes it in place of the one before, durably.
-pub(crate) fn open(disk: &dyn Disk, intent: &Intent) -> Result<(), HostError> {
+pub(crate) fn open(disk: &dyn HostDisk, intent: &StagedGeneration) -> Result<(), HostError> {
     write(disk, &intent.render())
 }
 
-fn write(disk: &dyn Disk, contents: &[u8]) -> Result<(), HostError> {
+fn write(disk: &dyn HostDisk, contents: &[u8]) -> Result<(), HostError> {
     atomic_file::write(disk, &ManagedPath::constant(PENDING), &ManagedPath::constant(NEW_PENDING), contents)
 }
 
 /// Notes durably that something happened to it.
-pub(crate) fn reach(disk: &dyn Disk, reached: &Reached) -> Result<(), HostError> {
+pub(crate) fn reach(disk: &dyn HostDisk, reached: &PendingEntry) -> Result<(), HostError> {
     let pending = ManagedPath::constant(PENDING);
     let written = disk.read(&pending, PENDING_BYTES)?.unwrap_or_default();
     let whole = log_line::whole_length(&written);
@@ -58,7 +58,7 @@ pub(crate) fn reach(disk: &dyn Disk, reached: &Reached) -> Result<(), HostError>
 }
 
 /// Removes it, durably: nothing is pending any more.
-pub(crate) fn close(disk: &dyn Disk) -> Result<(), HostError> {
+pub(crate) fn close(disk: &dyn HostDisk) -> Result<(), HostError> {
     forget(disk, &ManagedPath::constant(PENDING))?;
     forget(disk, &ManagedPath::constant(NEW_PENDING))?;
     disk.sync(&[ManagedPath::constant(PENDING).parent()])

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::first_presets;
-use crate::core::plan::steps::{Step, Steps};
+use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Plan, TreePlan};
-use crate::core::state::activation::{Active, Manifest, Ran, SCHEMA as STORE_SCHEMA};
-use crate::core::state::generation::{BoundDeployment, Record, SCHEMA};
+use crate::core::state::activation::{ActiveManifest, LastBooted, Manifest, SCHEMA as STORE_SCHEMA};
+use crate::core::state::generation::{DeploymentRecord, GenerationRecord, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
@@ -29,12 +29,12 @@ pub fn compose(
     desired: &Configuration,
     plan: &Plan,
     labels: BTreeMap<ManagedPath, String>,
-    deployment: Option<BoundDeployment>,
-) -> Record {
+    deployment: Option<DeploymentRecord>,
+) -> GenerationRecord {
     let tree = plan.tree.as_ref();
     let in_etc = |path: &&ManagedPath| path.is_within("/etc");
     let steps = tree.iter().map(|tree| &tree.steps);
-    let mut record = Record {
+    let mut record = GenerationRecord {
         schema: SCHEMA,
         generation: String::new(),
         sequence: 0,
@@ -67,7 +67,7 @@ pub fn compose(
     };
     let unchanged = before.filter(|before| {
         let (generation, boot_id) = (before.generation.clone(), before.boot_id.clone());
-        Record { generation, boot_id, ..record.clone() } == **before
+        GenerationRecord { generation, boot_id, ..record.clone() } == **before
     });
     record.generation = kept.map_or_else(boot::new_generation_id, |before| before.generation.clone());
     record.boot_id = unchanged.map_or_else(boot::boot_id, |before| before.boot_id.clone());
@@ -86,9 +86,13 @@ fn applied(config: &HostConfig) -> Vec<String> {
 }
 
 /// What is active outside `/etc` once `steps` are carried out.
-pub(crate) fn active(record: &Record, steps: &Steps, ran: Option<Ran>) -> Active {
+pub(crate) fn active(
+    record: &GenerationRecord,
+    steps: &PlannedSteps,
+    ran: Option<LastBooted>,
+) -> ActiveManifest {
     let outside = |path: &&ManagedPath| !path.is_within("/etc");
-    Active {
+    ActiveManifest {
         schema: STORE_SCHEMA,
         manifest: record.manifest,
         originals: steps.originals.iter().filter(outside).cloned().collect(),
@@ -102,17 +106,17 @@ pub(crate) fn active(record: &Record, steps: &Steps, ran: Option<Ran>) -> Active
 /// where nothing changed.
 pub(crate) fn frame(
     files: &mut OwnFiles<'_>,
-    steps: Steps,
+    steps: PlannedSteps,
     desired: &Configuration,
-    record: &Record,
+    record: &GenerationRecord,
     between: impl FnOnce(&mut OwnFiles<'_>) -> Result<(), StoreFailure>,
 ) -> Result<(), StoreFailure> {
     let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
     // A directory that the configuration itself makes comes before the record in it.
-    let (needed, others): (Vec<Step>, Vec<Step>) = steps
+    let (needed, others): (Vec<PlanStep>, Vec<PlanStep>) = steps
         .steps
         .into_iter()
-        .partition(|step| matches!(step, Step::MakeDirectory { path, .. } if within_record(path)));
+        .partition(|step| matches!(step, PlanStep::MakeDirectory { path, .. } if within_record(path)));
     files.extend(steps.preserve);
     files.extend(needed);
     // The record holds no secret; the configuration may, and is nobody else's to read.
@@ -136,7 +140,7 @@ pub(crate) fn first_presets(
     let text = first_presets::text(&desired.host);
     match text.filter(|_| first_presets::is_first_boot_ahead(machine_id.as_deref())) {
         Some(text) => files.write(path, text.into_bytes(), 0o644)?,
-        None if root.exists(&path)? => files.extend([Step::Remove { path }]),
+        None if root.exists(&path)? => files.extend([PlanStep::Remove { path }]),
         None => {}
     }
     Ok(())
@@ -148,8 +152,8 @@ pub(crate) fn frame_tree(
     current: &Current,
     tree: TreePlan,
     desired: &Configuration,
-    record: &Record,
-) -> Result<Vec<Step>, StoreFailure> {
+    record: &GenerationRecord,
+) -> Result<Vec<PlanStep>, StoreFailure> {
     let mut files = OwnFiles::after(root, Vec::new());
     let ran = current.active.as_ref().and_then(|active| active.ran.clone());
     let active = active(record, &tree.steps, ran);

@@ -7,9 +7,9 @@ use std::path::Path;
 
 use crate::core::values::image::ImageRef;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::refusal::Refusals;
-use crate::core::values::tree::Attributes;
-use crate::host::{Disk, HostError, Op, Root};
+use crate::core::values::refusal::RefusalList;
+use crate::core::values::tree::FileAttributes;
+use crate::host::{FileOperation, HostDisk, HostError, Root};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
@@ -42,12 +42,12 @@ pub(crate) fn lend<'a>(
     image: &str,
 ) -> Result<Lent<'a>, TransactionError> {
     let image: ImageRef = image.parse().map_err(|error: crate::core::values::image::ImageRefError| {
-        Refusals::one("spec.baseOSExtensionsContainerImage", error.to_string())
+        RefusalList::one("spec.baseOSExtensionsContainerImage", error.to_string())
     })?;
     let lent = Lent(root);
     let directory = Path::new(UNPACKED);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| HostError::io(Op::MakeDirectory, directory, &error))?;
+    made.map_err(|error| HostError::io(FileOperation::MakeDirectory, directory, &error))?;
     os.unpack(&image, Path::new(IN_IMAGE), directory)?;
     let text = format!(
         "# Made by flameholder for as long as it has packages installed.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
@@ -56,9 +56,9 @@ pub(crate) fn lend<'a>(
     if let Some(parent) = path.parent()
         && root.status(&parent)?.is_none()
     {
-        root.make_directory(&parent, Attributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+        root.make_directory(&parent, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
     }
-    root.create_file(&path, text.as_bytes(), Attributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
+    root.create_file(&path, text.as_bytes(), FileAttributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
     Ok(lent)
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn take_back(root: &Root) -> Result<(), HostError> {
     let directory = Path::new(UNPACKED);
     match std::fs::remove_dir_all(directory) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(HostError::io(Op::Remove, directory, &error))
+            Err(HostError::io(FileOperation::Remove, directory, &error))
         }
         _ => Ok(()),
     }

@@ -7,16 +7,16 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::core::etc_merge::SpecialFiles;
-use crate::core::plan::steps::Step;
-use crate::core::state::generation::Record;
-use crate::core::state::journal::Reached as JournalReached;
-use crate::core::state::pending::{Failure, FailureKind, Pending, Reached};
+use crate::core::plan::steps::PlanStep;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::journal::TransactionState as JournalReached;
+use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::values::paths::RECORD;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::facts::Reach;
-use crate::host::lock::Lock;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::TreeScope;
+use crate::host::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::{HostError, Op, Root, boot, etc_copy};
+use crate::host::{FileOperation, HostError, Root, boot, etc_copy};
 use crate::os::protocol::Access;
 use crate::os::{Deployment, DeploymentId, finalizer};
 
@@ -48,7 +48,7 @@ pub enum Bound {
 /// Finalizes whatever is staged, bound to its configuration where it is the pending generation.
 pub fn bind(
     namespace: &MountNamespace,
-    booted: &Booted,
+    booted: &BootedDeployment,
     open: Sessions<'_>,
 ) -> Result<Bound, TransactionError> {
     let root = Root::open(Path::new("/"))?;
@@ -57,7 +57,7 @@ pub fn bind(
         let staged = open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
         return pass(booted, staged.as_ref());
     };
-    let mut kind = FailureKind::NotBound;
+    let mut kind = FailureKind::ConfigNotWritten;
     let bound =
         open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
             Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
@@ -67,8 +67,8 @@ pub fn bind(
             staged => pass(booted, staged.as_ref()),
         });
     if let Err(error) = &bound {
-        let failure = Failure { boot_id: boot::boot_id(), kind, reason: error.chain() };
-        if let Err(error) = pending::reach(&root, &Reached::Failed(failure)) {
+        let failure = UpdateFailure { boot_id: boot::boot_id(), kind, reason: error.chain() };
+        if let Err(error) = pending::reach(&root, &PendingEntry::Failed(failure)) {
             log::error!("why the generation was not bound could not be noted: {error}");
         }
     }
@@ -77,7 +77,7 @@ pub fn bind(
 
 /// Has libostree do what it does without us, unless what is staged is ours: without its
 /// configuration it must not boot.
-fn pass(booted: &Booted, staged: Option<&Deployment>) -> Result<Bound, TransactionError> {
+fn pass(booted: &BootedDeployment, staged: Option<&Deployment>) -> Result<Bound, TransactionError> {
     if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_ours(staged, booted)) {
         return Err(TransactionError::Forgotten(staged.id.to_string()));
     }
@@ -88,15 +88,16 @@ fn pass(booted: &Booted, staged: Option<&Deployment>) -> Result<Bound, Transacti
 fn bind_pending(
     namespace: &MountNamespace,
     root: &Root,
-    booted: &Booted,
-    pending: &Pending,
+    booted: &BootedDeployment,
+    pending: &PendingGeneration,
     staged: &Deployment,
     kind: &mut FailureKind,
 ) -> Result<(), TransactionError> {
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     ensure_settled(root, pending)?;
     let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
-    std::fs::create_dir_all(copy).map_err(|error| HostError::io(Op::MakeDirectory, copy, &error))?;
+    std::fs::create_dir_all(copy)
+        .map_err(|error| HostError::io(FileOperation::MakeDirectory, copy, &error))?;
     namespace.mount_memory(copy)?;
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
@@ -109,7 +110,7 @@ fn bind_pending(
     finalizer::finalize()?;
     ensure_written(&directory, pending)?;
     // Once this is durable, the bootloader starts it: should another system come up, that was chosen.
-    if let Err(error) = pending::reach(root, &Reached::Finalized { boot_id: boot::boot_id() }) {
+    if let Err(error) = pending::reach(root, &PendingEntry::Finalized { boot_id: boot::boot_id() }) {
         log::warn!("that the generation is finalized could not be noted: {error}");
     }
     Ok(())
@@ -119,12 +120,12 @@ fn bind_pending(
 /// libostree would refuse to merge then, is found before anything is disturbed.
 pub(crate) fn rehearse(
     booted: &DeploymentId,
-    pending: &Pending,
+    pending: &PendingGeneration,
     special_files: SpecialFiles,
 ) -> Result<(), TransactionError> {
     let running = Path::new(SYSROOT).join(booted.path());
     let copy = private_directory()
-        .map_err(|error| HostError::io(Op::MakeDirectory, Path::new(REHEARSAL), &error))?;
+        .map_err(|error| HostError::io(FileOperation::MakeDirectory, Path::new(REHEARSAL), &error))?;
     let directory = Path::new(SYSROOT).join(pending.intent.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
     configure(&copies.next(&directory)?, pending)?;
@@ -145,7 +146,7 @@ impl Copies {
     /// Makes them below `top`: of the deployment at `running`, for the one at `new`.
     fn make(top: &Path, running: &Path, new: &Path) -> Result<Self, HostError> {
         let (local, base) = (top.join("local"), top.join("base"));
-        let failed = |path: &Path, error| HostError::io(Op::MakeDirectory, path, &error);
+        let failed = |path: &Path, error| HostError::io(FileOperation::MakeDirectory, path, &error);
         for (from, to) in [("etc", &local), ("usr/etc", &base)] {
             std::fs::create_dir(to).map_err(|error| failed(to, error))?;
             etc_copy::copy(&running.join(from), to)?;
@@ -191,7 +192,7 @@ fn private_directory() -> std::io::Result<Private> {
 }
 
 /// A change that is half made would be copied half.
-fn ensure_settled(root: &Root, pending: &Pending) -> Result<(), TransactionError> {
+fn ensure_settled(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(SettleError::from)?;
     match open {
         Some(open) if open.reached != JournalReached::Committed => {
@@ -203,7 +204,7 @@ fn ensure_settled(root: &Root, pending: &Pending) -> Result<(), TransactionError
 }
 
 /// Brings the managed paths in the `/etc` of `next` to the pending generation, and writes its record.
-fn configure(next: &Root, pending: &Pending) -> Result<(), TransactionError> {
+fn configure(next: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let current = Current::load(next)?;
     let binding = binding(next, &current, pending)?;
     Ok(apply::write(next, &binding.steps, &binding.labels)?)
@@ -211,7 +212,7 @@ fn configure(next: &Root, pending: &Pending) -> Result<(), TransactionError> {
 
 /// What binding does to an `/etc`.
 pub(crate) struct Binding {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<PlanStep>,
     pub(crate) labels: Labels,
 }
 
@@ -219,13 +220,13 @@ pub(crate) struct Binding {
 pub(crate) fn binding(
     next: &Root,
     current: &Current,
-    pending: &Pending,
+    pending: &PendingGeneration,
 ) -> Result<Binding, TransactionError> {
     let desired: Configuration = stage::configuration(pending)?;
     let staged = &pending.intent.record;
     let begins = pending.intent.completes_first_boot && current.record.is_none();
     let before = if begins { Some(&desired.host) } else { current.host() };
-    let plan = tree_plan::plan(next, current, before, &desired.host, staged.profile, Reach::Etc)?;
+    let plan = tree_plan::plan(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
@@ -237,7 +238,7 @@ pub(crate) fn binding(
         staged.labels.clone(),
         Some(pending.intent.deployment.clone()),
     );
-    let record = Record {
+    let record = GenerationRecord {
         generation: staged.generation.clone(),
         sequence: staged.sequence,
         manifest: staged.manifest,
@@ -254,7 +255,7 @@ pub(crate) fn binding(
 }
 
 /// libostree says of nothing staged, too, that it is finalized.
-fn ensure_written(directory: &Path, pending: &Pending) -> Result<(), TransactionError> {
+fn ensure_written(directory: &Path, pending: &PendingGeneration) -> Result<(), TransactionError> {
     // A record that cannot be read names nothing.
     let record = Root::open(directory).ok().and_then(|root| Current::load_record(&root).ok()?);
     if record.is_some_and(|record| record.generation == pending.generation()) {

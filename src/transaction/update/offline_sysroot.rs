@@ -6,10 +6,10 @@ use crate::transaction::plan::target::{Stage, Target};
 use std::path::Path;
 
 use crate::core::plan::Plan;
-use crate::core::state::generation::{BoundDeployment, Record};
+use crate::core::state::generation::{DeploymentRecord, GenerationRecord};
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::facts::Reach;
-use crate::host::lock::Lock;
+use crate::host::facts::TreeScope;
+use crate::host::lock::HostLock;
 use crate::os::{DeployRequest, Deployment, Imported, Origin, Sysroot};
 
 use super::sysroot;
@@ -115,12 +115,12 @@ pub(crate) fn bound(
     draft: &Draft,
     imported: Option<&Imported>,
     target: Target<'_>,
-) -> BoundDeployment {
+) -> DeploymentRecord {
     let host = &target.desired.host;
     let source = target.again().unwrap_or(&draft.base);
     let image = draft.image.as_ref().or(source.image.as_ref());
     let digest = imported.and_then(|imported| imported.manifest_digest.clone());
-    BoundDeployment {
+    DeploymentRecord {
         stateroot: deployment.id.stateroot.clone(),
         commit: deployment.id.commit.clone(),
         serial: deployment.id.serial,
@@ -139,22 +139,22 @@ fn configure(
     sysroot: &Path,
     target: Target<'_>,
     draft: &Draft,
-    bound: BoundDeployment,
+    bound: DeploymentRecord,
     generation: &str,
 ) -> Result<(), TransactionError> {
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
-    let mut plan = tree_plan::plan(&root, current, current.host(), desired, target.profile, Reach::Etc)?;
+    let mut plan = tree_plan::plan(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
     plan.left_out.clone_from(&draft.plan.left_out);
     // The store is in the `/var` that other commands work on too.
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let tree = plan.tree.clone().unwrap_or_default();
     let given = labels::again_of_policy(os, &root, &current.remembered())?;
     let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
-    let record = Record {
+    let record = GenerationRecord {
         generation: generation.to_owned(),
         boot_id: crate::host::boot::boot_id(),
         ..record::compose(current, target.desired, &plan, labels, Some(bound))

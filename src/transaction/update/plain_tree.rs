@@ -3,8 +3,8 @@
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
 use crate::core::values::profile::Profile;
-use crate::host::facts::Reach;
-use crate::host::lock::Lock;
+use crate::host::facts::TreeScope;
+use crate::host::lock::HostLock;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 use crate::transaction::state::interrupted::{ensure_whole, settle_first};
@@ -45,7 +45,7 @@ fn plan_from(
     desired: &HostConfig,
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
-    let mut plan = tree_plan::plan(root, current, before, desired, profile, Reach::Everything)?;
+    let mut plan = tree_plan::plan(root, current, before, desired, profile, TreeScope::Everything)?;
     plan.left_out.extend(os_parts(desired));
     Ok(plan)
 }
@@ -66,7 +66,7 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 
 /// Makes the tree at `root` what `desired` says, or leaves it as it is.
 pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
     settle_first(root, &boot_id)?;
     let decided = decide(root, desired, profile)?;

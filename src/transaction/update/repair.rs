@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::repair;
-use crate::core::plan::repair::Repair;
-use crate::core::plan::steps::Steps;
-use crate::core::state::activation::Active;
-use crate::core::state::generation::Record;
-use crate::core::state::journal::Scope;
+use crate::core::plan::repair::RepairPlan;
+use crate::core::plan::steps::PlannedSteps;
+use crate::core::state::activation::ActiveManifest;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::journal::JournalScope;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
-use crate::core::values::tree::Deviation;
-use crate::host::facts::Reach;
-use crate::host::lock::Lock;
+use crate::core::values::tree::DriftKind;
+use crate::host::facts::TreeScope;
+use crate::host::lock::HostLock;
 use crate::host::service_port::NoServices;
 use crate::host::{Root, boot};
 
@@ -36,10 +36,10 @@ type Hindered = BTreeMap<ManagedPath, String>;
 /// and compares again.
 pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
     let policies = settings(root)?.drift;
-    let _lock = Lock::take(root)?;
+    let _lock = HostLock::take(root)?;
     interrupted::settle_first(root, &boot::boot_id())?;
     let current = Current::load(root)?;
-    let before = compare(root, &current, Reach::Everything, policies.clone())?;
+    let before = compare(root, &current, TreeScope::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before
         .deviations
         .iter()
@@ -57,7 +57,7 @@ pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
         let reason = "an apply was interrupted, so what is right is not known: run `flameholder apply` to its end first";
         chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
     };
-    let mut after = compare(root, &Current::load(root)?, Reach::Everything, policies)?;
+    let mut after = compare(root, &Current::load(root)?, TreeScope::Everything, policies)?;
     let remains = |path: &ManagedPath| after.deviations.iter().any(|found| found.drift.path == *path);
     let drift = before.deviations.into_iter().map(|found| found.drift);
     after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
@@ -69,7 +69,7 @@ pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
 
 /// Whether the record is that of the configuration beside it.
 fn fits(verified: &Verified) -> bool {
-    let torn = |path: &ManagedPath, kind| path.as_str() == RECORD && kind == Deviation::Content;
+    let torn = |path: &ManagedPath, kind| path.as_str() == RECORD && kind == DriftKind::Content;
     !verified.deviations.iter().any(|found| torn(&found.drift.path, found.drift.kind))
 }
 
@@ -77,16 +77,16 @@ fn fits(verified: &Verified) -> bool {
 fn carry_out(
     root: &Root,
     current: &Current,
-    recorded: &Record,
+    recorded: &GenerationRecord,
     configuration: &Configuration,
     chosen: &BTreeSet<ManagedPath>,
 ) -> Result<Hindered, TransactionError> {
     let host = &configuration.host;
-    let plan = tree_plan::plan(root, current, Some(host), host, recorded.profile, Reach::Everything)?;
-    let Repair { steps, created_directories, mut hindered } =
+    let plan = tree_plan::plan(root, current, Some(host), host, recorded.profile, TreeScope::Everything)?;
+    let RepairPlan { steps, created_directories, mut hindered } =
         plan.tree.map(|tree| repair::choose(&tree, chosen)).unwrap_or_default();
     for path in &recorded.originals {
-        let original = Record::original_of(path);
+        let original = GenerationRecord::original_of(path);
         if chosen.contains(&original) {
             let reason = format!("what stood at {path} before it was managed is kept nowhere else");
             hindered.insert(original, reason);
@@ -100,7 +100,7 @@ fn carry_out(
         _ => true,
     };
     let mut files = OwnFiles::after(root, Vec::new());
-    let steps = Steps { steps, ..Steps::default() };
+    let steps = PlannedSteps { steps, ..PlannedSteps::default() };
     record::frame(&mut files, steps, configuration, &record, |files| {
         let active = current.active.as_ref().map(|active| remembering_active(active, &created_directories));
         Ok(active.map_or(Ok(()), |active| objects::activate(files, current.active.as_ref(), &active))?)
@@ -112,7 +112,7 @@ fn carry_out(
         current: Some(&recorded.generation),
         target: Some(&record.generation),
         boot_id: &boot::boot_id(),
-        scope: Scope::Deployment,
+        scope: JournalScope::Deployment,
         steps: &steps,
         labels: &labels,
         actions: &[],
@@ -122,14 +122,14 @@ fn carry_out(
 }
 
 /// The record, with directories that were made on the way to what is back.
-fn remembering(recorded: &Record, created: &BTreeSet<ManagedPath>) -> Record {
+fn remembering(recorded: &GenerationRecord, created: &BTreeSet<ManagedPath>) -> GenerationRecord {
     let known: BTreeSet<ManagedPath> = recorded.created_directories.iter().cloned().collect();
     let created: BTreeSet<ManagedPath> =
         created.iter().filter(|path| path.is_within("/etc")).cloned().collect();
     if created.is_subset(&known) {
         return recorded.clone();
     }
-    Record {
+    GenerationRecord {
         created_directories: known.union(&created).cloned().collect(),
         boot_id: boot::boot_id(),
         ..recorded.clone()
@@ -137,10 +137,10 @@ fn remembering(recorded: &Record, created: &BTreeSet<ManagedPath>) -> Record {
 }
 
 /// The same for what lies outside `/etc`.
-fn remembering_active(active: &Active, created: &BTreeSet<ManagedPath>) -> Active {
+fn remembering_active(active: &ActiveManifest, created: &BTreeSet<ManagedPath>) -> ActiveManifest {
     let known: BTreeSet<ManagedPath> = active.created_directories.iter().cloned().collect();
     let created = created.iter().filter(|path| !path.is_within("/etc"));
-    Active {
+    ActiveManifest {
         created_directories: known
             .into_iter()
             .chain(created.cloned())

@@ -5,15 +5,15 @@ use crate::host::booted;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use crate::core::config::policy::Policy;
+use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::unlike;
 use crate::core::plan::Plan;
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::state::rolled_back;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted::{Booted, SYSROOT};
+use crate::host::booted::{BootedDeployment, SYSROOT};
 use crate::host::etc_tree::{EtcTree, digest_where_needed};
-use crate::host::{HostError, Root, Services};
+use crate::host::{HostError, Root, ServiceControl};
 use crate::os::{Deployment, Sysroot};
 
 use super::running_host;
@@ -32,13 +32,13 @@ pub struct Previous {
     /// The deployment whose commit is deployed again.
     pub deployment: Deployment,
     /// Its record.
-    pub record: Record,
+    pub record: GenerationRecord,
     /// Its configuration, with today's trust material.
     pub configuration: Configuration,
 }
 
 /// The generation before the one that runs.
-pub fn previous(os: &mut dyn Sysroot, booted: &Booted) -> Result<Previous, TransactionError> {
+pub fn previous(os: &mut dyn Sysroot, booted: &BootedDeployment) -> Result<Previous, TransactionError> {
     let now = Current::load(&Root::open(Path::new("/"))?)?.configuration;
     let stateroot = &booted.deployment.stateroot;
     for deployment in os.deployments()? {
@@ -65,7 +65,7 @@ pub fn previous(os: &mut dyn Sysroot, booted: &Booted) -> Result<Previous, Trans
 /// What the rollback leaves as it is now though the deployment that is gone back to has it otherwise, relative to `/etc`:
 /// what others wrote since, and whom the host trusts. `plan` says what it changes.
 pub fn left_alone(
-    booted: &Booted,
+    booted: &BootedDeployment,
     previous: &Previous,
     plan: &Plan,
 ) -> Result<Vec<PathBuf>, TransactionError> {
@@ -91,8 +91,8 @@ pub fn left_alone(
 /// Stages it, and holds the target that is left: nothing goes there again by itself.
 pub fn stage(
     os: &mut dyn Sysroot,
-    services: &dyn Services,
-    booted: &Booted,
+    services: &dyn ServiceControl,
+    booted: &BootedDeployment,
     previous: &Previous,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Outcome, TransactionError> {
@@ -102,7 +102,7 @@ pub fn stage(
         image: None,
         errand: Errand::Return(&previous.deployment),
         profile: previous.record.profile,
-        policy: &Policy::default(),
+        policy: &DisruptionPolicy::default(),
     };
     let outcome = running_host::apply(os, services, booted, target, progress)?;
     let root = Root::open(Path::new("/"))?;

@@ -3,13 +3,13 @@
 
 use crate::core::plan::Plan;
 use crate::core::plan::service_actions;
-use crate::core::state::held::Held;
-use crate::core::state::pending::{PENDING, Pending};
+use crate::core::state::held::BlockedTarget;
+use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::core::state::standing;
-use crate::core::state::standing::Fate;
-use crate::host::booted::Booted;
-use crate::host::lock::Lock;
-use crate::host::{Root, Services, boot};
+use crate::core::state::standing::PendingOutcome;
+use crate::host::booted::BootedDeployment;
+use crate::host::lock::HostLock;
+use crate::host::{Root, ServiceControl, boot};
 use crate::os::protocol::Access;
 use crate::os::{Imported, Sysroot};
 use crate::transaction::state::boot_check_time;
@@ -49,7 +49,7 @@ pub enum Outcome {
         /// The plan that will be carried out; `None` where it had been staged before.
         plan: Option<Plan>,
         /// What is staged.
-        pending: Box<Pending>,
+        pending: Box<PendingGeneration>,
     },
 }
 
@@ -71,20 +71,20 @@ pub enum Prepared {
         /// The plan that will be carried out; `None` where it had been staged before.
         plan: Option<Plan>,
         /// What is staged.
-        pending: Box<Pending>,
+        pending: Box<PendingGeneration>,
     },
 }
 
 /// Makes the running host what the target says, or stages what becomes so.
 pub fn apply(
     os: &mut dyn Sysroot,
-    services: &dyn Services,
-    booted: &Booted,
+    services: &dyn ServiceControl,
+    booted: &BootedDeployment,
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Outcome, TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
     match decide(&root, os, booted, target, &boot_id, progress)? {
         Decision::Nothing { generation } => Ok(Outcome::Nothing { generation }),
@@ -97,12 +97,12 @@ pub fn apply(
 /// done.
 pub fn prepare(
     os: &mut dyn Sysroot,
-    booted: &Booted,
+    booted: &BootedDeployment,
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
 ) -> Result<Prepared, TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     Ok(match decide(&root, os, booted, target, &boot::boot_id(), progress)? {
         Decision::Nothing { generation } => Prepared::Nothing { generation },
         Decision::Ready(draft) => Prepared::Ready { plan: draft.plan },
@@ -114,14 +114,14 @@ pub fn prepare(
 enum Decision {
     Nothing { generation: String },
     Ready(Box<Draft>),
-    Staged(Option<Box<Plan>>, Box<Pending>),
+    Staged(Option<Box<Plan>>, Box<PendingGeneration>),
 }
 
 /// Decides, and stages where a reboot is needed. The caller holds the lock.
 fn decide(
     root: &Root,
     os: &mut dyn Sysroot,
-    booted: &Booted,
+    booted: &BootedDeployment,
     target: Target<'_>,
     boot_id: &str,
     progress: &mut dyn FnMut(Stage),
@@ -204,31 +204,31 @@ fn stage_anew(
     imported: Option<&Imported>,
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
-) -> Result<Pending, TransactionError> {
+) -> Result<PendingGeneration, TransactionError> {
     etc_merge::ensure_mergeable(os, target, draft, imported)?;
     stage::stage(os, root, draft, imported, target, progress)
 }
 
 /// What is pending, and what is to become of it.
 struct Found {
-    pending: Pending,
-    fate: Fate,
+    pending: PendingGeneration,
+    fate: PendingOutcome,
 }
 
 impl Found {
     /// Whether what is wanted runs already, and is still to be judged.
     fn is_on_probation_for(&self, target: Target<'_>) -> bool {
         let is_wanted = self.pending.intent.record.config_hash == target.desired.hash();
-        self.fate == Fate::Arrived && is_wanted && target.again().is_none()
+        self.fate == PendingOutcome::Booted && is_wanted && target.again().is_none()
     }
 }
 
 /// Finds it. What was left is held before anything else is wanted.
-fn look(root: &Root, booted: &Booted, boot_id: &str) -> Result<Option<Found>, TransactionError> {
+fn look(root: &Root, booted: &BootedDeployment, boot_id: &str) -> Result<Option<Found>, TransactionError> {
     let Some(pending) = pending::load(root)? else { return Ok(None) };
     let record = Current::load_record(root)?;
     match standing::fate(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
-        Fate::Left(reason) => {
+        PendingOutcome::RolledBack(reason) => {
             hold(root, &pending.intent.record, &reason)?;
             pending::close(root)?;
             Ok(None)
@@ -252,7 +252,7 @@ fn ensure_may_be(root: &Root, found: Option<&Found>, target: Target<'_>) -> Resu
 /// be lost.
 fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
     match found {
-        Some(Found { pending, fate: Fate::Arrived | Fate::Leave(_) }) => {
+        Some(Found { pending, fate: PendingOutcome::Booted | PendingOutcome::RollBack(_) }) => {
             match boot_check_time::time_left(root) {
                 Some(left) => {
                     let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
@@ -272,7 +272,7 @@ fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionErr
             Err(TransactionError::Held(Box::new(held)))
         }
         // Another configuration is wanted: what was held is history.
-        Some(Held { .. }) => Ok(blocked::release(root)?),
+        Some(BlockedTarget { .. }) => Ok(blocked::release(root)?),
         None => Ok(()),
     }
 }
@@ -282,10 +282,11 @@ fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionErr
 fn waiting(
     root: &Root,
     os: &mut dyn Sysroot,
-    booted: &Booted,
+    booted: &BootedDeployment,
     found: Option<&Found>,
-) -> Result<Option<Pending>, TransactionError> {
-    if let (Some(Found { pending, fate: Fate::Waits }), Some(staged)) = (found, stage::staged(os)?)
+) -> Result<Option<PendingGeneration>, TransactionError> {
+    if let (Some(Found { pending, fate: PendingOutcome::AwaitsReboot }), Some(staged)) =
+        (found, stage::staged(os)?)
         && stage::is_pending(&staged, pending)
     {
         return Ok(Some(pending.clone()));
@@ -304,7 +305,7 @@ fn give_way(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> 
     Ok(pending::close(root)?)
 }
 
-fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> bool {
+fn is_same(pending: &PendingGeneration, target: Target<'_>, imported: Option<&str>) -> bool {
     let (record, deployment) = (&pending.intent.record, &pending.intent.deployment);
     let is_image = match (target.again(), imported) {
         (Some(again), _) => again.id.commit == deployment.commit,
@@ -318,10 +319,10 @@ fn is_same(pending: &Pending, target: Target<'_>, imported: Option<&str>) -> boo
 fn keep(
     root: &Root,
     os: &mut dyn Sysroot,
-    waits: Option<Pending>,
+    waits: Option<PendingGeneration>,
     target: Target<'_>,
     digest: Option<&str>,
-) -> Result<Option<Box<Pending>>, TransactionError> {
+) -> Result<Option<Box<PendingGeneration>>, TransactionError> {
     match waits {
         Some(pending) if is_same(&pending, target, digest) => Ok(Some(Box::new(pending))),
         Some(pending) => abandon(root, os, &pending).map(|()| None),
@@ -330,25 +331,25 @@ fn keep(
 }
 
 /// Takes back what is staged. It is forgotten first: what nobody speaks of is never bound.
-fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
     pending::close(root)?;
     Ok(os.unstage(&pending.intent.deployment.id())?)
 }
 
 /// Takes back what was staged and is not wanted after all.
-pub fn withdraw(os: &mut dyn Sysroot, pending: &Pending) -> Result<(), TransactionError> {
+pub fn withdraw(os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     abandon(&root, os, pending)
 }
 
 /// Takes back whatever we staged in this boot: what runs is what is wanted. Where that is nothing, nobody is kept from
 /// the sysroot.
-pub fn clear(booted: &Booted, open: Sessions<'_>) -> Result<(), TransactionError> {
+pub fn clear(booted: &BootedDeployment, open: Sessions<'_>) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = Lock::take(&root)?;
+    let _lock = HostLock::take(&root)?;
     let Some(found) = look(&root, booted, &boot::boot_id())? else { return Ok(()) };
-    if found.fate != Fate::Waits {
+    if found.fate != PendingOutcome::AwaitsReboot {
         return Ok(());
     }
     let mut os = open(Access::Stage)?;
@@ -366,7 +367,7 @@ fn reboots(draft: &Draft, target: Target<'_>) -> bool {
 /// Changes the tree that runs, in a journaled transaction.
 fn at_once(
     root: &Root,
-    services: &dyn Services,
+    services: &dyn ServiceControl,
     draft: Draft,
     target: Target<'_>,
     boot_id: &str,

@@ -3,12 +3,12 @@
 
 use std::path::Path;
 
-use crate::core::state::activation::Active;
-use crate::core::state::generation::Record;
-use crate::core::state::pending::{Failure, Intent, Pending, VERSION};
+use crate::core::state::activation::ActiveManifest;
+use crate::core::state::generation::GenerationRecord;
+use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::booted::{Booted, SYSROOT};
-use crate::host::facts::Reach;
+use crate::host::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::TreeScope;
 use crate::host::{Root, boot, interfaces};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
 
@@ -33,7 +33,7 @@ pub(crate) fn stage(
     imported: Option<&Imported>,
     target: Target<'_>,
     progress: &mut dyn FnMut(Stage),
-) -> Result<Pending, TransactionError> {
+) -> Result<PendingGeneration, TransactionError> {
     progress(Stage::Deploying);
     let generation = boot::new_generation_id();
     let request = request(draft, imported, target.again(), &generation);
@@ -42,7 +42,7 @@ pub(crate) fn stage(
     progress(Stage::Configuring);
     let prepared = prepare(os, root, draft, imported, target, &deployment, &generation);
     let kept = prepared.and_then(|record| {
-        let intent = Intent {
+        let intent = StagedGeneration {
             version: VERSION,
             deployment: bound(&deployment, draft, imported, target),
             record,
@@ -57,7 +57,7 @@ pub(crate) fn stage(
             had_network: interfaces::any_up(),
             transactions: imported.map_or(0, |imported| imported.transactions),
         };
-        let pending = Pending::staged(intent);
+        let pending = PendingGeneration::staged(intent);
         finalize::rehearse(&draft.base.id, &pending, os.special_files())?;
         pending::open(root, &pending.intent)?;
         Ok(pending)
@@ -84,14 +84,14 @@ fn prepare(
     target: Target<'_>,
     deployment: &Deployment,
     generation: &str,
-) -> Result<Record, TransactionError> {
+) -> Result<GenerationRecord, TransactionError> {
     let directory = Path::new(SYSROOT).join(deployment.id.path());
     space::ensure_room(&directory)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
     let begins = target.begins_first_boot(current);
     let before = if begins { Some(desired) } else { current.host() };
-    let mut plan = tree_plan::plan(&next, current, before, desired, target.profile, Reach::Etc)?;
+    let mut plan = tree_plan::plan(&next, current, before, desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
         return Err(TransactionError::Hindered(plan.hindrances()));
     }
@@ -102,24 +102,24 @@ fn prepare(
     if begins {
         // What Ignition made there is not to be kept as somebody else's.
         let manifest = objects::digest_of(&tree.outside, target.profile);
-        objects::activate(&mut files, current.active.as_ref(), &Active::adopted(manifest))?;
+        objects::activate(&mut files, current.active.as_ref(), &ActiveManifest::adopted(manifest))?;
     }
     apply::write(root, &files.steps, &labels::of_steps(root, &files.steps, &current.remembered().labels)?)?;
     let given = labels::again_of_policy(os, &next, &current.remembered())?;
     let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
     let bound = bound(deployment, draft, imported, target);
     let record = record::compose(current, target.desired, &plan, labels, Some(bound));
-    Ok(Record { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
+    Ok(GenerationRecord { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
 }
 
 /// Stages a pending generation once more, from what is on the disk: no registry is asked.
 pub(crate) fn again(
     os: &mut dyn Sysroot,
     root: &Root,
-    booted: &Booted,
-    pending: &Pending,
-    failure: Failure,
-) -> Result<Pending, TransactionError> {
+    booted: &BootedDeployment,
+    pending: &PendingGeneration,
+    failure: UpdateFailure,
+) -> Result<PendingGeneration, TransactionError> {
     ensure_none_staged(os, root, booted)?;
     let intent = &pending.intent;
     let commit = intent.deployment.commit.clone();
@@ -144,7 +144,7 @@ pub(crate) fn again(
     let kept = space::ensure_room(&Path::new(SYSROOT).join(deployment.id.path()))
         .and_then(|()| Ok(pending::open(root, &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
-    Ok(Pending::staged(intent))
+    Ok(PendingGeneration::staged(intent))
 }
 
 /// What is staged, whoever did it.
@@ -157,7 +157,7 @@ pub(crate) fn staged(os: &mut dyn Sysroot) -> Result<Option<Deployment>, Transac
 pub(crate) fn ensure_none_staged(
     os: &mut dyn Sysroot,
     root: &Root,
-    booted: &Booted,
+    booted: &BootedDeployment,
 ) -> Result<(), TransactionError> {
     match staged(os)? {
         None => Ok(()),
@@ -169,7 +169,7 @@ pub(crate) fn ensure_none_staged(
 }
 
 /// The configuration that is pending.
-pub(crate) fn configuration(pending: &Pending) -> Result<Configuration, TransactionError> {
+pub(crate) fn configuration(pending: &PendingGeneration) -> Result<Configuration, TransactionError> {
     let document = pending.intent.document.to_string();
     let image = pending.intent.record.layered_image.clone();
     Ok(Configuration::parse(document.as_bytes())?.layered(image))
@@ -183,14 +183,14 @@ pub(crate) fn is_named(deployment: &Deployment, generation: &str) -> bool {
 
 /// Whether we staged it: its boot entry names a generation that is not the one that runs. Whoever
 /// else stages takes that over with the other arguments.
-pub(crate) fn is_ours(staged: &Deployment, booted: &Booted) -> bool {
+pub(crate) fn is_ours(staged: &Deployment, booted: &BootedDeployment) -> bool {
     let mut named =
         staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
     named.any(|generation| booted.generation.as_deref() != Some(generation))
 }
 
 /// Whether the staged deployment is the one that is pending.
-pub(crate) fn is_pending(staged: &Deployment, pending: &Pending) -> bool {
+pub(crate) fn is_pending(staged: &Deployment, pending: &PendingGeneration) -> bool {
     let id: DeploymentId = pending.intent.deployment.id();
     staged.id == id && is_named(staged, pending.generation())
 }

@@ -7,15 +7,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::plan::Drift;
-use crate::core::state::generation::Record;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::state::journal::Journal;
 use crate::core::values::kargs;
 use crate::core::values::kargs::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
-use crate::core::values::tree::Deviation;
-use crate::host::facts::Reach;
-use crate::host::lock::Lock;
+use crate::core::values::tree::DriftKind;
+use crate::host::facts::TreeScope;
+use crate::host::lock::HostLock;
 use crate::host::{Root, boot, booted};
 use crate::os::{Deployment, DeploymentId, Sysroot};
 
@@ -34,7 +34,7 @@ pub struct Standing {
     /// The deployment.
     pub deployment: Deployment,
     /// The record; absent where no generation of ours was ever merged into it.
-    pub record: Option<Record>,
+    pub record: Option<GenerationRecord>,
     /// Whether the record names this deployment. libostree's merge carries records into
     /// deployments that others make.
     pub belongs: bool,
@@ -64,7 +64,7 @@ pub fn settle(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Settled, Transacti
         if let Some(root) = roots.first()
             && recover::is_needed(root)?
         {
-            let _lock = Lock::take(root)?;
+            let _lock = HostLock::take(root)?;
             settled = settle_one(&roots)?;
         }
     }
@@ -128,7 +128,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
         return Err(TransactionError::NoDeployment(place()));
     };
     let root = open_deployment(sysroot, &next.id)?;
-    let mut verified = crate::transaction::plan::drift::verify(&root, Reach::Etc)?;
+    let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Etc)?;
     if !verified.record.names(&next.id) {
         return Err(TransactionError::Foreign(next.id.to_string()));
     }
@@ -139,7 +139,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
 /// Compares the deployment that runs with its record: all that it manages, and its boot entry.
 pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let mut verified = crate::transaction::plan::drift::verify(&root, Reach::Everything)?;
+    let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Everything)?;
     if current::is_older(&verified.record, &Current::load(&root)?) {
         verified.forgive_trust();
     }
@@ -155,9 +155,9 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError
     let wanted = verified.record.deployment.iter().flat_map(|bound| &bound.kernel_arguments);
     let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kargs::parse(argument)).collect();
     let path = ManagedPath::constant(RECORD);
-    let is_known = verified.deviations.iter().any(|found| found.drift.kind == Deviation::KernelArguments);
+    let is_known = verified.deviations.iter().any(|found| found.drift.kind == DriftKind::KernelArguments);
     if !is_known && !kargs::missing(&given, &wanted).is_empty() {
-        verified.add(Drift { path, kind: Deviation::KernelArguments });
+        verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }
     Ok(verified)
 }
@@ -176,7 +176,7 @@ fn verify_boot_entry(verified: &mut Verified, next: &Deployment) {
         || !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty()
     {
         let path = ManagedPath::constant(RECORD);
-        verified.add(Drift { path, kind: Deviation::KernelArguments });
+        verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }
 }
 

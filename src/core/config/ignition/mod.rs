@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::core::values::refusal::Refusals;
+use crate::core::values::refusal::RefusalList;
 
 pub use ignition_config::v3_6 as newest;
 
@@ -18,7 +18,7 @@ const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
 /// A parsed config and what was read over: `unused` holds the paths of keys that its version does
 /// not know, which Ignition ignores too.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Parsed {
+pub struct ParsedIgnition {
     /// The config, in the newest version's terms.
     pub config: newest::Config,
     /// Paths of unknown keys.
@@ -28,22 +28,22 @@ pub struct Parsed {
 }
 
 /// Parses the Ignition config at `field` of a document. `null` is the empty config.
-pub fn parse(value: &Value, field: &str) -> Result<Parsed, Refusals> {
+pub fn parse(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> {
     if value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty) {
-        return Ok(Parsed { config: newest::Config::default(), unused: Vec::new(), legacy: false });
+        return Ok(ParsedIgnition { config: newest::Config::default(), unused: Vec::new(), legacy: false });
     }
     let version_field = format!("{field}.ignition.version");
     let version = value.pointer("/ignition/version").and_then(Value::as_str).ok_or_else(|| {
-        Refusals::one(
+        RefusalList::one(
             &version_field,
             format!("the Ignition version is missing or not a string; accepted: {ACCEPTED}"),
         )
     })?;
     match version {
         "2.0.0" | "2.1.0" | "2.2.0" => {
-            let (config, unused) = typed::<v2::Config>(value, field)?;
+            let (config, unused) = typed::<v2::IgnitionV2>(value, field)?;
             let config = config.translate(field)?;
-            Ok(Parsed { config, unused, legacy: true })
+            Ok(ParsedIgnition { config, unused, legacy: true })
         }
         "3.0.0" => upgraded::<v3_0::Config>(value, field),
         "3.1.0" => upgraded::<v3_1::Config>(value, field),
@@ -52,7 +52,7 @@ pub fn parse(value: &Value, field: &str) -> Result<Parsed, Refusals> {
         "3.4.0" => upgraded::<v3_4::Config>(value, field),
         "3.5.0" => upgraded::<v3_5::Config>(value, field),
         "3.6.0" => upgraded::<v3_6::Config>(value, field),
-        other => Err(Refusals::one(
+        other => Err(RefusalList::one(
             version_field,
             format!(
                 "the Ignition version `{}` is not known; accepted: {ACCEPTED}",
@@ -64,16 +64,22 @@ pub fn parse(value: &Value, field: &str) -> Result<Parsed, Refusals> {
 
 /// Reads by the rules of the config's own version, then carries over to the newest: every 3.x
 /// schema is a subset of its successor's.
-fn upgraded<T: DeserializeOwned + Serialize>(value: &Value, field: &str) -> Result<Parsed, Refusals> {
+fn upgraded<T: DeserializeOwned + Serialize>(
+    value: &Value,
+    field: &str,
+) -> Result<ParsedIgnition, RefusalList> {
     let (own, unused) = typed::<T>(value, field)?;
     let config = serde_json::to_value(own)
         .and_then(serde_json::from_value)
-        .map_err(|error| Refusals::one(field, without_values(&error.to_string())))?;
-    Ok(Parsed { config, unused, legacy: false })
+        .map_err(|error| RefusalList::one(field, without_values(&error.to_string())))?;
+    Ok(ParsedIgnition { config, unused, legacy: false })
 }
 
 /// Deserializes, naming the field of an error and collecting the keys that were not read.
-pub(crate) fn typed<T: DeserializeOwned>(value: &Value, field: &str) -> Result<(T, Vec<String>), Refusals> {
+pub(crate) fn typed<T: DeserializeOwned>(
+    value: &Value,
+    field: &str,
+) -> Result<(T, Vec<String>), RefusalList> {
     let mut unused = Vec::new();
     let mut track = serde_path_to_error::Track::new();
     let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
@@ -82,9 +88,10 @@ pub(crate) fn typed<T: DeserializeOwned>(value: &Value, field: &str) -> Result<(
     });
     match parsed {
         Ok(parsed) => Ok((parsed, unused)),
-        Err(error) => {
-            Err(Refusals::one(joined(field, &track.path().to_string()), without_values(&error.to_string())))
-        }
+        Err(error) => Err(RefusalList::one(
+            joined(field, &track.path().to_string()),
+            without_values(&error.to_string()),
+        )),
     }
 }
 

@@ -5,12 +5,12 @@ use ignition_config::v3_6 as newest;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::values::refusal::{Refusal, Refusals};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 type Dropin = newest::Dropin;
 
 #[derive(Debug, Deserialize)]
-pub(crate) struct Config {
+pub(crate) struct IgnitionV2 {
     #[serde(default, rename = "ignition")]
     _ignition: Value,
     #[serde(default)]
@@ -103,9 +103,9 @@ struct Passwd {
     groups: Option<Vec<newest::Group>>,
 }
 
-impl Config {
+impl IgnitionV2 {
     /// The same in the newest version's terms.
-    pub(crate) fn translate(self, field: &str) -> Result<newest::Config, Refusals> {
+    pub(crate) fn translate(self, field: &str) -> Result<newest::Config, RefusalList> {
         let mut refused = Vec::new();
         let storage = self.storage.unwrap_or_default();
         refuse_unless_empty(&mut refused, field, "storage.disks", storage.disks.as_deref());
@@ -139,7 +139,7 @@ impl Config {
             passwd: Some(newest::Passwd { users: Some(users), groups: passwd.groups }),
             ..Default::default()
         };
-        Refusals::or(refused, config)
+        RefusalList::or(refused, config)
     }
 }
 

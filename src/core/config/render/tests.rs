@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::config::render::*;
+use super::*;
 
 const GENERATED: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
 
@@ -30,7 +30,7 @@ fn with_files(name: &str, role: &str, files: &Value) -> MachineConfig {
     config(name, role, &json!({"config": {"ignition": {"version": "3.5.0"}, "storage": {"files": files}}}))
 }
 
-fn rendered(configs: &[MachineConfig]) -> Result<Value, Refusals> {
+fn rendered(configs: &[MachineConfig]) -> Result<Value, RefusalList> {
     render(configs, &"infra".parse().unwrap(), &ReleaseImages::default()).map(|config| config.document)
 }
 

@@ -18,7 +18,7 @@ pub const GREENBOOT_DIRECTORIES: [&str; 2] =
 /// Whether a generation that is not healthy is left by itself.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum GoingBack {
+pub enum RollbackPolicy {
     /// Yes, but not on a control plane.
     #[default]
     Auto,
@@ -38,7 +38,7 @@ pub struct HealthPolicy {
     /// How many boots it may take, where each ended before that.
     pub boots: usize,
     /// What becomes of one that is not healthy then.
-    pub go_back: GoingBack,
+    pub go_back: RollbackPolicy,
     /// Units that have to be active.
     pub required_units: Vec<UnitName>,
     /// How long a program that checks may run.
@@ -53,7 +53,7 @@ impl Default for HealthPolicy {
             probation: Duration::from_secs(600),
             steady: Duration::from_secs(30),
             boots: 3,
-            go_back: GoingBack::default(),
+            go_back: RollbackPolicy::default(),
             required_units: Vec::new(),
             check_timeout: Duration::from_secs(60),
             kubelet_port: 10248,
@@ -68,7 +68,7 @@ pub(crate) struct HealthFragment {
     probation: Option<NonZeroU32>,
     steady: Option<u32>,
     boots: Option<NonZeroU16>,
-    go_back: Option<GoingBack>,
+    go_back: Option<RollbackPolicy>,
     required_units: Option<Vec<UnitName>>,
     check_timeout: Option<NonZeroU32>,
     kubelet_port: Option<u16>,

@@ -1,6 +1,6 @@
 //! Fragments into settings: precedence, and where a fault lies.
 
-use crate::core::config::settings::*;
+use super::*;
 
 fn file(name: &str, text: &str) -> FragmentFile {
     let path = ManagedPath::constant("/etc/flameholder/config.d").join(name);

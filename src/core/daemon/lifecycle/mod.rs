@@ -4,13 +4,13 @@
 mod problem;
 mod step;
 
-pub use problem::{Class, Problem};
+pub use problem::{DaemonProblem, ProblemClass};
 
 use serde::{Deserialize, Serialize};
 
 /// What a source wants of this host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wish {
+pub struct ConfigRef {
     /// Name of the `MachineConfig`.
     pub config: String,
     /// The image of on-cluster layering, which stands in for the configuration's own.
@@ -19,7 +19,7 @@ pub struct Wish {
     pub digest: Option<String>,
 }
 
-impl Wish {
+impl ConfigRef {
     /// Whether both mean the same. What one of them does not know is not compared.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
@@ -34,13 +34,13 @@ impl Wish {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lifecycle {
     /// What it does.
-    pub phase: Phase,
+    pub phase: DaemonPhase,
     /// What the source wants; `None` until it has said so.
-    pub wish: Option<Wish>,
+    pub wish: Option<ConfigRef>,
     /// What the host is; `None` until it was looked at, and where nothing was applied.
-    pub runs: Option<Wish>,
+    pub runs: Option<ConfigRef>,
     /// What was left, and is not gone to again by itself.
-    pub held: Option<Held>,
+    pub held: Option<BlockedConfig>,
     /// Whether somebody forces what is wanted.
     pub is_forced: bool,
     /// Why the last shutdown did not lead to what was staged.
@@ -51,63 +51,63 @@ pub struct Lifecycle {
 
 /// A wish that is not fulfilled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
+pub struct BlockedConfig {
     /// What was wanted.
-    pub wish: Wish,
+    pub wish: ConfigRef,
     /// Why it was left.
     pub reason: String,
 }
 
 /// What the daemon does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Phase {
+pub enum DaemonPhase {
     /// It settles what an earlier run or boot left, and finds out what runs.
-    Looking,
+    Observing,
     /// Nothing is wanted.
     Idle,
     /// It gets the configuration.
     Fetching {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
     },
     /// It plans, brings in and stages. The workload does not notice.
     Preparing {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
     },
     /// The workload leaves.
     Draining {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
         /// What follows.
-        then: Then,
+        then: AfterDrain,
         /// Whether it takes longer than anybody should wait.
         is_late: bool,
     },
     /// It changes the running system.
     Applying {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
     },
     /// It makes the next boot switch over.
-    Arming {
+    Unlocking {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
     },
     /// It asks for the reboot.
     Rebooting {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
         /// Who blocks it.
         blocked_by: Option<String>,
     },
     /// The host goes down.
-    GoingDown {
+    ShuttingDown {
         /// What is wanted.
-        target: Wish,
+        target: ConfigRef,
     },
     /// What booted is to show that it is healthy.
-    Judging {
+    CheckingBoot {
         /// What it waits for.
         complaint: Option<String>,
     },
@@ -126,14 +126,14 @@ pub enum Phase {
         reason: String,
     },
     /// What is wanted was left before, and is not gone to again by itself.
-    Held {
+    Blocked {
         /// Why, and the way out.
         reason: String,
     },
     /// An attempt failed, and is made again after a while.
-    Waiting {
+    BackingOff {
         /// What is wrong.
-        problem: Problem,
+        problem: DaemonProblem,
     },
     /// It ends.
     Stopping,
@@ -141,67 +141,67 @@ pub enum Phase {
 
 /// What follows once the workload left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Then {
-    /// [`Phase::Applying`]
+pub enum AfterDrain {
+    /// [`DaemonPhase::Applying`]
     Apply,
-    /// [`Phase::Arming`]
-    Arm,
+    /// [`DaemonPhase::Unlocking`]
+    Unlock,
 }
 
 /// What happens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Event {
+pub enum DaemonEvent {
     /// The source says what it wants.
-    Wished(Wish),
+    DesiredChanged(ConfigRef),
     /// What runs is known.
-    Looked(Look),
+    Observed(HostObservation),
     /// The configuration is here.
     Fetched,
     /// Everything slow is done.
-    Prepared(Prepared),
+    Prepared(PreparedUpdate),
     /// The workload left.
     Drained,
     /// The running system is changed.
     Applied,
     /// The next boot switches over.
-    Armed,
+    Unlocked,
     /// Somebody blocks the reboot.
-    Blocked {
+    Inhibited {
         /// Who.
         by: String,
     },
     /// The reboot is accepted.
-    Accepted,
+    RebootAccepted,
     /// What runs is what was applied.
     Verified,
     /// It is not.
-    Deviates {
+    Drifted {
         /// In which respect.
         reason: String,
     },
     /// The workload may be there.
     Uncordoned,
     /// What was under way failed.
-    Failed(Problem),
+    Failed(DaemonProblem),
     /// The time is over that was to be waited.
-    Due,
+    TimerExpired,
     /// Somebody touched what is managed.
-    Touched,
+    FilesChanged,
     /// Something that decides about the host changed: a force file, what is held, its health.
-    Nudged,
+    StateChanged,
     /// The daemon is to end.
     Stop,
 }
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Look {
+pub struct HostObservation {
     /// What the host is.
-    pub runs: Option<Wish>,
+    pub runs: Option<ConfigRef>,
     /// How it stands with that.
-    pub standing: Standing,
+    pub standing: BootCheckState,
     /// What was left.
-    pub held: Option<Held>,
+    pub held: Option<BlockedConfig>,
     /// Whether somebody forces what is wanted.
     pub is_forced: bool,
     /// Why the last shutdown did not lead to what was staged.
@@ -210,12 +210,12 @@ pub struct Look {
 
 /// How it stands with what runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum BootCheckState {
     /// It is settled.
     #[default]
-    Settled,
+    Confirmed,
     /// It is to show that it is healthy.
-    OnProbation {
+    Unconfirmed {
         /// What it waits for.
         complaint: Option<String>,
     },
@@ -228,11 +228,11 @@ pub enum Standing {
 
 /// What is left to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Prepared {
+pub enum PreparedUpdate {
     /// Nothing.
     Nothing,
     /// A change of the running system.
-    Ready {
+    Live {
         /// Whether the workload leaves first.
         drain: bool,
     },
@@ -242,21 +242,21 @@ pub enum Prepared {
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command {
+pub enum DaemonCommand {
     /// Settle what was left, and find out what runs.
-    Look,
+    Observe,
     /// Get the configuration.
-    Fetch(Wish),
+    Fetch(ConfigRef),
     /// Do everything slow.
-    Prepare(Wish),
+    Prepare(ConfigRef),
     /// Have the workload leave.
-    Drain(Wish),
+    Drain(ConfigRef),
     /// Change the running system.
-    Apply(Wish),
+    Apply(ConfigRef),
     /// Make the next boot switch over.
-    Arm(Wish),
+    Unlock(ConfigRef),
     /// Reboot.
-    Reboot(Wish),
+    Reboot(ConfigRef),
     /// Take back what is staged, and compare what runs with what was applied.
     Verify,
     /// Let the workload come back.
@@ -264,14 +264,14 @@ pub enum Command {
     /// End what is under way early.
     Cancel,
     /// Wait, for this.
-    Wait(Delay),
+    Wait(DaemonDelay),
 }
 
 /// How long is waited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delay {
+pub enum DaemonDelay {
     /// After so many failures in a row for want of this.
-    Retry(crate::core::values::retry::Cure, u32),
+    Backoff(crate::core::values::retry::RetryClass, u32),
     /// As long as anybody should wait for a drain.
     Drain,
     /// As long as anybody should wait for the end of one.
@@ -283,7 +283,7 @@ pub enum Delay {
 impl Default for Lifecycle {
     fn default() -> Self {
         Self {
-            phase: Phase::Looking,
+            phase: DaemonPhase::Observing,
             wish: None,
             runs: None,
             held: None,
@@ -294,35 +294,35 @@ impl Default for Lifecycle {
     }
 }
 
-impl Phase {
+impl DaemonPhase {
     /// What is done in it.
     #[must_use]
-    pub fn commands(&self, failures: u32) -> Vec<Command> {
+    pub fn commands(&self, failures: u32) -> Vec<DaemonCommand> {
         match self {
-            Self::Looking => vec![Command::Look],
-            Self::Fetching { target } => vec![Command::Fetch(target.clone())],
-            Self::Preparing { target } => vec![Command::Prepare(target.clone())],
+            Self::Observing => vec![DaemonCommand::Observe],
+            Self::Fetching { target } => vec![DaemonCommand::Fetch(target.clone())],
+            Self::Preparing { target } => vec![DaemonCommand::Prepare(target.clone())],
             Self::Draining { target, is_late, .. } => {
-                let wait = (!is_late).then_some(Command::Wait(Delay::Drain));
-                [Command::Drain(target.clone())].into_iter().chain(wait).collect()
+                let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Drain));
+                [DaemonCommand::Drain(target.clone())].into_iter().chain(wait).collect()
             }
-            Self::Applying { target } => vec![Command::Apply(target.clone())],
-            Self::Arming { target } => vec![Command::Arm(target.clone())],
-            Self::Rebooting { target, .. } => vec![Command::Reboot(target.clone())],
-            Self::GoingDown { .. } => vec![Command::Wait(Delay::Reboot)],
-            Self::Verifying => vec![Command::Verify],
+            Self::Applying { target } => vec![DaemonCommand::Apply(target.clone())],
+            Self::Unlocking { target } => vec![DaemonCommand::Unlock(target.clone())],
+            Self::Rebooting { target, .. } => vec![DaemonCommand::Reboot(target.clone())],
+            Self::ShuttingDown { .. } => vec![DaemonCommand::Wait(DaemonDelay::Reboot)],
+            Self::Verifying => vec![DaemonCommand::Verify],
             Self::Uncordoning { is_late } => {
-                let wait = (!is_late).then_some(Command::Wait(Delay::Uncordon));
-                [Command::Uncordon].into_iter().chain(wait).collect()
+                let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Uncordon));
+                [DaemonCommand::Uncordon].into_iter().chain(wait).collect()
             }
-            Self::Waiting { problem } => {
-                vec![Command::Wait(Delay::Retry(problem.class.cure(), failures))]
+            Self::BackingOff { problem } => {
+                vec![DaemonCommand::Wait(DaemonDelay::Backoff(problem.class.cure(), failures))]
             }
             Self::Idle
-            | Self::Judging { .. }
+            | Self::CheckingBoot { .. }
             | Self::Done
             | Self::Drifted { .. }
-            | Self::Held { .. }
+            | Self::Blocked { .. }
             | Self::Stopping => Vec::new(),
         }
     }
@@ -336,15 +336,15 @@ impl Phase {
 
     /// What is worked on.
     #[must_use]
-    pub fn target(&self) -> Option<&Wish> {
+    pub fn target(&self) -> Option<&ConfigRef> {
         match self {
             Self::Fetching { target }
             | Self::Preparing { target }
             | Self::Draining { target, .. }
             | Self::Applying { target }
-            | Self::Arming { target }
+            | Self::Unlocking { target }
             | Self::Rebooting { target, .. }
-            | Self::GoingDown { target } => Some(target),
+            | Self::ShuttingDown { target } => Some(target),
             _ => None,
         }
     }
@@ -353,9 +353,9 @@ impl Phase {
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self {
-            Self::Waiting { problem } => Some(problem.reason.clone()),
-            Self::Drifted { reason } | Self::Held { reason } => Some(reason.clone()),
-            Self::Judging { complaint } => complaint.clone(),
+            Self::BackingOff { problem } => Some(problem.reason.clone()),
+            Self::Drifted { reason } | Self::Blocked { reason } => Some(reason.clone()),
+            Self::CheckingBoot { complaint } => complaint.clone(),
             Self::Rebooting { blocked_by, .. } => {
                 blocked_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
@@ -375,22 +375,22 @@ impl Phase {
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Looking => "Looking",
+            Self::Observing => "Looking",
             Self::Idle => "Idle",
             Self::Fetching { .. } => "Fetching",
             Self::Preparing { .. } => "Preparing",
             Self::Draining { .. } => "Draining",
             Self::Applying { .. } => "Applying",
-            Self::Arming { .. } => "Arming",
+            Self::Unlocking { .. } => "Arming",
             Self::Rebooting { .. } => "Rebooting",
-            Self::GoingDown { .. } => "GoingDown",
-            Self::Judging { .. } => "Judging",
+            Self::ShuttingDown { .. } => "GoingDown",
+            Self::CheckingBoot { .. } => "Judging",
             Self::Verifying => "Verifying",
             Self::Uncordoning { .. } => "Uncordoning",
             Self::Done => "Done",
             Self::Drifted { .. } => "Drifted",
-            Self::Held { .. } => "Held",
-            Self::Waiting { .. } => "Waiting",
+            Self::Blocked { .. } => "Held",
+            Self::BackingOff { .. } => "Waiting",
             Self::Stopping => "Stopping",
         }
     }

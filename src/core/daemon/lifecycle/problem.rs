@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::values::retry::Cure;
+use crate::core::values::retry::RetryClass;
 
 /// What failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
+pub struct DaemonProblem {
     /// Who has to do something about it.
-    pub class: Class,
+    pub class: ProblemClass,
     /// What is wrong and the way out, in one sentence.
     pub reason: String,
 }
 
 /// Who has to do something about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Class {
+pub enum ProblemClass {
     /// Whoever wrote the configuration: it cannot be applied here.
     Configuration,
     /// Nobody: it passes.
@@ -31,21 +31,21 @@ pub enum Class {
 /// So many failures in a row do not pass by themselves.
 const PATIENCE: u32 = 6;
 
-impl Class {
+impl ProblemClass {
     /// What has to change before another attempt can succeed.
     #[must_use]
-    pub fn cure(self) -> Cure {
+    pub fn cure(self) -> RetryClass {
         match self {
-            Self::Configuration => Cure::Configuration,
-            Self::Transient | Self::Interrupted => Cure::Time,
-            Self::Host | Self::Bug => Cure::Repair,
+            Self::Configuration => RetryClass::Configuration,
+            Self::Transient | Self::Interrupted => RetryClass::Time,
+            Self::Host | Self::Bug => RetryClass::Repair,
         }
     }
 
     /// Whether people are told, after so many failures in a row.
     #[must_use]
     pub fn is_told_after(self, failures: u32) -> bool {
-        self.cure() != Cure::Time || failures >= PATIENCE
+        self.cure() != RetryClass::Time || failures >= PATIENCE
     }
 
     /// As labels and documents spell it.

@@ -1,61 +1,68 @@
 //! From one phase to the next.
 
-use super::{Class, Command, Event, Held, Lifecycle, Look, Phase, Prepared, Problem, Standing, Then, Wish};
+use super::{
+    AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase,
+    DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
+};
 
 /// Where the daemon stands then, and what is to be done for it.
-type Step = (Lifecycle, Vec<Command>);
+type Step = (Lifecycle, Vec<DaemonCommand>);
 
 impl Lifecycle {
     /// What follows from an event. One that means nothing in this phase changes nothing.
     #[must_use]
-    pub fn step(self, event: Event) -> Step {
+    pub fn step(self, event: DaemonEvent) -> Step {
         match (&self.phase, event) {
-            (Phase::Stopping, _) => self.stay(),
-            (_, Event::Stop) => self.stop(),
-            (_, Event::Wished(wish)) => self.wished(wish),
-            (_, Event::Failed(problem)) => self.failed(problem),
-            (Phase::Looking, Event::Looked(look)) => self.looked(look),
-            (Phase::Fetching { target }, Event::Fetched) => {
+            (DaemonPhase::Stopping, _) => self.stay(),
+            (_, DaemonEvent::Stop) => self.stop(),
+            (_, DaemonEvent::DesiredChanged(wish)) => self.wished(wish),
+            (_, DaemonEvent::Failed(problem)) => self.failed(problem),
+            (DaemonPhase::Observing, DaemonEvent::Observed(look)) => self.looked(look),
+            (DaemonPhase::Fetching { target }, DaemonEvent::Fetched) => {
                 let target = target.clone();
-                self.enter(Phase::Preparing { target })
+                self.enter(DaemonPhase::Preparing { target })
             }
-            (Phase::Preparing { target }, Event::Prepared(prepared)) => {
+            (DaemonPhase::Preparing { target }, DaemonEvent::Prepared(prepared)) => {
                 let target = target.clone();
                 self.prepared(target, prepared)
             }
-            (Phase::Draining { target, then, .. }, Event::Drained) => {
+            (DaemonPhase::Draining { target, then, .. }, DaemonEvent::Drained) => {
                 let target = target.clone();
                 let phase = match then {
-                    Then::Apply => Phase::Applying { target },
-                    Then::Arm => Phase::Arming { target },
+                    AfterDrain::Apply => DaemonPhase::Applying { target },
+                    AfterDrain::Unlock => DaemonPhase::Unlocking { target },
                 };
                 self.enter(phase)
             }
-            (Phase::Applying { target }, Event::Applied) => {
+            (DaemonPhase::Applying { target }, DaemonEvent::Applied) => {
                 let target = target.clone();
                 self.became(target)
             }
-            (Phase::Arming { target }, Event::Armed) => {
+            (DaemonPhase::Unlocking { target }, DaemonEvent::Unlocked) => {
                 let target = target.clone();
-                self.proceed(Phase::Rebooting { target, blocked_by: None })
+                self.proceed(DaemonPhase::Rebooting { target, blocked_by: None })
             }
-            (Phase::Rebooting { target, .. }, Event::Blocked { by }) => {
+            (DaemonPhase::Rebooting { target, .. }, DaemonEvent::Inhibited { by }) => {
                 let target = target.clone();
-                self.proceed(Phase::Rebooting { target, blocked_by: Some(by) })
+                self.proceed(DaemonPhase::Rebooting { target, blocked_by: Some(by) })
             }
-            (Phase::Rebooting { target, .. }, Event::Accepted) => {
+            (DaemonPhase::Rebooting { target, .. }, DaemonEvent::RebootAccepted) => {
                 let target = target.clone();
-                self.enter(Phase::GoingDown { target })
+                self.enter(DaemonPhase::ShuttingDown { target })
             }
-            (Phase::Verifying, Event::Verified) if self.runs_what_is_wanted() => {
-                self.enter(Phase::Uncordoning { is_late: false })
+            (DaemonPhase::Verifying, DaemonEvent::Verified) if self.runs_what_is_wanted() => {
+                self.enter(DaemonPhase::Uncordoning { is_late: false })
             }
-            (Phase::Verifying, Event::Verified) => self.pursue(),
-            (Phase::Verifying, Event::Deviates { reason }) => self.enter(Phase::Drifted { reason }),
-            (Phase::Uncordoning { .. }, Event::Uncordoned) => self.done(),
-            (_, Event::Due) => self.due(),
-            (Phase::Done | Phase::Drifted { .. }, Event::Touched) => self.enter(Phase::Verifying),
-            (phase, Event::Nudged) if phase.rests() => self.enter(Phase::Looking),
+            (DaemonPhase::Verifying, DaemonEvent::Verified) => self.pursue(),
+            (DaemonPhase::Verifying, DaemonEvent::Drifted { reason }) => {
+                self.enter(DaemonPhase::Drifted { reason })
+            }
+            (DaemonPhase::Uncordoning { .. }, DaemonEvent::Uncordoned) => self.done(),
+            (_, DaemonEvent::TimerExpired) => self.due(),
+            (DaemonPhase::Done | DaemonPhase::Drifted { .. }, DaemonEvent::FilesChanged) => {
+                self.enter(DaemonPhase::Verifying)
+            }
+            (phase, DaemonEvent::StateChanged) if phase.rests() => self.enter(DaemonPhase::Observing),
             _ => self.stay(),
         }
     }
@@ -64,22 +71,22 @@ impl Lifecycle {
         (self, Vec::new())
     }
 
-    fn enter(self, phase: Phase) -> Step {
+    fn enter(self, phase: DaemonPhase) -> Step {
         let commands = phase.commands(self.failures);
         (Self { phase, ..self }, commands)
     }
 
     /// Goes on, unless something else is wanted by now.
-    fn proceed(self, phase: Phase) -> Step {
+    fn proceed(self, phase: DaemonPhase) -> Step {
         if self.is_superseded() { self.pursue() } else { self.enter(phase) }
     }
 
     /// What is under way ends early, and whatever is left of it is settled by whoever starts next.
     fn stop(self) -> Step {
-        (Self { phase: Phase::Stopping, ..self }, vec![Command::Cancel])
+        (Self { phase: DaemonPhase::Stopping, ..self }, vec![DaemonCommand::Cancel])
     }
 
-    fn wished(mut self, wish: Wish) -> Step {
+    fn wished(mut self, wish: ConfigRef) -> Step {
         if self.wish.as_ref() == Some(&wish) {
             return self.stay();
         }
@@ -88,36 +95,36 @@ impl Lifecycle {
         match &self.phase {
             // It is on its way already, or what it waits for decides anyway.
             _ if !self.is_superseded() && self.phase.target().is_some() => self.stay(),
-            Phase::Looking
-            | Phase::Applying { .. }
-            | Phase::Arming { .. }
-            | Phase::Rebooting { .. }
-            | Phase::GoingDown { .. }
-            | Phase::Judging { .. }
-            | Phase::Verifying
-            | Phase::Stopping => self.stay(),
-            Phase::Preparing { .. } => (self, vec![Command::Cancel]),
-            Phase::Idle
-            | Phase::Fetching { .. }
-            | Phase::Draining { .. }
-            | Phase::Uncordoning { .. }
-            | Phase::Done
-            | Phase::Drifted { .. }
-            | Phase::Held { .. }
-            | Phase::Waiting { .. } => self.pursue(),
+            DaemonPhase::Observing
+            | DaemonPhase::Applying { .. }
+            | DaemonPhase::Unlocking { .. }
+            | DaemonPhase::Rebooting { .. }
+            | DaemonPhase::ShuttingDown { .. }
+            | DaemonPhase::CheckingBoot { .. }
+            | DaemonPhase::Verifying
+            | DaemonPhase::Stopping => self.stay(),
+            DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
+            DaemonPhase::Idle
+            | DaemonPhase::Fetching { .. }
+            | DaemonPhase::Draining { .. }
+            | DaemonPhase::Uncordoning { .. }
+            | DaemonPhase::Done
+            | DaemonPhase::Drifted { .. }
+            | DaemonPhase::Blocked { .. }
+            | DaemonPhase::BackingOff { .. } => self.pursue(),
         }
     }
 
-    fn looked(mut self, look: Look) -> Step {
-        let Look { runs, standing, held, is_forced, vain_reboot } = look;
+    fn looked(mut self, look: HostObservation) -> Step {
+        let HostObservation { runs, standing, held, is_forced, vain_reboot } = look;
         (self.runs, self.held, self.is_forced, self.vain_reboot) = (runs, held, is_forced, vain_reboot);
         match standing {
-            Standing::Settled => self.pursue(),
-            Standing::OnProbation { complaint } => self.enter(Phase::Judging { complaint }),
+            BootCheckState::Confirmed => self.pursue(),
+            BootCheckState::Unconfirmed { complaint } => self.enter(DaemonPhase::CheckingBoot { complaint }),
             // Something else may be wanted by now, which is the way out.
-            Standing::Unhealthy { .. } if !self.runs_what_is_wanted() => self.pursue(),
-            Standing::Unhealthy { complaint } => self.wait(Problem {
-                class: Class::Host,
+            BootCheckState::Unhealthy { .. } if !self.runs_what_is_wanted() => self.pursue(),
+            BootCheckState::Unhealthy { complaint } => self.wait(DaemonProblem {
+                class: ProblemClass::Host,
                 reason: format!(
                     "the host is not healthy: {complaint}; mend that, or go back with `flameholder rollback`"
                 ),
@@ -125,32 +132,32 @@ impl Lifecycle {
         }
     }
 
-    fn prepared(mut self, target: Wish, prepared: Prepared) -> Step {
+    fn prepared(mut self, target: ConfigRef, prepared: PreparedUpdate) -> Step {
         self.is_forced = false;
         if self.is_superseded() {
             return self.pursue();
         }
-        let draining = |then| Phase::Draining { target: target.clone(), then, is_late: false };
+        let draining = |then| DaemonPhase::Draining { target: target.clone(), then, is_late: false };
         match prepared {
-            Prepared::Nothing => self.became(target),
-            Prepared::Ready { drain: false } => self.enter(Phase::Applying { target }),
-            Prepared::Ready { drain: true } => self.enter(draining(Then::Apply)),
-            Prepared::Staged => self.enter(draining(Then::Arm)),
+            PreparedUpdate::Nothing => self.became(target),
+            PreparedUpdate::Live { drain: false } => self.enter(DaemonPhase::Applying { target }),
+            PreparedUpdate::Live { drain: true } => self.enter(draining(AfterDrain::Apply)),
+            PreparedUpdate::Staged => self.enter(draining(AfterDrain::Unlock)),
         }
     }
 
     /// The host is what was wanted.
-    fn became(self, target: Wish) -> Step {
-        Self { runs: Some(target), ..self }.enter(Phase::Verifying)
+    fn became(self, target: ConfigRef) -> Step {
+        Self { runs: Some(target), ..self }.enter(DaemonPhase::Verifying)
     }
 
     fn done(mut self) -> Step {
         self.failures = 0;
-        self.enter(Phase::Done)
+        self.enter(DaemonPhase::Done)
     }
 
-    fn failed(self, problem: Problem) -> Step {
-        if self.phase.rests() || matches!(self.phase, Phase::GoingDown { .. }) {
+    fn failed(self, problem: DaemonProblem) -> Step {
+        if self.phase.rests() || matches!(self.phase, DaemonPhase::ShuttingDown { .. }) {
             return self.stay();
         }
         if self.is_superseded() {
@@ -159,41 +166,45 @@ impl Lifecycle {
         self.wait(problem)
     }
 
-    fn wait(mut self, problem: Problem) -> Step {
+    fn wait(mut self, problem: DaemonProblem) -> Step {
         self.failures = self.failures.saturating_add(1);
-        self.enter(Phase::Waiting { problem })
+        self.enter(DaemonPhase::BackingOff { problem })
     }
 
     fn due(self) -> Step {
         match &self.phase {
-            Phase::Draining { target, then, is_late: false } => {
-                let phase = Phase::Draining { target: target.clone(), then: *then, is_late: true };
+            DaemonPhase::Draining { target, then, is_late: false } => {
+                let phase = DaemonPhase::Draining { target: target.clone(), then: *then, is_late: true };
                 self.enter(phase)
             }
-            Phase::Uncordoning { is_late: false } => self.enter(Phase::Uncordoning { is_late: true }),
-            Phase::Waiting { .. } | Phase::GoingDown { .. } => self.enter(Phase::Looking),
+            DaemonPhase::Uncordoning { is_late: false } => {
+                self.enter(DaemonPhase::Uncordoning { is_late: true })
+            }
+            DaemonPhase::BackingOff { .. } | DaemonPhase::ShuttingDown { .. } => {
+                self.enter(DaemonPhase::Observing)
+            }
             _ => self.stay(),
         }
     }
 
     /// Goes after what is wanted.
     fn pursue(self) -> Step {
-        let Some(target) = self.wish.clone() else { return self.enter(Phase::Idle) };
+        let Some(target) = self.wish.clone() else { return self.enter(DaemonPhase::Idle) };
         if self.is_forced {
-            return self.enter(Phase::Fetching { target });
+            return self.enter(DaemonPhase::Fetching { target });
         }
         if self.runs_what_is_wanted() {
-            return self.enter(Phase::Verifying);
+            return self.enter(DaemonPhase::Verifying);
         }
         match &self.held {
-            Some(Held { wish, reason }) if wish.is_same(&target) => {
+            Some(BlockedConfig { wish, reason }) if wish.is_same(&target) => {
                 let reason = format!(
                     "{} is held: {reason}; `flameholder retry` on the host releases it, and so does another configuration",
                     target.config
                 );
-                self.enter(Phase::Held { reason })
+                self.enter(DaemonPhase::Blocked { reason })
             }
-            _ => self.enter(Phase::Fetching { target }),
+            _ => self.enter(DaemonPhase::Fetching { target }),
         }
     }
 
@@ -208,18 +219,18 @@ impl Lifecycle {
     }
 }
 
-impl Phase {
+impl DaemonPhase {
     /// Whether nothing is under way that has to end first.
     #[must_use]
     pub fn rests(&self) -> bool {
         matches!(
             self,
             Self::Idle
-                | Self::Judging { .. }
+                | Self::CheckingBoot { .. }
                 | Self::Done
                 | Self::Drifted { .. }
-                | Self::Held { .. }
-                | Self::Waiting { .. }
+                | Self::Blocked { .. }
+                | Self::BackingOff { .. }
         )
     }
 }

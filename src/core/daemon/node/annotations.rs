@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::daemon::lifecycle::{Class, Lifecycle, Phase, Wish};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle, ProblemClass};
 
 /// What the cluster wants.
 pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
@@ -34,66 +34,69 @@ const SINGLE: &str = "SingleReplica";
 const REASON_CHARACTERS: usize = 2000;
 
 /// Annotations by key.
-pub type Annotations = BTreeMap<String, String>;
+pub type NodeAnnotations = BTreeMap<String, String>;
 /// What becomes of annotations: a value, or none at all.
-pub type Changes = BTreeMap<String, Option<String>>;
+pub type AnnotationChanges = BTreeMap<String, Option<String>>;
 
 /// What is wanted of the node. Until the cluster has said it, what the node was given when it was made is.
 #[must_use]
-pub fn wish(node: &Annotations, seed: &Annotations, runs: Option<&Wish>) -> Option<Wish> {
+pub fn wish(node: &NodeAnnotations, seed: &NodeAnnotations, runs: Option<&ConfigRef>) -> Option<ConfigRef> {
     let given = |key: &str| {
         let found = node.get(key).filter(|value| !value.is_empty());
         found.or_else(|| seed.get(key).filter(|_| !node.contains_key(CURRENT_CONFIG))).cloned()
     };
     match given(DESIRED_CONFIG) {
-        Some(config) => Some(Wish { config, image: given(DESIRED_IMAGE), digest: None }),
+        Some(config) => Some(ConfigRef { config, image: given(DESIRED_IMAGE), digest: None }),
         // The cluster lost what it knew of the node, which is right as it is.
-        None if !node.contains_key(CURRENT_CONFIG) => runs.map(|runs| Wish { digest: None, ..runs.clone() }),
+        None if !node.contains_key(CURRENT_CONFIG) => {
+            runs.map(|runs| ConfigRef { digest: None, ..runs.clone() })
+        }
         None => None,
     }
 }
 
 /// Whether the node's workload has no place to go, so that it stays.
 #[must_use]
-pub fn is_alone(node: &Annotations) -> bool {
+pub fn is_alone(node: &NodeAnnotations) -> bool {
     node.get(TOPOLOGY).is_some_and(|topology| topology == SINGLE)
 }
 
 /// Whether the workload left for what is worked on.
 #[must_use]
-pub fn is_drained(node: &Annotations, target: &Wish) -> bool {
+pub fn is_drained(node: &NodeAnnotations, target: &ConfigRef) -> bool {
     is_alone(node) || is_answered(node, &drain(target))
 }
 
 /// Whether the workload may be on what runs.
 #[must_use]
-pub fn is_uncordoned(node: &Annotations, runs: &Wish) -> bool {
+pub fn is_uncordoned(node: &NodeAnnotations, runs: &ConfigRef) -> bool {
     is_answered(node, &uncordon(runs))
 }
 
-fn is_answered(node: &Annotations, request: &str) -> bool {
+fn is_answered(node: &NodeAnnotations, request: &str) -> bool {
     [DESIRED_DRAIN, LAST_APPLIED_DRAIN].iter().all(|key| node.get(*key).is_some_and(|value| value == request))
 }
 
-fn drain(target: &Wish) -> String {
+fn drain(target: &ConfigRef) -> String {
     format!("drain-{}", target.config)
 }
 
-fn uncordon(runs: &Wish) -> String {
+fn uncordon(runs: &ConfigRef) -> String {
     format!("uncordon-{}", runs.config)
 }
 
 /// What has to change so that the annotations say where the daemon stands; empty where they do.
 #[must_use]
-pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) -> Changes {
-    let mut wanted = Changes::new();
+pub fn changes(lifecycle: &Lifecycle, node: &NodeAnnotations, seed: &NodeAnnotations) -> AnnotationChanges {
+    let mut wanted = AnnotationChanges::new();
     if !node.contains_key(CURRENT_CONFIG) {
         wanted.extend(seed.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
     }
     let mut set = |key: &str, value: &str| drop(wanted.insert(key.to_owned(), Some(value.to_owned())));
     let phase = &lifecycle.phase;
     let in_vain = lifecycle.vain_reboot.as_deref().unwrap_or_default();
-    if *phase != Phase::Looking && node.get(FAILED_FINALIZATION).map_or("", String::as_str) != in_vain {
+    if *phase != DaemonPhase::Observing && node.get(FAILED_FINALIZATION).map_or("", String::as_str) != in_vain
+    {
         set(FAILED_FINALIZATION, &short(in_vain));
     }
     let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
@@ -104,9 +107,9 @@ pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) ->
         set(STATE, "Working");
     }
     match phase {
-        Phase::Draining { target, .. } if !is_alone(node) => set(DESIRED_DRAIN, &drain(target)),
-        Phase::Rebooting { .. } => set(POST_CONFIG_ACTION, REBOOTING),
-        Phase::Judging { .. } | Phase::Verifying | Phase::Drifted { .. }
+        DaemonPhase::Draining { target, .. } if !is_alone(node) => set(DESIRED_DRAIN, &drain(target)),
+        DaemonPhase::Rebooting { .. } => set(POST_CONFIG_ACTION, REBOOTING),
+        DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying | DaemonPhase::Drifted { .. }
             if node.get(POST_CONFIG_ACTION).is_some_and(|action| !action.is_empty()) =>
         {
             set(POST_CONFIG_ACTION, "");
@@ -116,16 +119,16 @@ pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) ->
     if let Some(runs) = &lifecycle.runs {
         let is_away = node.get(DESIRED_DRAIN).is_some_and(|request| request.starts_with("drain-"));
         match phase {
-            Phase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(runs)),
+            DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(runs)),
             // What runs serves: a node that stays cordoned keeps its whole pool waiting.
-            Phase::Held { .. } => {
+            DaemonPhase::Blocked { .. } => {
                 if is_away {
                     set(DESIRED_DRAIN, &uncordon(runs));
                 }
                 set(CURRENT_CONFIG, &runs.config);
                 wanted.insert(CURRENT_IMAGE.to_owned(), runs.image.clone());
             }
-            Phase::Done => {
+            DaemonPhase::Done => {
                 set(STATE, "Done");
                 set(REASON, "");
                 set(CURRENT_CONFIG, &runs.config);
@@ -144,15 +147,15 @@ pub fn changes(lifecycle: &Lifecycle, node: &Annotations, seed: &Annotations) ->
     wanted
 }
 
-fn is_at_work(phase: &Phase) -> bool {
+fn is_at_work(phase: &DaemonPhase) -> bool {
     matches!(
         phase,
-        Phase::Preparing { .. }
-            | Phase::Draining { .. }
-            | Phase::Applying { .. }
-            | Phase::Arming { .. }
-            | Phase::Rebooting { .. }
-            | Phase::GoingDown { .. }
+        DaemonPhase::Preparing { .. }
+            | DaemonPhase::Draining { .. }
+            | DaemonPhase::Applying { .. }
+            | DaemonPhase::Unlocking { .. }
+            | DaemonPhase::Rebooting { .. }
+            | DaemonPhase::ShuttingDown { .. }
     )
 }
 
@@ -161,13 +164,15 @@ fn is_at_work(phase: &Phase) -> bool {
 pub fn trouble(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     let phase = &lifecycle.phase;
     let is_told = match phase {
-        Phase::Waiting { problem } => problem.class.is_told_after(lifecycle.failures),
-        Phase::Draining { is_late, .. } | Phase::Uncordoning { is_late } => *is_late,
-        Phase::Drifted { .. } | Phase::Held { .. } => true,
+        DaemonPhase::BackingOff { problem } => problem.class.is_told_after(lifecycle.failures),
+        DaemonPhase::Draining { is_late, .. } | DaemonPhase::Uncordoning { is_late } => *is_late,
+        DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
         _ => false,
     };
     let state = match phase {
-        Phase::Waiting { problem } if problem.class == Class::Configuration => "Unreconcilable",
+        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {
+            "Unreconcilable"
+        }
         _ => "Degraded",
     };
     phase.reason().filter(|_| is_told).map(|reason| (state, reason))
@@ -180,23 +185,23 @@ fn short(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::daemon::lifecycle::{Problem, Then};
+    use crate::core::daemon::lifecycle::{AfterDrain, DaemonProblem};
 
-    fn wish_for(config: &str) -> Wish {
-        Wish { config: config.into(), image: None, digest: None }
+    fn wish_for(config: &str) -> ConfigRef {
+        ConfigRef { config: config.into(), image: None, digest: None }
     }
 
-    fn node(pairs: &[(&str, &str)]) -> Annotations {
+    fn node(pairs: &[(&str, &str)]) -> NodeAnnotations {
         pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
     }
 
-    fn at(phase: Phase) -> Lifecycle {
+    fn at(phase: DaemonPhase) -> Lifecycle {
         Lifecycle { phase, wish: Some(wish_for("b")), runs: Some(wish_for("a")), ..Lifecycle::default() }
     }
 
-    fn written(phase: Phase, before: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
+    fn written(phase: DaemonPhase, before: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
         let short = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
-        let changes = changes(&at(phase), &node(before), &Annotations::new());
+        let changes = changes(&at(phase), &node(before), &NodeAnnotations::new());
         changes.into_iter().map(|(key, value)| (short(key), value)).collect()
     }
 
@@ -209,41 +214,46 @@ mod tests {
         let idle: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "b"), (STATE, "Done"), (REASON, "")];
         let target = wish_for("b");
-        let draining = Phase::Draining { target: target.clone(), then: Then::Arm, is_late: false };
-        assert_eq!(written(Phase::Fetching { target: target.clone() }, idle), []);
-        assert_eq!(written(Phase::Preparing { target: target.clone() }, idle), [set("state", "Working")]);
+        let draining =
+            DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
+        assert_eq!(written(DaemonPhase::Fetching { target: target.clone() }, idle), []);
+        assert_eq!(
+            written(DaemonPhase::Preparing { target: target.clone() }, idle),
+            [set("state", "Working")]
+        );
         let working: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (STATE, "Working")];
         assert_eq!(written(draining.clone(), working), [set("desiredDrain", "drain-b")]);
         let single: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "a"), (STATE, "Working"), (TOPOLOGY, "SingleReplica")];
         assert_eq!(written(draining, single), []);
-        let rebooting = Phase::Rebooting { target: target.clone(), blocked_by: None };
+        let rebooting = DaemonPhase::Rebooting { target: target.clone(), blocked_by: None };
         assert_eq!(written(rebooting, working), [set("post-config-action", "Rebooting")]);
         let booted: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "b"), (STATE, "Working"), (POST_CONFIG_ACTION, "Rebooting")];
-        assert_eq!(written(Phase::Verifying, booted), [set("post-config-action", "")]);
+        assert_eq!(written(DaemonPhase::Verifying, booted), [set("post-config-action", "")]);
         assert_eq!(
-            written(Phase::Uncordoning { is_late: false }, working),
+            written(DaemonPhase::Uncordoning { is_late: false }, working),
             [set("desiredDrain", "uncordon-a")]
         );
         let done = [set("desiredConfig", "a"), set("reason", ""), set("state", "Done")];
-        assert_eq!(written(Phase::Done, working), done);
-        assert_eq!(written(Phase::Done, idle), []);
+        assert_eq!(written(DaemonPhase::Done, working), done);
+        assert_eq!(written(DaemonPhase::Done, idle), []);
     }
 
     #[test]
     fn what_is_degraded_stays_so_until_it_is_done() {
         let degraded: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (STATE, "Degraded"), (REASON, "x")];
-        assert_eq!(written(Phase::Preparing { target: wish_for("b") }, degraded), []);
-        let waiting = |class| Phase::Waiting { problem: Problem { class, reason: "y".repeat(3000) } };
-        let unreconcilable = written(waiting(Class::Configuration), degraded);
+        assert_eq!(written(DaemonPhase::Preparing { target: wish_for("b") }, degraded), []);
+        let waiting =
+            |class| DaemonPhase::BackingOff { problem: DaemonProblem { class, reason: "y".repeat(3000) } };
+        let unreconcilable = written(waiting(ProblemClass::Configuration), degraded);
         assert_eq!(unreconcilable, [set("reason", &"y".repeat(2000)), set("state", "Unreconcilable")]);
-        assert_eq!(written(waiting(Class::Transient), degraded), []);
+        assert_eq!(written(waiting(ProblemClass::Transient), degraded), []);
     }
 
     #[test]
     fn what_is_held_gives_the_node_back() {
-        let held = || Phase::Held { reason: "x".into() };
+        let held = || DaemonPhase::Blocked { reason: "x".into() };
         let drained: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (DESIRED_DRAIN, "drain-b")];
         let expected = [set("desiredDrain", "uncordon-a"), set("reason", "x"), set("state", "Degraded")];
         assert_eq!(written(held(), drained), expected);
@@ -264,12 +274,15 @@ mod tests {
     #[test]
     fn the_seed_holds_until_the_cluster_knows_the_node() {
         let seed = node(&[(CURRENT_CONFIG, "s"), (DESIRED_CONFIG, "s"), (STATE, "Done")]);
-        assert_eq!(wish(&Annotations::new(), &seed, None), Some(wish_for("s")));
+        assert_eq!(wish(&NodeAnnotations::new(), &seed, None), Some(wish_for("s")));
         let known = node(&[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "b"), (DESIRED_IMAGE, "i")]);
-        let layered = Wish { image: Some("i".into()), ..wish_for("b") };
+        let layered = ConfigRef { image: Some("i".into()), ..wish_for("b") };
         assert_eq!(wish(&known, &seed, None), Some(layered));
-        assert_eq!(wish(&Annotations::new(), &Annotations::new(), Some(&wish_for("r"))), Some(wish_for("r")));
-        let changes = changes(&at(Phase::Looking), &Annotations::new(), &seed);
+        assert_eq!(
+            wish(&NodeAnnotations::new(), &NodeAnnotations::new(), Some(&wish_for("r"))),
+            Some(wish_for("r"))
+        );
+        let changes = changes(&at(DaemonPhase::Observing), &NodeAnnotations::new(), &seed);
         assert_eq!(changes.get(CURRENT_CONFIG), Some(&Some("s".to_owned())));
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::daemon::lifecycle::{Lifecycle, Phase, Then};
+use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
 
 use super::annotations::trouble;
 
@@ -14,7 +14,7 @@ const MESSAGE_CHARACTERS: usize = 32_768;
 /// A condition as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Condition {
+pub struct NodeCondition {
     /// Which one.
     #[serde(rename = "type")]
     pub kind: String,
@@ -68,7 +68,7 @@ const NOT_YET: &str = "NotYetOccurred";
 
 /// The conditions that say where the daemon stands, after those that are there; the same where those do.
 #[must_use]
-pub fn after(before: &[Condition], lifecycle: &Lifecycle, now: &str) -> Vec<Condition> {
+pub fn after(before: &[NodeCondition], lifecycle: &Lifecycle, now: &str) -> Vec<NodeCondition> {
     let mut history = History { conditions: before.to_vec(), now };
     for kind in TYPES {
         if history.find(kind).is_none() {
@@ -80,12 +80,12 @@ pub fn after(before: &[Condition], lifecycle: &Lifecycle, now: &str) -> Vec<Cond
 }
 
 struct History<'a> {
-    conditions: Vec<Condition>,
+    conditions: Vec<NodeCondition>,
     now: &'a str,
 }
 
 impl History<'_> {
-    fn find(&self, kind: &str) -> Option<&Condition> {
+    fn find(&self, kind: &str) -> Option<&NodeCondition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 
@@ -94,7 +94,7 @@ impl History<'_> {
     }
 
     fn add(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        self.conditions.push(Condition {
+        self.conditions.push(NodeCondition {
             kind: kind.to_owned(),
             status: status.to_owned(),
             reason: reason.to_owned(),
@@ -142,24 +142,24 @@ impl History<'_> {
     fn tell(&mut self, lifecycle: &Lifecycle) {
         match trouble(lifecycle) {
             Some((_, reason)) => self.set(DEGRADED, TRUE, DEGRADED, &reason),
-            None if lifecycle.phase == Phase::Done && !self.is(DEGRADED, FALSE) => {
+            None if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
                 self.set(DEGRADED, FALSE, DEGRADED, "the node is well");
             }
             None => {}
         }
         match &lifecycle.phase {
-            Phase::Preparing { target } => {
+            DaemonPhase::Preparing { target } => {
                 self.set_updated(FALSE, &format!("the node is updated to {}", target.config));
             }
-            Phase::Draining { target, then, is_late: false } => {
+            DaemonPhase::Draining { target, then, is_late: false } => {
                 self.prepared(&target.config);
                 let message = format!("the workload leaves for {}", target.config);
                 self.set(EXECUTED, UNKNOWN, DRAINED, &message);
-                if *then == Then::Apply {
+                if *then == AfterDrain::Apply {
                     self.set(POST_ACTION, UNKNOWN, POST_ACTION, "no reboot is needed");
                 }
             }
-            Phase::Applying { target } => {
+            DaemonPhase::Applying { target } => {
                 self.prepared(&target.config);
                 if self.is(DRAINED, FALSE) {
                     self.set_part(DRAINED, FALSE, "the workload can stay");
@@ -169,20 +169,20 @@ impl History<'_> {
                 self.set_part(APPLIED, UNKNOWN, &message);
             }
             // It is armed, and nothing can come in between any more.
-            Phase::Rebooting { target, .. } => {
+            DaemonPhase::Rebooting { target, .. } => {
                 self.applied(&target.config);
                 self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("the node reboots into {}", target.config));
             }
-            Phase::Judging { .. } | Phase::Verifying => self.arrived(lifecycle),
-            Phase::Uncordoning { is_late: false } => {
+            DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.arrived(lifecycle),
+            DaemonPhase::Uncordoning { is_late: false } => {
                 self.set(RESUMED, TRUE, RESUMED, "what runs is verified");
             }
-            Phase::Done => {
+            DaemonPhase::Done => {
                 let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
                 self.set_updated(TRUE, &format!("the node is {runs}"));
             }
             // Somebody went back from it.
-            Phase::Held { .. } if self.is(UPDATED, TRUE) => {
+            DaemonPhase::Blocked { .. } if self.is(UPDATED, TRUE) => {
                 let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
                 self.set_updated(
                     FALSE,
@@ -218,14 +218,14 @@ impl History<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::daemon::lifecycle::Wish;
+    use crate::core::daemon::lifecycle::ConfigRef;
 
-    fn wish(config: &str) -> Wish {
-        Wish { config: config.into(), image: None, digest: None }
+    fn wish(config: &str) -> ConfigRef {
+        ConfigRef { config: config.into(), image: None, digest: None }
     }
 
     /// The conditions that are not false, after these phases.
-    fn through(phases: impl IntoIterator<Item = Phase>) -> Vec<String> {
+    fn through(phases: impl IntoIterator<Item = DaemonPhase>) -> Vec<String> {
         let mut conditions = Vec::new();
         for phase in phases {
             let lifecycle = Lifecycle { phase, runs: Some(wish("b")), ..Lifecycle::default() };
@@ -241,13 +241,14 @@ mod tests {
     #[test]
     fn an_update_is_told_step_by_step() {
         let target = || wish("b");
-        let draining = || Phase::Draining { target: target(), then: Then::Arm, is_late: false };
-        let rebooting = || Phase::Rebooting { target: target(), blocked_by: None };
-        let preparing = || Phase::Preparing { target: target() };
-        assert_eq!(through([Phase::Done]), ["Updated=True (Updated)"]);
-        assert!(through([Phase::Done, preparing()]).is_empty());
+        let draining =
+            || DaemonPhase::Draining { target: target(), then: AfterDrain::Unlock, is_late: false };
+        let rebooting = || DaemonPhase::Rebooting { target: target(), blocked_by: None };
+        let preparing = || DaemonPhase::Preparing { target: target() };
+        assert_eq!(through([DaemonPhase::Done]), ["Updated=True (Updated)"]);
+        assert!(through([DaemonPhase::Done, preparing()]).is_empty());
         let drained = ["UpdatePrepared=True (UpdatePrepared)", "UpdateExecuted=Unknown (Drained)"];
-        assert_eq!(through([Phase::Done, preparing(), draining()]), drained);
+        assert_eq!(through([DaemonPhase::Done, preparing(), draining()]), drained);
         let armed = [
             "UpdatePrepared=True (UpdatePrepared)",
             "UpdateExecuted=True (UpdateExecuted)",
@@ -255,16 +256,16 @@ mod tests {
             "RebootedNode=Unknown (RebootedNode)",
         ];
         assert_eq!(through([preparing(), draining(), rebooting()]), armed);
-        let booted = through([preparing(), draining(), rebooting(), Phase::Verifying]);
+        let booted = through([preparing(), draining(), rebooting(), DaemonPhase::Verifying]);
         assert!(booted.contains(&"RebootedNode=True (RebootedNode)".to_owned()), "{booted:?}");
-        let done = through([preparing(), draining(), rebooting(), Phase::Verifying, Phase::Done]);
+        let done = through([preparing(), draining(), rebooting(), DaemonPhase::Verifying, DaemonPhase::Done]);
         assert_eq!(done, ["Updated=True (Updated)"]);
     }
 
     #[test]
     fn without_a_reboot_nothing_is_said_of_one() {
-        let applying = Phase::Applying { target: wish("b") };
-        let phases = [Phase::Preparing { target: wish("b") }, applying, Phase::Verifying];
+        let applying = DaemonPhase::Applying { target: wish("b") };
+        let phases = [DaemonPhase::Preparing { target: wish("b") }, applying, DaemonPhase::Verifying];
         let expected = [
             "UpdatePrepared=True (UpdatePrepared)",
             "UpdateExecuted=True (UpdateExecuted)",

@@ -1,6 +1,6 @@
 //! Events of the node, named as those of the machine-config-daemon.
 
-use crate::core::daemon::lifecycle::{Class, Lifecycle, Phase};
+use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle, ProblemClass};
 
 /// An event to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,31 +27,31 @@ pub fn between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeE
     let is_new = before.phase.name() != after.phase.name();
     let runs = after.runs.as_ref().map_or("(nothing)", |runs| &runs.config);
     match &after.phase {
-        Phase::Draining { is_late: true, .. } => {
+        DaemonPhase::Draining { is_late: true, .. } => {
             vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]
         }
-        Phase::Uncordoning { is_late: true } => {
+        DaemonPhase::Uncordoning { is_late: true } => {
             vec![warning("FailedToUncordon", after.phase.reason().unwrap_or_default())]
         }
-        Phase::Draining { target, .. } if is_new && drains => vec![
+        DaemonPhase::Draining { target, .. } if is_new && drains => vec![
             normal("Cordon", format!("the node is to be cordoned for {}", target.config)),
             normal("Drain", format!("the node is to be drained for {}", target.config)),
         ],
-        Phase::Arming { target } if is_new => {
+        DaemonPhase::Unlocking { target } if is_new => {
             vec![normal("OSUpdateStaged", format!("{} is staged", target.config))]
         }
-        Phase::Rebooting { target, .. } if is_new => {
+        DaemonPhase::Rebooting { target, .. } if is_new => {
             vec![normal("Reboot", format!("the node reboots into {}", target.config))]
         }
-        Phase::Uncordoning { .. } if is_new && !was_well(before) => {
+        DaemonPhase::Uncordoning { .. } if is_new && !was_well(before) => {
             vec![normal("Uncordon", format!("the node is to be uncordoned on {runs}"))]
         }
-        Phase::Done if is_new && !was_well(before) => {
+        DaemonPhase::Done if is_new && !was_well(before) => {
             vec![normal("NodeDone", format!("the node is {runs}, and that is verified"))]
         }
-        Phase::Drifted { reason } if is_new => vec![warning("ConfigDriftDetected", reason.clone())],
-        Phase::Held { reason } if is_new => vec![warning("FailedToReconcile", reason.clone())],
-        Phase::Waiting { problem } if problem.class == Class::Configuration => {
+        DaemonPhase::Drifted { reason } if is_new => vec![warning("ConfigDriftDetected", reason.clone())],
+        DaemonPhase::Blocked { reason } if is_new => vec![warning("FailedToReconcile", reason.clone())],
+        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {
             vec![warning("FailedToReconcile", problem.reason.clone())]
         }
         _ => Vec::new(),
@@ -60,5 +60,5 @@ pub fn between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeE
 
 /// Whether nothing happened that is worth an event once it is over.
 fn was_well(before: &Lifecycle) -> bool {
-    matches!(before.phase, Phase::Done)
+    matches!(before.phase, DaemonPhase::Done)
 }

@@ -1,46 +1,50 @@
 //! Which steps serve which deviations.
 
-use crate::core::plan::repair::*;
-use crate::core::plan::steps::{Obstruction, Steps};
-use crate::core::values::tree::Attributes;
+use super::*;
+use crate::core::plan::steps::{PathObstruction, PlannedSteps};
+use crate::core::values::tree::FileAttributes;
 
-const ATTRIBUTES: Attributes = Attributes { mode: 0o644, uid: 0, gid: 0 };
+const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o644, uid: 0, gid: 0 };
 
 fn at(path: &str) -> ManagedPath {
     ManagedPath::constant(path)
 }
 
-fn write(path: &str) -> Step {
-    Step::Write { path: at(path), contents: Vec::new(), attributes: ATTRIBUTES }
+fn write(path: &str) -> PlanStep {
+    PlanStep::Write { path: at(path), contents: Vec::new(), attributes: ATTRIBUTES }
 }
 
-fn make(path: &str) -> Step {
-    Step::MakeDirectory { path: at(path), attributes: ATTRIBUTES }
+fn make(path: &str) -> PlanStep {
+    PlanStep::MakeDirectory { path: at(path), attributes: ATTRIBUTES }
 }
 
-fn remove(path: &str) -> Step {
-    Step::Remove { path: at(path) }
+fn remove(path: &str) -> PlanStep {
+    PlanStep::Remove { path: at(path) }
 }
 
-fn name(path: &str, target: &str) -> Step {
-    Step::HardLink { path: at(path), target: at(target) }
+fn name(path: &str, target: &str) -> PlanStep {
+    PlanStep::HardLink { path: at(path), target: at(target) }
 }
 
-fn plan(drift: &[(&str, Deviation)], steps: Vec<Step>) -> TreePlan {
+fn plan(drift: &[(&str, DriftKind)], steps: Vec<PlanStep>) -> TreePlan {
     let drift = drift.iter().map(|(path, kind)| Drift { path: at(path), kind: *kind }).collect();
-    let made = steps.iter().filter(|step| matches!(step, Step::MakeDirectory { .. }));
+    let made = steps.iter().filter(|step| matches!(step, PlanStep::MakeDirectory { .. }));
     let created_directories = made.map(|step| step.path().clone()).collect();
-    TreePlan { drift, steps: Steps { steps, created_directories, ..Steps::default() }, ..TreePlan::default() }
+    TreePlan {
+        drift,
+        steps: PlannedSteps { steps, created_directories, ..PlannedSteps::default() },
+        ..TreePlan::default()
+    }
 }
 
-fn chosen(tree: &TreePlan, paths: &[&str]) -> (Vec<Step>, Vec<String>) {
+fn chosen(tree: &TreePlan, paths: &[&str]) -> (Vec<PlanStep>, Vec<String>) {
     let repair = choose(tree, &paths.iter().map(|path| at(path)).collect());
     (repair.steps, repair.hindered.into_iter().map(|(path, reason)| format!("{path}: {reason}")).collect())
 }
 
 #[test]
 fn only_what_was_chosen_is_repaired() {
-    let drift = [("/etc/a", Deviation::Content), ("/etc/b", Deviation::Mode)];
+    let drift = [("/etc/a", DriftKind::Content), ("/etc/b", DriftKind::Mode)];
     let tree = plan(&drift, vec![write("/etc/a"), write("/etc/b")]);
     assert_eq!(chosen(&tree, &["/etc/b"]), (vec![write("/etc/b")], vec![]));
     assert_eq!(chosen(&tree, &[]), (vec![], vec![]));
@@ -48,7 +52,7 @@ fn only_what_was_chosen_is_repaired() {
 
 #[test]
 fn missing_directories_above_are_made_and_no_others() {
-    let drift = [("/etc/x/y/a", Deviation::Missing), ("/etc/z/b", Deviation::Missing)];
+    let drift = [("/etc/x/y/a", DriftKind::Missing), ("/etc/z/b", DriftKind::Missing)];
     let steps =
         vec![make("/etc/x"), make("/etc/x/y"), make("/etc/z"), write("/etc/x/y/a"), write("/etc/z/b")];
     let tree = plan(&drift, steps);
@@ -59,16 +63,18 @@ fn missing_directories_above_are_made_and_no_others() {
 
 #[test]
 fn what_is_in_the_way_keeps_everything_below_it() {
-    let drift = [("/etc/d/a", Deviation::Missing), ("/etc/e", Deviation::Type)];
+    let drift = [("/etc/d/a", DriftKind::Missing), ("/etc/e", DriftKind::Type)];
     let mut tree = plan(&drift, vec![write("/etc/d/a"), write("/etc/e")]);
-    tree.steps.obstructions.push(Obstruction { path: at("/etc/d"), reason: "a file stands there".into() });
+    tree.steps
+        .obstructions
+        .push(PathObstruction { path: at("/etc/d"), reason: "a file stands there".into() });
     let expected = vec!["/etc/d/a: a file stands there".to_owned()];
     assert_eq!(chosen(&tree, &["/etc/d/a", "/etc/e"]), (vec![write("/etc/e")], expected));
 }
 
 #[test]
 fn a_directory_that_is_replaced_has_to_be_chosen_itself() {
-    let drift = [("/etc/d", Deviation::Type), ("/etc/d/a", Deviation::Missing)];
+    let drift = [("/etc/d", DriftKind::Type), ("/etc/d/a", DriftKind::Missing)];
     let steps = vec![remove("/etc/d"), make("/etc/d"), write("/etc/d/a")];
     let tree = plan(&drift, steps.clone());
     let (none, hindered) = chosen(&tree, &["/etc/d/a"]);
@@ -78,8 +84,8 @@ fn a_directory_that_is_replaced_has_to_be_chosen_itself() {
 
 #[test]
 fn empty_directories_make_room_for_what_is_chosen() {
-    let gone = |path: &str| Step::RemoveDirectory { path: at(path) };
-    let drift = [("/etc/a", Deviation::Type), ("/etc/b", Deviation::Type)];
+    let gone = |path: &str| PlanStep::RemoveDirectory { path: at(path) };
+    let drift = [("/etc/a", DriftKind::Type), ("/etc/b", DriftKind::Type)];
     let steps = vec![gone("/etc/a/x"), gone("/etc/a"), gone("/etc/b"), write("/etc/a"), write("/etc/b")];
     let tree = plan(&drift, steps);
     let expected = vec![gone("/etc/a/x"), gone("/etc/a"), write("/etc/a")];
@@ -88,14 +94,14 @@ fn empty_directories_make_room_for_what_is_chosen() {
 
 #[test]
 fn other_names_follow_a_file_and_wait_for_it() {
-    let tree = plan(&[("/etc/f", Deviation::Content)], vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
+    let tree = plan(&[("/etc/f", DriftKind::Content)], vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
     assert_eq!(chosen(&tree, &["/etc/f"]).0, tree.steps.steps);
 
-    let labels = [("/etc/f", Deviation::Label), ("/etc/l", Deviation::Label)];
+    let labels = [("/etc/f", DriftKind::Label), ("/etc/l", DriftKind::Label)];
     let tree = plan(&labels, vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
     assert_eq!(chosen(&tree, &["/etc/f"]).0, tree.steps.steps, "one file has one label");
 
-    let both = [("/etc/f", Deviation::Missing), ("/etc/l", Deviation::Missing)];
+    let both = [("/etc/f", DriftKind::Missing), ("/etc/l", DriftKind::Missing)];
     let tree = plan(&both, vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
     assert_eq!(chosen(&tree, &["/etc/f"]).0, [write("/etc/f")], "a name that is ignored stays away");
     let (none, hindered) = chosen(&tree, &["/etc/l"]);
@@ -105,7 +111,7 @@ fn other_names_follow_a_file_and_wait_for_it() {
 
 #[test]
 fn what_nothing_is_planned_for_stays() {
-    let tree = plan(&[("/etc/d", Deviation::Xattrs), ("/etc/shadow", Deviation::Password)], vec![]);
+    let tree = plan(&[("/etc/d", DriftKind::Xattrs), ("/etc/shadow", DriftKind::Password)], vec![]);
     let (none, hindered) = chosen(&tree, &["/etc/d", "/etc/shadow"]);
     assert!(none.is_empty() && hindered.len() == 2, "{hindered:?}");
 }

@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{Attributes, Deviation, Entry, Node};
+use crate::core::values::tree::{DriftKind, FileAttributes, FileEntry, PathState};
 
-pub use situation::{LinkChange, Obstruction, Remembered, Situation, Steps, Vendor};
-pub use step::Step;
+pub use situation::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
+pub use step::PlanStep;
 
 /// Phases, in the order in which they are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,11 +32,11 @@ enum Phase {
 
 /// Computes the steps for the managed paths.
 #[must_use]
-pub fn compute(situation: Situation<'_>) -> Steps {
+pub fn compute(situation: StepInputs<'_>) -> PlannedSteps {
     let mut computing = Computing {
         situation,
         phases: BTreeMap::new(),
-        result: Steps::default(),
+        result: PlannedSteps::default(),
         leaving: BTreeSet::new(),
         made: BTreeSet::new(),
         cleared: BTreeSet::new(),
@@ -59,9 +59,9 @@ pub fn compute(situation: Situation<'_>) -> Steps {
 }
 
 struct Computing<'a> {
-    situation: Situation<'a>,
-    phases: BTreeMap<Phase, Vec<Step>>,
-    result: Steps,
+    situation: StepInputs<'a>,
+    phases: BTreeMap<Phase, Vec<PlanStep>>,
+    result: PlannedSteps,
     /// Managed so far, and not any more.
     leaving: BTreeSet<ManagedPath>,
     /// Directories that a step makes.
@@ -73,28 +73,28 @@ struct Computing<'a> {
 }
 
 impl Computing<'_> {
-    fn push(&mut self, phase: Phase, step: Step) {
+    fn push(&mut self, phase: Phase, step: PlanStep) {
         self.phases.entry(phase).or_default().push(step);
     }
 
     /// What stands at `path`, once everything that is in the way above it is cleared.
-    fn node(&self, path: &ManagedPath) -> Node {
+    fn node(&self, path: &ManagedPath) -> PathState {
         if !self.cleared.is_empty() && path.ancestors().any(|above| self.cleared.contains(&above)) {
-            return Node::Absent;
+            return PathState::Absent;
         }
-        self.situation.observed.get(path).cloned().unwrap_or(Node::Absent)
+        self.situation.observed.get(path).cloned().unwrap_or(PathState::Absent)
     }
 
     fn obstruct(&mut self, path: &ManagedPath, reason: String) {
-        self.result.obstructions.push(Obstruction { path: path.clone(), reason });
+        self.result.obstructions.push(PathObstruction { path: path.clone(), reason });
     }
 
     fn is_leaving(&self, path: &ManagedPath) -> bool {
-        let Situation { current, desired, profile, .. } = self.situation;
+        let StepInputs { current, desired, profile, .. } = self.situation;
         // No mask is wanted there, but a unit of ours would still be one of ours.
         let is_free = match desired.entries.get(path) {
             None => true,
-            Some(Entry::Unmasked) => current.entries.get(path).is_some_and(Entry::is_leaf),
+            Some(FileEntry::Unmasked) => current.entries.get(path).is_some_and(FileEntry::is_leaf),
             Some(_) => false,
         };
         is_free && !profile.keeps(path) && !self.is_wanted_by_another_name(path)
@@ -102,22 +102,23 @@ impl Computing<'_> {
 
     /// Whether the desired configuration spells the same place differently.
     fn is_wanted_by_another_name(&self, path: &ManagedPath) -> bool {
-        let Situation { aliases, desired, .. } = self.situation;
+        let StepInputs { aliases, desired, .. } = self.situation;
         let first = aliases.get(path).unwrap_or(path);
         let same = |other: &ManagedPath| other != path && aliases.get(other).unwrap_or(other) == first;
         (aliases.contains_key(path) || aliases.values().any(|named| named == path))
             && desired.entries.keys().any(same)
     }
 
-    fn want(&mut self, path: &ManagedPath, entry: &Entry) {
+    fn want(&mut self, path: &ManagedPath, entry: &FileEntry) {
         let node = self.node(path);
         if let Some(first) = self.situation.aliases.get(path)
             && self.situation.desired.entries.contains_key(first)
         {
             return self.obstruct(path, format!("{path} is the same place as {first}; list it once"));
         }
-        if node == Node::Unreachable {
-            let links = path.ancestors().filter(|above| matches!(self.node(above), Node::Symlink { .. }));
+        if node == PathState::Unreachable {
+            let links =
+                path.ancestors().filter(|above| matches!(self.node(above), PathState::Symlink { .. }));
             if let Some((link, reason)) =
                 links.filter_map(|link| Some((link.clone(), self.distrusts(&link, path)?))).last()
             {
@@ -126,28 +127,28 @@ impl Computing<'_> {
             return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
         }
         let is_unchanged = self.situation.current.entries.get(path) == Some(entry);
-        if is_unchanged && self.situation.profile.leaves(path) && matches!(node, Node::File { .. }) {
+        if is_unchanged && self.situation.profile.leaves(path) && matches!(node, PathState::File { .. }) {
             return;
         }
         let is_new = !self.situation.current.entries.contains_key(path);
         let was_masked =
-            *entry != Entry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();
-        if is_new && node.exists() && !matches!(entry, Entry::Directory { .. }) && was_masked {
+            *entry != FileEntry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();
+        if is_new && node.exists() && !matches!(entry, FileEntry::Directory { .. }) && was_masked {
             self.preserve(path, &node);
         }
-        if entry.is_leaf() || matches!(entry, Entry::Directory { .. }) {
+        if entry.is_leaf() || matches!(entry, FileEntry::Directory { .. }) {
             self.make_parents(path);
         }
         if !self.deviates(path, entry, &node) && !self.is_stale_link(entry) {
             return;
         }
-        if let Node::Directory { .. } = node
-            && !matches!(entry, Entry::Directory { .. })
+        if let PathState::Directory { .. } = node
+            && !matches!(entry, FileEntry::Directory { .. })
             && !self.clear_directory(path)
         {
             return;
         }
-        if node == Node::Other {
+        if node == PathState::Other {
             return self.obstruct(path, format!("{} stands at {path}; move it away", node.describe()));
         }
         let content = if node.exists() { Phase::ChangedContent } else { Phase::NewContent };
@@ -156,22 +157,22 @@ impl Computing<'_> {
         let content = if drop_in { Phase::DropIns } else { content };
         let path = path.clone();
         match entry.clone() {
-            Entry::File { contents, attributes } => {
-                self.push(content, Step::Write { path, contents, attributes });
+            FileEntry::File { contents, attributes } => {
+                self.push(content, PlanStep::Write { path, contents, attributes });
             }
-            Entry::Symlink { target, owner } => {
-                self.push(Phase::Links, Step::Symlink { path, target, owner });
+            FileEntry::Symlink { target, owner } => {
+                self.push(Phase::Links, PlanStep::Symlink { path, target, owner });
             }
-            Entry::HardLink { target } => self.want_hard_link(path, target),
-            Entry::Directory { attributes } => self.want_directory(path, attributes, &node),
-            Entry::Absent | Entry::Unmasked => self.push(Phase::Removals, Step::Remove { path }),
+            FileEntry::HardLink { target } => self.want_hard_link(path, target),
+            FileEntry::Directory { attributes } => self.want_directory(path, attributes, &node),
+            FileEntry::Absent | FileEntry::Unmasked => self.push(Phase::Removals, PlanStep::Remove { path }),
         }
     }
 
     fn want_hard_link(&mut self, path: ManagedPath, target: ManagedPath) {
-        let is_written = matches!(self.situation.desired.entries.get(&target), Some(Entry::File { .. }));
-        if is_written || matches!(self.node(&target), Node::File { .. }) {
-            return self.push(Phase::Links, Step::HardLink { path, target });
+        let is_written = matches!(self.situation.desired.entries.get(&target), Some(FileEntry::File { .. }));
+        if is_written || matches!(self.node(&target), PathState::File { .. }) {
+            return self.push(Phase::Links, PlanStep::HardLink { path, target });
         }
         let found = self.node(&target).describe();
         self.obstruct(
@@ -181,21 +182,21 @@ impl Computing<'_> {
     }
 
     /// A file is replaced, not rewritten: a second name of it has to be given anew.
-    fn is_stale_link(&self, entry: &Entry) -> bool {
-        let Entry::HardLink { target } = entry else { return false };
+    fn is_stale_link(&self, entry: &FileEntry) -> bool {
+        let FileEntry::HardLink { target } = entry else { return false };
         let wanted = self.situation.desired.entries.get(target);
         wanted.is_some_and(|file| self.deviates(target, file, &self.node(target)))
     }
 
     /// Whether a step makes the node at `path` what `entry` says. A leaf is made anew, without the
     /// extended attributes that it had and with its own label; a directory keeps both.
-    fn deviates(&self, path: &ManagedPath, entry: &Entry, node: &Node) -> bool {
+    fn deviates(&self, path: &ManagedPath, entry: &FileEntry, node: &PathState) -> bool {
         match entry.deviation(node, self.situation.observed) {
-            Some(Deviation::Xattrs) => entry.is_leaf(),
+            Some(DriftKind::Xattrs) => entry.is_leaf(),
             Some(_) => true,
             None => {
                 let recorded = self.situation.remembered.labels.get(path);
-                let made_anew = matches!(entry, Entry::File { .. } | Entry::Symlink { .. });
+                let made_anew = matches!(entry, FileEntry::File { .. } | FileEntry::Symlink { .. });
                 made_anew && recorded.is_some_and(|label| node.is_mislabelled(label))
             }
         }
@@ -204,7 +205,10 @@ impl Computing<'_> {
     fn enable(&mut self) {
         let links = self.situation.links;
         for (path, target) in links.made() {
-            if matches!(self.node(path), Node::File { .. } | Node::Directory { .. } | Node::Other) {
+            if matches!(
+                self.node(path),
+                PathState::File { .. } | PathState::Directory { .. } | PathState::Other
+            ) {
                 let found = self.node(path).describe();
                 self.obstruct(
                     path,
@@ -214,24 +218,26 @@ impl Computing<'_> {
             }
             self.make_parents(path);
             let (path, target) = (path.clone(), target.clone());
-            self.push(Phase::Links, Step::Symlink { path, target, owner: (0, 0) });
+            self.push(Phase::Links, PlanStep::Symlink { path, target, owner: (0, 0) });
         }
         for path in links.removed() {
-            self.push(Phase::Removals, Step::Remove { path: path.clone() });
+            self.push(Phase::Removals, PlanStep::Remove { path: path.clone() });
         }
     }
 
-    fn want_directory(&mut self, path: ManagedPath, attributes: Attributes, node: &Node) {
+    fn want_directory(&mut self, path: ManagedPath, attributes: FileAttributes, node: &PathState) {
         match node {
-            Node::Directory { .. } => self.push(Phase::Directories, Step::SetAttributes { path, attributes }),
-            Node::Absent => {
+            PathState::Directory { .. } => {
+                self.push(Phase::Directories, PlanStep::SetAttributes { path, attributes });
+            }
+            PathState::Absent => {
                 self.result.created_directories.insert(path.clone());
-                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+                self.push(Phase::Directories, PlanStep::MakeDirectory { path, attributes });
             }
             _ if self.leaving.contains(&path) || self.situation.current.entries.contains_key(&path) => {
                 self.cleared.insert(path.clone());
-                self.push(Phase::Clear, Step::Remove { path: path.clone() });
-                self.push(Phase::Directories, Step::MakeDirectory { path, attributes });
+                self.push(Phase::Clear, PlanStep::Remove { path: path.clone() });
+                self.push(Phase::Directories, PlanStep::MakeDirectory { path, attributes });
             }
             found => {
                 let reason = format!(
@@ -243,12 +249,12 @@ impl Computing<'_> {
         }
     }
 
-    fn finish(mut self) -> Steps {
+    fn finish(mut self) -> PlannedSteps {
         // Deepest directories go last-made first, after all that they hold.
         if let Some(removals) = self.phases.get_mut(&Phase::Removals) {
-            let (mut directories, leaves): (Vec<Step>, Vec<Step>) = std::mem::take(removals)
+            let (mut directories, leaves): (Vec<PlanStep>, Vec<PlanStep>) = std::mem::take(removals)
                 .into_iter()
-                .partition(|step| matches!(step, Step::RemoveDirectory { .. }));
+                .partition(|step| matches!(step, PlanStep::RemoveDirectory { .. }));
             directories.sort_by(|a, b| b.path().cmp(a.path()));
             directories.dedup();
             removals.extend(leaves);

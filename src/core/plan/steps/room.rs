@@ -1,59 +1,59 @@
 //! Making room for what is wanted: pre-images kept, parents made, what is ours cleared away.
 
-use super::{Computing, Phase, Step};
+use super::{Computing, Phase, PlanStep};
 use crate::core::config::host_config::UNIT_DIRECTORY;
-use crate::core::plan::steps::Vendor;
-use crate::core::state::generation::Record;
+use crate::core::plan::steps::VendorEntry;
+use crate::core::state::generation::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::ORIGINALS;
-use crate::core::values::tree::{Attributes, Entry, Node};
+use crate::core::values::tree::{FileAttributes, FileEntry, PathState};
 
 impl Computing<'_> {
     /// Keeps what others wrote at a path that is managed from now on. What the image ships needs
     /// no keeping: it stays in `/usr/etc`.
-    pub(crate) fn preserve(&mut self, path: &ManagedPath, node: &Node) {
+    pub(crate) fn preserve(&mut self, path: &ManagedPath, node: &PathState) {
         let shipped = self
             .situation
             .vendor
             .get(path)
-            .is_some_and(|Vendor(entry)| entry.deviation(node, self.situation.observed).is_none());
-        let leaf = matches!(node, Node::File { .. } | Node::Symlink { .. });
+            .is_some_and(|VendorEntry(entry)| entry.deviation(node, self.situation.observed).is_none());
+        let leaf = matches!(node, PathState::File { .. } | PathState::Symlink { .. });
         if shipped || !leaf || self.result.originals.contains(path) {
             return;
         }
-        let original = Record::original_of(path);
+        let original = GenerationRecord::original_of(path);
         for above in original.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            if self.node(&above) == Node::Absent {
+            if self.node(&above) == PathState::Absent {
                 let private = above.is_within(ORIGINALS) || above.is_within("/var/lib/flameholder");
-                let attributes = Attributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+                let attributes = FileAttributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
                 if self.made.insert(above.clone()) {
-                    self.push(Phase::Preserve, Step::MakeDirectory { path: above, attributes });
+                    self.push(Phase::Preserve, PlanStep::MakeDirectory { path: above, attributes });
                 }
             }
         }
-        self.push(Phase::Preserve, Step::Preserve { path: path.clone(), original });
+        self.push(Phase::Preserve, PlanStep::Preserve { path: path.clone(), original });
         self.result.originals.insert(path.clone());
     }
 
     pub(crate) fn make_parents(&mut self, path: &ManagedPath) {
         let above: Vec<ManagedPath> = path.ancestors().collect();
         for parent in above.into_iter().rev() {
-            if matches!(self.situation.desired.entries.get(&parent), Some(Entry::Directory { .. })) {
+            if matches!(self.situation.desired.entries.get(&parent), Some(FileEntry::Directory { .. })) {
                 continue;
             }
             match self.node(&parent) {
                 // A link may lead to a directory; the tree refuses it when it leads outside.
-                Node::Directory { .. } => continue,
-                Node::Symlink { .. } if !self.leaving.contains(&parent) => {
+                PathState::Directory { .. } => continue,
+                PathState::Symlink { .. } if !self.leaving.contains(&parent) => {
                     if let Some(reason) = self.distrusts(&parent, path) {
                         return self.obstruct(&parent, reason);
                     }
                     continue;
                 }
-                Node::Absent => {}
+                PathState::Absent => {}
                 _ if self.leaving.contains(&parent) => {
                     if self.cleared.insert(parent.clone()) {
-                        self.push(Phase::Clear, Step::Remove { path: parent.clone() });
+                        self.push(Phase::Clear, PlanStep::Remove { path: parent.clone() });
                     }
                 }
                 found => {
@@ -65,10 +65,10 @@ impl Computing<'_> {
                 }
             }
             let own = self.situation.desired.owned_parents.get(&parent);
-            let attributes = own.copied().unwrap_or(Attributes { mode: 0o755, uid: 0, gid: 0 });
+            let attributes = own.copied().unwrap_or(FileAttributes { mode: 0o755, uid: 0, gid: 0 });
             self.result.created_directories.insert(parent.clone());
             if self.made.insert(parent.clone()) {
-                self.push(Phase::Directories, Step::MakeDirectory { path: parent, attributes });
+                self.push(Phase::Directories, PlanStep::MakeDirectory { path: parent, attributes });
             }
         }
     }
@@ -77,7 +77,9 @@ impl Computing<'_> {
     pub(crate) fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
         let holder = link.parent().map(|holder| self.node(&holder));
         let is_roots = match holder {
-            Some(Node::Directory { attributes, .. }) => attributes.uid == 0 && attributes.mode & 0o022 == 0,
+            Some(PathState::Directory { attributes, .. }) => {
+                attributes.uid == 0 && attributes.mode & 0o022 == 0
+            }
             _ => true,
         };
         let of_unit = link.is_within(UNIT_DIRECTORY);
@@ -96,7 +98,7 @@ impl Computing<'_> {
         let foreign: Vec<&ManagedPath> = below
             .iter()
             .filter(|path| match self.node(path) {
-                Node::Directory { .. } => false,
+                PathState::Directory { .. } => false,
                 _ => !self.leaving.contains(*path),
             })
             .collect();
@@ -109,10 +111,11 @@ impl Computing<'_> {
             return false;
         }
         for gone in below.iter().rev().chain([path]) {
-            let is_directory = matches!(self.node(gone), Node::Directory { .. });
+            let is_directory = matches!(self.node(gone), PathState::Directory { .. });
             let path = gone.clone();
             if self.cleared.insert(path.clone()) {
-                let step = if is_directory { Step::RemoveDirectory { path } } else { Step::Remove { path } };
+                let step =
+                    if is_directory { PlanStep::RemoveDirectory { path } } else { PlanStep::Remove { path } };
                 self.push(Phase::Clear, step);
             }
         }

@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Step;
-use crate::core::config::managed::Managed;
+use super::PlanStep;
+use crate::core::config::managed::ManagedFiles;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::{Entry, Observed};
+use crate::core::values::tree::{FileEntry, ObservedPaths};
 
 /// Something in the tree that is in the way, and that nobody asked us to remove.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Obstruction {
+pub struct PathObstruction {
     /// The path.
     pub path: ManagedPath,
     /// What stands there and what is needed instead.
@@ -19,9 +19,9 @@ pub struct Obstruction {
 
 /// A shipped version of a path: what stands below `/usr/etc`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Vendor(pub Entry);
+pub struct VendorEntry(pub FileEntry);
 
-impl std::fmt::Debug for Vendor {
+impl std::fmt::Debug for VendorEntry {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Vendor(…)")
     }
@@ -29,30 +29,30 @@ impl std::fmt::Debug for Vendor {
 
 /// What the steps are computed from.
 #[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
+pub struct StepInputs<'a> {
     /// What the last applied configuration wants here.
-    pub current: &'a Managed,
+    pub current: &'a ManagedFiles,
     /// What the desired one wants here.
-    pub desired: &'a Managed,
+    pub desired: &'a ManagedFiles,
     /// What stands at their paths and at the directories above them.
-    pub observed: &'a Observed,
+    pub observed: &'a ObservedPaths,
     /// What lies below the directories that stand at a wanted file's path.
     pub below: &'a BTreeMap<ManagedPath, Vec<ManagedPath>>,
     /// Managed paths that are the same place as another one, mapped to that.
     pub aliases: &'a BTreeMap<ManagedPath, ManagedPath>,
     /// Shipped versions of managed paths.
-    pub vendor: &'a BTreeMap<ManagedPath, Vendor>,
+    pub vendor: &'a BTreeMap<ManagedPath, VendorEntry>,
     /// The links that enable units.
     pub links: &'a LinkChange,
     /// What earlier changes left to be remembered.
-    pub remembered: &'a Remembered,
+    pub remembered: &'a PriorChanges,
     /// Whose table of deletions applies.
     pub profile: Profile,
 }
 
 /// What a change has to know of those before it, to take them back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Remembered {
+pub struct PriorChanges {
     /// Paths of which a pre-image is kept.
     pub originals: BTreeSet<ManagedPath>,
     /// Directories that exist only for what is applied.
@@ -61,7 +61,7 @@ pub struct Remembered {
     pub labels: BTreeMap<ManagedPath, String>,
 }
 
-impl Remembered {
+impl PriorChanges {
     /// What of it is about paths within `top`.
     #[must_use]
     pub fn within(&self, top: &str) -> Self {
@@ -107,20 +107,20 @@ impl LinkChange {
 
 /// The steps in order, and what the next record must remember.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Steps {
+pub struct PlannedSteps {
     /// What keeps pre-images, before the record names them and anything else changes.
-    pub preserve: Vec<Step>,
+    pub preserve: Vec<PlanStep>,
     /// The steps.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PlanStep>,
     /// What is in the way; a plan with obstructions cannot be applied.
-    pub obstructions: Vec<Obstruction>,
+    pub obstructions: Vec<PathObstruction>,
     /// Directories that exist only for what is applied.
     pub created_directories: BTreeSet<ManagedPath>,
     /// Paths of which a pre-image is kept.
     pub originals: BTreeSet<ManagedPath>,
 }
 
-impl Steps {
+impl PlannedSteps {
     /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -1,24 +1,24 @@
 //! One act on a path, carrying all that carrying it out needs.
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::Attributes;
+use crate::core::values::tree::FileAttributes;
 
 /// One reversible act on a path.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum PlanStep {
     /// Make a directory.
     MakeDirectory {
         /// Where; its parent exists by then.
         path: ManagedPath,
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// Give a directory its mode and owner.
     SetAttributes {
         /// The directory.
         path: ManagedPath,
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// Keep what others wrote at `path` under a second name.
     Preserve {
@@ -34,7 +34,7 @@ pub enum Step {
         /// Its bytes.
         contents: Vec<u8>,
         /// Mode and owner.
-        attributes: Attributes,
+        attributes: FileAttributes,
     },
     /// Put a symbolic link in place, whatever leaf stood there.
     Symlink {
@@ -71,7 +71,7 @@ pub enum Step {
     },
 }
 
-impl Step {
+impl PlanStep {
     /// The path that changes.
     #[must_use]
     pub fn path(&self) -> &ManagedPath {
@@ -89,7 +89,7 @@ impl Step {
     }
 }
 
-impl std::fmt::Debug for Step {
+impl std::fmt::Debug for PlanStep {
     // Contents may be secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let verb = match self {

@@ -1,29 +1,33 @@
 //! A journal is read as it was written, or refused.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
 
-use crate::core::state::journal::*;
+use super::*;
 
 fn path(spelled: &str) -> ManagedPath {
     ManagedPath::constant(spelled)
 }
 
-fn intent() -> Intent {
-    let attributes = |mode| Attributes { mode, uid: 0, gid: 0 };
+fn intent() -> JournalIntent {
+    let attributes = |mode| FileAttributes { mode, uid: 0, gid: 0 };
     let slot = |name: &str| path("/etc/.flameholder.d").join(name);
-    Intent {
+    JournalIntent {
         version: VERSION,
         boot_id: "b".to_owned(),
-        scope: Scope::Deployment,
+        scope: JournalScope::Deployment,
         current: None,
         target: Some("t".to_owned()),
         staging: vec![path("/etc/.flameholder.d")],
         moves: vec![
-            Move::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
-            Move::Create { path: path("/etc/b"), slot: slot("1") },
-            Move::Remove { path: path("/etc/c"), slot: slot("2") },
-            Move::MakeDirectory { path: path("/etc/d"), slot: slot("3") },
-            Move::RemoveDirectory { path: path("/etc/e"), slot: slot("4") },
-            Move::SetAttributes { path: path("/etc/f"), before: attributes(0o755), after: attributes(0o700) },
+            JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
+            JournalMove::Create { path: path("/etc/b"), slot: slot("1") },
+            JournalMove::Remove { path: path("/etc/c"), slot: slot("2") },
+            JournalMove::MakeDirectory { path: path("/etc/d"), slot: slot("3") },
+            JournalMove::RemoveDirectory { path: path("/etc/e"), slot: slot("4") },
+            JournalMove::SetAttributes {
+                path: path("/etc/f"),
+                before: attributes(0o755),
+                after: attributes(0o700),
+            },
         ],
         discards: vec![path("/etc/flameholder/originals/x")],
         actions: vec![ServiceAction::DaemonReload],
@@ -38,25 +42,28 @@ fn log(lines: &[Vec<u8>]) -> Vec<u8> {
 fn what_was_written_is_read() {
     let first = intent().render();
     let read = |lines: &[Vec<u8>]| Journal::parse(&log(lines)).unwrap();
-    assert_eq!(read(std::slice::from_ref(&first)), Journal { intent: intent(), reached: Reached::Prepared });
-    for reached in [Reached::Acting { begun: 2 }, Reached::Committed] {
+    assert_eq!(
+        read(std::slice::from_ref(&first)),
+        Journal { intent: intent(), reached: TransactionState::Prepared }
+    );
+    for reached in [TransactionState::Acting { begun: 2 }, TransactionState::Committed] {
         assert_eq!(read(&[first.clone(), reached.render()]), Journal { intent: intent(), reached });
     }
 }
 
 #[test]
 fn a_line_that_is_cut_off_was_not_reached() {
-    let (first, last) = (intent().render(), Reached::Committed.render());
+    let (first, last) = (intent().render(), TransactionState::Committed.render());
     for length in 0..last.len() {
         let cut = log(&[first.clone(), last[..length].to_vec()]);
         let journal = Journal::parse(&cut).unwrap();
-        assert_eq!(journal.reached, Reached::Prepared, "{length} bytes");
+        assert_eq!(journal.reached, TransactionState::Prepared, "{length} bytes");
     }
 }
 
 #[test]
 fn damage_is_refused() {
-    let whole = log(&[intent().render(), Reached::Committed.render()]);
+    let whole = log(&[intent().render(), TransactionState::Committed.render()]);
     for index in 0..whole.len() - 1 {
         let mut damaged = whole.clone();
         damaged[index] ^= 1;

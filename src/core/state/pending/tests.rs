@@ -1,20 +1,20 @@
 //! A pending generation is read as it was written, or refused.
 #![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
 
-use crate::core::state::pending::*;
+use super::*;
 
 /// One that was staged in the boot `boot`.
-pub(crate) fn intent(boot: &str) -> Intent {
+pub(crate) fn intent(boot: &str) -> StagedGeneration {
     let bound = r#"{"stateroot":"os","commit":"c2","serial":0,"image":null,"imageDigest":null,"configImage":null,"kernelArguments":[]}"#;
     let record = format!(
         r#"{{"schema":1,"generation":"new","config":"c","configHash":"sha256:1","profile":"native","deployment":{bound},"bootId":"{boot}","applied":[],"leftOut":[],"createdDirectories":[],"originals":[]}}"#
     );
-    Intent {
+    StagedGeneration {
         version: VERSION,
-        record: Record::parse(record.as_bytes()).unwrap(),
+        record: GenerationRecord::parse(record.as_bytes()).unwrap(),
         deployment: serde_json::from_str(bound).unwrap(),
         kernel_arguments: vec!["rw".into()],
-        layering: Layering::default(),
+        layering: PackageLayering::default(),
         document: Value::Null,
         base: DeploymentId { stateroot: "os".into(), commit: "c1".into(), serial: 0 },
         from: Some("old".into()),
@@ -26,49 +26,53 @@ pub(crate) fn intent(boot: &str) -> Intent {
     }
 }
 
-fn failure(boot: &str) -> Failure {
-    Failure { boot_id: boot.to_owned(), kind: FailureKind::NotBound, reason: "disk full".to_owned() }
+fn failure(boot: &str) -> UpdateFailure {
+    UpdateFailure {
+        boot_id: boot.to_owned(),
+        kind: FailureKind::ConfigNotWritten,
+        reason: "disk full".to_owned(),
+    }
 }
 
 #[test]
 fn what_was_written_is_read() {
     let written = [
         intent("b").render(),
-        Reached::Armed { boot_id: "b".into() }.render(),
-        Reached::Failed(failure("b")).render(),
-        Reached::Unbound { boot_id: "n".into() }.render(),
-        Reached::Finalized { boot_id: "b".into() }.render(),
-        Reached::Booted { boot_id: "n".into() }.render(),
-        Reached::GivenUp { boot_id: "n".into(), reason: "it is sick".into() }.render(),
+        PendingEntry::Unlocked { boot_id: "b".into() }.render(),
+        PendingEntry::Failed(failure("b")).render(),
+        PendingEntry::BootedWithoutConfig { boot_id: "n".into() }.render(),
+        PendingEntry::Finalized { boot_id: "b".into() }.render(),
+        PendingEntry::Booted { boot_id: "n".into() }.render(),
+        PendingEntry::Rejected { boot_id: "n".into(), reason: "it is sick".into() }.render(),
     ];
-    let pending = Pending::parse(&written.concat()).unwrap();
+    let pending = PendingGeneration::parse(&written.concat()).unwrap();
     assert_eq!(pending.intent, intent("b"));
     assert_eq!(pending.armed_in.as_deref(), Some("b"));
     assert_eq!(pending.failure, Some(failure("b")));
     assert_eq!(pending.unbound_in, ["n"]);
     assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".to_owned()]));
     assert_eq!(pending.given_up.as_deref(), Some("it is sick"));
-    let first = Pending::parse(&intent("b").render()).unwrap();
-    assert_eq!(first, Pending::staged(intent("b")));
+    let first = PendingGeneration::parse(&intent("b").render()).unwrap();
+    assert_eq!(first, PendingGeneration::staged(intent("b")));
 }
 
 #[test]
 fn a_line_that_is_cut_off_was_never_written_and_damage_is_refused() {
     let mut written = intent("b").render();
     written.extend_from_slice(b"0123456789abcdef {\"reached\":");
-    assert_eq!(Pending::parse(&written).unwrap().armed_in, None);
+    assert_eq!(PendingGeneration::parse(&written).unwrap().armed_in, None);
     written.push(b'\n');
-    assert!(matches!(Pending::parse(&written), Err(PendingError::Damaged { line: 2, .. })));
-    assert!(matches!(Pending::parse(b""), Err(PendingError::Damaged { line: 1, .. })));
-    let later = Intent { version: 2, ..intent("b") };
-    assert!(matches!(Pending::parse(&later.render()), Err(PendingError::Version(2))));
+    assert!(matches!(PendingGeneration::parse(&written), Err(PendingError::Damaged { line: 2, .. })));
+    assert!(matches!(PendingGeneration::parse(b""), Err(PendingError::Damaged { line: 1, .. })));
+    let later = StagedGeneration { version: 2, ..intent("b") };
+    assert!(matches!(PendingGeneration::parse(&later.render()), Err(PendingError::Version(2))));
 }
 
 #[test]
 fn staged_again_it_remembers_what_went_wrong() {
-    let pending = Pending::parse(&intent("b").render()).unwrap();
+    let pending = PendingGeneration::parse(&intent("b").render()).unwrap();
     let again = pending.again(failure("b"), pending.intent.deployment.clone(), "later".into());
-    let read = Pending::parse(&again.render()).unwrap();
+    let read = PendingGeneration::parse(&again.render()).unwrap();
     assert_eq!(read.failure, Some(failure("b")));
     assert_eq!(read.intent.staged_in, "later");
 }

@@ -1,6 +1,6 @@
 //! Which references are understood, how they are spelt, and what hides in them.
 
-use crate::core::values::image::*;
+use super::*;
 
 const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
