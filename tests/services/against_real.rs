@@ -107,8 +107,10 @@ fn a_unit_that_takes_too_long() {
     let units = [("a.service", "[Service]\nType=oneshot\nExecStart=sleep infinity\n")];
     let Some(real) = RealSystemd::start(&units) else { return };
     let deadline = Duration::from_millis(300);
-    let systemd =
-        real.systemd.clone().with_deadlines(ServiceDeadlines { restart: deadline, ..Deadlines::default() });
+    let systemd = real
+        .systemd
+        .clone()
+        .with_deadlines(ServiceDeadlines { restart: deadline, ..ServiceDeadlines::default() });
     let action = restart("a.service");
     let late = ServiceError::DeadlinePassed { action: action.clone(), deadline };
     assert_eq!(systemd.perform(&action), Err(late));
