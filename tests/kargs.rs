@@ -1,6 +1,6 @@
 //! Kernel arguments: tables for what is known, properties for what must hold always.
 
-use flameholder::core::values::kargs::{KernelArgument, apply, missing, parse};
+use flameholder::core::values::kernel_arguments::{KernelArgument, apply, missing, parse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;

@@ -7,13 +7,14 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::CliError;
-use crate::cli::terminal::{say, write_out};
+use crate::cli::output::terminal::{say, write_out};
 use crate::core::values::limits;
-use crate::host::{Root, boot};
+use crate::host::Root;
+use crate::host::facts::boot;
 use crate::transaction::state::current::Configuration;
 
 /// Reads a configuration; unknown keys are mentioned on standard error.
-pub(super) fn load_configuration(file: &Path) -> Result<Configuration, CliError> {
+pub(crate) fn load_configuration(file: &Path) -> Result<Configuration, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
     let configuration =
@@ -29,7 +30,7 @@ pub(super) fn load_configuration(file: &Path) -> Result<Configuration, CliError>
 }
 
 /// Reads a document, and not much more of it than is accepted.
-pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
+pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Input { file: file.display().to_string(), source };
     let mut bytes = Vec::new();
     let bound = limits::DOCUMENT_BYTES as u64 + 1;
@@ -49,7 +50,7 @@ pub(super) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
 }
 
 /// Opens a plain tree that is to be changed.
-pub(super) fn open_to_change(path: &Path) -> Result<Root, CliError> {
+pub(crate) fn open_to_change(path: &Path) -> Result<Root, CliError> {
     if boot::is_booted_ostree(path) {
         let reason = "--root cannot be the root of the running OSTree host: its files belong to a deployment";
         return Err(CliError::Usage(reason.to_owned()));
@@ -58,7 +59,7 @@ pub(super) fn open_to_change(path: &Path) -> Result<Root, CliError> {
 }
 
 /// Writes the one document of `-o json`.
-pub(super) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
+pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     let mut text = serde_json::to_string_pretty(document).expect("a document has only string keys");
     text.push('\n');
     write_out(&text)

@@ -1,112 +1,97 @@
 //! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
 
-mod activate;
-mod adopt;
-mod apply;
-mod bind;
-mod daemon;
+mod change;
 mod error;
-mod etc_diff;
-mod firstboot;
 mod input;
-mod introduce;
-mod journal_log;
+mod inspect;
 mod os_backend;
-mod paint;
-mod plan;
-mod plan_text;
-mod progress;
-mod reboot;
-mod recover;
-mod release;
-mod render;
-mod retry;
-mod rollback;
-mod running;
-mod settle;
-mod status;
-mod stderr_log;
-mod terminal;
-mod text_diff;
-mod verify;
-mod work;
+mod output;
+mod session;
+mod source_name;
+mod systemd;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 
 use crate::core::values::profile::Profile;
+use output::{journal_log, stderr_log, terminal};
 
 pub use error::CliError;
 
-/// Makes an OSTree host what its rendered MachineConfig says: all of it or none of it.
+/// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]
 #[command(name = "flameholder", version, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
-    verb: Verb,
+    command: Command,
 }
 
+/// Hidden commands are listed apart, below those that an operator calls.
 #[derive(Debug, Subcommand)]
-enum Verb {
-    /// Show what would change, why, and what it would disturb; changes nothing
-    Plan(plan::PlanArgs),
-    /// Make the host, a tree or a sysroot what a configuration says
-    Apply(apply::ApplyArgs),
-    /// Compare the disk with the record of what was applied
-    Verify(verify::VerifyArgs),
-    /// Show deployments and generations
-    Status(status::StatusArgs),
-    /// Show what an update will make of /etc: what it keeps, takes over, loses and refuses
-    EtcDiff(etc_diff::EtcDiffArgs),
-    /// Make what lies outside /etc match the generation that is in it
-    Activate(activate::ActivateArgs),
-    /// Complete the first boot that Ignition began; run by systemd before the workload starts
-    Firstboot(firstboot::FirstbootArgs),
-    /// Make the host what a source says, for as long as it lives; run by systemd
-    Daemon(daemon::DaemonArgs),
-    /// Do one thing for the daemon, which says what on standard input
-    #[command(hide = true)]
-    Work(work::WorkArgs),
-    /// Finalize what is staged, bound to its configuration; run by systemd at shutdown
-    Bind,
-    /// Judge what booted: settle it once it is healthy, or go back; run by systemd in each boot
-    Settle,
-    /// Settle what was interrupted or is pending; safe at any time
-    Recover(recover::RecoverArgs),
+enum Command {
+    /// Show what would change, why, and what it would disrupt; changes nothing
+    Plan(inspect::plan::PlanArgs),
+    /// Make a host, a tree or a sysroot match a configuration
+    Apply(change::apply::ApplyArgs),
+    /// Show deployments, generations and the state of the daemon
+    Status(inspect::status::StatusArgs),
+    /// Compare the disk with the record of the applied generation; repair drift
+    Verify(inspect::verify::VerifyArgs),
     /// Go back to the previous generation
-    Rollback(rollback::RollbackArgs),
-    /// Let a held target be applied again
+    Rollback(change::rollback::RollbackArgs),
+    /// Release the blocked target, so that it may be applied again
     Retry,
-    /// Take the host over from the machine-config-daemon, as it is
-    Adopt(adopt::AdoptArgs),
-    /// Give the host back to the machine-config-daemon, as it is
-    Release,
-    /// Give a daemon on the host the cluster's identity of this pod; run by the pod that installs it
-    #[command(hide = true)]
-    Introduce(introduce::IntroduceArgs),
-    /// Merge MachineConfigs into a rendered one, as the cluster's controller does
+    /// Undo or complete an interrupted change; safe at any time
+    Recover(change::recover::RecoverArgs),
+    /// Show the changes of /etc that an update keeps, takes from the image, loses or refuses
+    EtcDiff(inspect::etc_diff::EtcDiffArgs),
+    /// Merge MachineConfigs into a rendered one, as the machine-config-controller does
     ///
-    /// The content is what a cluster comes to. The name is not: its digits are a digest of our own, so that
-    /// equal contents have equal names here.
-    Render(render::RenderArgs),
+    /// The content is the controller's. The name is not: its digits are a digest of the content alone, so that
+    /// equal contents have equal names.
+    Render(inspect::render::RenderArgs),
+    /// Keep the host at the config that a cluster or a directory desires
+    Daemon(systemd::daemon::DaemonArgs),
+    /// Take a node over from the machine-config-daemon, as it is
+    Adopt(change::adopt::AdoptArgs),
+    /// Give a node back to the machine-config-daemon, as it is
+    Release,
+    /// Early in boot: put the generation's files outside /etc in place
+    #[command(hide = true)]
+    Activate(systemd::activate::ActivateArgs),
+    /// At shutdown: finalize the staged deployment together with its configuration
+    #[command(hide = true)]
+    Finalize,
+    /// After boot: run the boot check, then confirm the generation or roll it back
+    #[command(hide = true)]
+    ConfirmBoot,
+    /// Before kubelet starts for the first time: complete what Ignition began
+    #[command(hide = true)]
+    Firstboot(systemd::firstboot::FirstbootArgs),
+    /// Do one piece of work on the host for the daemon, which describes it on standard input
+    #[command(hide = true)]
+    Work(systemd::work::WorkArgs),
+    /// In a pod: lend the pod's cluster identity to the daemon on the host
+    #[command(hide = true)]
+    Introduce(systemd::introduce::IntroduceArgs),
 }
 
 /// What a command works on.
 #[derive(Debug, Args)]
-struct Place {
+pub(crate) struct Place {
     /// A plain tree, without an operating system to change
     #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
-    root: Option<PathBuf>,
+    pub(crate) root: Option<PathBuf>,
     /// An OSTree sysroot that is not running
     #[arg(long, value_name = "DIR")]
-    sysroot: Option<PathBuf>,
+    pub(crate) sysroot: Option<PathBuf>,
 }
 
 /// How a result is written to standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(crate) enum Format {
     /// For people
     #[default]
     Text,
@@ -115,7 +100,7 @@ enum Format {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum ProfileName {
+pub(crate) enum ProfileName {
     /// The verdicts of the machine-config-daemon, exactly
     Mcd,
     /// The same, and also directories, links and append
@@ -134,7 +119,7 @@ impl From<ProfileName> for Profile {
 
 /// A command that did what it was asked to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Verdict {
+pub(crate) enum Verdict {
     /// Nothing to add.
     Fine,
     /// Differences or deviations were found, and asked for.
@@ -156,37 +141,18 @@ impl From<Verdict> for ExitCode {
 /// Runs the command that the process was called with.
 #[must_use]
 pub fn run() -> ExitCode {
-    // Whoever calls may have a narrower one: a directory would have it until its mode is set.
+    // The caller's umask may be narrower, and a new directory has no other mode until its own is set.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
-    let cli = match Cli::try_parse() {
+    let matches = with_internal_commands(Cli::command()).try_get_matches();
+    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match cli.verb {
-        Verb::Daemon(_) | Verb::Work(_) => journal_log::install(),
+    match cli.command {
+        Command::Daemon(_) | Command::Work(_) => journal_log::install(),
         _ => stderr_log::install(),
     }
-    let result = match cli.verb {
-        Verb::Plan(args) => plan::run(&args),
-        Verb::Apply(args) => apply::run(&args),
-        Verb::Verify(args) => verify::run(&args),
-        Verb::Status(args) => status::run(&args),
-        Verb::EtcDiff(args) => etc_diff::run(&args),
-        Verb::Activate(args) => activate::run(&args),
-        Verb::Firstboot(args) => firstboot::run(&args),
-        Verb::Daemon(args) => daemon::run(&args),
-        Verb::Work(args) => work::run(&args),
-        Verb::Bind => bind::run(),
-        Verb::Retry => retry::run(),
-        Verb::Settle => settle::run(),
-        Verb::Recover(args) => recover::run(&args),
-        Verb::Rollback(args) => rollback::run(&args),
-        Verb::Adopt(args) => adopt::run(&args),
-        Verb::Release => release::run(),
-        Verb::Introduce(args) => introduce::run(&args),
-        Verb::Render(args) => render::run(&args),
-    };
-    match result {
+    match dispatch(cli.command) {
         Ok(verdict) => verdict.into(),
         Err(error) => {
             terminal::say(&format!("error: {}", error.chain()));
@@ -195,9 +161,44 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// `--help` and `--version` are answers; anything else is wrong usage (`EX_USAGE`).
+fn dispatch(command: Command) -> Result<Verdict, CliError> {
+    match command {
+        Command::Plan(args) => inspect::plan::run(&args),
+        Command::Apply(args) => change::apply::run(&args),
+        Command::Status(args) => inspect::status::run(&args),
+        Command::Verify(args) => inspect::verify::run(&args),
+        Command::Rollback(args) => change::rollback::run(&args),
+        Command::Retry => change::retry::run(),
+        Command::Recover(args) => change::recover::run(&args),
+        Command::EtcDiff(args) => inspect::etc_diff::run(&args),
+        Command::Render(args) => inspect::render::run(&args),
+        Command::Daemon(args) => systemd::daemon::run(&args),
+        Command::Adopt(args) => change::adopt::run(&args),
+        Command::Release => change::release::run(),
+        Command::Activate(args) => systemd::activate::run(&args),
+        Command::Finalize => systemd::finalize::run(),
+        Command::ConfirmBoot => systemd::confirm_boot::run(),
+        Command::Firstboot(args) => systemd::firstboot::run(&args),
+        Command::Work(args) => systemd::work::run(&args),
+        Command::Introduce(args) => systemd::introduce::run(&args),
+    }
+}
+
+/// Lists the hidden commands under a heading of their own at the end of `--help`.
+fn with_internal_commands(command: clap::Command) -> clap::Command {
+    let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
+    let lines: String = hidden
+        .map(|command| {
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            format!("  {:<13} {about}\n", command.get_name())
+        })
+        .collect();
+    command.after_help(format!("Run by systemd, by the daemon or in a pod:\n{lines}"))
+}
+
+/// Prints the answer to `--help` and `--version`; anything else is wrong usage (`EX_USAGE`).
 fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody is left to tell when the terminal is gone.
+    // There is no other place to report to when the terminal is gone.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS }
 }

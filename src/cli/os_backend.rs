@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::running::session_of;
-use crate::host::interrupt::InterruptSignals;
+use crate::cli::session::session_of;
+use crate::host::interrupt_signals::InterruptSignals;
 use crate::os::Sysroot;
 use crate::os::backend;
 use crate::os::backend::Backend;
@@ -13,7 +13,7 @@ use crate::os::worker::WorkerProgram;
 use crate::transaction::TransactionError;
 
 #[derive(Debug, Clone, Copy, Args)]
-pub(super) struct OsBackend {
+pub(crate) struct OsBackend {
     /// Who changes images and packages of the running host
     #[arg(long = "os-backend", value_enum, default_value_t, value_name = "WHO")]
     who: Who,
@@ -32,13 +32,13 @@ enum Who {
 
 impl OsBackend {
     /// As the command line spells it.
-    pub(super) fn arguments(self) -> [String; 2] {
+    pub(crate) fn arguments(self) -> [String; 2] {
         let who = self.who.to_possible_value().expect("none is left out");
         ["--os-backend".to_owned(), who.get_name().to_owned()]
     }
 
     /// How sessions on the running sysroot are opened from now on. It has to be called before there are threads.
-    pub(super) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+    pub(crate) fn sessions(self) -> impl FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError> {
         // First: whoever is asked may start threads.
         let interrupt = (self.who != Who::Libostree).then(InterruptSignals::expect);
         let is_daemons = match self.who {

@@ -14,7 +14,8 @@ use prometheus_client::registry::Registry;
 
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations;
-use crate::host::{Root, os_release};
+use crate::host::Root;
+use crate::host::facts::os_release;
 
 type Seconds = Gauge<f64, AtomicU64>;
 

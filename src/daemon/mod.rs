@@ -23,8 +23,8 @@ use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
-use crate::host::boot;
-use crate::host::reboot_port::InhibitorPolicy;
+use crate::host::facts::boot;
+use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{Delivery, Order, Said, View};
 
 use metrics::Metrics;

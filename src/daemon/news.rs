@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::core::state::held::HELD;
+use crate::core::state::blocked::HELD;
 use crate::core::state::pending::PENDING;
-use crate::host::watch::{FileEvent, FileWatch};
+use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::HEALTH;
 
 use crate::daemon::work::FORCE;

@@ -1,7 +1,7 @@
 //! What an error of a transaction means for the daemon.
 
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
-use crate::core::values::retry::RetryClass;
+use crate::core::values::backoff::RetryClass;
 use crate::transaction::TransactionError;
 
 /// The problem that an error is.

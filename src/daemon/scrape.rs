@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::core::config::settings::boot_check::HealthPolicy;
-use crate::host::healthz;
+use crate::host::facts::healthz;
 
 use crate::daemon::metrics::Metrics;
 

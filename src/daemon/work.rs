@@ -10,7 +10,7 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::core::config::machine_configuration;
-use crate::core::config::managed;
+use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::daemon::lifecycle::{
@@ -21,10 +21,10 @@ use crate::core::state::boot_check::complaint;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::profile::Profile;
-use crate::host::booted::BootedDeployment;
-use crate::host::logind::LogindReboot;
-use crate::host::reboot_port;
-use crate::host::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::systemd::logind::LogindReboot;
+use crate::host::systemd::reboot_port;
+use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
 use crate::host::{Root, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
@@ -335,7 +335,7 @@ fn ensure_as_applied(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
 
 /// Everything that somebody might touch.
 fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
-    let paths = current.host().map(managed::written_paths).unwrap_or_default();
+    let paths = current.host().map(managed_files::written_paths).unwrap_or_default();
     paths.iter().map(|path| PathBuf::from(path.as_str())).collect()
 }
 

@@ -1,9 +1,9 @@
 //! One attempt to complete a first boot, and what it failed for want of.
 
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::values::retry::RetryClass;
+use crate::core::values::backoff::RetryClass;
 use crate::host::Root;
-use crate::host::booted::BootedDeployment;
+use crate::host::facts::booted::BootedDeployment;
 use crate::os::protocol::Access;
 use crate::os::{OsError, Phase};
 use crate::transaction::TransactionError;

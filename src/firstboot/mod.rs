@@ -6,10 +6,11 @@ mod stopwatch;
 
 use std::path::Path;
 
+use crate::core::values::backoff::RetryClass;
 use crate::core::values::profile::Profile;
-use crate::core::values::retry::RetryClass;
-use crate::host::booted::BootedDeployment;
-use crate::host::{Root, ServiceControl, boot};
+use crate::host::facts::boot;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::{Root, ServiceControl};
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::{Seed, Time};
 use crate::transaction::{Sessions, TransactionError};

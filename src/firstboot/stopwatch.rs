@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host::boot;
+use crate::host::facts::boot;
 use crate::transaction::boot::first_boot::Time;
 
 /// Measures one part at a time, by the time since the kernel started.

@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
-use crate::core::state::generation::GenerationRecord;
-use crate::core::state::held::BlockedTarget;
 use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
+use crate::core::state::record::GenerationRecord;
 
 /// Version of this document.
 const SCHEMA: u32 = 1;

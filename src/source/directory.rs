@@ -18,7 +18,7 @@ use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
-use crate::host::watch::FileWatch;
+use crate::host::file_watch::FileWatch;
 use crate::source::{Delivery, Order, Said, View};
 
 /// What several files are merged as.

@@ -20,8 +20,8 @@ use crate::cluster::{Cluster, ClusterError, NodeSeen};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
-use crate::core::values::retry::RetryClass;
-use crate::host::boot;
+use crate::core::values::backoff::RetryClass;
+use crate::host::facts::boot;
 use crate::source::{Delivery, Order, Said, View};
 
 use publish::{Published, Publisher};

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use crate::core::config::settings::SettingsError;
 use crate::core::plan::service_actions::NotLive;
-use crate::core::state::held::BlockedTarget;
+use crate::core::state::blocked::BlockedTarget;
+use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
 use crate::core::values::refusal::RefusalList;
-use crate::core::values::retry::RetryClass;
 use crate::host::HostError;
-use crate::host::facts::FactsError;
+use crate::host::facts::tree_facts::FactsError;
 use crate::host::mount_namespace::NamespaceError;
-use crate::host::reboot_port::RebootError;
+use crate::host::systemd::reboot_port::RebootError;
 use crate::os::OsError;
 
 use crate::transaction::engine::apply::LiveError;
@@ -138,7 +138,7 @@ pub enum TransactionError {
     NotStaged(String),
     /// The host would shut down without binding it.
     #[error(
-        "{unit} runs {instead} when it is stopped, and not `flameholder bind`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
+        "{unit} runs {instead} when it is stopped, and not `flameholder finalize`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
     )]
     NotBoundAtShutdown {
         /// libostree's unit.

@@ -165,13 +165,13 @@ impl Bench {
         host.start(0);
         host.must(["flameholder", "activate"]);
         let undisturbed = host.copy();
-        undisturbed.run(["flameholder", "settle"]);
+        undisturbed.run(["flameholder", "confirm-boot"]);
         undisturbed.power_cut();
         undisturbed.boot().ensure_fine();
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         let stage = Stage {
             prepare: |_, _| {},
-            command: |_| vec!["flameholder".to_owned(), "settle".to_owned()],
+            command: |_| vec!["flameholder".to_owned(), "confirm-boot".to_owned()],
             victim,
             after: After::Leaves,
         };

@@ -239,7 +239,7 @@ impl Host {
     /// Shuts down: `ostree-finalize-staged.service` runs where something is staged, and says what it said. Then
     /// nothing of `/run` is left.
     pub(crate) fn shut_down(&self) -> Option<Outcome> {
-        let bound = self.is_staged().then(|| self.run(["flameholder", "bind"]));
+        let bound = self.is_staged().then(|| self.run(["flameholder", "finalize"]));
         self.power_cut();
         bound
     }
@@ -259,7 +259,7 @@ impl Host {
     pub(crate) fn boot_entry(&self, number: usize) -> Boot {
         self.start(number);
         let activate = self.run(["flameholder", "activate"]);
-        let [recover, settle] = ["recover", "settle"].map(|verb| self.run(["flameholder", verb]));
+        let [recover, settle] = ["recover", "confirm-boot"].map(|verb| self.run(["flameholder", verb]));
         Boot { activate, recover, settle }
     }
 

@@ -55,9 +55,9 @@ fn words(command: &[&str]) -> Vec<String> {
 
 const STAGE: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&["--reboot", "never"]);
 const ARM: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&[]);
-const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "bind"]);
+const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "finalize"]);
 const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "activate"]);
-const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "settle"]);
+const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "confirm-boot"]);
 const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "recover"]);
 
 #[test]

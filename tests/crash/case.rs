@@ -4,15 +4,15 @@
 use std::{path::Path, process::Command};
 
 use flameholder::core::plan::steps::PlanStep;
-use flameholder::core::state::activation::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object};
-use flameholder::core::state::generation::GenerationRecord;
 use flameholder::core::state::journal::JournalScope;
+use flameholder::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object};
+use flameholder::core::state::record::GenerationRecord;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use flameholder::core::values::profile::Profile;
-use flameholder::host::lock::HostLock;
-use flameholder::host::service_port::{NoServices, ServiceControl};
+use flameholder::host::fs::lock::HostLock;
+use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
 use flameholder::host::{HostDisk, Root};
 use flameholder::transaction::boot::activate;
 use flameholder::transaction::engine::apply::{Change, LiveError};

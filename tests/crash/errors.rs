@@ -8,7 +8,7 @@ use std::{
 
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{NoServices, ServiceControl, ServiceError};
+use flameholder::host::systemd::service_port::{NoServices, ServiceControl, ServiceError};
 use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::{Failure, LiveError};
 use rustix::io::Errno;

@@ -10,7 +10,7 @@ use std::{
 };
 
 use flameholder::host::HostDisk;
-use flameholder::host::service_port::{NoServices, ServiceControl};
+use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
 use flameholder::transaction::engine::apply::LiveError;
 use flameholder::transaction::engine::recover::Settled;
 

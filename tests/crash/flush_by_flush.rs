@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use flameholder::host::service_port::NoServices;
+use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{HostDisk, HostError};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeSet};
 
-use flameholder::host::service_port::NoServices;
+use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::LiveError;
 use rustix::io::Errno;

@@ -11,7 +11,7 @@ use flameholder::core::state::journal::{JOURNAL, JournalIntent, JournalScope, Tr
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::HostDisk;
-use flameholder::host::service_port::NoServices;
+use flameholder::host::systemd::service_port::NoServices;
 
 use crate::{
     bent::{Bend, Bent},

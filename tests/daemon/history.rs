@@ -150,7 +150,7 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     fs::write(host.path("run/flameholder/config.d/test.toml"), "[health]\nsteady = 0\nprobation = 1\n")
         .unwrap();
     host.must(["flameholder", "activate"]);
-    let left = host.run(["flameholder", "settle"]);
+    let left = host.run(["flameholder", "confirm-boot"]);
     assert!(left.stderr.contains("is left, and held"), "{left:?}");
     cluster.proxy.forget();
     host.power_cut();

@@ -11,7 +11,7 @@ use flameholder::core::etc_merge::{
 };
 use flameholder::core::values::names::ManagedPath;
 use flameholder::host::Root;
-use flameholder::host::etc_tree::{EtcTree, digest_where_needed};
+use flameholder::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use flameholder::os::{OsError, Sysroot as _};
 
 use crate::bench::Bench;

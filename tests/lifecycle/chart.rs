@@ -12,7 +12,7 @@ use crate::{problem, wish};
 
 const CHART: &str = "docs/lifecycle.md";
 const BEGIN: &str =
-    "<!-- drawn from src/core/lifecycle by tests/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
+    "<!-- drawn from src/core/daemon/lifecycle by tests/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
 pub(crate) fn all_phases() -> Vec<DaemonPhase> {

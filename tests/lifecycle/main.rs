@@ -8,7 +8,7 @@ use flameholder::core::daemon::lifecycle::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
     DaemonPhase, DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
 };
-use flameholder::core::values::retry::RetryClass;
+use flameholder::core::values::backoff::RetryClass;
 
 use chart::{all_events, all_phases};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use flameholder::host::logind::LogindReboot;
-use flameholder::host::reboot_port::{RebootBackend, RebootControl as _, RebootError};
-use flameholder::host::service_port::ReportedError;
+use flameholder::host::systemd::logind::LogindReboot;
+use flameholder::host::systemd::reboot_port::{RebootBackend, RebootControl as _, RebootError};
+use flameholder::host::systemd::service_port::ReportedError;
 
 use crate::fake::{FakeLogind, Fault, Lock, Script};
 use crate::private_bus::PrivateBus;

@@ -1,6 +1,6 @@
 //! Those who block a reboot: waited for, named, overruled, never run over.
 
-use flameholder::host::reboot_port::{
+use flameholder::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootError, RebootOutcome, RebootRequest,
 };
 

@@ -23,8 +23,8 @@ mod real;
 
 use std::time::Duration;
 
-use flameholder::host::logind::LogindReboot;
-use flameholder::host::reboot_port::{
+use flameholder::host::systemd::logind::LogindReboot;
+use flameholder::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootOutcome, RebootRequest,
 };
 

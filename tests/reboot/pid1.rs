@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::pid1::Pid1Reboot;
-use flameholder::host::reboot_port::{RebootBackend, RebootError};
-use flameholder::host::service_port::ServiceControl as _;
+use flameholder::host::systemd::pid1::Pid1Reboot;
+use flameholder::host::systemd::reboot_port::{RebootBackend, RebootError};
+use flameholder::host::systemd::service_port::ServiceControl as _;
 
 use crate::real::RealSystemd;
 use crate::{PATIENT, SOON};

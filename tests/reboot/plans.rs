@@ -2,8 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-use flameholder::host::logind::LogindReboot;
-use flameholder::host::reboot_port::{
+use flameholder::host::systemd::logind::LogindReboot;
+use flameholder::host::systemd::reboot_port::{
     PendingShutdown, RebootControl as _, RebootError, RebootOutcome, ShutdownKind,
 };
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{JobResult, ReportedError, ServiceControl as _, ServiceError};
-use flameholder::host::systemd::{ServiceDeadlines, SystemdServices};
+use flameholder::host::systemd::service_port::{JobResult, ReportedError, ServiceControl as _, ServiceError};
+use flameholder::host::systemd::services::{ServiceDeadlines, SystemdServices};
 
 use crate::fake::{Act, FakeSystemd, Script};
 use crate::private_bus::PrivateBus;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::service_port::{ServiceControl as _, ServiceError};
-use flameholder::host::systemd::ServiceDeadlines;
+use flameholder::host::systemd::service_port::{ServiceControl as _, ServiceError};
+use flameholder::host::systemd::services::ServiceDeadlines;
 
 use crate::real::RealSystemd;
 use crate::{reload, restart};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use flameholder::host::systemd::SystemdServices;
+use flameholder::host::systemd::services::SystemdServices;
 use futures_lite::StreamExt as _;
 
 use crate::missing;

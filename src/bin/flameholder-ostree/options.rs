@@ -1,10 +1,11 @@
 //! The `options` line of a boot entry.
 
-use flameholder::core::values::kargs;
+use flameholder::core::values::kernel_arguments;
 
 /// The arguments without the one that libostree adds to find the deployment.
 pub(crate) fn without_ostree(options: &str) -> Vec<String> {
-    let mut arguments: Vec<String> = kargs::parse(options).iter().map(ToString::to_string).collect();
+    let mut arguments: Vec<String> =
+        kernel_arguments::parse(options).iter().map(ToString::to_string).collect();
     arguments.retain(|argument| !argument.starts_with("ostree="));
     arguments
 }

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
-use flameholder::host::boot;
+use flameholder::host::facts::boot;
 use flameholder::host::mount_namespace::{MountNamespace, NamespaceError};
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, OsError};
 use ostree_ext::gio::Cancellable;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::core::values::kargs::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 
 /// The file whose presence makes the reference agent skip its checks; a config may not carry it.

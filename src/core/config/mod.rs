@@ -10,7 +10,7 @@ pub mod ignition;
 pub mod layering;
 pub mod machine_config;
 pub mod machine_configuration;
-pub mod managed;
+pub mod managed_files;
 pub mod policy;
 pub mod registries;
 pub mod render;

@@ -7,22 +7,22 @@
 //! image make one place of them.
 
 mod changes;
+mod differences;
 mod findings;
 mod refusal;
 mod replay;
 #[cfg(test)]
 mod tests;
 mod tree;
-mod unlike;
 
 use std::path::Path;
 
 use changes::LocalChanges;
+pub use differences::unlike;
 pub use findings::{LostChange, LostPart, MergeConflict, MergeFindings, MergeItem};
 pub use refusal::{MergeRefusal, RefusalReason};
 use replay::MergeReplay;
 pub use tree::{EtcBody, EtcEntries, EtcNode, FileContent, XattrDigests};
-pub use unlike::unlike;
 
 /// What libostree does with a device, socket or pipe in a directory that it copies as a whole. Elsewhere it ignores
 /// them.

@@ -7,7 +7,7 @@ use std::path::{Component, Path};
 use crate::core::values::tree::{ContentDigest, FileAttributes};
 
 /// Extended attributes: the digest of each value by its name. Labels and what a file system shows of itself are
-/// left out (see [`is_foreign`](crate::core::values::extended::is_foreign)): a policy gives labels, no merge does.
+/// left out (see [`is_foreign`](crate::core::values::xattrs::is_foreign)): a policy gives labels, no merge does.
 pub type XattrDigests = BTreeMap<Vec<u8>, ContentDigest>;
 
 /// What a directory holds, by name.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::steps::VendorEntry;
 use super::unit_texts::UnitTexts;
 use crate::core::config::accounts::AccountTable;
-use crate::core::config::managed::ManagedFiles;
+use crate::core::config::managed_files::ManagedFiles;
 use crate::core::enablement::{SystemdVersion, UnitName};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, ObservedPaths};

@@ -12,8 +12,8 @@ use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::values::kargs;
-use crate::core::values::kargs::KernelArgument;
+use crate::core::values::kernel_arguments;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
@@ -90,8 +90,8 @@ pub struct InstalledOs<'a> {
 #[must_use]
 pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     let mut applied = desired.clone();
-    let missing = kargs::missing(found.kernel_arguments, &desired.os.kernel_arguments);
-    applied.os.kernel_arguments = kargs::less(&desired.os.kernel_arguments, &missing);
+    let missing = kernel_arguments::missing(found.kernel_arguments, &desired.os.kernel_arguments);
+    applied.os.kernel_arguments = kernel_arguments::less(&desired.os.kernel_arguments, &missing);
     applied.os.image = found.image.cloned();
     applied.os.fips = found.fips;
     applied
@@ -182,7 +182,7 @@ mod tests {
     fn what_the_disk_has_already_takes_no_reboot() {
         let config = machine_config::parse(whole().to_string().as_bytes()).unwrap();
         let desired = decode::decode(&config).unwrap();
-        let arguments = kargs::parse("rw a b ignition.platform.id=qemu");
+        let arguments = kernel_arguments::parse("rw a b ignition.platform.id=qemu");
         let found =
             InstalledOs { image: desired.os.image.as_ref(), kernel_arguments: &arguments, fips: false };
         let applied = applied(&desired, found);
@@ -202,7 +202,8 @@ mod tests {
             let (diff, disruption) = disruption(&applied, &desired, &steps);
             assert_eq!((disruption.reboots(), !diff.is_empty()), (reboots, changes), "{steps:?}");
         }
-        let found = InstalledOs { image: None, kernel_arguments: &kargs::parse("rw b"), fips: false };
+        let found =
+            InstalledOs { image: None, kernel_arguments: &kernel_arguments::parse("rw b"), fips: false };
         let (diff, disruption) = disruption(&super::applied(&desired, found), &desired, &[]);
         assert!(disruption.reboots() && diff.os_image && diff.kernel_arguments);
     }

@@ -3,12 +3,12 @@
 
 pub mod diff;
 pub mod disruption;
+pub mod drift_repair;
 pub mod facts;
 pub mod first_boot;
 pub mod first_presets;
 pub mod password;
 pub mod reconcile;
-pub mod repair;
 pub mod service_actions;
 pub mod steps;
 pub mod tree_plan;
@@ -18,7 +18,7 @@ pub mod unit_texts;
 use serde::Serialize;
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
-use crate::core::config::managed::ManagedFiles;
+use crate::core::config::managed_files::ManagedFiles;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::MergeFindings;
 use crate::core::values::names::ManagedPath;

@@ -8,7 +8,7 @@ use super::facts::TreeFacts;
 use super::steps::{LinkChange, PathObstruction};
 use super::unit_texts::PRESET_PATH;
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
-use crate::core::config::managed::{ManagedFiles, unit_path};
+use crate::core::config::managed_files::{ManagedFiles, unit_path};
 use crate::core::enablement::{
     EnablementError, EnablementLinks, PresetRules, SEARCH_PATH, UnitFile, UnitFiles, UnitName, UnitOperation,
     UnreadFiles, operate,

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
-use crate::core::config::managed;
+use crate::core::config::managed_files;
 use crate::core::enablement;
 use crate::core::enablement::{
     EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName, UnitOperation,
@@ -26,7 +26,7 @@ const UNITS: [(&str, &str); 5] = [
     (DAEMON_UNIT, include_str!("../../../systemd/flameholder-daemon.service")),
     ("flameholder-firstboot.service", include_str!("../../../systemd/flameholder-firstboot.service")),
     ("flameholder-recover.service", include_str!("../../../systemd/flameholder-recover.service")),
-    ("flameholder-verify.service", include_str!("../../../systemd/flameholder-verify.service")),
+    ("flameholder-confirm-boot.service", include_str!("../../../systemd/flameholder-confirm-boot.service")),
 ];
 
 /// What is said in addition of units of others.
@@ -47,7 +47,7 @@ const DROP_INS: [(&str, &str); 3] = [
 
 /// The files below the unit directory, with their texts.
 pub fn unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
-    UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed::unit_path(name), *text))
+    UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed_files::unit_path(name), *text))
 }
 
 /// The links that enable the units, with their targets.
@@ -65,7 +65,7 @@ pub fn unit_links() -> BTreeMap<ManagedPath, String> {
     let enabled =
         enablement::operate(&EnablementLinks::new(), &files, &PresetRules::default(), version, &operations);
     let links = enabled.expect("our own units can be enabled").links;
-    links.into_iter().map(|(path, target)| (managed::unit_path(&path), target)).collect()
+    links.into_iter().map(|(path, target)| (managed_files::unit_path(&path), target)).collect()
 }
 
 /// Where the executables of a version are.

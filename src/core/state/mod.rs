@@ -1,15 +1,15 @@
 //! The agent's own documents on a host, and the decisions that follow from them at boot.
 
-pub mod activation;
+pub mod blocked;
 pub mod boot_check;
-pub mod carried;
-pub mod generation;
-pub mod held;
+pub mod booted_state;
+pub mod carry_forward;
 pub mod installation;
 pub mod journal;
-pub mod orig;
+pub mod mcd_originals;
+pub mod objects;
 pub mod pending;
+pub mod record;
 pub mod recovery;
-pub mod rolled_back;
+pub mod rollback;
 pub mod service_action;
-pub mod standing;

@@ -10,7 +10,7 @@ pub(crate) mod tests;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::generation::{DeploymentRecord, GenerationRecord};
+use super::record::{DeploymentRecord, GenerationRecord};
 use crate::core::config::layering::PackageLayering;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::log_line;

@@ -1,11 +1,11 @@
 //! Names, digests and other small values, checked once when they are parsed.
 
+pub mod backoff;
 pub mod causes;
 pub mod change;
 pub mod deployment;
-pub mod extended;
 pub mod image;
-pub mod kargs;
+pub mod kernel_arguments;
 pub mod limits;
 pub mod log_line;
 pub mod names;
@@ -14,6 +14,6 @@ pub(crate) mod own_document;
 pub mod paths;
 pub mod profile;
 pub mod refusal;
-pub mod retry;
 pub mod secrets;
 pub mod tree;
+pub mod xattrs;

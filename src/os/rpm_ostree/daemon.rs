@@ -12,8 +12,8 @@ use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
 use super::transaction;
 use super::transaction::{Canceller, News, Outcome};
 use super::{Deadlines, LayerRequest};
-use crate::core::values::retry::RetryClass;
-use crate::host::boot;
+use crate::core::values::backoff::RetryClass;
+use crate::host::facts::boot;
 use crate::os::Cause;
 
 /// What it calls itself towards the daemon, which notes that with what it deploys.

@@ -10,10 +10,10 @@ use super::request::{Base, LayerRequest};
 use super::transaction::{News, Outcome};
 use super::verdict::{Verdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::values::backoff::RetryClass;
 use crate::core::values::image::ImageRef;
-use crate::core::values::retry::RetryClass;
-use crate::host::boot;
-use crate::host::interrupt::InterruptSignals;
+use crate::host::facts::boot;
+use crate::host::interrupt_signals::InterruptSignals;
 use crate::os::protocol::Access;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{

@@ -1,25 +1,27 @@
 //! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
 //! forward and back. Needs no network, no D-Bus and no libostree.
 
-use crate::host::booted;
+use crate::host::facts::booted;
 use crate::transaction::state::current::is_older;
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::core::config::managed::ManagedFiles;
+use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps;
 use crate::core::plan::steps::{LinkChange, PlanStep, StepInputs};
-use crate::core::state::activation::{ActiveManifest, LastBooted};
-use crate::core::state::carried;
-use crate::core::state::generation::GenerationRecord;
+use crate::core::state::carry_forward;
 use crate::core::state::journal::JournalScope;
+use crate::core::state::objects::{ActiveManifest, LastBooted};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::FileAttributes;
-use crate::host::lock::HostLock;
-use crate::host::service_port::NoServices;
-use crate::host::{HostDisk, Root, boot, sight};
+use crate::host::facts::boot;
+use crate::host::fs::lock::HostLock;
+use crate::host::fs::tree_observation;
+use crate::host::systemd::service_port::NoServices;
+use crate::host::{HostDisk, Root};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
@@ -160,7 +162,7 @@ fn decide_on(
 
 /// Whom the host trusts does not go back in time.
 fn without_trust(mut managed: ManagedFiles) -> ManagedFiles {
-    managed.entries.retain(|path, _| !carried::is_trust(path));
+    managed.entries.retain(|path, _| !carry_forward::is_trust(path));
     managed
 }
 
@@ -173,8 +175,9 @@ fn remember_trust(
 ) -> Result<(), TransactionError> {
     let Some(manifest) = before.manifest else { return Ok(()) };
     let manifest = objects::load_manifest(root, manifest)?;
-    let kept: Vec<&ManagedPath> = manifest.entries.keys().filter(|path| carried::is_trust(path)).collect();
-    let originals = before.originals.iter().filter(|path| carried::is_trust(path));
+    let kept: Vec<&ManagedPath> =
+        manifest.entries.keys().filter(|path| carry_forward::is_trust(path)).collect();
+    let originals = before.originals.iter().filter(|path| carry_forward::is_trust(path));
     let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
     let directories = before.created_directories.iter().filter(above);
     for (remembered, more) in [
@@ -210,7 +213,7 @@ fn steps(
     };
     let managed = if keeps_trust { without_trust(managed) } else { managed };
     let remembered = current.remembered().outside("/etc");
-    let seen = sight::look(root, [&managed, &managed], desired, &remembered)?;
+    let seen = tree_observation::look(root, [&managed, &managed], desired, &remembered)?;
     let steps = steps::compute(StepInputs {
         current: &managed,
         desired,

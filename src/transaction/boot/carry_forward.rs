@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::carried;
+use crate::core::state::carry_forward;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, PathState};
@@ -23,7 +23,7 @@ pub(crate) fn steps(
 ) -> Result<Vec<PlanStep>, HostError> {
     let managed = |path: &ManagedPath| config.is_some_and(|config| config.files.contains_key(path));
     let mut paths = BTreeSet::new();
-    for top in carried::owned_by_what_runs() {
+    for top in carry_forward::owned_by_what_runs() {
         for root in [older, newer] {
             paths.extend(root.below(&top)?);
         }
@@ -32,9 +32,9 @@ pub(crate) fn steps(
     for root in [older, newer] {
         let ssh = ManagedPath::constant(SSH);
         let keys = root.list(&ssh)?.into_iter().map(|name| ssh.join(&name));
-        paths.extend(keys.filter(carried::is_host_key));
+        paths.extend(keys.filter(carry_forward::is_host_key));
     }
-    paths.retain(|path| carried::is_trust(path) || !managed(path));
+    paths.retain(|path| carry_forward::is_trust(path) || !managed(path));
     let (mut made, mut removed) = (above(older, newer)?, Vec::new());
     for path in paths {
         match (older.node(&path)?, newer.node(&path)?) {
@@ -55,7 +55,7 @@ pub(crate) fn steps(
 /// Directories above the run-time-owned ones that are missing.
 fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
     let directories: BTreeSet<ManagedPath> =
-        carried::owned_by_what_runs().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
+        carry_forward::owned_by_what_runs().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for path in directories {
         if let (PathState::Absent, PathState::Directory { attributes, .. }) =

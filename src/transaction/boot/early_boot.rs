@@ -8,18 +8,19 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::generation::GenerationRecord;
+use crate::core::state::booted_state;
+use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::pending::{PendingEntry, PendingGeneration};
-use crate::core::state::standing;
-use crate::core::state::standing::{BootedState, PendingOutcome};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::lock::HostLock;
+use crate::host::Root;
+use crate::host::facts::boot;
+use crate::host::facts::booted;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::service_port::NoServices;
-use crate::host::{Root, boot};
+use crate::host::systemd::service_port::NoServices;
 use crate::os::DeploymentId;
 use crate::os::protocol::Access;
 
@@ -78,16 +79,16 @@ pub fn arrive(booted: &BootedDeployment, namespace: &MountNamespace) -> Result<A
     let record = Current::load_record(&root)?;
     let found = match pending::load(&root) {
         // What runs is whole without it, and whoever is to settle it fails with it.
-        Err(error) if standing::standing(booted.seen(record.as_ref(), None)) == BootedState::Complete => {
+        Err(error) if booted_state::standing(booted.seen(record.as_ref(), None)) == BootedState::Complete => {
             log::warn!("what was to boot is not known: {error}");
             None
         }
         found => found?,
     };
     let seen = booted.seen(record.as_ref(), found.as_ref());
-    let standing = standing::standing(seen);
+    let standing = booted_state::standing(seen);
     let most_boots = boot_check_time::most_boots(&root, found.as_ref());
-    match (standing::fate(seen, &boot_id, most_boots), found) {
+    match (booted_state::fate(seen, &boot_id, most_boots), found) {
         (PendingOutcome::WriteConfig, Some(pending)) => rebind(&root, &pending, &boot_id),
         (PendingOutcome::RollBack(reason), Some(pending)) => {
             Ok(Arrival::Leave { pending: Box::new(pending), reason })

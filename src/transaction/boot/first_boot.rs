@@ -5,13 +5,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{COMPLETED, CONTENT, ENCAPSULATED, IGNITION_PRESET};
-use crate::core::state::standing;
-use crate::core::state::standing::{BootedState, PendingOutcome};
+use crate::core::state::booted_state;
+use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted::BootedDeployment;
-use crate::host::lock::HostLock;
-use crate::host::{HostDisk as _, HostError, Root, boot};
+use crate::host::facts::boot;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::fs::lock::HostLock;
+use crate::host::{HostDisk as _, HostError, Root};
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -66,10 +67,10 @@ pub fn reach(
     let found = pending::load(root)?;
     let seen = booted.seen(record.as_ref(), found.as_ref());
     let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.hash());
-    if !is_ours || standing::standing(seen) != BootedState::Complete {
+    if !is_ours || booted_state::standing(seen) != BootedState::Complete {
         return Ok(Reach::Wanted);
     }
-    match standing::fate(seen, &boot_id, None) {
+    match booted_state::fate(seen, &boot_id, None) {
         PendingOutcome::Nothing if booted.generation.is_none() => Ok(Reach::Running),
         PendingOutcome::Nothing | PendingOutcome::Booted => Ok(Reach::Rebooted),
         // It is to be left, or something newer is on its way.

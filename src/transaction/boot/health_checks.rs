@@ -8,11 +8,11 @@ use crate::core::enablement::UnitName;
 use crate::core::state::boot_check::CheckResult;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
+use crate::host::facts::{healthz, interfaces};
 use crate::host::programs;
 use crate::host::programs::HookProgram;
-use crate::host::unit_states;
-use crate::host::unit_states::{KUBELET, SystemStatus};
-use crate::host::{healthz, interfaces};
+use crate::host::systemd::system_status;
+use crate::host::systemd::system_status::{KUBELET, SystemStatus};
 use crate::os::protocol::Access;
 
 use crate::transaction::Sessions;
@@ -30,7 +30,7 @@ pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&PendingGeneration>)
     if !names.contains(&KUBELET) {
         names.push(KUBELET);
     }
-    let mut findings = match unit_states::look(Path::new("/"), &names) {
+    let mut findings = match system_status::look(Path::new("/"), &names) {
         Ok(None) => vec![CheckResult::well("boot", "no systemd runs here")],
         Ok(Some(states)) => of_units(policy, &states),
         Err(error) => vec![CheckResult::ill("boot", error.to_string())],
@@ -132,7 +132,7 @@ fn of_record(os: Sessions<'_>) -> CheckResult {
 mod tests {
     use super::*;
     use crate::core::state::boot_check::complaint;
-    use crate::host::unit_states::UnitState;
+    use crate::host::systemd::system_status::UnitState;
 
     fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> SystemStatus {
         let asked = units.iter().map(|(name, active)| UnitState {

@@ -2,7 +2,7 @@
 
 pub mod activate;
 pub(crate) mod carry_forward;
-pub mod confirm;
+pub mod confirm_boot;
 pub mod early_boot;
 pub mod first_boot;
 pub(crate) mod health_checks;

@@ -3,12 +3,13 @@
 use crate::transaction::state::interrupted;
 use std::path::Path;
 
+use crate::core::state::booted_state;
+use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
-use crate::core::state::standing;
-use crate::core::state::standing::PendingOutcome;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::lock::HostLock;
-use crate::host::{Root, ServiceControl, boot};
+use crate::host::facts::boot;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::fs::lock::HostLock;
+use crate::host::{Root, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::Access;
 
@@ -46,7 +47,7 @@ fn ensure_bound_at_shutdown(services: &dyn ServiceControl) -> Result<(), Transac
     let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
     let binds = |command: &Vec<String>| {
         command.first().is_some_and(|program| Path::new(program).file_name() == Some("flameholder".as_ref()))
-            && command.get(1).is_some_and(|verb| verb == "bind")
+            && command.get(1).is_some_and(|verb| verb == "finalize")
     };
     if commands.iter().any(binds) {
         return Ok(());
@@ -84,7 +85,7 @@ pub fn settle(booted: &BootedDeployment, open: Sessions<'_>) -> Result<Settlemen
     extensions::take_back(&root)?;
     let Some(found) = pending::load(&root)? else { return Ok(Settlement::Nothing) };
     let record = Current::load_record(&root)?;
-    let fate = standing::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
+    let fate = booted_state::fate(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
     let found = Box::new(found);
     match fate {
         PendingOutcome::Nothing => Ok(Settlement::Nothing),

@@ -5,9 +5,9 @@
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
 use crate::core::state::service_action::ServiceAction;
-use crate::host::service_port::{ServiceControl, ServiceError};
-use crate::host::staging;
-use crate::host::staging::StagingArea;
+use crate::host::fs::staging;
+use crate::host::fs::staging::StagingArea;
+use crate::host::systemd::service_port::{ServiceControl, ServiceError};
 use crate::host::{HostDisk, HostError};
 
 use super::labels::Labels;

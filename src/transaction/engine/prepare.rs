@@ -9,7 +9,7 @@ use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, FileKind};
-use crate::host::staging::StagingArea;
+use crate::host::fs::staging::StagingArea;
 use crate::host::{FileOperation, HostDisk, HostError};
 
 use super::labels::Labels;

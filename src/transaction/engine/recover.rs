@@ -6,8 +6,9 @@ use crate::core::state::journal::{JOURNAL, JournalIntent, JournalMove};
 use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
 use crate::core::values::names::ManagedPath;
-use crate::host::service_port::{ServiceControl, ServiceError};
-use crate::host::{HostDisk, HostError, staging};
+use crate::host::fs::staging;
+use crate::host::systemd::service_port::{ServiceControl, ServiceError};
+use crate::host::{HostDisk, HostError};
 
 use super::journal;
 use super::journal::LoadError;

@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed;
+use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::plan::drift_repair;
+use crate::core::plan::drift_repair::RepairPlan;
 use crate::core::plan::first_boot::CONTENT;
-use crate::core::plan::repair;
-use crate::core::plan::repair::RepairPlan;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Drift, TreePlan};
-use crate::core::state::generation::GenerationRecord;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::JournalScope;
-use crate::core::state::orig;
+use crate::core::state::mcd_originals;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::CURRENT_IMAGE;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::PathState;
-use crate::host::booted::BootedDeployment;
+use crate::host::facts::booted::BootedDeployment;
 use crate::host::{Root, ServiceControl};
 use crate::os::Sysroot;
 
@@ -208,7 +208,7 @@ fn ensure_runs(draft: &Draft, target: Target<'_>) -> Result<(), HandoverError> {
 /// Leaves of the steps those that make good what deviates, and says what that is. Nothing else is anybody's wish.
 fn mend(tree: &mut TreePlan, mends: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
-    let RepairPlan { steps, created_directories, hindered } = repair::choose(tree, &chosen);
+    let RepairPlan { steps, created_directories, hindered } = drift_repair::choose(tree, &chosen);
     let deviations = std::mem::take(&mut tree.drift);
     if !deviations.is_empty() && (!mends || !hindered.is_empty()) {
         let way_out = if mends { BY_HAND } else { WAY_OUT };
@@ -221,8 +221,8 @@ fn mend(tree: &mut TreePlan, mends: bool, config: &str) -> Result<Vec<Drift>, Ha
 /// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.
 fn take_originals(root: &Root, host: &HostConfig, steps: &mut PlannedSteps) -> Result<(), TransactionError> {
     let mut files = OwnFiles::after(root, std::mem::take(&mut steps.preserve));
-    for path in managed::written_paths(host) {
-        let copy = orig::copy_of(&path);
+    for path in managed_files::written_paths(host) {
+        let copy = mcd_originals::copy_of(&path);
         let kept = root.node(&copy)?;
         let is_leaf = matches!(kept, PathState::File { .. } | PathState::Symlink { .. });
         let shipped = shipped(&path).map(|shipped| root.node(&shipped)).transpose()?;

@@ -13,8 +13,9 @@ use std::path::Path;
 
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
-use crate::host::lock::HostLock;
-use crate::host::{Root, boot, processes};
+use crate::host::Root;
+use crate::host::facts::{boot, processes};
+use crate::host::fs::lock::HostLock;
 
 use crate::transaction::TransactionError;
 

@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed;
+use crate::core::config::managed_files;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::activation::ACTIVE;
-use crate::core::state::generation::GenerationRecord;
-use crate::core::state::held::HELD;
+use crate::core::state::blocked::HELD;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::JournalScope;
-use crate::core::state::orig;
-use crate::core::state::orig::{NOORIG, ORIG};
+use crate::core::state::mcd_originals;
+use crate::core::state::mcd_originals::{NOORIG, ORIG};
+use crate::core::state::objects::ACTIVE;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::PathState;
 use crate::host::Root;
-use crate::host::booted::BootedDeployment;
-use crate::host::service_port::NoServices;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::systemd::service_port::NoServices;
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
@@ -120,8 +120,8 @@ fn give_originals(
 ) -> Result<BTreeMap<ManagedPath, ManagedPath>, TransactionError> {
     let ours = current.remembered().originals;
     let (mut expected, mut kept) = (BTreeSet::new(), BTreeMap::new());
-    for path in managed::written_paths(host) {
-        let (copy, stamp) = (orig::copy_of(&path), orig::stamp_of(&path));
+    for path in managed_files::written_paths(host) {
+        let (copy, stamp) = (mcd_originals::copy_of(&path), mcd_originals::stamp_of(&path));
         let shipped = shipped_leaf(root, &path)?;
         let is_file = host.files.contains_key(&path);
         let original = ours.contains(&path).then(|| GenerationRecord::original_of(&path));

@@ -7,13 +7,14 @@ use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
 use crate::core::plan::{Drift, Plan, PreflightCheck};
 use crate::core::values::image::ImageRef;
-use crate::core::values::kargs;
-use crate::core::values::kargs::KernelArgument;
+use crate::core::values::kernel_arguments;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
-use crate::host::{Root, boot};
+use crate::host::Root;
+use crate::host::facts::boot;
 use crate::os::{Deployment, Imported, Sysroot, Wanted};
 use crate::transaction::state::interrupted;
 
@@ -198,21 +199,33 @@ fn arguments(
     desired: &HostConfig,
 ) -> (Vec<KernelArgument>, Vec<KernelArgument>) {
     let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
-    let (owned, wanted) = (kargs::less(listed, &taken_over_before(current)), &desired.os.kernel_arguments);
-    (kargs::apply(existing, &owned, wanted), kargs::taken_over(existing, &owned, wanted))
+    let (owned, wanted) =
+        (kernel_arguments::less(listed, &taken_over_before(current)), &desired.os.kernel_arguments);
+    (
+        kernel_arguments::apply(existing, &owned, wanted),
+        kernel_arguments::taken_over(existing, &owned, wanted),
+    )
 }
 
 /// The arguments of the base's boot entry that are nobody's name and not about a first boot.
 fn others_arguments(base: &Deployment) -> Vec<KernelArgument> {
     let is_kept =
         |argument: &&String| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument);
-    base.kernel_arguments.iter().filter(is_kept).flat_map(|argument| kargs::parse(argument)).collect()
+    base.kernel_arguments
+        .iter()
+        .filter(is_kept)
+        .flat_map(|argument| kernel_arguments::parse(argument))
+        .collect()
 }
 
 /// What the last generation lists, and others had set before.
 fn taken_over_before(current: &Current) -> Vec<KernelArgument> {
     let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
-    applied.iter().flat_map(|applied| &applied.taken_over).flat_map(|text| kargs::parse(text)).collect()
+    applied
+        .iter()
+        .flat_map(|applied| &applied.taken_over)
+        .flat_map(|text| kernel_arguments::parse(text))
+        .collect()
 }
 
 /// The image to import, unless the base deployment is that image already.

@@ -5,14 +5,14 @@ use crate::core::plan::Drift;
 use crate::core::plan::facts::TreeFacts;
 use crate::core::plan::steps::PriorChanges;
 use crate::core::plan::tree_plan;
-use crate::core::state::carried;
-use crate::core::state::generation::GenerationRecord;
+use crate::core::state::carry_forward;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
 use crate::core::values::tree::{DriftKind, PathState};
 use crate::host::Root;
-use crate::host::facts;
-use crate::host::facts::{FactsRequest, TreeScope};
+use crate::host::facts::tree_facts;
+use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
@@ -57,7 +57,7 @@ impl Verified {
 
     /// What an older generation says of whom the host trusts does not count: that never goes back in time.
     pub(crate) fn forgive_trust(&mut self) {
-        for found in self.deviations.iter_mut().filter(|found| carried::is_trust(&found.drift.path)) {
+        for found in self.deviations.iter_mut().filter(|found| carry_forward::is_trust(&found.drift.path)) {
             found.policy = DriftPolicy::Ignore;
         }
     }
@@ -143,5 +143,5 @@ fn facts_of(
         profile: record.profile,
         reach,
     };
-    Ok(facts::gather(root, subject)?)
+    Ok(tree_facts::gather(root, subject)?)
 }

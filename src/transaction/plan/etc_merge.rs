@@ -6,7 +6,7 @@ use crate::core::etc_merge::{EtcMerge, SpecialFiles};
 use crate::core::plan::{EtcPlan, MergeImage};
 use crate::core::values::image::ImageRef;
 use crate::core::values::names::ManagedPath;
-use crate::host::etc_tree::{EtcTree, digest_where_needed};
+use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, DeploymentId, Imported, OsError, Sysroot};
 

@@ -5,7 +5,8 @@ use crate::core::config::layering::LayeringChange;
 use crate::core::plan::Plan;
 use crate::core::values::image::ImageRef;
 use crate::core::values::refusal::Refusal;
-use crate::host::{Root, os_release};
+use crate::host::Root;
+use crate::host::facts::os_release;
 use crate::os::Deployment;
 
 /// The architecture whose kernels there are with pages of 64 KiB.

@@ -3,9 +3,9 @@
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
-use crate::host::booted::open_deployment;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::facts::TreeScope;
+use crate::host::facts::booted::open_deployment;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, DeploymentId, Progress};
 use crate::transaction::state::current::{Configuration, Current};

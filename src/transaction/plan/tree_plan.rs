@@ -6,9 +6,9 @@ use crate::core::plan::tree_plan;
 use crate::core::plan::tree_plan::TreePlanRequest;
 use crate::core::values::profile::Profile;
 use crate::host::Root;
-use crate::host::boot;
-use crate::host::facts;
-use crate::host::facts::{FactsRequest, TreeScope};
+use crate::host::facts::boot;
+use crate::host::facts::tree_facts;
+use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::Current;
@@ -34,7 +34,7 @@ pub fn plan(
         profile,
         reach,
     };
-    let facts = facts::gather(root, subject)?;
+    let facts = tree_facts::gather(root, subject)?;
     let in_reach = if reach == TreeScope::Etc { remembered.within("/etc") } else { remembered.clone() };
     let request = TreePlanRequest {
         current: before,

@@ -1,7 +1,7 @@
 //! The held target on a disk.
 
-use crate::core::state::generation::GenerationRecord;
-use crate::core::state::held::{BlockedError, BlockedTarget, HELD, SCHEMA};
+use crate::core::state::blocked::{BlockedError, BlockedTarget, HELD, SCHEMA};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError, Root};

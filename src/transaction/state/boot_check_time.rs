@@ -4,7 +4,8 @@ use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::state::boot_check::ETCD_POD;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::names::ManagedPath;
-use crate::host::{Root, boot};
+use crate::host::Root;
+use crate::host::facts::boot;
 use crate::transaction::state::settings;
 use std::time::Duration;
 

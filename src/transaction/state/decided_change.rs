@@ -2,8 +2,8 @@
 
 use crate::core::plan::Plan;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::generation::{DeploymentRecord, GenerationRecord};
 use crate::core::state::journal::JournalScope;
+use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::host::Root;
 
 use super::current::{Configuration, Current};

@@ -1,10 +1,11 @@
 //! An interrupted change on a tree: refused by commands that only read, recovered by those that write.
 
 use crate::core::state::journal::{Journal, TransactionState};
-use crate::host::lock::HostLock;
-use crate::host::service_port::NoServices;
-use crate::host::systemd::SystemdServices;
-use crate::host::{HostError, Root, ServiceControl, boot};
+use crate::host::facts::boot;
+use crate::host::fs::lock::HostLock;
+use crate::host::systemd::service_port::NoServices;
+use crate::host::systemd::services::SystemdServices;
+use crate::host::{HostError, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::journal;
 use crate::transaction::engine::recover;

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::config::managed::ManagedFiles;
+use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::activation;
-use crate::core::state::activation::{ACTIVE, ActiveManifest, Manifest, OBJECTS, StoreError};
+use crate::core::state::objects;
+use crate::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, StoreError};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
@@ -51,7 +51,7 @@ pub(crate) fn load_managed(
 }
 
 fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreFailure> {
-    let path = activation::object(digest);
+    let path = objects::object(digest);
     let bytes = root.read(&path, limits::INFLATED_BYTES)?;
     match bytes {
         None => Err(StoreError::Missing { path }.into()),
@@ -77,10 +77,10 @@ pub(crate) fn keep(
     }
     let (manifest, objects) = Manifest::of(outside, profile);
     for (digest, contents) in objects {
-        files.write(activation::object(digest), contents, MODE)?;
+        files.write(objects::object(digest), contents, MODE)?;
     }
     let manifest = manifest.render();
-    Ok(files.write(activation::object(ContentDigest::of(&manifest)), manifest, MODE)?)
+    Ok(files.write(objects::object(ContentDigest::of(&manifest)), manifest, MODE)?)
 }
 
 /// Adds that `/var` matches a manifest from now on.
@@ -124,6 +124,6 @@ pub(crate) fn prune(
     let directory = ManagedPath::constant(OBJECTS);
     let stored: BTreeSet<ManagedPath> =
         root.list(&directory)?.iter().map(|name| directory.join(name)).collect();
-    let garbage = activation::garbage(&stored, live).into_iter();
+    let garbage = objects::garbage(&stored, live).into_iter();
     Ok(garbage.map(|path| PlanStep::Remove { path }).collect())
 }

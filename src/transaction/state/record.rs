@@ -6,12 +6,13 @@ use crate::core::config::host_config::HostConfig;
 use crate::core::plan::first_presets;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Plan, TreePlan};
-use crate::core::state::activation::{ActiveManifest, LastBooted, Manifest, SCHEMA as STORE_SCHEMA};
-use crate::core::state::generation::{DeploymentRecord, GenerationRecord, SCHEMA};
+use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, SCHEMA as STORE_SCHEMA};
+use crate::core::state::record::{DeploymentRecord, GenerationRecord, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
-use crate::host::{HostError, Root, boot};
+use crate::host::facts::boot;
+use crate::host::{HostError, Root};
 
 use super::agent_files::OwnFiles;
 use super::current::{Configuration, Current};

@@ -2,7 +2,7 @@
 
 use crate::core::config::settings::Settings;
 use crate::host::Root;
-use crate::host::fragments::load_fragments;
+use crate::host::facts::fragments::load_fragments;
 use crate::transaction::TransactionError;
 
 /// The agent's own settings in the tree at `root`.

@@ -8,15 +8,17 @@ use std::path::{Path, PathBuf};
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::generation::GenerationRecord;
 use crate::core::state::journal::TransactionState as JournalReached;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::paths::RECORD;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::facts::TreeScope;
-use crate::host::lock::HostLock;
+use crate::host::facts::boot;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::fs::etc_copy;
+use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::{FileOperation, HostError, Root, boot, etc_copy};
+use crate::host::{FileOperation, HostError, Root};
 use crate::os::protocol::Access;
 use crate::os::{Deployment, DeploymentId, finalizer};
 

@@ -6,14 +6,14 @@ use crate::transaction::plan::target::{Stage, Target};
 use std::path::Path;
 
 use crate::core::plan::Plan;
-use crate::core::state::generation::{DeploymentRecord, GenerationRecord};
+use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::facts::TreeScope;
-use crate::host::lock::HostLock;
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::fs::lock::HostLock;
 use crate::os::{DeployRequest, Deployment, Imported, Origin, Sysroot};
 
 use super::sysroot;
-use crate::host::booted::open_deployment;
+use crate::host::facts::booted::open_deployment;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::labels;
@@ -67,7 +67,7 @@ pub fn apply(
     }
     etc_merge::ensure_mergeable(os, target, &draft, imported.as_ref())?;
     progress(crate::transaction::plan::target::Stage::Deploying);
-    let generation = crate::host::boot::new_generation_id();
+    let generation = crate::host::facts::boot::new_generation_id();
     let deployment = os.deploy(&request(&draft, imported.as_ref(), target.again(), &generation))?;
     progress(crate::transaction::plan::target::Stage::Configuring);
     let bound = bound(&deployment, &draft, imported.as_ref(), target);
@@ -156,7 +156,7 @@ fn configure(
     let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
     let record = GenerationRecord {
         generation: generation.to_owned(),
-        boot_id: crate::host::boot::boot_id(),
+        boot_id: crate::host::facts::boot::boot_id(),
         ..record::compose(current, target.desired, &plan, labels, Some(bound))
     };
     let mut files = OwnFiles::after(&root, Vec::new());

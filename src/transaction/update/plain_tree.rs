@@ -3,10 +3,11 @@
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
 use crate::core::values::profile::Profile;
-use crate::host::facts::TreeScope;
-use crate::host::lock::HostLock;
-use crate::host::service_port::NoServices;
-use crate::host::{Root, boot};
+use crate::host::Root;
+use crate::host::facts::boot;
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::fs::lock::HostLock;
+use crate::host::systemd::service_port::NoServices;
 use crate::transaction::state::interrupted::{ensure_whole, settle_first};
 
 use crate::transaction::TransactionError;

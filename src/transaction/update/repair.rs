@@ -4,19 +4,20 @@ use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::repair;
-use crate::core::plan::repair::RepairPlan;
+use crate::core::plan::drift_repair;
+use crate::core::plan::drift_repair::RepairPlan;
 use crate::core::plan::steps::PlannedSteps;
-use crate::core::state::activation::ActiveManifest;
-use crate::core::state::generation::GenerationRecord;
 use crate::core::state::journal::JournalScope;
+use crate::core::state::objects::ActiveManifest;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::core::values::tree::DriftKind;
-use crate::host::facts::TreeScope;
-use crate::host::lock::HostLock;
-use crate::host::service_port::NoServices;
-use crate::host::{Root, boot};
+use crate::host::Root;
+use crate::host::facts::boot;
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::fs::lock::HostLock;
+use crate::host::systemd::service_port::NoServices;
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
@@ -84,7 +85,7 @@ fn carry_out(
     let host = &configuration.host;
     let plan = tree_plan::plan(root, current, Some(host), host, recorded.profile, TreeScope::Everything)?;
     let RepairPlan { steps, created_directories, mut hindered } =
-        plan.tree.map(|tree| repair::choose(&tree, chosen)).unwrap_or_default();
+        plan.tree.map(|tree| drift_repair::choose(&tree, chosen)).unwrap_or_default();
     for path in &recorded.originals {
         let original = GenerationRecord::original_of(path);
         if chosen.contains(&original) {

@@ -1,18 +1,18 @@
 //! Going back on a host that runs: a new deployment of the old commit, merged from the running
 //! `/etc`, with the managed paths of the old generation. What others wrote since stays.
 
-use crate::host::booted;
+use crate::host::facts::booted;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::unlike;
 use crate::core::plan::Plan;
-use crate::core::state::generation::GenerationRecord;
-use crate::core::state::rolled_back;
+use crate::core::state::record::GenerationRecord;
+use crate::core::state::rollback;
 use crate::core::values::names::ManagedPath;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::etc_tree::{EtcTree, digest_where_needed};
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root, ServiceControl};
 use crate::os::{Deployment, Sysroot};
 
@@ -51,7 +51,7 @@ pub fn previous(os: &mut dyn Sysroot, booted: &BootedDeployment) -> Result<Previ
         if let (Some(record), Some(then)) = (belongs, current.configuration) {
             let configuration = match &now {
                 Some(now) => {
-                    let document = rolled_back::with_trust_of(&then.object.document, &now.object.document);
+                    let document = rollback::with_trust_of(&then.object.document, &now.object.document);
                     Configuration::parse(document.to_string().as_bytes())?
                 }
                 None => then,

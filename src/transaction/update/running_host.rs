@@ -3,13 +3,14 @@
 
 use crate::core::plan::Plan;
 use crate::core::plan::service_actions;
-use crate::core::state::held::BlockedTarget;
+use crate::core::state::blocked::BlockedTarget;
+use crate::core::state::booted_state;
+use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
-use crate::core::state::standing;
-use crate::core::state::standing::PendingOutcome;
-use crate::host::booted::BootedDeployment;
-use crate::host::lock::HostLock;
-use crate::host::{Root, ServiceControl, boot};
+use crate::host::facts::boot;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::fs::lock::HostLock;
+use crate::host::{Root, ServiceControl};
 use crate::os::protocol::Access;
 use crate::os::{Imported, Sysroot};
 use crate::transaction::state::boot_check_time;
@@ -227,7 +228,7 @@ impl Found {
 fn look(root: &Root, booted: &BootedDeployment, boot_id: &str) -> Result<Option<Found>, TransactionError> {
     let Some(pending) = pending::load(root)? else { return Ok(None) };
     let record = Current::load_record(root)?;
-    match standing::fate(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
+    match booted_state::fate(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
         PendingOutcome::RolledBack(reason) => {
             hold(root, &pending.intent.record, &reason)?;
             pending::close(root)?;

@@ -3,13 +3,14 @@
 
 use std::path::Path;
 
-use crate::core::state::activation::ActiveManifest;
-use crate::core::state::generation::GenerationRecord;
+use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::booted::{BootedDeployment, SYSROOT};
-use crate::host::facts::TreeScope;
-use crate::host::{Root, boot, interfaces};
+use crate::host::Root;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::{boot, interfaces};
 use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Sysroot};
 
 use super::finalize;

@@ -1,22 +1,23 @@
 //! A sysroot as it stands: its deployments, their generations, and going back to an earlier one.
 
-use crate::host::booted::open_deployment;
+use crate::host::facts::booted::open_deployment;
 use crate::transaction::state::current;
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::plan::Drift;
-use crate::core::state::generation::GenerationRecord;
 use crate::core::state::journal::Journal;
-use crate::core::values::kargs;
-use crate::core::values::kargs::KernelArgument;
+use crate::core::state::record::GenerationRecord;
+use crate::core::values::kernel_arguments;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::tree::DriftKind;
-use crate::host::facts::TreeScope;
-use crate::host::lock::HostLock;
-use crate::host::{Root, boot, booted};
+use crate::host::Root;
+use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::{boot, booted};
+use crate::host::fs::lock::HostLock;
 use crate::os::{Deployment, DeploymentId, Sysroot};
 
 use crate::transaction::TransactionError;
@@ -153,10 +154,10 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError
     // What the bootloader gave the kernel is not always what its entry says.
     let given = booted::kernel_arguments()?;
     let wanted = verified.record.deployment.iter().flat_map(|bound| &bound.kernel_arguments);
-    let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kargs::parse(argument)).collect();
+    let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kernel_arguments::parse(argument)).collect();
     let path = ManagedPath::constant(RECORD);
     let is_known = verified.deviations.iter().any(|found| found.drift.kind == DriftKind::KernelArguments);
-    if !is_known && !kargs::missing(&given, &wanted).is_empty() {
+    if !is_known && !kernel_arguments::missing(&given, &wanted).is_empty() {
         verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }
     Ok(verified)
@@ -165,7 +166,7 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError
 /// Compares a deployment's boot entry with its record.
 fn verify_boot_entry(verified: &mut Verified, next: &Deployment) {
     let arguments = |written: &[String]| -> Vec<KernelArgument> {
-        written.iter().flat_map(|argument| kargs::parse(argument)).collect()
+        written.iter().flat_map(|argument| kernel_arguments::parse(argument)).collect()
     };
     let wanted = verified.record.deployment.iter().flat_map(|bound| arguments(&bound.kernel_arguments));
     let name = format!("{GENERATION_ARGUMENT}{}", verified.record.generation);
@@ -173,7 +174,8 @@ fn verify_boot_entry(verified: &mut Verified, next: &Deployment) {
     let argument = |argument: &&String| argument.starts_with(GENERATION_ARGUMENT);
     let is_named = next.kernel_arguments.iter().find(argument).is_none_or(|found| *found == name);
     if !is_named
-        || !kargs::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>()).is_empty()
+        || !kernel_arguments::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>())
+            .is_empty()
     {
         let path = ManagedPath::constant(RECORD);
         verified.add(Drift { path, kind: DriftKind::KernelArguments });

@@ -205,7 +205,7 @@ impl Host {
     fn wait_until_judged(&mut self, limit: Duration) -> Result<()> {
         until("the judgement on what booted", limit, || {
             let state =
-                self.run_ok("systemctl show --property=ActiveState --value flameholder-verify.service")?;
+                self.run_ok("systemctl show --property=ActiveState --value flameholder-confirm-boot.service")?;
             Ok((!state.starts_with("activ")).then_some(()))
         })
     }

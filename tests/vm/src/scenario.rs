@@ -12,7 +12,7 @@ use crate::lab::Lab;
 
 /// What Flameholder installs, or adds to.
 const UNITS: &str = "flameholder-activate.service flameholder-daemon.service flameholder-firstboot.service \
-    flameholder-recover.service flameholder-verify.service ostree-finalize-staged.service";
+    flameholder-recover.service flameholder-confirm-boot.service ostree-finalize-staged.service";
 
 /// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
 ///

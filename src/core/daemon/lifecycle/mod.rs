@@ -271,7 +271,7 @@ pub enum DaemonCommand {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DaemonDelay {
     /// After so many failures in a row for want of this.
-    Backoff(crate::core::values::retry::RetryClass, u32),
+    Backoff(crate::core::values::backoff::RetryClass, u32),
     /// As long as anybody should wait for a drain.
     Drain,
     /// As long as anybody should wait for the end of one.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::values::retry::RetryClass;
+use crate::core::values::backoff::RetryClass;
 
 /// What failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

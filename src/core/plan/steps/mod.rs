@@ -1,10 +1,10 @@
 //! From what is wanted and what was observed to single acts on paths, in an order in which every
 //! reference resolves at each instant: new content, changed content, drop-ins, links, removals.
 
-mod leaving;
-mod room;
-mod situation;
+mod inputs;
+mod preparation;
 mod step;
+mod unmanaged;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{DriftKind, FileAttributes, FileEntry, PathState};
 
-pub use situation::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
+pub use inputs::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
 pub use step::PlanStep;
 
 /// Phases, in the order in which they are carried out.

@@ -35,7 +35,7 @@ impl Change {
             Self::Back => "flameholder rollback",
             // Its time is over at once.
             Self::Leave => {
-                "printf '[health]\\nprobation = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-verify.service"
+                "printf '[health]\\nprobation = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-confirm-boot.service"
             }
         }
     }

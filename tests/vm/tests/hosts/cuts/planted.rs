@@ -12,7 +12,7 @@ use crate::prepared::staged;
 /// In the place of our own command, which systemd is asked for before anything is armed.
 const LATE: &str = "[Service]
 ExecStop=
-ExecStop=/var/late/flameholder bind
+ExecStop=/var/late/flameholder finalize
 ";
 
 /// The new entry boots before the new configuration is in `/etc`.

@@ -1,0 +1,9 @@
+//! Commands that change a host, called by an operator.
+
+pub(crate) mod adopt;
+pub(crate) mod apply;
+pub(crate) mod recover;
+pub(crate) mod release;
+pub(crate) mod retry;
+pub(crate) mod rollback;
+pub(crate) mod running_host;

@@ -1,0 +1,8 @@
+//! Commands that only read.
+
+pub(crate) mod etc_diff;
+pub(crate) mod plan;
+pub(crate) mod plan_text;
+pub(crate) mod render;
+pub(crate) mod status;
+pub(crate) mod verify;

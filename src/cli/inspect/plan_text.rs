@@ -1,0 +1,205 @@
+//! A plan for a person who is tired: what changes, what happens, why, and what is in the way.
+
+use crate::cli::output::paint::{Paint, Role};
+use crate::cli::output::text_diff;
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::policy::DisruptionAction;
+use crate::core::etc_merge::{LostChange, shown};
+use crate::core::plan::diff::ChangedItem;
+use crate::core::plan::{MergeImage, Plan, PreflightCheck};
+use crate::core::values::change::ChangeKind;
+use crate::core::values::image::redact_credentials;
+
+/// Reasons per action that are listed before the rest is only counted.
+const LISTED_REASONS: usize = 8;
+
+/// Renders the plan. `current` and `desired` are what it lies between.
+pub(crate) fn render(
+    plan: &Plan,
+    current: Option<&HostConfig>,
+    desired: &HostConfig,
+    show_secrets: bool,
+    paint: Paint,
+) -> String {
+    let mut page = Page { paint, text: String::new() };
+    page.head(plan);
+    page.changes(plan);
+    let diffs = text_diff::render(&plan.diff, current, desired, show_secrets, paint);
+    if !diffs.is_empty() {
+        page.heading("Contents");
+        page.text.push_str(&diffs);
+    }
+    page.disruption(plan);
+    page.in_the_way(plan);
+    page.tree(plan);
+    page.etc(plan);
+    page.list("Left out", &plan.left_out);
+    page.text
+}
+
+struct Page {
+    paint: Paint,
+    text: String,
+}
+
+impl Page {
+    fn heading(&mut self, heading: &str) {
+        let heading = self.paint.paint(Role::Heading, heading);
+        self.text.push_str(&format!("\n{heading}\n"));
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(&format!("  {line}\n"));
+    }
+
+    fn list(&mut self, heading: &str, items: &[String]) {
+        if !items.is_empty() {
+            self.heading(heading);
+            for item in items {
+                self.line(item);
+            }
+        }
+    }
+
+    fn head(&mut self, plan: &Plan) {
+        let from = plan.current.as_deref().unwrap_or("nothing that was recorded");
+        let title = format!("Plan for {}", plan.desired);
+        self.text.push_str(&self.paint.paint(Role::Heading, &title));
+        self.text.push_str(&format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
+    }
+
+    fn changes(&mut self, plan: &Plan) {
+        self.heading("Changes");
+        if !plan.has_differences() {
+            return self.line("none");
+        }
+        let diff = &plan.diff;
+        for (what, section) in
+            [("directory", &diff.directories), ("file", &diff.files), ("link", &diff.links)]
+        {
+            for (path, changed) in section {
+                self.change(what, path.as_str(), changed);
+            }
+        }
+        for (name, changed) in &diff.units {
+            self.change("unit", name, changed);
+        }
+        self.os(plan);
+        for (changed, what) in [
+            (diff.ssh_keys, "authorized keys of core"),
+            (diff.password, "password hash of core"),
+            (diff.fips, "FIPS mode"),
+        ] {
+            if changed {
+                let sign = self.paint.paint(Role::Changed, "~");
+                self.line(&format!("{sign} {what}"));
+            }
+        }
+    }
+
+    fn change(&mut self, what: &str, name: &str, changed: &ChangedItem) {
+        let (role, sign) = match changed.change {
+            ChangeKind::Add => (Role::Added, "+"),
+            ChangeKind::Modify => (Role::Changed, "~"),
+            ChangeKind::Remove => (Role::Removed, "-"),
+        };
+        let sign = self.paint.paint(role, sign);
+        let reasons = self.paint.paint(Role::Faint, &changed.reasons.join(", "));
+        self.line(&format!("{sign} {what} {name}  {reasons}"));
+    }
+
+    fn os(&mut self, plan: &Plan) {
+        let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
+        let none = || "none".to_owned();
+        let joined = |items: &[String]| if items.is_empty() { none() } else { items.join(" ") };
+        let arguments = |os: &crate::core::config::host_config::OsSpec| {
+            joined(&os.kernel_arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        let image = |image: &Option<String>| image.as_deref().map_or_else(none, redact_credentials);
+        let rows = [
+            (diff.os_image, "OS image", image(&from.image), image(&to.image)),
+            (diff.kernel_arguments, "kernel arguments", arguments(from), arguments(to)),
+            (
+                diff.kernel_type,
+                "kernel type",
+                from.kernel_type.as_str().into(),
+                to.kernel_type.as_str().into(),
+            ),
+            (diff.extensions, "extensions", joined(&from.extensions), joined(&to.extensions)),
+        ];
+        for (_, what, from, to) in rows.into_iter().filter(|(changed, ..)| *changed) {
+            let sign = self.paint.paint(Role::Changed, "~");
+            let (from, to) = (self.paint.paint(Role::Removed, &from), self.paint.paint(Role::Added, &to));
+            self.line(&format!("{sign} {what}"));
+            self.line(&format!("    from {from}"));
+            self.line(&format!("    to   {to}"));
+        }
+    }
+
+    fn disruption(&mut self, plan: &Plan) {
+        self.heading("What happens");
+        if plan.disruption.drain {
+            self.line("workloads are drained first");
+        }
+        for required in &plan.disruption.actions {
+            let what = match &required.action {
+                DisruptionAction::None => "nothing is interrupted".to_owned(),
+                DisruptionAction::DaemonReload => "systemd rereads its units".to_owned(),
+                DisruptionAction::Reload(unit) => format!("{unit} is reloaded"),
+                DisruptionAction::Restart(unit) => format!("{unit} is restarted"),
+                DisruptionAction::Special => "crio.service is reloaded".to_owned(),
+                DisruptionAction::Drain => continue,
+                DisruptionAction::Reboot => "the host reboots".to_owned(),
+            };
+            self.line(&what);
+            for because in required.because.iter().take(LISTED_REASONS) {
+                let because = self.paint.paint(Role::Faint, &format!("because {because}"));
+                self.line(&format!("  {because}"));
+            }
+            let more = required.because.len().saturating_sub(LISTED_REASONS);
+            if more > 0 {
+                let more = self.paint.paint(Role::Faint, &format!("and for {more} more reasons"));
+                self.line(&format!("  {more}"));
+            }
+        }
+    }
+
+    fn in_the_way(&mut self, plan: &Plan) {
+        let hindrances = plan.hindrances();
+        if hindrances.is_empty() {
+            return;
+        }
+        let heading = self.paint.paint(Role::Alarm, "This cannot be applied");
+        self.text.push_str(&format!("\n{heading}\n"));
+        for hindrance in &hindrances {
+            self.line(hindrance);
+        }
+    }
+
+    /// Refusals of a merge that is due are among the hindrances.
+    fn etc(&mut self, plan: &Plan) {
+        let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
+        let line = |loss: &LostChange| {
+            format!("{}  {}", shown(&loss.path), crate::cli::inspect::etc_diff::in_words(loss.lost))
+        };
+        let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
+        self.list("Lost: local changes that libostree leaves behind", &lines);
+        if etc.with == MergeImage::Present {
+            let lines: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
+            self.list("In the way, unless the new image differs from the present one", &lines);
+        }
+    }
+
+    fn tree(&mut self, plan: &Plan) {
+        let Some(tree) = &plan.tree else { return };
+        let drift: Vec<String> =
+            tree.drift.iter().map(|drift| format!("{}  {}", drift.path, drift.kind)).collect();
+        self.list("Drift: not as it was applied", &drift);
+        let marked = |check: &PreflightCheck| {
+            let mark = if check.ok { String::new() } else { self.paint.paint(Role::Alarm, "missing: ") };
+            format!("{mark}{}", check.detail)
+        };
+        let checks: Vec<String> = tree.preflight.iter().map(marked).collect();
+        self.list("Checked", &checks);
+    }
+}

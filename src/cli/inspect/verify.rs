@@ -1,0 +1,144 @@
+//! `flameholder verify`
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use crate::cli::input::{open_to_change, print_json};
+use crate::cli::output::terminal::print_text;
+use crate::cli::{CliError, Format, Place, Verdict};
+use crate::core::config::settings::DriftPolicy;
+use crate::core::plan::Drift;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::DriftKind;
+use crate::host::Root;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::facts::tree_facts::TreeScope;
+use crate::os::protocol::Access;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::transaction::plan::drift::{Finding, Verified, verify};
+use crate::transaction::update::repair::repair;
+use crate::transaction::update::sysroot;
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Repair the deviations whose drift policy is `repair`, and say what remains
+    #[arg(long, requires = "root", conflicts_with = "sysroot")]
+    repair: bool,
+    /// How the result is written
+    #[arg(short, long = "output", value_enum, default_value_t)]
+    output: Format,
+}
+
+/// The document of `verify -o json` (`docs/schema/verify.json`).
+#[derive(Debug, Serialize)]
+struct VerifyDocument<'a> {
+    schema: u32,
+    generation: &'a str,
+    config: &'a str,
+    deviations: Vec<Item<'a>>,
+    repaired: Vec<RepairedItem<'a>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Item<'a> {
+    path: &'a ManagedPath,
+    kind: DriftKind,
+    policy: DriftPolicy,
+    hindrance: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize)]
+struct RepairedItem<'a> {
+    path: &'a ManagedPath,
+    kind: DriftKind,
+}
+
+impl<'a> VerifyDocument<'a> {
+    fn of(verified: &'a Verified) -> Self {
+        let record = &verified.record;
+        let item = |found: &'a Finding| Item {
+            path: &found.drift.path,
+            kind: found.drift.kind,
+            policy: found.policy,
+            hindrance: found.hindrance.as_deref(),
+        };
+        let repaired = |drift: &'a Drift| RepairedItem { path: &drift.path, kind: drift.kind };
+        Self {
+            schema: 1,
+            generation: &record.generation,
+            config: &record.config,
+            deviations: verified.deviations.iter().map(item).collect(),
+            repaired: verified.repaired.iter().map(repaired).collect(),
+        }
+    }
+}
+
+pub(crate) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
+    let verified = match (&args.place.root, &args.place.sysroot) {
+        (_, Some(sysroot)) => on_sysroot(sysroot)?,
+        (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
+        (None, None) if BootedDeployment::look()?.is_some() => {
+            let mut session = crate::cli::session::session(Access::Read)?;
+            sysroot::verify_running(&mut *session)?
+        }
+        (root, None) => {
+            let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
+            verify(&Root::open(&path)?, TreeScope::Everything)?
+        }
+    };
+    match args.output {
+        Format::Json => print_json(&VerifyDocument::of(&verified))?,
+        Format::Text => print_text(&render(&verified))?,
+    }
+    Ok(if verified.deviates() { Verdict::Differences } else { Verdict::Fine })
+}
+
+fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+    Ok(sysroot::verify(&mut session, sysroot)?)
+}
+
+fn render(verified: &Verified) -> String {
+    let record = &verified.record;
+    let (config, generation) = (&record.config, &record.generation);
+    let mut text = String::new();
+    if !verified.repaired.is_empty() {
+        text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
+        text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
+    }
+    let (ignored, counting): (Vec<&Finding>, Vec<&Finding>) =
+        verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
+    if counting.is_empty() {
+        let but = if ignored.is_empty() { "" } else { ", but for what is ignored" };
+        text.push_str(&format!("everything is as {config} says (generation {generation}){but}\n"));
+    } else {
+        let count = counted(counting.len());
+        text.push_str(&format!("{count} from {config} (generation {generation}):\n"));
+    }
+    for found in &counting {
+        text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
+        if let Some(hindrance) = &found.hindrance {
+            text.push_str(&format!("    not repaired: {hindrance}\n"));
+        }
+    }
+    if !ignored.is_empty() {
+        text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));
+        text.extend(ignored.iter().map(|found| line(&found.drift, "")));
+    }
+    if !counting.is_empty() {
+        text.push_str("`flameholder apply` with the same configuration repairs them, but for attributes and labels of directories\n");
+    }
+    text
+}
+
+fn counted(deviations: usize) -> String {
+    format!("{deviations} deviation{}", if deviations == 1 { "" } else { "s" })
+}
+
+fn line(drift: &Drift, more: &str) -> String {
+    format!("  {}  {}{more}\n", drift.path, drift.kind)
+}

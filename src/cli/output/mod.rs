@@ -1,0 +1,8 @@
+//! Text, colours, progress and log lines of the command line.
+
+pub(crate) mod journal_log;
+pub(crate) mod paint;
+pub(crate) mod progress;
+pub(crate) mod stderr_log;
+pub(crate) mod terminal;
+pub(crate) mod text_diff;

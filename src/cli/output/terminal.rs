@@ -1,0 +1,72 @@
+//! Standard output and standard error. What a configuration or a file name says must not steer the
+//! terminal that it is shown on.
+
+use std::io::Write;
+
+use crate::cli::CliError;
+use crate::cli::output::paint::SEQUENCES;
+
+/// Writes a result to standard output, reporting a full disk or a closed pipe instead of dying of it.
+pub(crate) fn write_out(text: &str) -> Result<(), CliError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+}
+
+/// Writes text for people to standard output.
+pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
+    write_out(&harmless(text))
+}
+
+/// Writes a line for people to standard error. Where that is closed or full, nobody is left to tell.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
+}
+
+/// `text` without anything that moves a cursor, rings a bell or turns the direction of reading; line
+/// feeds, tabs and our own colours stay.
+fn harmless(text: &str) -> String {
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        if let Some(colour) = colour_at(rest) {
+            clean.push_str(colour);
+            rest = rest.get(colour.len()..).unwrap_or_default();
+            continue;
+        }
+        let steers = character.is_control() && !matches!(character, '\n' | '\t');
+        clean.push(if steers || is_bidi(character) { char::REPLACEMENT_CHARACTER } else { character });
+        rest = rest.get(character.len_utf8()..).unwrap_or_default();
+    }
+    clean
+}
+
+/// One of our own colours, if `text` begins with it. No other sequence passes: some hide text.
+fn colour_at(text: &str) -> Option<&'static str> {
+    SEQUENCES.into_iter().find(|sequence| text.starts_with(sequence))
+}
+
+fn is_bidi(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::harmless;
+
+    #[test]
+    fn only_colours_pass() {
+        for (text, shown) in [
+            ("a\tb\n", "a\tb\n"),
+            ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),
+            ("\x1b[8mhidden", "\u{fffd}[8mhidden"),
+            ("\x1b[2J\x07", "\u{fffd}[2J\u{fffd}"),
+            ("\x1b]0;title\x07", "\u{fffd}]0;title\u{fffd}"),
+            ("\u{9b}31m", "\u{fffd}31m"),
+            ("\u{202e}txt", "\u{fffd}txt"),
+            ("\x1b[", "\u{fffd}["),
+            ("r\rx", "r\u{fffd}x"),
+        ] {
+            assert_eq!(harmless(text), shown, "{text:?}");
+        }
+    }
+}

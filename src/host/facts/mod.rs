@@ -1,0 +1,12 @@
+//! Facts about a host that are read and never changed.
+
+pub mod accounts;
+pub mod boot;
+pub mod booted;
+pub mod fragments;
+pub mod healthz;
+pub mod interfaces;
+pub mod os_release;
+pub mod processes;
+pub mod tree_facts;
+pub mod unit_texts;

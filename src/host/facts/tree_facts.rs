@@ -1,0 +1,196 @@
+//! Gathers the facts about a tree that a plan for it is decided from. Reads only.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed_files::{AppendBases, ManagedFiles, UnknownOwner};
+use crate::core::enablement::UnreadFiles;
+use crate::core::plan::facts::{ShadowFile, TreeFacts};
+use crate::core::plan::steps::{PriorChanges, VendorEntry};
+use crate::core::plan::unit_links;
+use crate::core::state::record::GenerationRecord;
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::SHADOW;
+use crate::core::values::profile::Profile;
+use crate::core::values::refusal::RefusalList;
+use crate::core::values::tree::{FileEntry, PathState};
+use crate::host::facts::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
+use crate::host::facts::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
+use crate::host::fs::error::HostError;
+use crate::host::fs::root::Root;
+use crate::host::fs::tree_observation;
+
+/// How much of a tree the agent may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeScope {
+    /// All of it.
+    Everything,
+    /// What a deployment owns: `/etc`. The rest is activated when that deployment boots.
+    Etc,
+}
+
+/// Why facts cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum FactsError {
+    /// The tree cannot be read.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The configuration does not fit the tree.
+    #[error(transparent)]
+    Refused(#[from] RefusalList),
+}
+
+/// What to gather facts for.
+#[derive(Debug, Clone, Copy)]
+pub struct FactsRequest<'a> {
+    /// The configuration that was applied last.
+    pub current: Option<&'a HostConfig>,
+    /// The configuration to apply, or the same to verify.
+    pub desired: &'a HostConfig,
+    /// What is managed outside `/etc`, where that is not what `current` says.
+    pub active: Option<&'a ManagedFiles>,
+    /// What earlier changes left to be remembered.
+    pub remembered: &'a PriorChanges,
+    /// Whose verdicts applied to the current configuration: a name may have left the tree since.
+    pub applied_by: Profile,
+    /// Whose verdicts apply.
+    pub profile: Profile,
+    /// How much of the tree is looked at.
+    pub reach: TreeScope,
+}
+
+/// Gathers everything about the paths that either configuration manages.
+pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, FactsError> {
+    let accounts = load_accounts(root)?;
+    let manage =
+        |config: &HostConfig, profile: Profile, unknown: UnknownOwner| -> Result<ManagedFiles, FactsError> {
+            let bases = load_bases(root, config, &subject)?;
+            Ok(ManagedFiles::of(config, &accounts, &bases, profile, unknown)?)
+        };
+    let mut current = match subject.current {
+        Some(config) => manage(config, subject.applied_by, UnknownOwner::Drifts)?,
+        None => ManagedFiles::default(),
+    };
+    let is_same = subject.current == Some(subject.desired);
+    let unknown = if is_same { UnknownOwner::Drifts } else { UnknownOwner::Refused };
+    let mut desired = manage(subject.desired, subject.profile, unknown)?;
+    let outside = desired.outside("/etc");
+    if subject.reach == TreeScope::Etc {
+        for managed in [&mut current, &mut desired] {
+            managed.keep_within("/etc", "outside /etc; it is put in place when this generation is activated");
+        }
+    }
+    let managed = match subject.active {
+        Some(active) if subject.reach == TreeScope::Everything => current.with_outside("/etc", active),
+        _ => current.clone(),
+    };
+    let (links, others) = load_links(root)?;
+    let mut facts = TreeFacts {
+        accounts,
+        shadow: load_shadow(root)?,
+        current,
+        managed,
+        desired,
+        outside,
+        observed: others,
+        below: BTreeMap::new(),
+        aliases: BTreeMap::new(),
+        vendor: BTreeMap::new(),
+        unit_texts: BTreeMap::new(),
+        looked_up_units: BTreeSet::new(),
+        looked_up_files: BTreeSet::new(),
+        systemd: load_version(root)?,
+        links,
+    };
+    let seen =
+        tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.remembered)?;
+    facts.observed.extend(seen.observed);
+    (facts.below, facts.aliases) = (seen.below, seen.aliases);
+    facts.vendor = load_vendor(root, &facts)?;
+    load_presets(root, &mut facts.unit_texts)?;
+    look_up_units(root, &mut facts, subject)?;
+    Ok(facts)
+}
+
+/// Reads unit files until enablement can be told: a unit may bring others along.
+fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) -> Result<(), HostError> {
+    loop {
+        let unread = unit_links::unread(facts, subject.current, subject.desired);
+        if unread == UnreadFiles::default() {
+            return Ok(());
+        }
+        for name in unread.units {
+            // An instance also has its template's drop-ins.
+            for owner in [Some(name.clone()), name.template()].into_iter().flatten() {
+                load_unit(root, owner.as_str(), &mut facts.unit_texts)?;
+            }
+            facts.looked_up_units.insert(name);
+        }
+        for path in unread.files {
+            load_linked(root, &path, &mut facts.unit_texts)?;
+            facts.looked_up_files.insert(path);
+        }
+    }
+}
+
+/// The shipped versions of paths that come under management or leave it.
+fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, VendorEntry>, HostError> {
+    let (current, desired) = (&facts.current.entries, &facts.desired.entries);
+    let joining = desired.keys().filter(|path| !current.contains_key(*path));
+    let leaving = current.keys().filter(|path| !desired.contains_key(*path));
+    let mut vendor = BTreeMap::new();
+    for path in joining.chain(leaving) {
+        let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
+        let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
+        let entry = match root.node(&shipped)? {
+            PathState::Symlink { target, owner, .. } => FileEntry::Symlink { target, owner },
+            PathState::File { attributes, .. } => {
+                let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
+                FileEntry::File { contents, attributes }
+            }
+            _ => continue,
+        };
+        vendor.insert(path.clone(), VendorEntry(entry));
+    }
+    Ok(vendor)
+}
+
+fn load_shadow(root: &Root) -> Result<Option<ShadowFile>, HostError> {
+    let path = ManagedPath::constant(SHADOW);
+    let PathState::File { attributes, .. } = root.node(&path)? else {
+        return Ok(None);
+    };
+    let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
+    Ok(text.map(|text| ShadowFile { text, attributes }))
+}
+
+/// What the files that only append extend: the pre-image of a path that is managed already, else
+/// what is shipped, else what stands there.
+fn load_bases(
+    root: &Root,
+    config: &HostConfig,
+    subject: &FactsRequest<'_>,
+) -> Result<AppendBases, HostError> {
+    let mut bases = AppendBases::new();
+    for (path, _) in config.files.iter().filter(|(_, file)| !file.append.is_empty()) {
+        let managed = match subject.active {
+            Some(active) if !path.is_within("/etc") => active.entries.contains_key(path),
+            _ => subject.current.is_some_and(|current| current.files.contains_key(path)),
+        };
+        let kept = subject.remembered.originals.contains(path);
+        let shipped = path.as_str().strip_prefix("/etc/").map(|below| format!("/usr/etc/{below}"));
+        let candidates = [
+            kept.then(|| GenerationRecord::original_of(path)),
+            (!managed).then(|| path.clone()),
+            shipped.and_then(|shipped| ManagedPath::parse(&shipped).ok()),
+        ];
+        for candidate in candidates.into_iter().flatten() {
+            if let Some(bytes) = root.read(&candidate, limits::INFLATED_BYTES)? {
+                bases.insert(path.clone(), bytes);
+                break;
+            }
+        }
+    }
+    Ok(bases)
+}

@@ -1,0 +1,86 @@
+//! One agent at a time: an advisory lock that the kernel releases when its holder dies.
+
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{FileAttributes, PathState};
+use crate::host::fs::disk::HostDisk;
+use crate::host::fs::error::{FileOperation, HostError};
+use crate::host::fs::path_state::errno_of;
+use crate::host::fs::root::Root;
+
+/// The lock file. It stays: removing it would let two agents lock two files of the same name.
+const LOCK: &str = "/var/lib/flameholder/lock";
+
+/// Proof that nobody else changes this root. Dropping it releases the lock.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct HostLock {
+    _file: std::fs::File,
+}
+
+impl HostLock {
+    /// Takes the lock of `root` or says who holds it; never waits.
+    pub fn take(root: &Root) -> Result<Self, HostError> {
+        let path = ManagedPath::constant(LOCK);
+        let failed = |errno| HostError::new(FileOperation::Lock, LOCK, errno);
+        for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
+            let private = directory.file_name() == "flameholder";
+            let attributes = FileAttributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+            if root.node(&directory)? == PathState::Absent {
+                match root.make_directory(&directory, attributes, None) {
+                    Err(error) if error.errno() == Some(Errno::EXIST) => {}
+                    // The journal in it would be lost with it.
+                    made => made.and_then(|()| root.sync(&[Some(directory.clone()), directory.parent()]))?,
+                }
+            }
+        }
+        let parent = root.parent(&path, FileOperation::Lock)?;
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file: OwnedFd =
+            rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        let locked = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        let mut file = std::fs::File::from(file);
+        match locked {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(held(&mut file)),
+            Err(errno) => return Err(failed(errno)),
+        }
+        let pid = format!("{}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(pid.as_bytes()))
+            .map_err(|error| failed(errno_of(&error)))?;
+        Ok(Self { _file: file })
+    }
+
+    /// Says who holds the lock of `root`, if anybody does; changes nothing.
+    pub fn ensure_free(root: &Root) -> Result<(), HostError> {
+        let path = ManagedPath::constant(LOCK);
+        let parent = root.parent(&path, FileOperation::Lock)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = match rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()) {
+            Ok(file) => file,
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(HostError::new(FileOperation::Lock, LOCK, errno)),
+        };
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(()),
+            Err(Errno::WOULDBLOCK) => Err(held(&mut std::fs::File::from(file))),
+            Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
+        }
+    }
+}
+
+fn held(file: &mut std::fs::File) -> HostError {
+    let mut text = String::new();
+    // Who holds it only makes the message better.
+    let read = file.take(16).read_to_string(&mut text);
+    let pid = text.trim();
+    let known = read.is_ok() && !pid.is_empty() && pid.chars().all(|c| c.is_ascii_digit());
+    HostError::Locked { path: LOCK.to_owned(), holder: known.then(|| pid.to_owned()) }
+}

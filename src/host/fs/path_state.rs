@@ -1,0 +1,283 @@
+//! What stands where: reads only.
+
+use std::ffi::{OsStr, OsString};
+use std::io::Read;
+use std::os::unix::ffi::OsStrExt;
+
+use rustix::buffer::SpareCapacity;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
+use rustix::io::Errno;
+use sha2::Digest as _;
+
+use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::{ContentDigest, FileAttributes, FileKind, PathState};
+use crate::host::fs::disk::FileStatus;
+use crate::host::fs::error::{FileOperation, HostError};
+use crate::host::fs::root::{GraftPoint, Root};
+use crate::host::fs::xattrs::XattrSource;
+
+impl Root {
+    /// What stands at `path`; the last component is not followed.
+    pub fn node(&self, path: &ManagedPath) -> Result<PathState, HostError> {
+        let parent = match self.parent(path, FileOperation::Read) {
+            Ok(parent) => parent,
+            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => {
+                return Ok(PathState::Unreachable);
+            }
+            Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(PathState::Unreachable),
+            Err(error) => return absent_or(error),
+        };
+        let failed = |errno| HostError::new(FileOperation::Read, path.as_str(), errno);
+        let name = path.file_name();
+        let stat = match rustix::fs::statat(&parent, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(errno) => return absent_or(failed(errno)),
+        };
+        let attributes = attributes_of(&stat);
+        // Opening a directory would need leave to list it.
+        let unopened = || XattrSource::Path(through_descriptor(&parent, name)).extended().map_err(failed);
+        Ok(match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                let file = open_file(&parent, name).map_err(failed)?;
+                let extended = XattrSource::File(&file).extended().map_err(failed)?;
+                let digest = digest(file).map_err(failed)?;
+                PathState::File { attributes, digest, inode: (stat.st_dev, stat.st_ino), extended }
+            }
+            FileType::Directory => PathState::Directory { attributes, extended: unopened()? },
+            FileType::Symlink => {
+                let target = rustix::fs::readlinkat(&parent, name, Vec::new()).map_err(failed)?;
+                let target = target.to_string_lossy().into_owned();
+                PathState::Symlink { target, owner: (stat.st_uid, stat.st_gid), extended: unopened()? }
+            }
+            _ => PathState::Other,
+        })
+    }
+
+    /// Whether `path` leads to a directory, through links that stay beneath the root.
+    #[must_use]
+    pub fn leads_to_directory(&self, path: &ManagedPath) -> bool {
+        self.directory(path).is_ok()
+    }
+
+    /// What the symbolic link at `path` points to; `None` where no link stands.
+    pub fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
+        let target = self.parent(path, FileOperation::Read).and_then(|parent| {
+            rustix::fs::readlinkat(&parent, path.file_name(), Vec::new())
+                .map_err(|errno| HostError::new(FileOperation::Read, path.as_str(), errno))
+        });
+        match target {
+            Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
+            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => Ok(None),
+            Err(error) if matches!(error.errno(), Some(Errno::INVAL | Errno::LOOP)) => Ok(None),
+            Err(error) => absent_or(error).map(|_| None),
+        }
+    }
+
+    /// What tells the place of `path` apart, by whatever links it is reached: its directory's device
+    /// and inode, and its name. `None` where that directory is not there.
+    pub fn place(&self, path: &ManagedPath) -> Result<Option<(u64, u64, String)>, HostError> {
+        let failed = |errno| HostError::new(FileOperation::Read, path.as_str(), errno);
+        let Ok(parent) = self.parent(path, FileOperation::Read) else { return Ok(None) };
+        let stat = rustix::fs::fstat(&parent).map_err(failed)?;
+        Ok(Some((stat.st_dev, stat.st_ino, path.file_name().to_owned())))
+    }
+
+    /// What stands at `path`, without reading it.
+    pub(crate) fn status_of(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
+        let stat = self.parent(path, FileOperation::Read).and_then(|parent| {
+            rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(|errno| HostError::new(FileOperation::Read, path.as_str(), errno))
+        });
+        let stat = match stat {
+            Ok(stat) => stat,
+            Err(error) => return absent_or(error).map(|_| None),
+        };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => FileKind::File,
+            FileType::Symlink => FileKind::Symlink,
+            FileType::Directory => FileKind::Directory,
+            _ => FileKind::Other,
+        };
+        Ok(Some(FileStatus { kind, attributes: attributes_of(&stat), inode: stat.st_ino }))
+    }
+
+    /// Whether anything stands at `path`.
+    pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
+        Ok(self.status_of(path)?.is_some())
+    }
+
+    /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
+    /// something else stands there.
+    pub fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
+        let parent = match self.parent(path, FileOperation::Read) {
+            Ok(parent) => parent,
+            Err(error) => return absent_or(error).map(|_| None),
+        };
+        let file = match open_file(&parent, path.file_name()) {
+            Ok(file) => file,
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO | Errno::ISDIR) => return Ok(None),
+            Err(errno) => return Err(HostError::new(FileOperation::Read, path.as_str(), errno)),
+        };
+        match read_bounded(file, path, limit) {
+            Ok(bytes) => Ok(Some(bytes)),
+            Err(error) if error.errno() == Some(Errno::ISDIR) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The names in the directory at `path` that a config could mention, sorted; none where there
+    /// is no directory.
+    pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
+        let names = self.names(path)?.into_iter();
+        Ok(names.filter_map(|name| mentionable(&name)).collect())
+    }
+
+    fn names(&self, path: &ManagedPath) -> Result<Vec<OsString>, HostError> {
+        let failed = |errno| HostError::new(FileOperation::List, path.as_str(), errno);
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = self
+            .directory(path)
+            .and_then(|directory| rustix::fs::openat(&directory, ".", flags, Mode::empty()));
+        let directory = match opened {
+            Ok(directory) => directory,
+            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(Vec::new()),
+            Err(errno) => return Err(failed(errno)),
+        };
+        let mut names = Vec::new();
+        let mut buffer = Vec::with_capacity(32 << 10);
+        let mut entries = RawDir::new(&directory, buffer.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(failed)?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name != "." && name != ".." {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Everything below the directory at `path`, parents before children. A name that no path of
+    /// ours can spell is an error: what has it must not be overlooked.
+    pub fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
+        let mut found = Vec::new();
+        for name in self.names(path)? {
+            let Some(name) = mentionable(&name) else {
+                return Err(HostError::Unspeakable { directory: path.to_string() });
+            };
+            let child = path.join(&name);
+            let is_directory = self.status_of(&child)?.is_some_and(|found| found.kind == FileKind::Directory);
+            found.push(child.clone());
+            if is_directory {
+                found.extend(self.below(&child)?);
+            }
+        }
+        Ok(found)
+    }
+
+    /// A number that two directories share exactly when a file can be renamed between them.
+    /// Without a directory, the root's own.
+    pub fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
+        let shown = directory.map_or("/", ManagedPath::as_str);
+        let failed = |errno| HostError::new(FileOperation::Read, shown, errno);
+        let found = self.find(directory.map_or(".", ManagedPath::relative)).map_err(failed)?;
+        let stat = rustix::fs::statx(&found.directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
+        // What lies elsewhere is a mount of its own, also where both are on one disk.
+        let elsewhere = match found.graft {
+            None => 0,
+            Some(GraftPoint::Etc) => ETC,
+            Some(GraftPoint::Var) => VAR,
+        };
+        Ok(stat.map_err(failed)?.stx_mnt_id | elsewhere)
+    }
+
+    /// The SELinux label of what stands at `path`; `None` where it has none.
+    pub fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        let Ok(parent) = self.parent(path, FileOperation::Read) else {
+            return Ok(None);
+        };
+        label_of(path, |label| {
+            rustix::fs::lgetxattr(through_descriptor(&parent, path.file_name()), LABEL, label)
+        })
+    }
+
+    /// The SELinux label of the directory that `path` leads to; `None` where it has none.
+    pub fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
+        let Ok(directory) = self.directory(path) else {
+            return Ok(None);
+        };
+        label_of(path, |label| rustix::fs::getxattr(through_descriptor(&directory, ""), LABEL, label))
+    }
+}
+
+/// The label that `read` reads.
+fn label_of(
+    path: &ManagedPath,
+    read: impl FnOnce(SpareCapacity<'_, u8>) -> Result<usize, Errno>,
+) -> Result<Option<Vec<u8>>, HostError> {
+    let mut label = Vec::with_capacity(256);
+    match read(rustix::buffer::spare_capacity(&mut label)) {
+        Ok(_) => Ok(Some(label)),
+        Err(Errno::NODATA | Errno::OPNOTSUPP | Errno::NOENT) => Ok(None),
+        Err(errno) => Err(HostError::new(FileOperation::Read, path.as_str(), errno)),
+    }
+}
+
+/// The kernel counts mounts from the other end.
+const VAR: u64 = 1 << 63;
+const ETC: u64 = 1 << 62;
+
+fn attributes_of(stat: &rustix::fs::Stat) -> FileAttributes {
+    FileAttributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
+}
+
+/// The extended attribute that holds a SELinux label.
+pub(crate) const LABEL: &str = "security.selinux";
+
+/// Extended attributes of a link itself have no call that takes a directory handle; the handle's
+/// entry in `/proc` names the very same directory.
+pub(crate) fn through_descriptor(parent: &OwnedFd, name: &str) -> String {
+    use std::os::fd::AsRawFd;
+    format!("/proc/self/fd/{}/{name}", parent.as_raw_fd())
+}
+
+/// A name that is text and does not steer a terminal.
+fn mentionable(name: &OsStr) -> Option<String> {
+    let name = name.to_str()?;
+    (!name.chars().any(char::is_control)).then(|| name.to_owned())
+}
+
+fn absent_or(error: HostError) -> Result<PathState, HostError> {
+    match error.errno() {
+        Some(Errno::NOENT | Errno::NOTDIR) => Ok(PathState::Absent),
+        _ => Err(error),
+    }
+}
+
+/// Opens a file without following a link and without waiting for a pipe's other end.
+fn open_file(parent: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// All of `file`, which was opened at `path`, at most `limit` bytes.
+pub(crate) fn read_bounded(file: OwnedFd, path: &ManagedPath, limit: usize) -> Result<Vec<u8>, HostError> {
+    let mut bytes = Vec::new();
+    let bound = limit as u64 + 1;
+    match std::fs::File::from(file).take(bound).read_to_end(&mut bytes) {
+        Ok(_) if bytes.len() > limit => Err(HostError::TooLarge { path: path.to_string(), limit }),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(HostError::new(FileOperation::Read, path.as_str(), errno_of(&error))),
+    }
+}
+
+fn digest(file: OwnedFd) -> Result<ContentDigest, Errno> {
+    let mut hasher = sha2::Sha256::new();
+    std::io::copy(&mut std::fs::File::from(file), &mut hasher).map_err(|error| errno_of(&error))?;
+    Ok(ContentDigest::from_sha256(hasher.finalize().into()))
+}
+
+pub(crate) fn errno_of(error: &std::io::Error) -> Errno {
+    Errno::from_io_error(error).unwrap_or(Errno::IO)
+}

@@ -1,0 +1,289 @@
+//! logind as the one who reboots the host, asked over the system bus.
+
+use std::time::Duration;
+
+use crate::host::systemd::login_bus::{LoginBus, LogindError};
+use crate::host::systemd::reboot_error::{RebootBackend, RebootError};
+use crate::host::systemd::reboot_port::{
+    InhibitorLock, InhibitorPolicy, PendingShutdown, RebootControl, RebootOutcome, RebootRequest,
+    ShutdownKind,
+};
+use crate::host::systemd::service_port::ReportedError;
+use crate::host::systemd::system_bus::BusError;
+
+/// For each answer of the bus or of logind: as long as D-Bus libraries wait for a reply.
+const ANSWER: Duration = Duration::from_secs(25);
+
+/// For `RebootWithFlags`: locks hold for root too. From systemd 257 on strong ones do without it.
+const ROOT_CHECK_INHIBITORS: u64 = 1 << 0;
+/// For `RebootWithFlags`: locks do not hold, from systemd 257 on. An older one does not know it.
+const SKIP_INHIBITORS: u64 = 1 << 4;
+const NO_FLAGS: u64 = 0;
+
+/// logind, by the address of the bus that it is on.
+///
+/// # Flow
+/// What is to come already is looked at first, then the locks. logind signals each change of its
+/// locks (`BlockInhibited`), so those who block are waited for without asking again and again. The
+/// reboot is asked for in the way in which logind itself looks at the locks once more: one that was
+/// taken in between is not run over.
+///
+/// # Limits
+/// It blocks its thread and drives a runtime of its own there: asynchronous code has to call it on
+/// a thread for blocking work.
+#[derive(Debug, Clone)]
+pub struct LogindReboot {
+    address: Option<String>,
+    answer: Duration,
+}
+
+impl LogindReboot {
+    /// The host's own, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, or the bus's usual socket.
+    #[must_use]
+    pub fn system() -> Self {
+        Self { address: None, answer: ANSWER }
+    }
+
+    /// The one that is on the bus at `address`, spelt as the D-Bus specification says.
+    #[must_use]
+    pub fn at(address: &str) -> Self {
+        Self { address: Some(address.to_owned()), answer: ANSWER }
+    }
+
+    /// The same with another deadline for each answer.
+    #[must_use]
+    pub fn with_answers_within(self, answer: Duration) -> Self {
+        Self { answer, ..self }
+    }
+
+    fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(&mut LoginBus) -> Result<T, RebootError>,
+    ) -> Result<T, RebootError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| unreachable_because(error.to_string()))?;
+        runtime.block_on(async {
+            let bus = LoginBus::connect(self.address.as_deref(), self.answer).await;
+            question(&mut bus.map_err(|fault| self.before(fault))?).await
+        })
+    }
+
+    /// What a fault means as long as the reboot is not asked for.
+    fn before(&self, fault: LogindError) -> RebootError {
+        match fault {
+            LogindError::Silent => RebootError::Silent { whom: RebootBackend::Logind, deadline: self.answer },
+            LogindError::Bus(error) => explained(error),
+        }
+    }
+
+    /// What a fault means once the reboot is asked for.
+    fn after(&self, fault: LogindError) -> RebootError {
+        let how = match fault {
+            LogindError::Silent => format!("no answer within {} seconds", self.answer.as_secs_f64()),
+            LogindError::Bus(BusError::Ended) => "the bus closed the connection".to_owned(),
+            LogindError::Bus(BusError::Left) => "logind left the bus".to_owned(),
+            LogindError::Bus(error) => match explained(error) {
+                RebootError::Unreachable { source, .. } => source.0,
+                answered => return answered,
+            },
+        };
+        RebootError::Uncertain { whom: RebootBackend::Logind, source: ReportedError(how) }
+    }
+
+    async fn blockers(&self, bus: &mut LoginBus) -> Result<Vec<InhibitorLock>, RebootError> {
+        let locks = bus.inhibitors().await.map_err(|fault| self.before(fault))?;
+        Ok(locks.into_iter().filter(InhibitorLock::blocks).collect())
+    }
+
+    async fn wait_and_ask(
+        &self,
+        bus: &mut LoginBus,
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError> {
+        let end = tokio::time::Instant::now() + request.patience;
+        let mut told = Vec::new();
+        loop {
+            bus.forget_news();
+            if let Some(shutdown) = bus.pending().await.map_err(|fault| self.before(fault))? {
+                return joined(shutdown);
+            }
+            let mut blockers = self.blockers(bus).await?;
+            if blockers.is_empty() {
+                match self.ask_politely(bus, &request.reason).await? {
+                    Ok(outcome) => return Ok(outcome),
+                    Err(late) => blockers = late,
+                }
+            }
+            if blockers != told {
+                report(&blockers);
+                told.clone_from(&blockers);
+            }
+            match tokio::time::timeout_at(end, bus.news()).await {
+                Ok(news) => news.map_err(|fault| self.before(fault))?,
+                Err(_) if request.insist == InhibitorPolicy::OverruleAfterDeadline => {
+                    return self.overrule(bus, &request.reason, blockers).await;
+                }
+                Err(_) => return Err(RebootError::Inhibited { by: blockers, waited: request.patience }),
+            }
+        }
+    }
+
+    /// Asks such that locks hold; returns those that were taken meanwhile, where there are some.
+    async fn ask_politely(
+        &self,
+        bus: &mut LoginBus,
+        reason: &str,
+    ) -> Result<Result<RebootOutcome, Vec<InhibitorLock>>, RebootError> {
+        let refusal = match self.ask_with(bus, ROOT_CHECK_INHIBITORS, reason).await? {
+            Answer::Outcome(outcome) => return Ok(Ok(outcome)),
+            Answer::Blocked(refusal) => refusal,
+        };
+        let late = self.blockers(bus).await?;
+        if !late.is_empty() {
+            return Ok(Err(late));
+        }
+        // The lock is gone again, or it is a weak one, which the flag makes hold for root. A logind
+        // that names locks in its error knows weak ones, and holds strong ones without the flag.
+        let knows_weak = refusal.name() == Some("org.freedesktop.login1.BlockedByInhibitorLock");
+        let flags = if knows_weak { NO_FLAGS } else { ROOT_CHECK_INHIBITORS };
+        match self.ask_with(bus, flags, reason).await? {
+            Answer::Outcome(outcome) => Ok(Ok(outcome)),
+            Answer::Blocked(refusal) => match self.blockers(bus).await? {
+                // Then it was no lock that denied it.
+                late if late.is_empty() => Err(self.after(refusal)),
+                late => Ok(Err(late)),
+            },
+        }
+    }
+
+    async fn overrule(
+        &self,
+        bus: &mut LoginBus,
+        reason: &str,
+        over: Vec<InhibitorLock>,
+    ) -> Result<RebootOutcome, RebootError> {
+        match self.ask_with(bus, SKIP_INHIBITORS, reason).await? {
+            Answer::Outcome(RebootOutcome::Requested { .. }) => Ok(RebootOutcome::Requested { over }),
+            Answer::Outcome(outcome) => Ok(outcome),
+            Answer::Blocked(refusal) => Err(self.after(refusal)),
+        }
+    }
+
+    /// Asks once, and tells everybody why; takes that back where it is refused.
+    async fn ask_with(&self, bus: &mut LoginBus, flags: u64, reason: &str) -> Result<Answer, RebootError> {
+        let before = self.announce(bus, reason).await?;
+        let refusal = match request(bus, flags).await {
+            Ok(()) => return Ok(Answer::Outcome(RebootOutcome::Requested { over: Vec::new() })),
+            Err(fault) => fault,
+        };
+        let Some(name) = refusal.name() else { return Err(self.after(refusal)) };
+        let is_under_way = name == "org.freedesktop.login1.OperationInProgress";
+        // Before systemd 257 a lock is an access that is denied.
+        let may_be_lock = matches!(
+            name,
+            "org.freedesktop.login1.BlockedByInhibitorLock" | "org.freedesktop.DBus.Error.AccessDenied"
+        );
+        if let Some(before) = before {
+            // The reboot's refusal says more than this one's.
+            drop(bus.set_wall(&before).await);
+        }
+        if is_under_way {
+            let pending = bus.pending().await.map_err(|fault| self.before(fault))?;
+            let unseen = PendingShutdown { kind: ShutdownKind::Unknown, at: None };
+            return joined(pending.unwrap_or(unseen)).map(Answer::Outcome);
+        }
+        if may_be_lock { Ok(Answer::Blocked(refusal)) } else { Err(self.after(refusal)) }
+    }
+
+    /// Returns what was announced before; none where logind will not have it, which stops nobody.
+    async fn announce(
+        &self,
+        bus: &mut LoginBus,
+        reason: &str,
+    ) -> Result<Option<(String, bool)>, RebootError> {
+        let announced = async {
+            let before = bus.wall().await?;
+            bus.set_wall(&(reason.to_owned(), true)).await?;
+            Ok(before)
+        };
+        match announced.await.map_err(|fault| self.before(fault)) {
+            Ok(before) => Ok(Some(before)),
+            Err(lost @ (RebootError::Silent { .. } | RebootError::Unreachable { .. })) => Err(lost),
+            Err(refused) => {
+                log::warn!("nobody is told the reason of the reboot ({reason}): {refused}");
+                Ok(None)
+            }
+        }
+    }
+}
+
+impl RebootControl for LogindReboot {
+    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError> {
+        self.ask(async |bus| bus.pending().await.map_err(|fault| self.before(fault)))
+    }
+
+    fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError> {
+        self.ask(async |bus| bus.inhibitors().await.map_err(|fault| self.before(fault)))
+    }
+
+    fn reboot(
+        &self,
+        request: &RebootRequest,
+        report: &mut dyn FnMut(&[InhibitorLock]),
+    ) -> Result<RebootOutcome, RebootError> {
+        self.ask(async |bus| self.wait_and_ask(bus, request, report).await)
+    }
+}
+
+enum Answer {
+    Outcome(RebootOutcome),
+    /// Refused, perhaps for a lock.
+    Blocked(LogindError),
+}
+
+/// By the newest method that this logind has.
+async fn request(bus: &mut LoginBus, flags: u64) -> Result<(), LogindError> {
+    let asked = bus.reboot_with_flags(flags).await;
+    match asked.as_ref().err().and_then(LogindError::name) {
+        // Before 257, which lets root pass.
+        Some("org.freedesktop.DBus.Error.InvalidArgs") if flags == SKIP_INHIBITORS => {
+            bus.reboot_with_flags(NO_FLAGS).await
+        }
+        // Before 247, which lets root pass too.
+        Some("org.freedesktop.DBus.Error.UnknownMethod") => bus.reboot().await,
+        _ => asked,
+    }
+}
+
+fn joined(shutdown: PendingShutdown) -> Result<RebootOutcome, RebootError> {
+    if shutdown.reboots() {
+        Ok(RebootOutcome::AlreadyPending(shutdown))
+    } else {
+        Err(RebootError::Other { shutdown })
+    }
+}
+
+/// By the names of org.freedesktop.login1(5) and of the D-Bus specification.
+fn explained(error: BusError) -> RebootError {
+    match error {
+        BusError::DBus(zbus::Error::MethodError(name, text, _)) => {
+            super::reboot_error::refused(RebootBackend::Logind, name.as_str(), text.unwrap_or_default())
+        }
+        BusError::DBus(zbus::Error::Connection(error, _))
+            if error.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            RebootError::AccessDenied {
+                whom: RebootBackend::Logind,
+                source: ReportedError(error.to_string()),
+            }
+        }
+        BusError::DBus(error) => unreachable_because(error.to_string()),
+        BusError::Ended => unreachable_because("the bus closed the connection".to_owned()),
+        BusError::Left => unreachable_because("logind left the bus".to_owned()),
+    }
+}
+
+fn unreachable_because(text: String) -> RebootError {
+    RebootError::Unreachable { whom: RebootBackend::Logind, source: ReportedError(text) }
+}

@@ -1,0 +1,12 @@
+//! systemd and logind over D-Bus: units, jobs, inhibitors, the reboot.
+
+pub(crate) mod login_bus;
+pub mod logind;
+pub mod pid1;
+pub(crate) mod private_socket;
+pub(crate) mod reboot_error;
+pub mod reboot_port;
+pub mod service_port;
+pub mod services;
+pub(crate) mod system_bus;
+pub mod system_status;
