@@ -10,7 +10,7 @@ use flameholder::{
     host::{Disk, HostError},
 };
 
-use crate::effect::{Effect, Screen};
+use crate::disk::effect::{Effect, Screen};
 
 /// How the engine errs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
