@@ -12,4 +12,4 @@ pub use fs::disk::{FileStatus, HostDisk};
 pub use fs::error::{FileOperation, HostError};
 pub use fs::root::Root;
 pub use systemd::service_port::{ServiceControl, ServiceError};
-pub use systemd::services::SystemdServices;
+pub use systemd::unit_jobs::SystemdServices;

@@ -8,10 +8,12 @@ use std::{
 use osimage::Os;
 use serde_json::Value;
 
-use crate::{
-    boot_menu::two_after_one,
-    config::{ensure_is, sick, whole},
-    host::{Host, WORKER, settled},
+use crate::boot_menu::two_after_one;
+use testbed::{
+    booted::{
+        config::{ensure_is, sick, whole},
+        host::{Host, WORKER, settled},
+    },
     model::snapshot::{self, Body, Node},
     strace::{self, Call},
 };

@@ -3,9 +3,11 @@
 
 use std::fs;
 
-use crate::{
-    config::{ensure_is, whole},
-    host::{Host, WORKER, settled},
+use testbed::{
+    booted::{
+        config::{ensure_is, whole},
+        host::{Host, WORKER, settled},
+    },
     model::snapshot,
 };
 

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use crate::{
-    config::{ensure_is, whole},
-    host::{Host, settled},
+use testbed::{
+    booted::{
+        config::{ensure_is, whole},
+        host::{Host, settled},
+    },
     strace,
 };
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
+use testbed::booted::{
     config::{ensure_is, whole},
     host::{Host, settled},
 };

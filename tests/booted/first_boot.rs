@@ -5,9 +5,11 @@ use std::fs;
 use osimage::Os;
 use serde_json::{Value, json};
 
-use crate::{
-    config::{Config, ensure_is, whole},
-    host::{Host, ensure_asked, record},
+use testbed::{
+    booted::{
+        config::{Config, ensure_is, whole},
+        host::{Host, ensure_asked, record},
+    },
     model::run::Outcome,
 };
 
@@ -162,7 +164,7 @@ fn what_hinders_it_is_said_once_and_tried_on() {
 
 #[test]
 fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
-    let Some(host) = ignited(&crate::config::sick("one"), Some(2)) else { return };
+    let Some(host) = ignited(&testbed::booted::config::sick("one"), Some(2)) else { return };
     ensure_reboots(&first_boot(&host));
     host.shut_down();
     let boot = host.boot();

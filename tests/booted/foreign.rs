@@ -3,7 +3,7 @@
 use osimage::Os;
 use serde_json::Value;
 
-use crate::{
+use testbed::booted::{
     config::{ensure_is, whole},
     host::{Host, settled},
 };

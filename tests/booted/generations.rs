@@ -3,9 +3,11 @@
 use osimage::Os;
 use serde_json::Value;
 
-use crate::{
-    config::{Config, ensure_is, whole},
-    host::{Host, ensure_asked, record, settled},
+use testbed::{
+    booted::{
+        config::{Config, ensure_is, whole},
+        host::{Host, ensure_asked, record, settled},
+    },
     model::snapshot,
 };
 

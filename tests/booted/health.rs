@@ -1,7 +1,7 @@
 //! What boots and is not healthy: left and held, or kept where nobody may go back. The machine has run for longer than
 //! a probation, so each judgement is the last.
 
-use crate::{
+use testbed::booted::{
     config::{ensure_is, sick, whole},
     host::{Host, settled},
 };
@@ -9,7 +9,7 @@ use crate::{
 const HEALTH: &str = "/etc/flameholder/config.d/health.toml";
 
 /// Generation two runs, and was judged.
-fn judged(config: &str, host: &Host) -> crate::host::Boot {
+fn judged(config: &str, host: &Host) -> testbed::booted::host::Boot {
     host.arm(config, None);
     host.shut_down();
     host.boot()

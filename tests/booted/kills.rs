@@ -2,10 +2,8 @@
 //! worker and in libostree's own program. Then the host is booted, and is wholly what it was or wholly what it was
 //! to be; and the next update works.
 
-use crate::{
-    bench::{After, Bench, Stage, Victim, Wanted},
-    host::Host,
-};
+use crate::bench::{After, Bench, Stage, Victim, Wanted};
+use testbed::booted::host::Host;
 
 fn kill(stage: Stage) {
     if let Some(bench) = Bench::new(stage) {

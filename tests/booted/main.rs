@@ -11,25 +11,14 @@
     reason = "a test reports by panicking"
 )]
 
-#[path = "../sysroot/boot.rs"]
-mod boot;
-#[path = "../model/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "plain trees have a use for the rest of the model")]
-mod model;
-
-#[path = "../strace/mod.rs"]
-#[expect(dead_code, reason = "runs on a host are traced there")]
-mod strace;
-
 mod bench;
 mod bind_fails;
 mod boot_menu;
 mod bypass;
-mod config;
 mod first_boot;
 mod foreign;
 mod generations;
 mod health;
-mod host;
 mod kills;
+mod rpm_ostree;
 mod updates;

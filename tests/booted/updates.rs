@@ -3,9 +3,11 @@
 use osimage::Os;
 use serde_json::Value;
 
-use crate::{
-    config::{ensure_is, whole},
-    host::Host,
+use testbed::{
+    booted::{
+        config::{ensure_is, whole},
+        host::Host,
+    },
     model::snapshot,
 };
 

@@ -6,7 +6,7 @@ use flameholder::core::state::journal::{JOURNAL, NEW_JOURNAL, TransactionState};
 use flameholder::core::values::names::ManagedPath;
 use flameholder::host::{HostDisk, HostError};
 
-use crate::effect::{Effect, Screen};
+use crate::disk::effect::{Effect, Screen};
 
 /// How the engine errs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

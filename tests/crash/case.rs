@@ -25,15 +25,17 @@ use serde_json::Value;
 
 use crate::{
     disk::{MemoryDisk, Nobody, Watch},
-    image::Image,
-    model::{
-        config::Config,
-        likeness::{is_record, unlike},
-        reference::Reference,
-        snapshot::{Body, LOCK, Snapshot},
-        tree::Tree,
+    disk::{
+        image::Image,
+        sight::{self, Sight},
     },
-    sight::{self, Sight},
+};
+use testbed::model::{
+    config::Config,
+    likeness::{is_record, unlike},
+    reference::Reference,
+    snapshot::{Body, LOCK, Snapshot},
+    tree::Tree,
 };
 
 /// The ID of the boot in which everything happens.
@@ -127,7 +129,7 @@ impl Case {
             scope: change.scope,
             actions: scenario.actions.clone(),
             new: Sight::new(),
-            done: Image::new(crate::image::Rights { mode: 0, uid: 0, gid: 0 }, &[]),
+            done: Image::new(crate::disk::image::Rights { mode: 0, uid: 0, gid: 0 }, &[]),
         };
         case.finish(after, &scenario.after);
         // What is repaired gets the label that it was given, whatever stands there now.

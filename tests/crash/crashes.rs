@@ -7,8 +7,8 @@ use crate::{
     case::{Case, Scenario},
     explorer::{Explorer, Tally, Wrong},
     kinds::{self, VAR},
-    model::pairs::{fixtures, rendered},
 };
+use testbed::model::pairs::{fixtures, rendered};
 
 /// Whether the model's tree can be built here.
 pub fn is_possible() -> bool {
@@ -102,6 +102,6 @@ fn real_configs_after_each_other() {
 
 #[test]
 fn real_configs_on_a_tree_without_any() {
-    let every = if crate::is_exhaustive() { 1 } else { 8 };
+    let every = if testbed::is_exhaustive() { 1 } else { 8 };
     for_each(kinds::firsts(&rendered()).into_iter().step_by(every).collect(), explore);
 }

@@ -17,10 +17,12 @@ use crate::{
     bent::Bend,
     case::{self, Case, Scenario},
     crashes::for_each,
-    disk::Nobody,
-    effect::{Effect, Screen, Screened},
+    disk::{
+        Nobody,
+        effect::{Effect, Screen, Screened},
+        image::Image,
+    },
     explorer::{Explorer, Passing, Promise, Tally, Wrong},
-    image::Image,
     kinds::{self, VAR},
 };
 
@@ -289,14 +291,14 @@ fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
 
 #[test]
 fn every_act_fails_once() {
-    let every = if crate::is_exhaustive() { 1 } else { 3 };
+    let every = if testbed::is_exhaustive() { 1 } else { 3 };
     for_each(kinds::scenarios(VAR).into_iter().step_by(every).collect(), each_once);
 }
 
 #[test]
 fn every_two_acts_fail_or_all_from_one_on() {
     let scenarios = kinds::scenarios(VAR).into_iter();
-    let few = scenarios.step_by(if crate::is_exhaustive() { 1 } else { 8 });
+    let few = scenarios.step_by(if testbed::is_exhaustive() { 1 } else { 8 });
     for_each(few.collect(), again_and_for_good);
 }
 

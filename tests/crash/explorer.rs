@@ -17,11 +17,13 @@ use flameholder::transaction::engine::recover::Settled;
 use crate::{
     bent::{Bend, Bent},
     case::{self, Case},
-    disk::Watch,
-    effect::Screened,
-    image::{Edit, Image, Number},
-    reader::Reader,
-    sight,
+    disk::{
+        Watch,
+        effect::Screened,
+        image::{Edit, Image, Number},
+        reader::Reader,
+        sight,
+    },
 };
 
 /// Which tree a crash state must lead to.

@@ -9,8 +9,8 @@ use crate::{
     bent::Bend,
     case::Case,
     crashes::is_possible,
+    disk::effect::{Effect, Screen, Screened},
     disk::{MemoryDisk, Nobody},
-    effect::{Effect, Screen, Screened},
     kinds::{self, VAR},
     lying::{Start, cut_everywhere},
 };

@@ -11,8 +11,10 @@ use crate::{
     bent::Bend,
     case::{self, Case},
     crashes::for_each,
-    disk::Nobody,
-    effect::{Effect, Screen, Screened},
+    disk::{
+        Nobody,
+        effect::{Effect, Screen, Screened},
+    },
     explorer::{Explorer, Promise, Tally, Wrong},
     kinds::{self, VAR},
 };

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::{
-    case::Scenario,
-    model::document::{data_url, file, machine_config, with_files},
-};
+use crate::case::Scenario;
+use testbed::model::document::{data_url, file, machine_config, with_files};
 
 /// `/var` is another file system on most hosts.
 pub const VAR: &[&str] = &["/var"];

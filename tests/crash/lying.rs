@@ -1,5 +1,5 @@
 //! Power cuts on disks that keep what was flushed and nothing else for certain. What such a disk may
-//! have kept is said in [`crate::flushes`].
+//! have kept is said in [`crate::disk::flushes`].
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,13 +18,15 @@ use crate::{
     case::{self, BOOT, Case, Scenario},
     crashes::for_each,
     disk::{MemoryDisk, Nobody, Watch},
-    effect::Screened,
+    disk::{
+        effect::Screened,
+        flushes::Unflushed,
+        image::{Edit, Image, Number},
+    },
     explorer::{Explorer, Promise, Tally, Wrong, is_commit},
-    flushes::Unflushed,
-    image::{Edit, Image, Number},
     kinds::{self, VAR},
-    model::snapshot::LOCK,
 };
+use testbed::model::snapshot::LOCK;
 
 /// Where the lock and the journal are.
 const HOME: &str = "/var/lib/flameholder";
@@ -220,7 +222,7 @@ fn some(scenarios: Vec<Scenario>) -> Vec<Scenario> {
         "file in /var changed",
     ];
     let is_small = |scenario: &Scenario| SMALL.iter().any(|small| scenario.name.contains(small));
-    scenarios.into_iter().filter(|scenario| crate::is_exhaustive() || is_small(scenario)).collect()
+    scenarios.into_iter().filter(|scenario| testbed::is_exhaustive() || is_small(scenario)).collect()
 }
 
 #[test]
@@ -239,7 +241,7 @@ fn power_cuts_at_the_first_change() {
     // The small ones are alike, apart from their names: the directories of the record take most.
     let first = kinds::first(VAR)
         .into_iter()
-        .filter(|scenario| crate::is_exhaustive() || scenario.name == "first: new file");
+        .filter(|scenario| testbed::is_exhaustive() || scenario.name == "first: new file");
     for_each(first.collect(), |case| cut_everywhere(case, Start::Fresh, Bend::Straight));
 }
 

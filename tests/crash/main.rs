@@ -1,6 +1,6 @@
 //! Every way in which a change can be interrupted, and what comes of each.
 //!
-//! The engine runs on a disk in memory ([`disk`], which [`differential`] holds against a real one),
+//! The engine runs on a disk in memory ([`disk`], which `disk::differential` holds against a real one),
 //! from real trees to which the product applied one config and is to apply another ([`case`],
 //! [`kinds`]). It is killed at every edit ([`crashes`]), loses power on disks that keep only what
 //! was flushed ([`lying`]), and gets every error that a disk or a service has ([`errors`]). Engines
@@ -18,27 +18,13 @@
 mod bent;
 mod case;
 mod crashes;
-mod differential;
 mod disk;
-mod effect;
 mod errors;
 mod explorer;
 mod flush_by_flush;
-mod flushes;
 mod full;
-mod image;
+mod kills;
 mod kinds;
-mod lookup;
 mod lying;
-#[path = "../model/mod.rs"]
-#[expect(dead_code, reason = "other tests have a use for the rest of the model")]
-mod model;
 mod others;
 mod planted;
-mod reader;
-mod sight;
-
-/// Whether more is to be tried than every change needs.
-fn is_exhaustive() -> bool {
-    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
-}

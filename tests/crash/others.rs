@@ -12,8 +12,8 @@ use crate::{
     case::{Case, Scenario},
     crashes::{explore, for_each_case},
     kinds::VAR,
-    model::document::{file, with_files},
 };
+use testbed::model::document::{file, with_files};
 
 /// Files at both ends of links, a pre-image, keys and a unit.
 fn config(name: &str, text: &str) -> Value {

@@ -11,10 +11,12 @@ use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::Value;
 
-use crate::{
+use testbed::{
     agent::Agent,
-    config::{Config, ensure_is, whole},
-    host::Host,
+    booted::{
+        config::{Config, ensure_is, whole},
+        host::Host,
+    },
 };
 
 const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];

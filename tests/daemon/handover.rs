@@ -4,13 +4,17 @@ use std::fs;
 
 use osimage::Os;
 
-use crate::{
-    config::{Config, whole},
-    fake_systemd::{Act, FakeSystemd, Script},
-    host::{Host, ensure_asked},
-    mcd,
+use crate::mcd;
+use testbed::{
+    booted::{
+        config::{Config, whole},
+        host::{Host, ensure_asked},
+    },
+    dbus::{
+        fake_systemd::{Act, FakeSystemd, Script},
+        private_bus::PrivateBus,
+    },
     model::run::Outcome,
-    private_bus::PrivateBus,
     strace::{self, Call},
 };
 
@@ -36,7 +40,7 @@ pub(crate) fn managed() -> Option<Host> {
 
 /// Runs a command beside a systemd that does what it is told.
 pub(crate) fn with_systemd(host: &Host, command: &[&str]) -> (Outcome, Vec<String>) {
-    let bus = PrivateBus::start(host);
+    let bus = PrivateBus::on(host);
     let job = vec![Act::Job(1), Act::Removed(1, "done")];
     let systemd = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
     let outcome = host.run(command);

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
 
 use serde_json::Value;
 
-use crate::{config::Config, host::Host};
+use testbed::booted::{config::Config, host::Host};
 
 const OWN: &str = "machine-config-daemon";
 

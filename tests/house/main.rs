@@ -84,7 +84,14 @@ fn sources(folders: &[&str]) -> Vec<Source> {
 }
 
 fn everything() -> Vec<Source> {
-    sources(&["src", "xtask/src", "tests/osimage/src", "tests/rpmostreed/src", "tests/vm"])
+    sources(&[
+        "src",
+        "xtask/src",
+        "tests/osimage/src",
+        "tests/rpmostreed/src",
+        "tests/testbed/src",
+        "tests/vm",
+    ])
 }
 
 fn assert_none(violations: &[String]) {

@@ -9,9 +9,9 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::{
-    host::{Host, run, small},
+use testbed::{
     model::{run::Outcome, snapshot},
+    offline::{Host, run, small},
 };
 
 const TOOL: &str = "/usr/local/bin/tool";
@@ -28,7 +28,19 @@ fn config(name: &str, text: &str) -> Value {
     config
 }
 
-impl Host {
+/// Its `/var`, and what activation puts there.
+trait Activated {
+    fn activate(&self) -> Outcome;
+    fn at_var(&self, path: &str) -> PathBuf;
+    fn text(&self, path: &str) -> Option<String>;
+    fn objects(&self) -> BTreeSet<String>;
+    /// Without the agent's own directory, in which the lock and the store are.
+    fn var_of_others(&self) -> snapshot::Snapshot;
+    /// `key` is the generation whose keys are in place: they are never older than what ran.
+    fn assert_active(&self, name: &str, text: &str, key: &str);
+}
+
+impl Activated for Host {
     fn activate(&self) -> Outcome {
         let outcome = run(self.command("activate"));
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -48,7 +60,6 @@ impl Host {
         objects.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     }
 
-    /// Without the agent's own directory, in which the lock and the store are.
     fn var_of_others(&self) -> snapshot::Snapshot {
         let mut seen = snapshot::take(&self.var());
         seen.retain(|path, _| !path.starts_with("lib/flameholder"));
@@ -56,7 +67,6 @@ impl Host {
         seen
     }
 
-    /// `key` is the generation whose keys are in place: they are never older than what ran.
     fn assert_active(&self, name: &str, text: &str, key: &str) {
         assert_eq!(self.text("usrlocal/bin/tool").as_deref(), Some(text));
         let mode = self.at_var("usrlocal/bin/tool").metadata().unwrap().mode();

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-use crate::model::{
+use testbed::model::{
     config::{Config, Owner, Unit},
     snapshot::{self, Body, Node},
 };

@@ -5,9 +5,9 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 use osimage::Os;
 use serde_json::{Value, json};
 
-use crate::{
-    host::{Host, run, small},
+use testbed::{
     model::{run::Outcome, snapshot},
+    offline::{Host, run, small},
 };
 
 /// A host on which somebody replaced a directory of the image by a file: `/etc/os`.

@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::json;
 
-use crate::host::{Host, small};
+use testbed::offline::{Host, small};
 
 const PRESET: &str = "etc/systemd/system-preset/00-flameholder.preset";
 const LINK: &str = "etc/systemd/system/multi-user.target.wants/own.service";

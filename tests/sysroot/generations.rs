@@ -9,10 +9,10 @@ use std::{
 use osimage::Os;
 use serde_json::json;
 
-use crate::{
+use testbed::{
     boot::Entry,
-    host::{Host, record, run, small},
     model::snapshot,
+    offline::{Host, record, run, small},
 };
 
 const MANAGED: &str = "etc/managed.conf";

@@ -4,11 +4,11 @@ use std::fs;
 
 use osimage::Os;
 
-use crate::{
+use crate::etc::{self, Etc};
+use testbed::{
     boot::words,
-    etc::{self, Etc},
-    host::{Host, small},
     model::pairs::{fixtures, load, rendered},
+    offline::{Host, small},
 };
 
 /// Without the links that enable units, and their directory: a preset unit that is no longer listed stays as
@@ -64,7 +64,7 @@ fn an_image_behind_a_moved_tag_is_deployed() {
         let deployed = &host.status()["deployments"][0];
         assert_eq!(deployed["manifestDigest"], digest.as_str());
         assert_eq!(deployed["version"], Os::new(version).version().as_str());
-        assert_eq!(crate::host::record(&entry)["deployment"]["imageDigest"], digest.as_str());
+        assert_eq!(testbed::offline::record(&entry)["deployment"]["imageDigest"], digest.as_str());
     }
 }
 

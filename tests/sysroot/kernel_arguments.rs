@@ -3,7 +3,7 @@
 
 use osimage::{Os, SysrootBuilder};
 
-use crate::host::{Host, small};
+use testbed::offline::{Host, small};
 
 const INSTALLED: [&str; 5] =
     ["root=LABEL=root", "rw", "console=ttyS0", "foreign=\"a b\"", "mitigations=auto"];
@@ -30,7 +30,7 @@ fn arguments_come_change_and_go_while_foreign_ones_stay() {
     for (step, listed) in series.into_iter().enumerate() {
         let desired = host.config(&small(&format!("step-{step}"), &[], listed));
         let entry = host.update(&desired, None);
-        let wanted: Vec<String> = listed.iter().flat_map(|line| crate::boot::words(line)).collect();
+        let wanted: Vec<String> = listed.iter().flat_map(|line| testbed::boot::words(line)).collect();
         let found = entry.plain_arguments();
         assert_eq!(found[..INSTALLED.len()], INSTALLED, "foreign ones in step {step}");
         assert_eq!(found[INSTALLED.len()..], wanted, "the config's in step {step}");

@@ -11,11 +11,11 @@ use std::{
 use osimage::Os;
 use serde_json::json;
 
-use crate::{
+use crate::etc::{self, Etc};
+use testbed::{
     boot::Entry,
-    etc::{self, Etc},
-    host::{Host, install, run, small},
     model::{pairs::load, run::Outcome, snapshot},
+    offline::{Host, install, run, small},
 };
 
 /// More calls of one kind than an apply here makes.
@@ -132,7 +132,11 @@ impl Swing {
         assert_eq!(etc::differences(&etc::found(&entry.root), &side.etc), [""; 0], "new, {place}");
         let plain = entry.plain_arguments();
         assert_eq!(plain[plain.len() - 2..], side.arguments, "new, {place}");
-        assert_eq!(crate::host::record(&entry)["generation"], entry.generation().as_str(), "new, {place}");
+        assert_eq!(
+            testbed::offline::record(&entry)["generation"],
+            entry.generation().as_str(),
+            "new, {place}"
+        );
     }
 
     /// The next apply succeeds, and nothing of the killed one is left.

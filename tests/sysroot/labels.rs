@@ -6,10 +6,8 @@ use osimage::Os;
 use rustix::fs::lgetxattr;
 use serde_json::json;
 
-use crate::{
-    host::{Host, small},
-    mounts::run_between,
-};
+use crate::mounts::run_between;
+use testbed::offline::{Host, small};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 

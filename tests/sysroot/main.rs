@@ -10,18 +10,13 @@
     reason = "a test reports by panicking"
 )]
 
-#[path = "../model/mod.rs"]
-#[expect(dead_code, reason = "plain trees have a use for the rest of the model")]
-mod model;
-
 mod activation;
-mod boot;
 mod etc;
+mod etc_merge;
 mod etc_merges;
 mod first_presets;
 mod generations;
 mod history;
-mod host;
 mod kernel_arguments;
 mod kills;
 mod labels;
@@ -29,3 +24,4 @@ mod mounts;
 mod refusals;
 mod unchanged;
 mod updates;
+mod worker;

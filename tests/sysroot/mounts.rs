@@ -5,11 +5,11 @@ use std::{fs, process::Command};
 use osimage::Os;
 use serde_json::json;
 
-use crate::{
+use crate::etc;
+use testbed::{
     boot::{self, Entry},
-    etc,
-    host::{Host, run, small},
     model::{document::data_url, run::Outcome},
+    offline::{Host, run, small},
 };
 
 /// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
@@ -86,5 +86,5 @@ fn a_read_only_file_system_is_told_as_such() {
     let Some(outcome) = run_between(&script, &host.applying(&desired, None), "") else { return };
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("read-only"), "{outcome:?}");
-    assert_eq!(crate::model::snapshot::disturbed(&before, &host.sight()), [""; 0]);
+    assert_eq!(testbed::model::snapshot::disturbed(&before, &host.sight()), [""; 0]);
 }

@@ -10,9 +10,9 @@ use osimage::Os;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::{Value, json};
 
-use crate::{
-    host::{Host, OSTREE_LOCK, install, run, small},
+use testbed::{
     model::{document::file, run::Outcome, snapshot},
+    offline::{Host, OSTREE_LOCK, install, run, small},
 };
 
 const FAILED: i32 = 1;

@@ -5,14 +5,14 @@ use std::{fs, process::Command};
 
 use osimage::Os;
 
-use crate::{
+use testbed::{
     boot::Entry,
-    host::{Host, run, small},
     model::{
         pairs::{fixtures, rendered},
         run::Outcome,
         snapshot,
     },
+    offline::{Host, run, small},
 };
 
 /// Complains about all that a command changed in the sysroot, `ostree/lock` apart.

@@ -10,15 +10,15 @@ use osimage::{Os, SysrootBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::{
+use crate::etc;
+use testbed::{
     boot::{Entry, words},
-    etc,
-    host::{Host, record, small},
     model::{
         config::Config,
         pairs::{fixtures, load, rendered},
         snapshot,
     },
+    offline::{Host, record, small},
 };
 
 /// A host with kernel arguments of an installer and edits of an administrator.

@@ -1,4 +1,5 @@
-//! The executable on plain trees, seen from outside: what it makes of configs, and what it refuses.
+//! The executable on plain trees, seen from outside: one apply, drift after it, several at a time, and links that change
+//! under it. Needs root, systemctl and strace.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -6,14 +7,7 @@
     reason = "a test reports by panicking"
 )]
 
-mod activation;
-mod bad_document;
-mod bad_host;
-mod bad_input;
-mod hostile;
-mod irreconcilable;
-#[path = "../model/mod.rs"]
-mod model;
-mod planted;
-mod rendered;
-mod secrets;
+mod drift;
+mod locks;
+mod plain;
+mod race;

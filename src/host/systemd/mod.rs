@@ -7,6 +7,6 @@ pub(crate) mod private_socket;
 pub(crate) mod reboot_error;
 pub mod reboot_port;
 pub mod service_port;
-pub mod services;
 pub(crate) mod system_bus;
 pub mod system_status;
+pub mod unit_jobs;

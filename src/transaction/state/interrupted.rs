@@ -4,7 +4,7 @@ use crate::core::state::journal::{Journal, TransactionState};
 use crate::host::facts::boot;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
-use crate::host::systemd::services::SystemdServices;
+use crate::host::systemd::unit_jobs::SystemdServices;
 use crate::host::{HostError, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::journal;

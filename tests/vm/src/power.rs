@@ -204,8 +204,8 @@ impl Host {
     /// The judgement comes after the last unit: it waits for that.
     fn wait_until_judged(&mut self, limit: Duration) -> Result<()> {
         until("the judgement on what booted", limit, || {
-            let state =
-                self.run_ok("systemctl show --property=ActiveState --value flameholder-confirm-boot.service")?;
+            let state = self
+                .run_ok("systemctl show --property=ActiveState --value flameholder-confirm-boot.service")?;
             Ok((!state.starts_with("activ")).then_some(()))
         })
     }

@@ -1,0 +1,135 @@
+//! What libostree does beside the daemon, and who does what where one of them is not there.
+
+use std::{collections::HashMap, fs};
+
+use osimage::Os;
+use rpmostreed::{Faults, NAME, TOP};
+use zbus::zvariant::OwnedValue;
+
+use crate::rpm_ostree::{
+    bus::{Bus, address, fail},
+    client::Seen,
+};
+use testbed::booted::{
+    config::{ensure_is, whole},
+    host::{Host, ensure_asked},
+};
+
+#[test]
+fn files_are_not_its_business_and_it_sees_what_became_of_them() {
+    let Some(seen) = Seen::new(&Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() })
+    else {
+        return;
+    };
+    let host = &seen.host;
+    let config = host.config(whole("one").json());
+    fs::remove_dir_all(host.path("media/images")).unwrap();
+    ensure_asked(&host.apply(&config, None));
+    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
+    let staged = seen.runtime.block_on(async {
+        let bus = zbus::connection::Builder::address(address(host).as_str()).unwrap().build().await.unwrap();
+        let path = format!("{TOP}/Sysroot");
+        let interface = format!("{NAME}.Sysroot");
+        let call = async |interface: &str, method: &str, body: &[String]| match body {
+            [] => bus.call_method(Some(NAME), path.as_str(), Some(interface), method, &()).await.unwrap(),
+            [a, b, ..] => {
+                bus.call_method(Some(NAME), path.as_str(), Some(interface), method, &(a, b)).await.unwrap()
+            }
+            [_] => unreachable!("no method has one"),
+        };
+        call(&interface, "Reload", &[]).await;
+        let asked = [interface.clone(), "Deployments".to_owned()];
+        let got = call("org.freedesktop.DBus.Properties", "Get", &asked).await;
+        let value: OwnedValue = got.body().deserialize().unwrap();
+        let all = Vec::<HashMap<String, OwnedValue>>::try_from(value).unwrap();
+        all.iter().filter(|one| bool::try_from(&one["staged"]).unwrap()).count()
+    });
+    assert_eq!(staged, 1, "it sees what libostree staged");
+}
+
+#[test]
+fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let base = ["flameholder", "apply", "--desired", &config, "--os-image", &image, "--os-backend"];
+    let with = |backend: &str| host.run([&base[..], &[backend]].concat());
+    let refused = with("rpm-ostree");
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("rpm-ostreed cannot be reached"),
+        "{refused:?}"
+    );
+    ensure_asked(&with("auto"));
+    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
+    host.reboot();
+    ensure_is(&host, "one", "two");
+    // One that refuses is not asked where it is not to be.
+    let bus = Bus::start(&host);
+    fail(&host, &Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
+    let (config, image) = (host.config(whole("two").json()), host.image(&Os::new(3)));
+    let outcome = host.run([
+        "flameholder",
+        "apply",
+        "--desired",
+        &config,
+        "--os-image",
+        &image,
+        "--os-backend",
+        "libostree",
+    ]);
+    ensure_asked(&outcome);
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "two", "one");
+    assert!(host.etc("os/version-3.conf").exists());
+}
+
+#[test]
+fn a_tag_that_has_not_moved_is_nothing_to_do() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&config, Some(&image)));
+    drop(bus);
+    host.reboot();
+    let _bus = Bus::start(&host);
+    let again = host.apply(&config, Some(&image));
+    assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
+    assert!(!host.is_staged(), "{again:?}");
+}
+
+#[test]
+fn what_somebody_else_staged_is_not_touched() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let _bus = Bus::start(&host);
+    let foreign = host.booted().id().0;
+    host.must([
+        "ostree",
+        "admin",
+        "deploy",
+        "--stage",
+        "--os=fedora-coreos",
+        "--karg-append=foreign",
+        &foreign,
+    ]);
+    let refused = host.apply(&config, Some(&image));
+    assert!(refused.code == Some(1) && refused.stderr.contains("is staged already"), "{refused:?}");
+    assert!(host.is_staged());
+    host.must(["ostree", "admin", "undeploy", "0"]);
+    ensure_asked(&host.apply(&config, Some(&image)));
+}
+
+#[test]
+fn whoever_changes_the_wish_replaces_what_is_staged() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (one, first) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (two, second) = (host.config(whole("two").json()), host.image(&Os::new(3)));
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&one, Some(&first)));
+    ensure_asked(&host.apply(&two, Some(&second)));
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "two", "one");
+    assert!(host.etc("os/version-3.conf").exists());
+    host.ensure_whole();
+}

@@ -1,0 +1,108 @@
+//! The client alone, outside of the host, against the daemon on it.
+
+use std::{future::Future, time::Duration};
+
+use flameholder::core::config::layering::LayeringChange;
+use flameholder::os::rpm_ostree::daemon::{Daemon, DaemonError};
+use flameholder::os::rpm_ostree::transaction::{News, Outcome};
+use flameholder::os::rpm_ostree::{Base, Deadlines, LayerRequest};
+use osimage::Os;
+use rpmostreed::Faults;
+
+use crate::rpm_ostree::bus::{Bus, address, fail};
+use testbed::booted::host::Host;
+
+/// What these tests wait for.
+pub(crate) const DEADLINES: Deadlines = Deadlines {
+    answer: Duration::from_secs(20),
+    start: Duration::from_secs(20),
+    silence: Duration::from_secs(20),
+    stop: Duration::from_secs(5),
+    patience: Duration::from_secs(20),
+    pace: Duration::from_millis(50),
+};
+
+/// A host with a daemon, seen from outside.
+pub(crate) struct Seen {
+    pub(crate) host: Host,
+    pub(crate) image: String,
+    pub(crate) runtime: tokio::runtime::Runtime,
+    _bus: Bus,
+}
+
+impl Seen {
+    /// `None`, with a message, where the test cannot run.
+    pub(crate) fn new(faults: &Faults) -> Option<Self> {
+        Self::with_idle(faults, 60_000)
+    }
+
+    /// The same with a daemon that leaves after so many milliseconds.
+    pub(crate) fn with_idle(faults: &Faults, idle: u64) -> Option<Self> {
+        let host = Host::install(Os::new(1))?;
+        let image = host.image(&Os::new(2));
+        let bus = Bus::start_for_tests(&host, idle);
+        fail(&host, faults);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Some(Self { host, image, runtime, _bus: bus })
+    }
+
+    pub(crate) async fn daemon(&self, deadlines: Deadlines) -> Daemon {
+        Daemon::connect(Some(&address(&self.host)), deadlines).await.unwrap()
+    }
+
+    /// The image of version 2.
+    pub(crate) fn rebase(&self) -> LayerRequest {
+        let base = Base::Image(self.image.parse().unwrap());
+        LayerRequest { base, change: LayeringChange::default(), drives: false }
+    }
+
+    /// Asks once, and says what came of it and what was said meanwhile.
+    pub(crate) async fn ask(
+        &self,
+        deadlines: Deadlines,
+        request: &LayerRequest,
+        to_cancel: impl Future<Output = ()>,
+    ) -> (Result<Outcome, DaemonError>, Vec<News>) {
+        let daemon = self.daemon(deadlines).await;
+        let mut said = Vec::new();
+        let outcome = daemon.layer(request, &mut |news| said.push(news), to_cancel).await;
+        daemon.leave().await;
+        (outcome, said)
+    }
+
+    /// The same, until it says something; then it is to stop.
+    pub(crate) async fn ask_until_it_speaks(
+        &self,
+        request: &LayerRequest,
+    ) -> (Result<Outcome, DaemonError>, Vec<News>) {
+        let (daemon, spoke) = (self.daemon(DEADLINES).await, tokio::sync::Notify::new());
+        let mut said = Vec::new();
+        let mut news = |news| {
+            said.push(news);
+            spoke.notify_one();
+        };
+        let outcome = daemon.layer(request, &mut news, spoke.notified()).await;
+        daemon.leave().await;
+        (outcome, said)
+    }
+
+    /// The same, with all the time that it may take.
+    pub(crate) async fn asked(&self, request: &LayerRequest) -> (Result<Outcome, DaemonError>, Vec<News>) {
+        self.ask(DEADLINES, request, std::future::pending()).await
+    }
+}
+
+/// Asks for nothing.
+pub(crate) fn nothing() -> LayerRequest {
+    LayerRequest { base: Base::Kept, change: LayeringChange::default(), drives: false }
+}
+
+/// Whether a message with this text was among it.
+pub(crate) fn heard(said: &[News], text: &str) -> bool {
+    said.iter().any(|news| matches!(news, News::Message(message) if message.contains(text)))
+}
+
+/// Whether it was waited for something with this text.
+pub(crate) fn waited(said: &[News], text: &str) -> bool {
+    said.iter().any(|news| matches!(news, News::Waits(with) if with.contains(text)))
+}

@@ -1,0 +1,115 @@
+//! The daemon killed at each message that comes or goes, and at any moment: the update is made by another one, or nothing
+//! is; and nobody is stuck.
+
+use std::{fs, time::Duration};
+
+use osimage::Os;
+use rpmostreed::Faults;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::rpm_ostree::bus::{Bus, address, fail};
+use testbed::booted::{
+    config::{ensure_is, whole},
+    host::{Host, ensure_asked},
+};
+
+/// Moments at which it is killed, where not all are asked for.
+const SAMPLE: u64 = 12;
+const MOMENTS: u64 = 100;
+/// Within so many milliseconds an update is made here, as a rule.
+const USUAL: u64 = 700;
+
+fn is_exhaustive() -> bool {
+    std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
+}
+
+/// A host, and what it is to become.
+fn before() -> Option<(Host, [String; 2])> {
+    let host = Host::install(Os::new(1))?;
+    let wanted = [host.config(whole("one").json()), host.image(&Os::new(2))];
+    Some((host, wanted))
+}
+
+/// It is armed, if need be after it was asked for once more; and boots.
+fn arrives(host: &Host, bus: Bus, [config, image]: &[String; 2], place: &str) {
+    let first = host.apply(config, Some(image));
+    if !first.stderr.contains("rebooting: logind cannot be reached") {
+        assert_eq!(first.code, Some(1), "{place}: {first:?}");
+        let again = host.apply(config, Some(image));
+        assert!(
+            again.stderr.contains("rebooting: logind cannot be reached"),
+            "{place}: {first:?}, {again:?}"
+        );
+    }
+    drop(bus);
+    host.reboot();
+    ensure_is(host, "one", "two");
+    assert!(host.etc("os/version-2.conf").exists(), "{place}");
+    host.ensure_whole();
+}
+
+#[test]
+fn at_every_message() {
+    let Some((original, wanted)) = before() else { return };
+    let step = if is_exhaustive() { 1 } else { 5 };
+    let mut killed = 0;
+    for message in (0..).step_by(step) {
+        let host = original.copy();
+        let bus = Bus::start(&host);
+        fail(&host, &Faults { die_at: Some(message), ..Faults::default() });
+        let outcome = host.apply(&wanted[0], Some(&wanted[1]));
+        let is_killed = !host.path("run/rpm-ostreed-faults.json").exists();
+        killed += usize::from(is_killed);
+        if !is_killed {
+            ensure_asked(&outcome);
+            break;
+        }
+        // Nobody has to call again: another one made it, or what it made was found.
+        ensure_asked(&outcome);
+        arrives(&host, bus, &wanted, &format!("message {message}: {outcome:?}"));
+    }
+    assert!(killed > 5, "it was killed {killed} times");
+}
+
+#[test]
+fn at_any_moment() {
+    let Some((original, wanted)) = before() else { return };
+    let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+    for _ in 0..if is_exhaustive() { MOMENTS } else { SAMPLE } {
+        // Marsaglia's xorshift: the same moments in each run.
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let moment = Duration::from_millis(seed % USUAL);
+        let host = original.copy();
+        let bus = Bus::start(&host);
+        let address = address(&host);
+        let killer = std::thread::spawn(move || kill_after(&address, moment));
+        let outcome = host.apply(&wanted[0], Some(&wanted[1]));
+        killer.join().unwrap();
+        ensure_asked(&outcome);
+        arrives(&host, bus, &wanted, &format!("after {moment:?}: {outcome:?}"));
+    }
+}
+
+/// Kills the daemon so long after it was started.
+fn kill_after(address: &str, moment: Duration) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let connection = zbus::connection::Builder::address(address).unwrap().build().await.unwrap();
+        let bus = zbus::fdo::DBusProxy::new(&connection).await.unwrap();
+        let name = || rpmostreed::NAME.try_into().unwrap();
+        let process = loop {
+            if let Ok(process) = bus.get_connection_unix_process_id(name()).await {
+                break process;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        };
+        tokio::time::sleep(moment).await;
+        let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
+        // It may have left, and its number be another's.
+        if command.contains("daemon::serves") {
+            let _ = kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), Signal::KILL);
+        }
+    });
+}

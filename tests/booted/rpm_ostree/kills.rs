@@ -1,0 +1,95 @@
+//! The executable killed at one system call after the other while it has the daemon make a generation: a message sent or
+//! not, an answer heard or not. Then the same is asked for again, or the host goes down as it is.
+
+use std::fs;
+
+use osimage::Os;
+
+use crate::rpm_ostree::bus::Bus;
+use testbed::{
+    booted::{
+        config::{ensure_is, whole},
+        host::{Host, ensure_asked},
+    },
+    strace::{self, Call},
+};
+
+/// Kills, where not all are asked for.
+const SAMPLE: usize = 16;
+
+/// A host before the change.
+struct Before {
+    host: Host,
+    config: String,
+    image: String,
+}
+
+impl Before {
+    fn new() -> Option<Self> {
+        let host = Host::install(Os::new(1)).filter(|_| strace::is_permitted())?;
+        let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+        Some(Self { host, config, image })
+    }
+
+    /// Runs it on a copy of the host under strace with these arguments.
+    fn run_traced(&self, arguments: &str) -> (Host, Bus) {
+        let host = self.host.copy();
+        let bus = Bus::start(&host);
+        let command = format!(
+            "strace {arguments} flameholder apply --desired {} --os-image {}",
+            self.config, self.image
+        );
+        host.run(["sh", "-c", &command]);
+        (host, bus)
+    }
+
+    fn places(&self) -> Vec<Call> {
+        let (host, bus) = self.run_traced("-o /run/media/calls");
+        drop(bus);
+        let log = fs::read(host.path("media/calls")).unwrap();
+        let mut calls = strace::parse(&String::from_utf8_lossy(&log));
+        calls.retain(Call::is_change);
+        assert!(calls.iter().any(|call| call.name == "sendmsg"), "it sends messages");
+        calls
+    }
+}
+
+#[test]
+fn of_the_one_who_asks() {
+    let Some(before) = Before::new() else { return };
+    let places = before.places();
+    let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
+    let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
+    let (mut tried, mut killed) = (0, 0);
+    for (number, call) in places.iter().rev().step_by(step).enumerate() {
+        let place = call.place();
+        let (host, bus) = before.run_traced(&format!("-o /run/media/end -e trace={} -e {place}", call.name));
+        let end = fs::read(host.path("media/end")).unwrap_or_default();
+        tried += 1;
+        killed += usize::from(String::from_utf8_lossy(&end).contains("killed by SIGKILL"));
+        if number % 2 == 0 {
+            // The daemon may still be at it.
+            ensure_asked(&host.apply(&before.config, Some(&before.image)));
+            drop(bus);
+            host.reboot();
+            ensure_is(&host, "one", "two");
+        } else {
+            drop(bus);
+            host.reboot();
+            let is_new = host.booted().arguments.contains(&"app=one".to_owned());
+            assert_eq!(host.etc("os/version-2.conf").exists(), is_new, "{place}");
+            let bus = Bus::start(&host);
+            if is_new {
+                ensure_is(&host, "one", "two");
+            } else {
+                ensure_asked(&host.apply(&before.config, Some(&before.image)));
+                drop(bus);
+                host.reboot();
+                ensure_is(&host, "one", "two");
+            }
+        }
+        host.ensure_whole();
+    }
+    eprintln!("{killed} kills at {} places", places.len());
+    assert!(killed * 2 > tried, "{killed} kills of {tried}");
+}

@@ -1,0 +1,263 @@
+//! Others on the host, while `apply` waits for the daemon.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use osimage::Os;
+use rpmostreed::Faults;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::rpm_ostree::{
+    bus::{Bus, address, fail, socket},
+    client::{DEADLINES, Seen, nothing},
+    daemon,
+    stranger::{Peer, Stranger},
+};
+use testbed::{
+    booted::{
+        config::{ensure_is, whole},
+        host::{Host, ensure_asked},
+    },
+    model::run::Outcome,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// `apply` in the background.
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    fn start(host: &Host, config: &str, image: &str) -> Self {
+        let command = ["flameholder", "apply", "--desired", config, "--os-image", image];
+        let child = Command::new("unshare")
+            .args(["--mount", "--pid", "--fork", "--kill-child"])
+            .args(host.entering(command))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Self { child }
+    }
+
+    /// The executable's own process.
+    fn process(&self) -> Option<Pid> {
+        let mut process = self.child.id();
+        loop {
+            let name = fs::read_to_string(format!("/proc/{process}/comm")).ok()?;
+            if name.trim() == "flameholder" {
+                return Pid::from_raw(i32::try_from(process).unwrap());
+            }
+            let children = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+            process = children.split_whitespace().next()?.parse().ok()?;
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(self.process().unwrap(), signal).unwrap();
+    }
+
+    fn end(self) -> Outcome {
+        let output = self.child.wait_with_output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Outcome { code: output.status.code(), stdout: text(&output.stdout), stderr: text(&output.stderr) }
+    }
+}
+
+/// Waits until a transaction has been started: a connection of ours is told so at once.
+fn until_started(host: &Host) {
+    until(|| socket(host).exists());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let address = format!("unix:path={}", socket(host).display());
+        let peer = Peer::connect(&address).await;
+        while peer.title().await == "new-deployment" {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+}
+
+fn until(is_so: impl Fn() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !is_so() {
+        assert!(Instant::now() < end, "it does not come");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A host on which an update takes a while.
+fn slow() -> Option<(Host, Bus, String, String)> {
+    let host = Host::install(Os::new(1))?;
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    fail(&host, &Faults { slow: 3000, ..Faults::default() });
+    Some((host, bus, config, image))
+}
+
+/// The same, once `apply` was killed. The daemon goes on without it, and has the sysroot locked.
+fn killed_while_it_waits() -> Option<(Host, Bus, String, String)> {
+    let (host, bus, config, image) = slow()?;
+    let running = Running::start(&host, &config, &image);
+    until_started(&host);
+    running.signal(Signal::KILL);
+    running.end();
+    Some((host, bus, config, image))
+}
+
+/// The same, once the daemon has staged what nobody armed.
+fn staged_for_one_that_was_killed() -> Option<(Host, Bus, String, String)> {
+    let (host, bus, config, image) = killed_while_it_waits()?;
+    until(|| host.is_staged());
+    until(|| !socket(&host).exists());
+    Some((host, bus, config, image))
+}
+
+/// The next call, with nothing in its way, leads there.
+fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
+    fail(host, &Faults::default());
+    ensure_asked(&host.apply(config, Some(image)));
+    drop(bus);
+    host.reboot();
+    ensure_is(host, "one", "two");
+    assert!(host.etc("os/version-2.conf").exists());
+}
+
+#[test]
+fn an_interrupt_reaches_the_daemon() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let Some((host, bus, config, image)) = slow() else { return };
+        let running = Running::start(&host, &config, &image);
+        until_started(&host);
+        running.signal(signal);
+        let outcome = running.end();
+        assert!(
+            outcome.code == Some(1) && outcome.stderr.contains("interrupted; nothing was changed"),
+            "{outcome:?}"
+        );
+        assert!(!host.is_staged(), "{outcome:?}");
+        goes_there(&host, bus, &config, &image);
+    }
+}
+
+#[test]
+fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
+    let Some((host, bus, config, image)) = killed_while_it_waits() else { return };
+    fail(&host, &Faults::default());
+    let outcome = host.apply(&config, Some(&image));
+    ensure_asked(&outcome);
+    let told = "rpm-ostreed is busy, and is waited for: UpdateDeployment, called by ";
+    assert_eq!(outcome.stderr.matches(told).count(), 1, "{outcome:?}");
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "one", "two");
+}
+
+#[test]
+fn what_the_daemon_staged_for_a_client_that_was_killed_is_in_nobodys_way() {
+    let Some((host, bus, config, image)) = staged_for_one_that_was_killed() else { return };
+    let recovered = host.run(["flameholder", "recover"]);
+    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    goes_there(&host, bus, &config, &image);
+}
+
+#[test]
+fn what_was_staged_for_a_client_that_was_killed_is_lost_with_the_boot() {
+    let Some((host, bus, config, image)) = staged_for_one_that_was_killed() else { return };
+    drop(bus);
+    host.reboot();
+    assert!(host.etc("os/version-1.conf").exists(), "what ran still runs");
+    let bus = Bus::start(&host);
+    goes_there(&host, bus, &config, &image);
+}
+
+#[test]
+fn a_cancellation_by_anybody_costs_a_retry_and_a_line() {
+    let Some((host, bus, config, image)) = slow() else { return };
+    let running = Running::start(&host, &config, &image);
+    until_started(&host);
+    // Whoever may not even list the host's directories.
+    for directory in ["", "run"] {
+        fs::set_permissions(host.path(directory), fs::Permissions::from_mode(0o711)).unwrap();
+    }
+    let cancelled = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups", "env"])
+        .arg(format!("{}=unix:path={}", daemon::CANCELS, socket(&host).display()))
+        .arg(copy_for_all(&host))
+        .args(["--exact", "daemon::serves"])
+        .output()
+        .unwrap();
+    assert!(cancelled.status.success(), "{cancelled:?}");
+    let outcome = running.end();
+    ensure_asked(&outcome);
+    assert_eq!(outcome.stderr.matches("another program on this host cancelled it").count(), 1, "{outcome:?}");
+    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2);
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "one", "two");
+}
+
+/// This program, where everybody can start it.
+fn copy_for_all(host: &Host) -> std::path::PathBuf {
+    let copy = host.path("media/meddler");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    for path in [host.path("media").as_path(), Path::new(&copy)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn a_client_that_stages_in_between_is_seen_and_nothing_is_mixed() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    fail(&host, &Faults { slow: 3000, ..Faults::default() });
+    let running = Running::start(&host, &config, &image);
+    until_started(&host);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (success, text) = runtime.block_on(async { Stranger::connect_to(&host).await.race(&host).await });
+    let outcome = running.end();
+    assert!(success, "{text}: {outcome:?}");
+    // Whoever was last is staged; what was to be bound is not there any more, or never was.
+    let bound = host.shut_down();
+    host.boot();
+    let arguments = host.booted().arguments;
+    let is_foreign = arguments.iter().any(|argument| argument == "foreign");
+    assert!(!arguments.contains(&"app=one".to_owned()), "{outcome:?} {bound:?} {arguments:?}");
+    assert!(!host.etc("app/a.conf").exists(), "{outcome:?} {bound:?}");
+    drop(bus);
+    let bus = Bus::start(&host);
+    goes_there(&host, bus, &config, &image);
+    assert_eq!(host.booted().arguments.iter().any(|argument| argument == "foreign"), is_foreign);
+}
+
+#[test]
+fn a_daemon_that_leaves_when_it_idles_is_started_again() {
+    let Some(seen) = Seen::with_idle(&Faults::default(), 200) else { return };
+    seen.runtime.block_on(async {
+        let bus = zbus::connection::Builder::address(address(&seen.host).as_str()).unwrap();
+        let bus = zbus::fdo::DBusProxy::new(&bus.build().await.unwrap()).await.unwrap();
+        let runs = async || bus.name_has_owner(rpmostreed::NAME.try_into().unwrap()).await.unwrap();
+        for _ in 0..3 {
+            let daemon = seen.daemon(DEADLINES).await;
+            let outcome = daemon.layer(&nothing(), &mut |_| (), std::future::pending()).await;
+            assert!(outcome.is_ok(), "{outcome:?}");
+            // It is registered, and keeps it.
+            tokio::time::sleep(Duration::from_millis(600)).await;
+            assert!(runs().await, "it leaves although it is needed");
+            daemon.leave().await;
+            let end = Instant::now() + LIMIT;
+            while runs().await {
+                assert!(Instant::now() < end, "somebody is still registered");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    });
+}

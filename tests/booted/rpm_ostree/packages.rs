@@ -1,0 +1,271 @@
+//! Kernel types and extensions.
+
+use std::{fs, path::Path};
+
+use osimage::Os;
+use rpmostreed::Faults;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::rpm_ostree::bus::{Bus, fail};
+use testbed::booted::{
+    config::{Config, ensure_is, whole},
+    host::{Host, ensure_asked},
+};
+
+const REPOSITORY: &str = "yum.repos.d/flameholder-extensions.repo";
+const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];
+
+/// Makes these packages available on the host, as a repository of the administrator's.
+pub(crate) fn offer(host: &Host, packages: &[&str]) {
+    let directory = host.var("lib/packages");
+    fs::create_dir_all(&directory).unwrap();
+    for package in packages {
+        fs::write(directory.join(package), format!("{package} 1\n")).unwrap();
+    }
+    host.write_etc("yum.repos.d/local.repo", "[local]\nbaseurl=file:///var/lib/packages\n");
+}
+
+/// Writes an image as the cluster's are: one layer, with packages in it. Says how a config names it.
+fn extensions_image(host: &Host, packages: &[&str]) -> String {
+    let mut layer = tar::Builder::new(Vec::new());
+    for package in packages {
+        let text = format!("{package} 1\n");
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        let path = format!("usr/share/rpm-ostree/extensions/{package}");
+        layer.append_data(&mut header, path, text.as_bytes()).unwrap();
+    }
+    let directory = host.path("media/extensions");
+    let blob = |bytes: &[u8]| blob(&directory, bytes);
+    let layer = blob(&layer.into_inner().unwrap());
+    let config = json!({
+        "architecture": "amd64", "os": "linux", "config": {},
+        "rootfs": {"type": "layers", "diff_ids": [layer["digest"]]},
+    });
+    let described = |kind: &str, mut found: Value| {
+        found["mediaType"] = format!("application/vnd.oci.image.{kind}").into();
+        found
+    };
+    let config = described("config.v1+json", blob(config.to_string().as_bytes()));
+    let layers = [described("layer.v1.tar", layer)];
+    let manifest = json!({
+        "schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": config, "layers": layers,
+    });
+    let manifest = described("manifest.v1+json", blob(manifest.to_string().as_bytes()));
+    fs::write(directory.join("oci-layout"), r#"{"imageLayoutVersion":"1.0.0"}"#).unwrap();
+    let index = json!({"schemaVersion": 2, "manifests": [manifest]});
+    fs::write(directory.join("index.json"), index.to_string()).unwrap();
+    "ostree-unverified-image:oci:/run/media/extensions".to_owned()
+}
+
+fn blob(directory: &Path, bytes: &[u8]) -> Value {
+    let digest: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let blobs = directory.join("blobs/sha256");
+    fs::create_dir_all(&blobs).unwrap();
+    fs::write(blobs.join(&digest), bytes).unwrap();
+    json!({"digest": format!("sha256:{digest}"), "size": bytes.len()})
+}
+
+/// RHEL CoreOS, as far as it says so itself.
+fn enterprise() -> Option<Host> {
+    let host = Host::install(Os::new(1))?;
+    name_os(&host, "ID=\"rhcos\"\nVARIANT_ID=coreos\n");
+    Some(host)
+}
+
+/// In place of the link to what the image says.
+fn name_os(host: &Host, text: &str) {
+    fs::remove_file(host.etc("os-release")).unwrap();
+    host.write_etc("os-release", text);
+}
+
+/// A config that wants this kernel and these extensions.
+fn with(host: &Host, config: &Config, kernel: &str, extensions: &[&str], image: &str) -> String {
+    let mut config = config.json().clone();
+    config["spec"]["kernelType"] = kernel.into();
+    config["spec"]["extensions"] = json!(extensions);
+    config["spec"]["baseOSExtensionsContainerImage"] = image.into();
+    host.config(&config)
+}
+
+/// What is installed in what runs, and what is removed from it.
+fn installed(host: &Host) -> Vec<String> {
+    let found = fs::read_dir(host.booted().at("usr/share/packages")).into_iter().flatten().flatten();
+    let mut names: Vec<String> = found.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn ensure_nothing_lent(host: &Host) {
+    for path in [host.etc(REPOSITORY), host.var("lib/flameholder/extensions")] {
+        assert!(!path.exists(), "{} is left", path.display());
+    }
+}
+
+fn transactions(host: &Host) -> u64 {
+    host.status()["pending"]["rpmOstreeTransactions"].as_u64().unwrap()
+}
+
+#[test]
+fn kernel_extensions_and_image_change_in_one_transaction() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &[&REALTIME[..], &["usbguard"]].concat());
+    let wanted = with(&host, &whole("one"), "realtime", &["usbguard"], &lent);
+    let image = host.image(&Os::new(2));
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&wanted, Some(&image)));
+    assert_eq!(transactions(&host), 1);
+    ensure_nothing_lent(&host);
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "one", "two");
+    assert!(host.etc("os/version-2.conf").exists());
+    let expected = [
+        "kernel-core.removed",
+        "kernel-modules-core.removed",
+        "kernel-modules-extra.removed",
+        "kernel-modules.removed",
+        "kernel-rt-core",
+        "kernel-rt-modules",
+        "kernel-rt-modules-extra",
+        "kernel.removed",
+        "usbguard",
+    ];
+    assert_eq!(installed(&host), expected);
+    let status = host.status();
+    assert_eq!(status["deployments"][0]["generation"]["leftOut"], json!([]), "{status}");
+    // Nobody is asked where nothing of that changes: neither daemon nor registry is there.
+    fs::remove_dir_all(host.path("media/images")).unwrap();
+    let files = with(&host, &whole("two"), "realtime", &["usbguard"], &lent);
+    host.update(&files, None);
+    ensure_is(&host, "two", "one");
+    assert_eq!(installed(&host), expected);
+    // Back to the image's own.
+    let bus = Bus::start(&host);
+    let plain = with(&host, &whole("three"), "default", &[], &lent);
+    let outcome = host.apply(&plain, None);
+    ensure_asked(&outcome);
+    assert_eq!(transactions(&host), 1, "{outcome:?}");
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "three", "two");
+    assert_eq!(installed(&host), [""; 0]);
+    ensure_nothing_lent(&host);
+    host.ensure_whole();
+    // And back, which is a generation like any other.
+    let rolled_back = host.run(["flameholder", "rollback"]);
+    ensure_asked(&rolled_back);
+    assert_eq!(transactions(&host), 0);
+    host.reboot();
+    ensure_is(&host, "two", "three");
+    assert_eq!(installed(&host), expected);
+}
+
+#[test]
+fn packages_stay_with_another_image_under_them() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &["usbguard"]);
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&with(&host, &whole("one"), "", &["usbguard"], &lent), None));
+    drop(bus);
+    host.reboot();
+    assert_eq!(installed(&host), ["usbguard"]);
+    let (config, image) = (with(&host, &whole("two"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+    // libostree alone would lose them, and is not let.
+    let refused = host.apply(&config, Some(&image));
+    assert!(refused.code == Some(1) && refused.stderr.contains("(usbguard)"), "{refused:?}");
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&config, Some(&image)));
+    assert_eq!(transactions(&host), 1);
+    drop(bus);
+    host.reboot();
+    ensure_is(&host, "two", "one");
+    assert!(host.etc("os/version-2.conf").exists());
+    assert_eq!(installed(&host), ["usbguard"]);
+}
+
+#[test]
+fn what_was_lent_is_taken_back_whoever_dies() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &["usbguard"]);
+    let config = with(&host, &whole("one"), "", &["usbguard"], &lent);
+    let bus = Bus::start(&host);
+    fail(&host, &Faults { fail: Some("Could not depsolve".into()), ..Faults::default() });
+    let outcome = host.apply(&config, None);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    ensure_nothing_lent(&host);
+    fail(&host, &Faults::default());
+    // Killed while it has the daemon install it.
+    let killed = "rm -f /run/rpm-ostree-transaction.sock; flameholder apply --desired $0 --reboot never & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
+    fail(&host, &Faults { slow: 1500, ..Faults::default() });
+    host.run(["sh", "-c", killed, &config]);
+    assert!(host.etc(REPOSITORY).exists(), "it was killed in between");
+    drop(bus);
+    host.power_cut();
+    host.boot().ensure_fine();
+    ensure_nothing_lent(&host);
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&config, None));
+    drop(bus);
+    host.reboot();
+    assert_eq!(installed(&host), ["usbguard"]);
+}
+
+#[test]
+fn packages_that_nobody_has_are_named() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &["usbguard"]);
+    let config = with(&host, &whole("one"), "", &["sandboxed-containers"], &lent);
+    let _bus = Bus::start(&host);
+    let outcome = host.apply(&config, None);
+    assert!(outcome.code == Some(1) && outcome.stderr.contains("kata-containers"), "{outcome:?}");
+    assert!(!host.is_staged());
+    ensure_nothing_lent(&host);
+}
+
+#[test]
+fn what_a_host_cannot_have_is_left_out_with_the_reason() {
+    let Some(host) = Host::install(Os::new(1)) else { return };
+    let config = with(&host, &whole("one"), "realtime", &["usbguard"], "h/x:1");
+    let left_out = |host: &Host| {
+        let planned = host.must(["flameholder", "plan", "-o", "json", "--desired", &config]);
+        serde_json::from_str::<Value>(&planned).unwrap()["leftOut"].to_string()
+    };
+    assert!(left_out(&host).contains("packages are changed by rpm-ostreed"), "{}", left_out(&host));
+    let _bus = Bus::start(&host);
+    assert!(left_out(&host).contains("on RHEL CoreOS and CentOS Stream CoreOS alone"), "{}", left_out(&host));
+    name_os(&host, "ID=scos\n");
+    assert_eq!(left_out(&host), "[]");
+    let pages = with(&host, &whole("one"), "64k-pages", &[], "h/x:1");
+    if std::env::consts::ARCH != "aarch64" {
+        let refused = host.apply(&pages, None);
+        assert!(refused.stderr.contains("64 KiB pages on aarch64 only"), "{refused:?}");
+    }
+}
+
+#[test]
+fn what_is_staged_again_keeps_its_packages() {
+    let Some(host) = enterprise() else { return };
+    let lent = extensions_image(&host, &["usbguard"]);
+    let (config, image) = (with(&host, &whole("one"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+    let bus = Bus::start(&host);
+    ensure_asked(&host.apply(&config, Some(&image)));
+    drop(bus);
+    // The power goes, and the daemon is not there when it is back.
+    host.power_cut();
+    let boot = host.boot().ensure_fine();
+    assert!(boot.recover.stdout.contains("it is staged again"), "{boot:?}");
+    host.update(&config, Some(&image));
+    ensure_is(&host, "one", "two");
+    assert_eq!(installed(&host), ["usbguard"]);
+    let origin = host.must(["sh", "-c", "cat /sysroot/ostree/deploy/*/deploy/*.origin"]);
+    assert!(
+        origin.contains("requested=usbguard;") && origin.contains("container-image-reference="),
+        "{origin}"
+    );
+    assert!(host.etc("os/version-2.conf").exists());
+    host.ensure_whole();
+}

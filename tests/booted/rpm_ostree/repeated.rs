@@ -1,0 +1,62 @@
+//! The same thing asked for again.
+
+use flameholder::core::config::layering::LayeringChange;
+use flameholder::os::rpm_ostree::failure::Failure;
+use flameholder::os::rpm_ostree::transaction::Outcome;
+use flameholder::os::rpm_ostree::{Base, LayerRequest};
+use osimage::Os;
+use rpmostreed::Faults;
+
+use crate::rpm_ostree::client::{Seen, heard, nothing};
+
+#[test]
+fn what_is_there_is_said_to_be() {
+    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    seen.runtime.block_on(async {
+        let (outcome, said) = seen.asked(&nothing()).await;
+        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert!(heard(&said, "No change."), "{said:?}");
+        assert!(!seen.host.is_staged());
+        let rebase = seen.rebase();
+        assert_eq!(seen.asked(&rebase).await.0.unwrap(), Outcome::Succeeded);
+        assert!(seen.host.is_staged());
+        let Outcome::Failed(text) = seen.asked(&rebase).await.0.unwrap() else {
+            panic!("it is staged already")
+        };
+        assert_eq!(Failure::of(&text.to_string(), rebase.image()), Failure::RefsEqual);
+        // What is staged follows the image, and there is nothing newer by that name.
+        let follow = LayerRequest { base: Base::Followed, ..nothing() };
+        let (outcome, said) = seen.asked(&follow).await;
+        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert!(heard(&said, "No upgrade available."), "{said:?}");
+    });
+}
+
+#[test]
+fn another_name_for_an_image_stages_it_and_fetches_nothing() {
+    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let same = seen.host.path("media/same");
+    let tag = Os::new(2).version();
+    osimage::write_image(&Os::new(2), &same, Some(&tag)).unwrap();
+    seen.runtime.block_on(async {
+        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), Outcome::Succeeded);
+        let image = format!("ostree-unverified-image:oci:/run/media/same:{tag}").parse().unwrap();
+        let (outcome, said) = seen.asked(&LayerRequest { base: Base::Image(image), ..nothing() }).await;
+        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert!(heard(&said, "ostree chunk layers needed: 0 "), "{said:?}");
+    });
+}
+
+#[test]
+fn packages_that_are_there_are_not_asked_for_twice() {
+    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    crate::rpm_ostree::packages::offer(&seen.host, &["usbguard"]);
+    let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
+    let request = LayerRequest { change, ..nothing() };
+    seen.runtime.block_on(async {
+        assert_eq!(seen.asked(&request).await.0.unwrap(), Outcome::Succeeded);
+        let (outcome, said) = seen.asked(&request).await;
+        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert!(heard(&said, "No change."), "{said:?}");
+    });
+}

@@ -1,0 +1,121 @@
+//! What others install from: it names what is there, and what reads it would take it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use flameholder::core::plan::first_boot;
+use serde_json::Value;
+
+const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
+
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(REPOSITORY).join(path)).unwrap()
+}
+
+fn names(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(Path::new(REPOSITORY).join(folder)).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}
+
+fn units() -> BTreeSet<String> {
+    names("systemd").into_iter().filter(|name| name.starts_with("flameholder-")).collect()
+}
+
+#[test]
+fn the_presets_enable_every_unit() {
+    let preset = read("systemd/80-flameholder.preset");
+    let enabled = preset.lines().filter_map(|line| line.strip_prefix("enable ")).map(str::to_owned);
+    assert_eq!(enabled.collect::<BTreeSet<_>>(), units());
+}
+
+#[test]
+fn the_containerfile_copies_everything_that_is_installed() {
+    let text = read("Containerfile");
+    for name in names("systemd").iter().filter(|name| *name != "README.md") {
+        let is_service = Path::new(name).extension().is_some_and(|extension| extension == "service");
+        let pattern = if is_service { "systemd/*.service" } else { name };
+        assert!(text.contains(pattern), "{name} is not copied");
+    }
+    for unit in units() {
+        assert!(text.contains(unit.trim_end_matches(".service")), "{unit} is not enabled");
+    }
+    let copied = text.lines().filter_map(|line| line.strip_prefix("COPY systemd/"));
+    let sources = copied.filter_map(|line| line.split(' ').next()).filter(|source| !source.contains('*'));
+    for source in sources {
+        assert!(Path::new(REPOSITORY).join("systemd").join(source).exists(), "systemd/{source}");
+    }
+}
+
+#[test]
+fn commands_are_found_wherever_they_are_installed() {
+    for unit in units() {
+        let text = read(&format!("systemd/{unit}"));
+        let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("ExecSt")).collect();
+        assert!(!commands.is_empty(), "{unit}");
+        for command in commands {
+            assert!(command.contains("=flameholder "), "{unit}: {command}");
+        }
+    }
+}
+
+fn kola(extension: &str) -> Vec<PathBuf> {
+    let tests = "tests/vm/kola/tests/kola";
+    let folders = names(tests).into_iter().map(|folder| format!("{tests}/{folder}"));
+    let files =
+        folders.flat_map(|folder| names(&folder).into_iter().map(move |name| format!("{folder}/{name}")));
+    let paths = files.map(|file| Path::new(REPOSITORY).join(file));
+    paths.filter(|path| path.extension().unwrap_or_default() == extension).collect()
+}
+
+#[test]
+fn kola_takes_the_scripts() {
+    let scripts = kola("");
+    assert!(scripts.len() >= 3);
+    for script in scripts {
+        let checked = Command::new("bash").arg("-n").arg(&script).output().unwrap();
+        assert!(checked.status.success(), "{}: {checked:?}", script.display());
+        let text = fs::read_to_string(&script).unwrap();
+        let metadata: String = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("## "))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let metadata: Value = serde_saphyr::from_str(&metadata).unwrap();
+        assert!(metadata["kola"]["description"].is_string(), "{}", script.display());
+        let mode = std::os::unix::fs::PermissionsExt::mode(&script.metadata().unwrap().permissions());
+        assert_eq!(mode & 0o111, 0o111, "{} is not executable", script.display());
+    }
+}
+
+#[test]
+fn butane_configs_hold_what_the_agent_takes() {
+    let mut configs = kola("bu");
+    configs.push(Path::new(REPOSITORY).join("ignition/example.bu"));
+    for path in configs {
+        let shown = path.display();
+        let config: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        assert_eq!((&config["variant"], &config["version"]), (&"fcos".into(), &"1.5.0".into()), "{shown}");
+        let files = config["storage"]["files"].as_array().unwrap();
+        let inline = |name: &str| {
+            let file = files.iter().find(|file| file["path"] == name)?;
+            file["contents"]["inline"].as_str().map(str::to_owned)
+        };
+        if let Some(encapsulated) = inline(first_boot::ENCAPSULATED) {
+            let content = inline(first_boot::CONTENT).unwrap();
+            let document =
+                first_boot::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
+            assert_eq!(document["metadata"]["name"], "final", "{shown}");
+        }
+        let of_ours = "/etc/flameholder/config.d/";
+        for file in files.iter().filter(|file| file["path"].as_str().unwrap().starts_with(of_ours)) {
+            let fragment = flameholder::core::config::settings::FragmentFile {
+                path: flameholder::core::values::names::ManagedPath::parse(file["path"].as_str().unwrap())
+                    .unwrap(),
+                bytes: file["contents"]["inline"].as_str().unwrap().as_bytes().to_vec(),
+            };
+            flameholder::core::config::settings::Settings::of(&[fragment]).unwrap();
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The documents of `plan`, `status`, `verify` and `etc-diff` against their schemas in `docs/schema`.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use jsonschema::Validator;
+use osimage::{Os, Scratch, SysrootBuilder};
+use serde_json::{Value, json};
+use testbed::model::document::{file, machine_config, with_files};
+use testbed::model::rendered::real_configs;
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::tree::Tree;
+
+const SCHEMAS: [&str; 4] = ["etc-diff", "plan", "status", "verify"];
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn schema(name: &str) -> Value {
+    let text = fs::read(repository("docs/schema").join(name).with_extension("json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+fn validator(schema: &Value) -> Validator {
+    jsonschema::draft202012::new(schema).unwrap()
+}
+
+/// A stricter schema: whoever adds a member to a document describes it.
+fn without_unknown_members(mut schema: Value) -> Value {
+    fn close(schema: &mut Value) {
+        match schema {
+            Value::Object(members) => {
+                members.values_mut().for_each(close);
+                // Conditions repeat some members of an object and say no type.
+                if members.contains_key("properties") && members.contains_key("type") {
+                    members.insert("additionalProperties".to_owned(), json!(false));
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(close),
+            _ => {}
+        }
+    }
+    close(&mut schema);
+    schema
+}
+
+/// Everything in which the document of `outcome` is not as its schema says.
+fn complaints(name: &str, outcome: &Outcome, codes: &[i32]) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if !outcome.code.is_some_and(|code| codes.contains(&code)) {
+        complaints.push(format!("{name} exits with {:?}: {}", outcome.code, outcome.stderr));
+    }
+    match serde_json::from_str(&outcome.stdout) {
+        Ok(document) => {
+            let strict = validator(&without_unknown_members(schema(name)));
+            let errors = strict.iter_errors(&document);
+            complaints.extend(errors.map(|error| format!("{name} at {}: {error}", error.instance_path())));
+        }
+        Err(error) => complaints.push(format!("{name} prints no single JSON document: {error}")),
+    }
+    complaints
+}
+
+/// Runs a verb with `-o json` and returns its document, which is as the schema says.
+fn documented<A: AsRef<OsStr>>(verb: &str, arguments: &[A], code: i32) -> Value {
+    let output = [verb, "-o", "json"].map(AsRef::as_ref);
+    let outcome = flameholder(output.into_iter().chain(arguments.iter().map(AsRef::as_ref)));
+    let complaints = complaints(verb, &outcome, &[code]);
+    assert!(complaints.is_empty(), "{}\n{}", complaints.join("\n"), outcome.stdout);
+    serde_json::from_str(&outcome.stdout).unwrap()
+}
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: only root can give files to their owners");
+    }
+    root
+}
+
+fn written(folder: &Path, name: &str, document: &Value) -> PathBuf {
+    let path = folder.join(name);
+    fs::write(&path, document.to_string()).unwrap();
+    path
+}
+
+/// A config whose every section changes something.
+fn many_sided(name: &str) -> Value {
+    let unit = json!({"name": "local.service", "enabled": true,
+        "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
+        "dropins": [{"name": "10-more.conf", "contents": "[Service]\nNice=1\n"}]});
+    let mut config = with_files(name, &[file("/etc/a", "a"), file("/etc/containers/policy.json", "{}")]);
+    let ignition = &mut config["spec"]["config"];
+    ignition["systemd"] = json!({"units": [unit]});
+    ignition["passwd"] = json!({"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAA"],
+        "passwordHash": "$6$salt$hash"}]});
+    ignition["storage"]["directories"] = json!([{"path": "/etc/d"}]);
+    ignition["storage"]["links"] = json!([{"path": "/etc/l", "target": "a"}]);
+    let spec = config["spec"].as_object_mut().unwrap();
+    for (field, value) in [
+        ("osImageURL", json!("registry.example.net/os:5")),
+        ("kernelArguments", json!(["nosmt", "a b"])),
+        ("kernelType", json!("realtime")),
+        ("extensions", json!(["usbguard"])),
+    ] {
+        spec.insert(field.to_owned(), value);
+    }
+    config
+}
+
+#[test]
+fn schemas_are_schemas() {
+    for name in SCHEMAS {
+        let schema = schema(name);
+        assert_eq!(jsonschema::meta::validate(&schema).map_err(|error| error.to_string()), Ok(()), "{name}");
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+    }
+}
+
+#[test]
+fn plans_between_all_configs() {
+    let fixtures = fs::read_dir(repository("tests/fixtures")).unwrap().map(|entry| entry.unwrap().path());
+    let fixtures: Vec<PathBuf> = fixtures.filter(|path| path.extension() == Some("json".as_ref())).collect();
+    assert!(fixtures.len() > 5, "{fixtures:?}");
+    let mut found = Vec::new();
+    for configs in [fixtures, real_configs()] {
+        for current in &configs {
+            for desired in &configs {
+                for profile in ["mcd", "native"] {
+                    let pair = [
+                        "--current".as_ref(),
+                        current.as_os_str(),
+                        "--desired".as_ref(),
+                        desired.as_os_str(),
+                    ];
+                    let options = ["plan", "-o", "json", "--profile", profile].map(AsRef::as_ref);
+                    let outcome = flameholder(options.into_iter().chain(pair));
+                    found.extend(
+                        complaints("plan", &outcome, &[0, 1])
+                            .iter()
+                            .map(|what| format!("{} then {}: {what}", current.display(), desired.display())),
+                    );
+                }
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn plans_that_say_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let desired = written(folder.path(), "desired.json", &many_sided("rendered-many"));
+    let empty = machine_config("rendered-empty", &Value::Null);
+    let current = written(folder.path(), "current.json", &empty);
+    let plan = documented("plan", &["--desired".as_ref(), desired.as_os_str()], 0);
+    assert_eq!(plan["from"], Value::Null);
+    for (current, desired) in [(&current, &desired), (&desired, &current)] {
+        let arguments =
+            ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
+        let plan = documented("plan", &arguments, 0);
+        for section in [
+            "files",
+            "directories",
+            "links",
+            "units",
+            "osImage",
+            "kernelArguments",
+            "kernelType",
+            "extensions",
+        ] {
+            let change = &plan["changes"][section];
+            assert!(
+                change.is_object() || change.as_array().is_some_and(|items| !items.is_empty()),
+                "{section}: {plan}"
+            );
+        }
+        assert_eq!(plan["rebootRequired"], true);
+    }
+    let mut fips = empty;
+    fips["spec"]["fips"] = json!(true);
+    let fips = written(folder.path(), "fips.json", &fips);
+    let arguments = ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), fips.as_os_str()];
+    assert_eq!(documented("plan", &arguments, 1)["irreconcilable"][0]["field"], "spec.fips");
+}
+
+#[test]
+fn a_tree_before_and_after_and_damaged() {
+    if !is_root() {
+        return;
+    }
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let desired = written(folder.path(), "desired.json", &many_sided("rendered-many"));
+    let place = ["--root".as_ref(), tree.root().as_os_str()];
+    let target = [place.as_slice(), &["--desired".as_ref(), desired.as_os_str()]].concat();
+    assert_eq!(documented("status", &place, 0)["generation"], Value::Null);
+    let plan = documented("plan", &target, 0);
+    assert!(!plan["leftOut"].as_array().unwrap().is_empty(), "{plan}");
+    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(documented("status", &place, 0)["generation"]["config"], "rendered-many");
+    assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
+
+    fs::write(tree.at("/etc/a"), "other").unwrap();
+    fs::remove_file(tree.at("/etc/l")).unwrap();
+    fs::remove_file(tree.at("/etc/systemd/system/multi-user.target.wants/local.service")).unwrap();
+    let verified = documented("verify", &place, 2);
+    let drift = documented("plan", &target, 0)["drift"].clone();
+    let found = verified["deviations"].as_array().unwrap().iter();
+    let found: Vec<Value> = found.map(|item| json!({"path": item["path"], "kind": item["kind"]})).collect();
+    assert_eq!(json!(found), drift);
+    let kinds: Vec<&str> =
+        drift.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
+    for kind in ["content", "missing", "enablement"] {
+        assert!(kinds.contains(&kind), "{kind}: {drift}");
+    }
+}
+
+#[test]
+fn a_sysroot_before_and_after_and_damaged() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new().unwrap();
+    let sysroot = scratch.path().join("sysroot");
+    SysrootBuilder::new(Os::new(1)).create(&sysroot).unwrap();
+    let mut config = with_files("rendered-sysroot", &[file("/etc/a", "a")]);
+    config["spec"]["kernelArguments"] = json!(["nosmt"]);
+    let desired = written(scratch.path(), "desired.json", &config);
+    let place = ["--sysroot".as_ref(), sysroot.as_os_str()];
+    let target = [place.as_slice(), &["--desired".as_ref(), desired.as_os_str()]].concat();
+    assert_eq!(documented("status", &place, 0)["deployments"][0]["generation"], Value::Null);
+    let layout = scratch.path().join("layout");
+    osimage::write_image(&Os::new(2), &layout, None).unwrap();
+    let image = format!("ostree-unverified-image:oci:{}", layout.display());
+    let plan = documented("plan", &[&target[..], &["--os-image".as_ref(), image.as_ref()]].concat(), 0);
+    assert_eq!(plan["changes"]["osImage"]["to"], image.as_str());
+    assert_eq!(plan["preflight"][0]["check"], "skopeo");
+    assert_eq!((&plan["etc"]["with"], &plan["etc"]["due"]), (&json!("present"), &json!(true)));
+    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let status = documented("status", &place, 0);
+    assert_eq!(status["deployments"][0]["generation"]["belongs"], true);
+    assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
+
+    let merge = documented("etc-diff", &place, 0);
+    assert_eq!(merge["from"], merge["to"]);
+    let kept = merge["kept"].as_array().unwrap();
+    assert!(kept.contains(&json!({"path": "/etc/a", "change": "add"})), "{merge}");
+
+    let deployed = &status["deployments"][0];
+    let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
+    let root = format!("ostree/deploy/{stateroot}/deploy/{commit}.{}", deployed["serial"]);
+    fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
+    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "hindrance": null}]);
+    assert_eq!(documented("verify", &place, 2)["deviations"], expected);
+    // The settings are those of the deployment.
+    let fragments = sysroot.join(root).join("etc/flameholder/config.d");
+    fs::create_dir_all(&fragments).unwrap();
+    fs::write(fragments.join("10.toml"), "[drift]\ndefault = \"ignore\"\n").unwrap();
+    assert_eq!(documented("verify", &place, 0)["deviations"][0]["policy"], "ignore");
+}
+
+/// A document of each kind in which as much as possible is said.
+fn good(name: &str) -> Value {
+    let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
+        "belongs": true, "leftOut": ["a reason"]});
+    match name {
+        "plan" => json!({
+            "schema": 1, "profile": "native", "from": null, "to": "c",
+            "changes": {
+                "files": [{"path": "/etc/a", "change": "add", "reasons": ["new"]}], "directories": [], "links": [],
+                "units": [{"name": "a.service", "change": "modify", "reasons": ["mask differs"]}],
+                "osImage": {"from": null, "to": "h/os"}, "kernelArguments": {"from": [], "to": ["nosmt"]},
+                "kernelType": {"from": "default", "to": "realtime"}, "extensions": {"from": [], "to": ["usbguard"]},
+                "sshKeys": false, "password": true, "fips": false},
+            "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
+            "drain": false, "rebootRequired": false,
+            "irreconcilable": [{"field": "spec.fips", "reason": "it cannot change"}],
+            "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
+                "fromImage": 1, "conflicts": 2, "heldBack": 3,
+                "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
+                "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
+            "held": null, "leftOut": [],
+            "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
+        "etc-diff" => json!({"schema": 1,
+            "from": {"stateroot": "fedora-coreos", "commit": "0".repeat(64), "serial": 0},
+            "to": {"stateroot": "fedora-coreos", "commit": "1".repeat(64), "serial": 0},
+            "kept": [{"path": "/etc/k", "change": "add"}], "fromImage": [{"path": "/etc/i", "change": "remove"}],
+            "conflicts": [{"path": "/etc/c", "local": "modify", "image": "remove"}],
+            "losses": [{"path": "/etc", "change": "modify", "lost": "xattrs"}],
+            "heldBack": [{"path": "/etc/h", "change": "modify"}],
+            "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
+        "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
+            "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "hindrance": "it is in the way"}],
+            "repaired": [{"path": "/etc/b", "kind": "label"}]}),
+        "status" => json!({"schema": 1, "generation": generation, "deployments": [{
+            "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
+            "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
+            "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
+            "transaction": {"current": null, "target": "1".repeat(32), "reached": "prepared",
+                "underWay": false},
+            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false, "rpmOstreeTransactions": 1,
+                "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
+            "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
+                "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
+            "daemon": {"pid": 1, "phase": "Waiting", "wanted": "c", "runs": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceTrouble": null},
+            "health": {"generation": null, "phase": "probation",
+                "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]}}),
+        other => panic!("{other} has no schema"),
+    }
+}
+
+#[test]
+fn documents_may_grow_but_not_shrink() {
+    for name in SCHEMAS {
+        let validator = validator(&schema(name));
+        let whole = good(name);
+        assert!(validator.is_valid(&whole), "{:?}", validator.validate(&whole));
+        for pointer in objects(&whole, String::new()) {
+            let mut grown = whole.clone();
+            grown.pointer_mut(&pointer).unwrap()["later"] = json!(1);
+            assert!(validator.is_valid(&grown), "{name}: a later member of {pointer:?}");
+            for member in whole.pointer(&pointer).unwrap().as_object().unwrap().keys() {
+                let mut shrunk = whole.clone();
+                shrunk.pointer_mut(&pointer).unwrap().as_object_mut().unwrap().remove(member);
+                assert!(!validator.is_valid(&shrunk), "{name}: no {member} in {pointer:?}");
+            }
+        }
+    }
+}
+
+/// Pointers to every object in `value`.
+fn objects(value: &Value, at: String) -> Vec<String> {
+    let below: Vec<(String, &Value)> = match value {
+        Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), member)).collect(),
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(index, item)| (index.to_string(), item)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let deeper = below
+        .into_iter()
+        .flat_map(|(name, value)| objects(value, format!("{at}/{name}")))
+        .collect::<Vec<_>>();
+    value.is_object().then_some(at).into_iter().chain(deeper).collect()
+}
+
+#[test]
+fn damaged_documents_are_recognized() {
+    let none = json!({"type": "None", "because": []});
+    let damages = [
+        ("plan", "/schema", json!(2)),
+        ("plan", "/profile", json!("own")),
+        ("plan", "/to", Value::Null),
+        ("plan", "/changes/files/0/path", json!("etc/a")),
+        ("plan", "/changes/files/0/change", json!("added")),
+        ("plan", "/changes/files/0/reasons", json!([])),
+        ("plan", "/changes/units/0/name", json!("a")),
+        ("plan", "/changes/osImage/to", json!(1)),
+        ("plan", "/changes/kernelArguments", json!(["nosmt"])),
+        ("plan", "/changes/kernelType/to", json!("tickless")),
+        ("plan", "/changes/sshKeys", json!("no")),
+        ("plan", "/actions", json!([])),
+        ("plan", "/actions", json!([none, {"type": "Drain", "because": ["it"]}])),
+        ("plan", "/actions/0/type", json!("Stop")),
+        ("plan", "/actions/0/because", json!([])),
+        ("plan", "/actions/0", json!({"type": "Reload", "because": ["it"]})),
+        ("plan", "/actions/0", json!({"type": "Drain", "unit": "a.service", "because": ["it"]})),
+        ("plan", "/actions/0", json!({"type": "Reboot", "because": ["it"]})),
+        ("plan", "/rebootRequired", json!(true)),
+        ("plan", "/drift/0/kind", json!("color")),
+        ("plan", "/etc", json!([])),
+        ("plan", "/etc/with", json!("last")),
+        ("plan", "/etc/kept", json!(["/etc/a"])),
+        ("plan", "/etc/refusals/0/reason", json!("other")),
+        ("etc-diff", "/from/commit", json!("abc")),
+        ("etc-diff", "/kept/0/path", json!("/usr/etc/k")),
+        ("etc-diff", "/kept/0/change", json!("keep")),
+        ("etc-diff", "/losses/0/lost", json!("nothing")),
+        ("etc-diff", "/heldBack", Value::Null),
+        ("etc-diff", "/refusals/0/detail", json!("")),
+        ("plan", "/leftOut/-", json!("")),
+        ("plan", "/preflight/0/ok", json!("yes")),
+        ("verify", "/generation", json!("1")),
+        ("verify", "/config", json!("")),
+        ("verify", "/deviations", Value::Null),
+        ("verify", "/deviations/0/kind", json!("Owner")),
+        ("verify", "/deviations/0/path", json!("a")),
+        ("verify", "/deviations/0/policy", json!("hide")),
+        ("verify", "/deviations/0/hindrance", json!("")),
+        ("verify", "/repaired", Value::Null),
+        ("verify", "/repaired/0/kind", json!("colour")),
+        ("status", "/generation/configHash", json!("sha256:1")),
+        ("status", "/generation/leftOut", json!("none")),
+        ("status", "/deployments", json!({})),
+        ("status", "/deployments/0/commit", json!("abc")),
+        ("status", "/deployments/0/serial", json!(-1)),
+        ("status", "/deployments/0/serial", json!(0.5)),
+        ("status", "/deployments/0/image", json!("h/os")),
+        ("status", "/deployments/0/manifestDigest", json!("md5:1")),
+        ("status", "/deployments/0/kernelArguments", json!("rw")),
+        ("status", "/deployments/0/generation", json!({})),
+    ];
+    for (name, pointer, value) in damages {
+        let mut document = good(name);
+        match pointer.strip_suffix("/-") {
+            Some(list) => document.pointer_mut(list).unwrap().as_array_mut().unwrap().push(value.clone()),
+            None => *document.pointer_mut(pointer).unwrap() = value.clone(),
+        }
+        assert!(!validator(&schema(name)).is_valid(&document), "{name}: {pointer} may be {value}");
+    }
+}

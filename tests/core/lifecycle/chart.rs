@@ -1,0 +1,150 @@
+//! The chart of `docs/lifecycle.md`, drawn from the function itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use flameholder::core::daemon::lifecycle::{
+    AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, PreparedUpdate,
+    ProblemClass,
+};
+
+use crate::lifecycle::{problem, wish};
+
+const CHART: &str = "docs/lifecycle.md";
+const BEGIN: &str =
+    "<!-- drawn from src/core/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
+const END: &str = "<!-- end of what is drawn -->\n";
+
+pub(crate) fn all_phases() -> Vec<DaemonPhase> {
+    let target = wish("b");
+    let draining = |then, is_late| DaemonPhase::Draining { target: target.clone(), then, is_late };
+    vec![
+        DaemonPhase::Observing,
+        DaemonPhase::Idle,
+        DaemonPhase::Fetching { target: target.clone() },
+        DaemonPhase::Preparing { target: target.clone() },
+        draining(AfterDrain::Apply, false),
+        draining(AfterDrain::Unlock, false),
+        draining(AfterDrain::Unlock, true),
+        DaemonPhase::Applying { target: target.clone() },
+        DaemonPhase::Unlocking { target: target.clone() },
+        DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+        DaemonPhase::ShuttingDown { target: target.clone() },
+        DaemonPhase::CheckingBoot { complaint: None },
+        DaemonPhase::Verifying,
+        DaemonPhase::Uncordoning { is_late: false },
+        DaemonPhase::Uncordoning { is_late: true },
+        DaemonPhase::Done,
+        DaemonPhase::Drifted { reason: "/etc/a".into() },
+        DaemonPhase::Blocked { reason: "it was not healthy".into() },
+        DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) },
+        DaemonPhase::Stopping,
+    ]
+}
+
+pub(crate) fn all_events() -> Vec<DaemonEvent> {
+    let look = |standing| {
+        DaemonEvent::Observed(HostObservation {
+            runs: Some(wish("a")),
+            standing,
+            ..HostObservation::default()
+        })
+    };
+    vec![
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::DesiredChanged(wish("c")),
+        look(BootCheckState::Confirmed),
+        look(BootCheckState::Unconfirmed { complaint: None }),
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Nothing),
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }),
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }),
+        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Drained,
+        DaemonEvent::Applied,
+        DaemonEvent::Inhibited { by: "somebody".into() },
+        DaemonEvent::Unlocked,
+        DaemonEvent::RebootAccepted,
+        DaemonEvent::Verified,
+        DaemonEvent::Drifted { reason: "/etc/a".into() },
+        DaemonEvent::Uncordoned,
+        DaemonEvent::Failed(problem(ProblemClass::Host)),
+        DaemonEvent::TimerExpired,
+        DaemonEvent::FilesChanged,
+        DaemonEvent::StateChanged,
+        DaemonEvent::Stop,
+    ]
+}
+
+fn word(event: &DaemonEvent) -> &'static str {
+    match event {
+        DaemonEvent::DesiredChanged(_) => "another wish",
+        DaemonEvent::Observed(HostObservation { standing: BootCheckState::Confirmed, .. }) => "settled",
+        DaemonEvent::Observed(_) => "on probation",
+        DaemonEvent::Fetched => "fetched",
+        DaemonEvent::Prepared(PreparedUpdate::Nothing) => "nothing to do",
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }) => "live",
+        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }) => "live, drained",
+        DaemonEvent::Prepared(PreparedUpdate::Staged) => "staged",
+        DaemonEvent::Drained => "drained",
+        DaemonEvent::Applied => "applied",
+        DaemonEvent::Inhibited { .. } => "blocked",
+        DaemonEvent::Unlocked => "armed",
+        DaemonEvent::RebootAccepted => "accepted",
+        DaemonEvent::Verified => "verified",
+        DaemonEvent::Drifted { .. } => "deviates",
+        DaemonEvent::Uncordoned => "uncordoned",
+        DaemonEvent::Failed(_) => "failed",
+        DaemonEvent::TimerExpired => "due",
+        DaemonEvent::FilesChanged => "touched",
+        DaemonEvent::StateChanged => "nudged",
+        DaemonEvent::Stop => "stop",
+    }
+}
+
+/// All ways from one phase to another. From each one [`DaemonEvent::Stop`] leads to its end.
+fn edges() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
+    let mut edges: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    // What runs is what is wanted in one of them.
+    for runs in ["a", "b"] {
+        for phase in all_phases() {
+            for event in all_events().into_iter().filter(|event| *event != DaemonEvent::Stop) {
+                let from = phase.name();
+                let at = Lifecycle {
+                    phase: phase.clone(),
+                    wish: Some(wish("b")),
+                    runs: Some(wish(runs)),
+                    ..Lifecycle::default()
+                };
+                let (next, _) = at.step(event.clone());
+                let to = next.phase.name();
+                let words = edges.entry((from, to)).or_default();
+                if (from != to || next.phase != phase) && !words.contains(&word(&event)) {
+                    words.push(word(&event));
+                }
+            }
+        }
+    }
+    edges.retain(|_, words| !words.is_empty());
+    edges
+}
+
+fn draw() -> String {
+    let lines = edges();
+    let lines =
+        lines.iter().map(|((from, to), words)| format!("    {from} --> {to}: {}\n", words.join(" / ")));
+    format!("```mermaid\nstateDiagram-v2\n    [*] --> Looking\n{}```\n", lines.collect::<String>())
+}
+
+#[test]
+fn the_chart_is_what_the_function_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART);
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the chart begins");
+    let (drawn, after) = rest.split_once(END).expect("the chart ends");
+    if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
+        std::fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", draw())).unwrap();
+        return;
+    }
+    assert_eq!(drawn, draw(), "{CHART} is not what the function does; FLAMEHOLDER_BLESS=1 draws it again");
+}

@@ -1,0 +1,231 @@
+//! The histories that a host can have, and that no event can do harm where it means nothing.
+
+mod chart;
+
+use flameholder::core::daemon::lifecycle::{
+    AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
+    DaemonPhase, DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
+};
+use flameholder::core::values::backoff::RetryClass;
+
+use chart::{all_events, all_phases};
+
+pub(crate) fn wish(config: &str) -> ConfigRef {
+    ConfigRef { config: config.into(), image: None, digest: None }
+}
+
+pub(crate) fn problem(class: ProblemClass) -> DaemonProblem {
+    DaemonProblem { class, reason: "the disk is full; make room".into() }
+}
+
+/// A daemon that goes through events; the phases that it enters.
+fn history(from: Lifecycle, events: impl IntoIterator<Item = DaemonEvent>) -> (Lifecycle, Vec<&'static str>) {
+    let mut phases = vec![from.phase.name()];
+    let end = events.into_iter().fold(from, |at, event| {
+        let (next, _) = at.step(event);
+        phases.push(next.phase.name());
+        next
+    });
+    (end, phases)
+}
+
+fn look(runs: &str) -> DaemonEvent {
+    DaemonEvent::Observed(HostObservation { runs: Some(wish(runs)), ..HostObservation::default() })
+}
+
+fn at(phase: DaemonPhase) -> Lifecycle {
+    Lifecycle { phase, wish: Some(wish("b")), runs: Some(wish("a")), ..Lifecycle::default() }
+}
+
+#[test]
+fn an_update_with_a_reboot() {
+    let events = [
+        DaemonEvent::DesiredChanged(wish("a")),
+        look("a"),
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Drained,
+        DaemonEvent::Unlocked,
+        DaemonEvent::Inhibited { by: "an administrator".into() },
+        DaemonEvent::RebootAccepted,
+    ];
+    let (_, phases) = history(Lifecycle::default(), events);
+    let expected = [
+        "Looking",
+        "Looking",
+        "Verifying",
+        "Uncordoning",
+        "Done",
+        "Fetching",
+        "Preparing",
+        "Draining",
+        "Arming",
+        "Rebooting",
+        "Rebooting",
+        "GoingDown",
+    ];
+    assert_eq!(phases, expected);
+    let probation = HostObservation {
+        runs: Some(wish("b")),
+        standing: BootCheckState::Unconfirmed { complaint: None },
+        ..HostObservation::default()
+    };
+    let events = [
+        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::Observed(probation),
+        DaemonEvent::StateChanged,
+        look("b"),
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+    ];
+    let (end, phases) = history(Lifecycle::default(), events);
+    assert_eq!(phases, ["Looking", "Looking", "Judging", "Looking", "Verifying", "Uncordoning", "Done"]);
+    assert_eq!(end.runs, Some(wish("b")));
+}
+
+#[test]
+fn another_wish_is_heard_at_any_moment() {
+    let target = wish("b");
+    let draining = DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
+    let wished = || DaemonEvent::DesiredChanged(wish("c"));
+    for (phase, events, expected) in [
+        (DaemonPhase::Fetching { target: target.clone() }, vec![], "Fetching"),
+        (
+            DaemonPhase::Preparing { target: target.clone() },
+            vec![DaemonEvent::Failed(problem(ProblemClass::Interrupted))],
+            "Fetching",
+        ),
+        (
+            DaemonPhase::Preparing { target: target.clone() },
+            vec![DaemonEvent::Prepared(PreparedUpdate::Staged)],
+            "Fetching",
+        ),
+        (draining, vec![], "Fetching"),
+        (
+            DaemonPhase::Applying { target: target.clone() },
+            vec![DaemonEvent::Applied, DaemonEvent::Verified],
+            "Fetching",
+        ),
+        (
+            DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+            vec![DaemonEvent::Inhibited { by: "x".into() }],
+            "Fetching",
+        ),
+        (DaemonPhase::Unlocking { target: target.clone() }, vec![DaemonEvent::Unlocked], "Fetching"),
+        (DaemonPhase::Rebooting { target, blocked_by: None }, vec![DaemonEvent::RebootAccepted], "GoingDown"),
+        (DaemonPhase::Uncordoning { is_late: false }, vec![], "Fetching"),
+        (DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) }, vec![], "Fetching"),
+        (DaemonPhase::Blocked { reason: "x".into() }, vec![], "Fetching"),
+    ] {
+        let name = phase.name();
+        let (end, _) = history(at(phase), std::iter::once(wished()).chain(events));
+        assert_eq!(end.phase.name(), expected, "{name}");
+        assert_eq!(end.wish, Some(wish("c")));
+    }
+}
+
+#[test]
+fn a_wish_for_what_runs_ends_what_is_under_way() {
+    let draining = DaemonPhase::Draining { target: wish("b"), then: AfterDrain::Unlock, is_late: true };
+    let events = [DaemonEvent::DesiredChanged(wish("a")), DaemonEvent::Verified, DaemonEvent::Uncordoned];
+    let (_, phases) = history(at(draining), events);
+    assert_eq!(phases, ["Draining", "Verifying", "Uncordoning", "Done"]);
+}
+
+#[test]
+fn what_is_held_is_not_gone_to() {
+    let held = Some(BlockedConfig { wish: wish("b"), reason: "it was not healthy".into() });
+    let looked =
+        DaemonEvent::Observed(HostObservation { runs: Some(wish("a")), held, ..HostObservation::default() });
+    let (end, _) = history(at(DaemonPhase::Observing), [looked]);
+    let DaemonPhase::Blocked { reason } = &end.phase else { panic!("{end:?}") };
+    assert!(reason.contains("it was not healthy") && reason.contains("flameholder retry"), "{reason}");
+    let (end, _) = history(end, [DaemonEvent::StateChanged, look("a")]);
+    assert_eq!(end.phase, DaemonPhase::Fetching { target: wish("b") });
+}
+
+#[test]
+fn what_is_forced_is_gone_to_although_it_runs() {
+    let looked = DaemonEvent::Observed(HostObservation {
+        runs: Some(wish("b")),
+        is_forced: true,
+        ..HostObservation::default()
+    });
+    let (end, phases) = history(
+        at(DaemonPhase::Observing),
+        [looked, DaemonEvent::Fetched, DaemonEvent::Prepared(PreparedUpdate::Staged)],
+    );
+    assert_eq!(phases, ["Looking", "Fetching", "Preparing", "Draining"]);
+    assert!(!end.is_forced);
+}
+
+#[test]
+fn failures_are_counted_until_something_succeeds() {
+    let mut at = at(DaemonPhase::Fetching { target: wish("b") });
+    for number in 1..4 {
+        let (next, commands) = at.step(DaemonEvent::Failed(problem(ProblemClass::Transient)));
+        assert_eq!(
+            commands,
+            [DaemonCommand::Wait(DaemonDelay::Backoff(RetryClass::Time, number))],
+            "{next:?}"
+        );
+        let (next, _) = history(next, [DaemonEvent::TimerExpired, look("a")]);
+        assert_eq!(next.phase.name(), "Fetching");
+        at = next;
+    }
+    let events = [
+        DaemonEvent::Fetched,
+        DaemonEvent::Prepared(PreparedUpdate::Nothing),
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+    ];
+    let (end, _) = history(at, events);
+    assert_eq!((end.phase, end.failures), (DaemonPhase::Done, 0));
+}
+
+#[test]
+fn drift_is_seen_and_its_end_too() {
+    let settled = Lifecycle { runs: Some(wish("b")), ..at(DaemonPhase::Done) };
+    let deviates = DaemonEvent::Drifted { reason: "/etc/a".into() };
+    let events = [
+        DaemonEvent::FilesChanged,
+        deviates,
+        DaemonEvent::FilesChanged,
+        DaemonEvent::Verified,
+        DaemonEvent::Uncordoned,
+    ];
+    let (_, phases) = history(settled, events);
+    assert_eq!(phases, ["Done", "Verifying", "Drifted", "Verifying", "Uncordoning", "Done"]);
+}
+
+#[test]
+fn the_host_is_changed_only_for_what_is_wanted() {
+    for phase in all_phases() {
+        for event in all_events() {
+            let (next, commands) = at(phase.clone()).step(event.clone());
+            for command in commands {
+                let (DaemonCommand::Apply(target)
+                | DaemonCommand::Unlock(target)
+                | DaemonCommand::Reboot(target)
+                | DaemonCommand::Drain(target)) = &command
+                else {
+                    continue;
+                };
+                assert_eq!(Some(target), next.phase.target(), "{phase:?} {event:?}");
+                assert_eq!(next.wish.as_ref(), Some(target), "{phase:?} {event:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn it_ends_whatever_it_does() {
+    for phase in all_phases() {
+        let (end, commands) = at(phase).step(DaemonEvent::Stop);
+        assert_eq!(end.phase, DaemonPhase::Stopping);
+        assert!(commands.iter().all(|command| *command == DaemonCommand::Cancel));
+    }
+}

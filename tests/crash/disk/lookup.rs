@@ -1,0 +1,67 @@
+//! From a path to its directory in an image, by the rules of the product's own lookup: links above
+//! a path are followed while they stay in the tree and only the tree's owner can have put them there.
+
+use std::collections::VecDeque;
+
+use flameholder::core::values::names::ManagedPath;
+use rustix::io::Errno;
+
+use crate::disk::image::{Body, Image, Number, TOP};
+
+/// As many links as the kernel follows in one path.
+const LINKS: usize = 40;
+
+/// A directory that was found, and those that were entered on the way, itself last.
+#[derive(Debug)]
+pub struct Found {
+    pub number: Number,
+    pub chain: Vec<Number>,
+}
+
+/// The directory at `path`; `None` is the root.
+pub fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Found, Errno> {
+    let spelled = path.map_or("", ManagedPath::relative);
+    let mut names: VecDeque<String> = parts(spelled).collect();
+    let (mut entered, mut links): (Vec<Number>, usize) = (vec![TOP], 0);
+    while let Some(name) = names.pop_front() {
+        let here = *entered.last().expect("the root is never left");
+        if name == ".." {
+            entered.pop();
+            if entered.is_empty() {
+                return Err(Errno::XDEV);
+            }
+            continue;
+        }
+        let next = image.entry(here, &name).ok_or(Errno::NOENT)?;
+        match &image.inode(next).body {
+            Body::Directory(_) => entered.push(next),
+            Body::Symlink(target) => {
+                links += 1;
+                if links > LINKS {
+                    return Err(Errno::LOOP);
+                }
+                ensure_trusted(image, here)?;
+                if target.starts_with('/') {
+                    return Err(Errno::XDEV);
+                }
+                for name in parts(target).collect::<Vec<_>>().into_iter().rev() {
+                    names.push_front(name);
+                }
+            }
+            Body::File(_) => return Err(Errno::NOTDIR),
+        }
+    }
+    let number = *entered.last().expect("the root is never left");
+    Ok(Found { number, chain: entered })
+}
+
+fn parts(path: &str) -> impl Iterator<Item = String> {
+    path.split('/').filter(|name| !name.is_empty() && *name != ".").map(str::to_owned)
+}
+
+fn ensure_trusted(image: &Image, holder: Number) -> Result<(), Errno> {
+    let rights = image.inode(holder).attributes;
+    let owners = [0, rustix::process::geteuid().as_raw()];
+    let is_trusted = owners.contains(&rights.uid) && rights.mode & 0o022 == 0;
+    if is_trusted { Ok(()) } else { Err(Errno::NOLINK) }
+}

@@ -1,0 +1,151 @@
+//! What a reader of the live tree may see while it changes: of each path the old or the new, whole,
+//! and no reference that leads nowhere.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use crate::{
+    case::Case,
+    disk::image::{Body, Image, Inode, Number, Rights, TOP},
+};
+
+/// What is the engine's own while a change is open; it is judged once that is settled.
+const OURS: [&str; 2] = ["/var/lib/flameholder/journal", "/var/lib/flameholder/journal.new"];
+const STAGING: &str = ".flameholder.d";
+
+/// A path's inode, without the names that a directory holds.
+type Paths = BTreeMap<String, (Number, Inode)>;
+
+/// Knows the tree before and after.
+pub struct Reader {
+    old: Paths,
+    new: Paths,
+    /// Links, and whether they lead to something in either tree.
+    led: [BTreeMap<String, bool>; 2],
+}
+
+impl Reader {
+    pub fn new(case: &Case) -> Self {
+        let [(old, led_old), (new, led_new)] = [&case.image, &case.done].map(|image| {
+            let paths = paths(image);
+            let links = paths.iter().filter(|(_, (_, inode))| matches!(inode.body, Body::Symlink(_)));
+            let led = links.map(|(path, _)| (path.clone(), leads(image, path))).collect();
+            (paths, led)
+        });
+        Self { old, new, led: [led_old, led_new] }
+    }
+
+    /// Complains about all that is neither the old nor the new.
+    pub fn complaints(&self, image: &Image) -> Vec<String> {
+        let now = paths(image);
+        let mut wrong = Vec::new();
+        for (path, (_, inode)) in &now {
+            if !self.is_known(path, inode) {
+                wrong.push(format!("{path} is half one thing and half another: {inode:?}"));
+            }
+            if matches!(inode.body, Body::Symlink(_)) && self.should_lead(path, inode) && !leads(image, path)
+            {
+                wrong.push(format!("{path} leads nowhere: {inode:?}"));
+            }
+        }
+        for path in self.old.keys().filter(|path| self.stays(path) && !now.contains_key(*path)) {
+            wrong.push(format!("{path} is gone"));
+        }
+        wrong
+    }
+
+    /// A directory may have the mode of one and the owner of the other: no call sets both.
+    fn is_known(&self, path: &str, now: &Inode) -> bool {
+        let sides: Vec<&Inode> =
+            [&self.old, &self.new].iter().filter_map(|side| side.get(path)).map(|(_, inode)| inode).collect();
+        let same = |side: &&Inode| {
+            side.body == now.body && side.attributes == now.attributes && side.label == now.label
+        };
+        let torn = |rights: Rights| {
+            let owner =
+                |side: &&Inode| (side.attributes.uid, side.attributes.gid) == (rights.uid, rights.gid);
+            sides.iter().any(|side| side.attributes.mode == rights.mode) && sides.iter().any(owner)
+        };
+        let is_directory = |inode: &Inode| matches!(inode.body, Body::Directory(_));
+        sides.iter().any(same)
+            || sides.len() == 2
+                && sides.iter().all(|side| is_directory(side))
+                && is_directory(now)
+                && torn(now.attributes)
+    }
+
+    /// Whether a path must be there throughout: it is in both trees. Where a directory and a leaf
+    /// trade places there is a moment without either, because one has to be empty and gone first.
+    fn stays(&self, path: &str) -> bool {
+        let is_directory = |side: &Paths| Some(matches!(side.get(path)?.1.body, Body::Directory(_)));
+        self.new.contains_key(path) && is_directory(&self.old) == is_directory(&self.new)
+    }
+
+    /// Whether a link that is as in one tree, or in both, leads to something there.
+    fn should_lead(&self, path: &str, now: &Inode) -> bool {
+        let sides = [&self.old, &self.new].into_iter().zip(&self.led);
+        let same = sides.filter(|(side, _)| side.get(path).is_some_and(|(_, inode)| inode.body == now.body));
+        same.map(|(_, led)| led.get(path) == Some(&true)).reduce(|one, other| one && other).unwrap_or(false)
+    }
+}
+
+fn paths(image: &Image) -> Paths {
+    let (mut found, mut pending) = (Paths::new(), vec![(String::new(), TOP)]);
+    while let Some((directory, number)) = pending.pop() {
+        for (name, number) in image.names(number).into_iter().flatten() {
+            let path = format!("{directory}/{name}");
+            if &**name == STAGING || OURS.contains(&path.as_str()) {
+                continue;
+            }
+            let inode = image.inode(*number);
+            let body = match &inode.body {
+                Body::Directory(_) => Body::Directory(BTreeMap::new()),
+                other => other.clone(),
+            };
+            if let Body::Directory(_) = body {
+                pending.push((path.clone(), *number));
+            }
+            found.insert(path, (*number, Inode { body, ..inode.clone() }));
+        }
+    }
+    found
+}
+
+/// Whether `path` leads to something on a system that has the tree as its root.
+fn leads(image: &Image, path: &str) -> bool {
+    let mut names: VecDeque<Arc<str>> = path.split('/').map(Arc::from).collect();
+    let (mut entered, mut links): (Vec<Number>, usize) = (vec![TOP], 0);
+    while let Some(name) = names.pop_front() {
+        match &*name {
+            "" | "." => continue,
+            ".." => {
+                if entered.len() > 1 {
+                    entered.pop();
+                }
+                continue;
+            }
+            // What the kernel makes is always there.
+            "dev" if entered.len() == 1 => return true,
+            _ => {}
+        }
+        let Some(next) = image.entry(entered[entered.len() - 1], &name) else { return false };
+        match &image.inode(next).body {
+            Body::Symlink(target) => {
+                links += 1;
+                if links > 40 {
+                    return false;
+                }
+                if target.starts_with('/') {
+                    entered.truncate(1);
+                }
+                for name in target.split('/').rev() {
+                    names.push_front(name.into());
+                }
+            }
+            _ => entered.push(next),
+        }
+    }
+    true
+}

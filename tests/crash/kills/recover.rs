@@ -1,0 +1,128 @@
+//! Kills of `recover`, and of an `apply` that settles first, after a kill in every phase of a change.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+
+use crate::kills::bench::{Bench, Pair};
+use crate::kills::{in_parallel, is_possible};
+use testbed::strace::{self, Call};
+
+/// A kill in the middle of a change, and whether the change holds then.
+struct Phase {
+    name: &'static str,
+    kill: Call,
+    holds: bool,
+}
+
+/// One kill in every phase of the apply that makes `calls`.
+fn phases(calls: &[Call]) -> Vec<Phase> {
+    let changes: Vec<&Call> = calls.iter().filter(|call| call.is_change()).collect();
+    let find = |name: &str, said: &str, from: usize| {
+        let at = changes.iter().skip(from).position(|call| call.name == name && call.text.contains(said));
+        from + at.unwrap_or_else(|| panic!("an apply makes no {name} of {said}"))
+    };
+    let staged = find("renameat2", "journal.new", 0);
+    let prepared = find("renameat2", "", staged + 1);
+    let attributes = find("fchmod", "", prepared);
+    let moved = find("write", "reached", prepared);
+    let moving: Vec<usize> = (prepared..moved).filter(|at| changes[*at].name == "renameat2").collect();
+    let cleared = find("unlinkat", "\"journal\"", moved);
+    let phase = |name, at: usize| Phase { name, kill: changes[at].clone(), holds: at > moved };
+    vec![
+        phase("while staging", staged / 2),
+        phase("staged", staged),
+        phase("prepared", prepared),
+        phase("between owner and mode of a directory", attributes),
+        phase("moving", moving[moving.len() / 2]),
+        phase("moved", moved),
+        phase("committed", moved + 1),
+        phase("clearing", (moved + 1 + cleared) / 2),
+        phase("cleared but for the journal", cleared),
+    ]
+}
+
+/// Kills an apply there.
+fn kill(bench: &Bench<'_>, phase: &Phase) {
+    let outcome = strace::alone(&phase.kill.place(), &bench.applying());
+    assert_eq!(outcome.code, None, "{}: {outcome:?}", phase.name);
+}
+
+/// Kills an apply, then the `recover` after it at `place`, and settles that.
+fn die_twice(bench: &mut Bench<'_>, phase: &Phase, place: &str) {
+    let both = format!("{} ({}), then in recover {place}", phase.name, phase.kill.place());
+    kill(bench, phase);
+    let outcome = strace::alone(place, &bench.recovering());
+    assert_eq!(outcome.code, None, "{both} is not reached: {outcome:?}");
+    bench.look(&both);
+    assert_eq!(bench.settle(&both), phase.holds, "{both}: whether the change holds");
+    if phase.holds {
+        bench.arrive();
+        bench.go_on();
+    }
+}
+
+/// A tree on the left, and the phases of the way to the right.
+fn before_going_right(pair: &Pair) -> (Bench<'_>, Vec<Phase>) {
+    let mut bench = Bench::on_the_left(pair);
+    let phases = phases(&bench.go_on_traced());
+    bench.go_on();
+    (bench, phases)
+}
+
+#[test]
+fn recover_is_killed_at_every_change_in_every_phase() {
+    if !is_possible() {
+        return;
+    }
+    let pair = Pair::new();
+    let (mut bench, phases) = before_going_right(&pair);
+    let mut kills = VecDeque::new();
+    for phase in &phases {
+        kill(&bench, phase);
+        bench.look(phase.name);
+        let mut calls = strace::calls(&bench.recovering());
+        calls.retain(Call::is_change);
+        assert_eq!(bench.settle(phase.name), phase.holds, "{}: whether the change holds", phase.name);
+        bench.go_on();
+        bench.go_on();
+        eprintln!("{}: {} kills of recover", phase.name, calls.len());
+        kills.extend(calls.iter().map(|call| (phase, call.place())));
+    }
+    let kills = Mutex::new(kills);
+    in_parallel(|| {
+        let mut bench = Bench::on_the_left(&pair);
+        loop {
+            let next = kills.lock().unwrap().pop_front();
+            let Some((phase, place)) = next else { break };
+            die_twice(&mut bench, phase, &place);
+        }
+        // However often that was, the tree goes on.
+        bench.go_on();
+    });
+}
+
+/// Whoever applies again needs no `recover` first, and that apply may die as well.
+#[test]
+fn an_apply_that_settles_another_is_killed() {
+    if !is_possible() {
+        return;
+    }
+    let pair = Pair::new();
+    let (mut bench, phases) = before_going_right(&pair);
+    for phase in &phases {
+        kill(&bench, phase);
+        bench.go_on();
+        bench.go_on();
+        kill(&bench, phase);
+        let calls = bench.go_on_traced();
+        bench.go_on();
+        let changes: Vec<&Call> = calls.iter().filter(|call| call.is_change()).collect();
+        for call in changes.iter().step_by(changes.len() / 8 + 1) {
+            kill(&bench, phase);
+            let place = call.place();
+            let is_new = bench.survive(&place);
+            assert!(is_new || !phase.holds, "{}, then {place}", phase.name);
+            bench.go_on();
+        }
+    }
+}

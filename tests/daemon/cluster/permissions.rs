@@ -1,0 +1,98 @@
+//! The permissions that the manifests give, against what was asked of the API server: nothing is missing, and nothing is
+//! there that nobody needs.
+
+use std::{collections::BTreeSet, fs, path::Path};
+
+use serde::Deserialize;
+
+use testbed::control_plane::{Asked, KUBELET, NODE};
+
+const ROLE: &str = "deploy/kubernetes/cluster-role.yaml";
+
+#[derive(Debug, Deserialize)]
+struct Role {
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    #[serde(default)]
+    resource_names: Vec<String>,
+    verbs: Vec<String>,
+}
+
+/// A request as an authorizer sees it.
+#[derive(Debug)]
+struct Access {
+    verb: &'static str,
+    group: String,
+    resource: String,
+    name: String,
+}
+
+impl Access {
+    fn of(asked: &Asked) -> Self {
+        let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+        let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let (group, mut rest) = match parts[0] {
+            "api" => (String::new(), &parts[2..]),
+            "apis" => (parts[1].to_owned(), &parts[3..]),
+            other => panic!("{other}"),
+        };
+        if rest[0] == "namespaces" && rest.len() > 2 {
+            rest = &rest[2..];
+        }
+        let name = rest.get(1).copied().unwrap_or_default().to_owned();
+        let resource = rest.get(2).map_or_else(|| rest[0].to_owned(), |sub| format!("{}/{sub}", rest[0]));
+        let verb = match (asked.method.as_str(), name.is_empty()) {
+            ("GET", true) if query.contains("watch=true") => "watch",
+            ("GET", true) => "list",
+            ("GET", false) => "get",
+            ("POST", _) => "create",
+            ("PATCH", _) => "patch",
+            other => panic!("{other:?}"),
+        };
+        Self { verb, group, resource, name }
+    }
+
+    fn is_allowed_by(&self, rule: &Rule) -> bool {
+        rule.api_groups.contains(&self.group)
+            && rule.resources.contains(&self.resource)
+            && rule.verbs.iter().any(|verb| verb == self.verb)
+            && (rule.resource_names.is_empty() || rule.resource_names.contains(&self.name))
+    }
+
+    /// What the node authorizer and the kubelet's own role give to the kubelet of this node.
+    fn is_the_kubelets(&self, asked: &Asked) -> bool {
+        let own = format!("fieldSelector=metadata.name%3D{NODE}");
+        match (self.resource.as_str(), self.verb) {
+            ("nodes", "list" | "watch") => asked.target.contains(&own),
+            ("nodes", "patch") => self.name == NODE,
+            ("events", "create") => true,
+            _ => false,
+        }
+    }
+}
+
+/// Fails where a request was not permitted, or a permission not needed.
+pub(crate) fn ensure_exact(asked: &[Asked]) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROLE);
+    let role: Role = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut used = BTreeSet::new();
+    for asked in asked {
+        let access = Access::of(asked);
+        if asked.identity == KUBELET {
+            assert!(access.is_the_kubelets(asked), "{access:?} {}", asked.target);
+            continue;
+        }
+        let allowing = role.rules.iter().find(|rule| access.is_allowed_by(rule));
+        used.insert(allowing.unwrap_or_else(|| panic!("no rule allows {access:?}")).clone());
+    }
+    let unused: Vec<&Rule> = role.rules.iter().filter(|rule| !used.contains(rule)).collect();
+    assert!(unused.is_empty(), "nobody needs {unused:?}");
+    let single = |rule: &Rule| rule.verbs.len() == 1 && rule.resources.len() == 1;
+    assert!(role.rules.iter().all(single), "what one rule gives is needed as a whole");
+}

@@ -1,0 +1,7 @@
+//! Drives the real worker through its client, on sysroots that `osimage` makes. Needs root and skopeo.
+
+mod boot_entries;
+mod deployments;
+mod images;
+mod interruptions;
+mod registry;

@@ -1,0 +1,89 @@
+//! The configs that hosts are brought to here.
+
+use serde_json::{Value, json};
+
+use crate::booted::host::{Host, record};
+use crate::model::document::{data_url, file, with_files};
+
+/// A config to be built up.
+#[derive(Clone)]
+pub struct Config(Value);
+
+impl Config {
+    /// These files, 0644.
+    pub fn new(name: &str, files: &[(&str, &str)]) -> Self {
+        let files: Vec<Value> = files.iter().map(|(path, text)| file(path, text)).collect();
+        Self(with_files(name, &files))
+    }
+
+    pub fn kernel_arguments(mut self, arguments: &[&str]) -> Self {
+        self.0["spec"]["kernelArguments"] = json!(arguments);
+        self
+    }
+
+    /// An authorized key of the user `core`.
+    pub fn key(mut self, key: &str) -> Self {
+        self.0["spec"]["config"]["passwd"] = json!({"users": [{"name": "core", "sshAuthorizedKeys": [key]}]});
+        self
+    }
+
+    /// An enabled service.
+    pub fn unit(mut self, name: &str) -> Self {
+        let text = format!("[Service]\nExecStart=/bin/true {name}\n[Install]\nWantedBy=multi-user.target\n");
+        self.0["spec"]["config"]["systemd"] =
+            json!({"units": [{"name": name, "enabled": true, "contents": text}]});
+        self
+    }
+
+    /// A file with another mode.
+    pub fn file_with_mode(mut self, path: &str, mode: u32, text: &str) -> Self {
+        let file = json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": data_url(text.as_bytes())}});
+        self.0["spec"]["config"]["storage"]["files"].as_array_mut().unwrap().push(file);
+        self
+    }
+
+    pub fn json(&self) -> &Value {
+        &self.0
+    }
+}
+
+/// A config in which something of every kind is this text.
+pub fn whole(text: &str) -> Config {
+    Config::new(&format!("rendered-{text}"), &[("/etc/app/a.conf", text)])
+        .file_with_mode("/usr/local/bin/tool", 0o755, text)
+        .file_with_mode(&format!("/etc/app/{text}.conf"), 0o600, text)
+        .kernel_arguments(&["quiet", &format!("app={text}")])
+        .key(&format!("ssh-ed25519 AAAA {text}"))
+        .unit(&format!("app-{text}.service"))
+}
+
+/// The same, on which a check of the host's health fails.
+pub fn sick(text: &str) -> Config {
+    whole(text).file_with_mode(
+        "/etc/flameholder/health.d/10-app",
+        0o755,
+        "#!/bin/sh\necho the app is sick\nexit 1\n",
+    )
+}
+
+/// All that such a config decides is there, and nothing of `other`.
+pub fn ensure_is(host: &Host, text: &str, other: &str) {
+    let content = Some(text.to_owned());
+    assert_eq!(host.read_etc("app/a.conf"), content);
+    assert_eq!(host.read_etc(&format!("app/{text}.conf")), content);
+    assert_eq!(host.read_etc(&format!("app/{other}.conf")), None);
+    assert_eq!(host.read_var("usrlocal/bin/tool"), content);
+    for (name, is_there) in [(text, true), (other, false)] {
+        let link = host.etc(&format!("systemd/system/multi-user.target.wants/app-{name}.service"));
+        assert_eq!(link.symlink_metadata().is_ok(), is_there, "{}", link.display());
+        let unit = host.etc(&format!("systemd/system/app-{name}.service"));
+        assert_eq!(unit.exists(), is_there, "{}", unit.display());
+        let argument = format!("app={name}");
+        assert_eq!(host.booted().arguments.contains(&argument), is_there, "{argument}");
+    }
+    let record = record(&host.booted());
+    assert_eq!(record["config"], format!("rendered-{text}"));
+    assert_eq!(record["generation"], host.booted().generation());
+    assert_eq!(record["deployment"]["commit"], host.booted().id().0);
+    assert_eq!(record["deployment"]["serial"], host.booted().id().1);
+}

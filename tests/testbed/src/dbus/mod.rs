@@ -1,0 +1,8 @@
+//! Message buses of the tests' own, and what answers on them.
+
+pub mod dbus_daemon;
+pub mod fake_logind;
+pub mod fake_systemd;
+mod owner;
+pub mod private_bus;
+pub mod real_systemd;

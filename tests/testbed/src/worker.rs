@@ -1,0 +1,163 @@
+//! A host at rest, and what can be observed of it from outside.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::executables;
+use flameholder::core::values::image::ImageRef;
+use flameholder::os::protocol::Access;
+use flameholder::os::worker::{WorkerProgram, WorkerSession};
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError, Sysroot as _};
+use osimage::{Os, Scratch, SysrootBuilder};
+
+/// A sysroot with version 1 of the OS deployed.
+pub struct Host {
+    scratch: Scratch,
+}
+
+impl Host {
+    /// `None`, with a message, where the test cannot run.
+    pub fn new() -> Option<Self> {
+        Self::of(&SysrootBuilder::new(Os::new(1)))
+    }
+
+    pub fn of(builder: &SysrootBuilder) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: deployments belong to root");
+            return None;
+        }
+        let host = Self { scratch: Scratch::new().unwrap() };
+        builder.create(&host.sysroot()).unwrap();
+        Some(host)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    pub fn sysroot(&self) -> PathBuf {
+        self.path("sysroot")
+    }
+
+    pub fn read(&self) -> WorkerSession {
+        WorkerSession::open(&program(), &self.sysroot(), Access::Read).unwrap()
+    }
+
+    pub fn write(&self) -> WorkerSession {
+        self.write_with(&program()).unwrap()
+    }
+
+    pub fn write_with(&self, program: &WorkerProgram) -> Result<WorkerSession, OsError> {
+        WorkerSession::open(program, &self.sysroot(), Access::Write)
+    }
+
+    pub fn deployments(&self) -> Vec<Deployment> {
+        self.read().deployments().unwrap()
+    }
+
+    /// What boots next.
+    pub fn default(&self) -> Deployment {
+        self.deployments().remove(0)
+    }
+
+    /// An image in an OCI layout of that name beside the sysroot.
+    pub fn image(&self, os: &Os, name: &str) -> ImageRef {
+        osimage::write_image(os, &self.path(name), None).unwrap();
+        self.layout(name)
+    }
+
+    pub fn layout(&self, name: &str) -> ImageRef {
+        let layout = self.path(name);
+        format!("ostree-unverified-image:oci:{}", layout.display()).parse().unwrap()
+    }
+
+    /// The request to deploy this commit with the configuration and the kernel arguments of what boots now.
+    pub fn request(&self, commit: &str, origin: Origin) -> DeployRequest {
+        let default = self.default();
+        DeployRequest {
+            stateroot: default.id.stateroot.clone(),
+            commit: commit.to_owned(),
+            origin,
+            merge: default.id,
+            kernel_arguments: default.kernel_arguments,
+            layering: None,
+            replaces: None,
+        }
+    }
+
+    /// Imports and deploys this version, and makes it the default.
+    pub fn update(&self, os: &Os) -> Deployment {
+        let image = self.image(os, &os.version());
+        let mut session = self.write();
+        let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
+        let request = self.request(&imported.commit, Origin::Image(image));
+        let deployment = session.deploy(&request).unwrap();
+        session.finish().unwrap();
+        deployment
+    }
+
+    /// The boot entries by file name.
+    pub fn boot_entries(&self) -> BTreeMap<String, String> {
+        let entries = fs::read_dir(self.sysroot().join("boot/loader/entries")).unwrap();
+        entries
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let name = entry.file_name().into_string().unwrap();
+                (name, fs::read_to_string(entry.path()).unwrap())
+            })
+            .collect()
+    }
+
+    pub fn root_of(&self, deployment: &DeploymentId) -> PathBuf {
+        self.sysroot().join(deployment.path())
+    }
+}
+
+pub fn program() -> WorkerProgram {
+    WorkerProgram::at(executables::worker())
+}
+
+/// A program that runs `script` and then becomes the worker, in a mount namespace of its own. Everything that the script
+/// mounts goes with it. `None`, with a message, where there is no such namespace to be had.
+pub fn worker_after(host: &Host, script: &str) -> Option<WorkerProgram> {
+    let unshared = Command::new("unshare").args(["--mount", "true"]).status();
+    if !unshared.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: no mount namespaces here");
+        return None;
+    }
+    let worker = executables::worker();
+    let worker = worker.display();
+    let source = host.path("script");
+    let text = format!(
+        "#!/bin/sh\nset -e\nif [ \"$1\" != inside ]; then exec unshare --mount \"$0\" inside; fi\n{script}\nexec {worker}\n"
+    );
+    fs::write(&source, text).unwrap();
+    let program = host.path("wrapped-worker");
+    // Another process writes the executable: a child that a parallel test forks while this one has it open for
+    // writing would make it "text file busy".
+    let installed = Command::new("install").arg(&source).arg(&program).status();
+    assert!(installed.unwrap().success());
+    Some(WorkerProgram::at(program))
+}
+
+/// All of a tree: path, mode, owner, and contents or target.
+pub fn snapshot(root: &Path) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
+    let mut seen = BTreeMap::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(path) = open.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let contents = if metadata.is_dir() {
+            open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            Vec::new()
+        } else if metadata.is_symlink() {
+            fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+        } else {
+            fs::read(&path).unwrap()
+        };
+        seen.insert(path, (metadata.permissions().mode(), metadata.uid(), contents));
+    }
+    seen
+}

@@ -1,0 +1,233 @@
+//! `verify --repair`: what the settings ask for is as it was, and nothing else is touched.
+
+use std::fs;
+
+use crate::drift::host::{CONFIG, Host, KEYS, RECORD, UNITS, many_sided, triples};
+use serde_json::{Value, json};
+use testbed::model::snapshot;
+
+const EVERYTHING: &str = "[drift]\ndefault = \"repair\"\n";
+
+fn listed(path: &str, policy: &str) -> String {
+    format!("[[drift.path]]\npath = \"{path}\"\npolicy = \"{policy}\"\n")
+}
+
+fn paths(items: &Value) -> Vec<String> {
+    triples(items).into_iter().map(|(path, ..)| path).collect()
+}
+
+#[test]
+fn all_kinds_at_once() {
+    let host = Host::new();
+    let before = host.snapshot();
+    host.damage();
+    host.settings("10.toml", EVERYTHING);
+    let damaged = host.kinds();
+    for kind in [
+        "content",
+        "mode",
+        "owner",
+        "missing",
+        "type",
+        "unexpected",
+        "xattrs",
+        "target",
+        "enablement",
+        "password",
+    ] {
+        assert!(damaged.iter().any(|(_, found)| found == kind), "{kind}: {damaged:?}");
+    }
+    let document = host.document(&["--repair"]);
+    assert_eq!(document["deviations"], json!([]));
+    let repaired: Vec<_> =
+        triples(&document["repaired"]).into_iter().map(|(path, kind, _)| (path, kind)).collect();
+    assert_eq!(repaired, damaged);
+    assert_eq!(host.found(), []);
+
+    let after = host.snapshot();
+    let body = |seen: &snapshot::Snapshot, path: &str| seen.get(path).map(|(node, _)| format!("{node:?}"));
+    // The settings are new, the password's line has the day of its change, the lock its holder.
+    let may_differ = |path: &str| {
+        path.starts_with("etc/flameholder/config.d") || [snapshot::LOCK, "etc/shadow"].contains(&path)
+    };
+    for path in before.keys().chain(after.keys()).filter(|path| !may_differ(path)) {
+        assert_eq!(body(&after, path), body(&before, path), "{path}");
+    }
+    assert!(host.text("/etc/shadow").contains("core:$6$salt$hash:"));
+    assert_eq!(host.inode("/etc/a"), host.inode("/etc/hard"));
+}
+
+#[test]
+fn nothing_else_is_touched() {
+    let host = Host::new();
+    host.damage();
+    let repaired = ["/etc/b", "/etc/deep/er/c", "/etc/admin.conf", KEYS];
+    let fragment: String = repaired.iter().map(|path| listed(path, "repair")).collect();
+    host.settings("10.toml", &(fragment + &listed("/etc/soft", "ignore")));
+    // Files of our own that a next apply writes anew.
+    host.mode(CONFIG, 0o640);
+    host.edit("/etc/machine-config-daemon/currentimage");
+    let before = host.snapshot();
+    let document = host.document(&["--repair"]);
+    // The keys lie below a link that is to be reported only.
+    assert_eq!(paths(&document["repaired"]), ["/etc/admin.conf", "/etc/b", "/etc/deep/er/c"]);
+    let stuck = document["deviations"].as_array().unwrap().iter().find(|item| item["path"] == KEYS).unwrap();
+    assert!(stuck["hindrance"].as_str().unwrap().contains("/var/home/core/.ssh"), "{stuck}");
+
+    let touched = snapshot::disturbed(&before, &host.snapshot());
+    // Names changed in these directories, and in those where content waits.
+    let expected = [
+        "etc was",
+        "etc/admin.conf ",
+        "etc/b ",
+        "etc/deep ",
+        "etc/deep/er ",
+        "etc/deep/er/c ",
+        "var was",
+        "var/home",
+        // The journal came and went.
+        "var/lib/flameholder was",
+    ];
+    let others: Vec<_> =
+        touched.iter().filter(|line| !expected.iter().any(|known| line.starts_with(known))).collect();
+    assert!(others.is_empty(), "{others:#?}");
+    assert_eq!(host.text("/etc/b"), "ours\n");
+}
+
+#[test]
+fn without_anything_to_repair_nothing_is_touched() {
+    for fragment in ["", "[drift]\ndefault = \"ignore\"\n", "[drift]\ndefault = \"report\"\n"] {
+        let host = Host::new();
+        host.damage();
+        host.settings("10.toml", fragment);
+        let before = host.snapshot();
+        assert_eq!(host.document(&["--repair"])["repaired"], json!([]));
+        assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+    }
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    let before = host.snapshot();
+    let outcome = host.verify(&["--repair"]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_in_the_way_is_told_and_the_rest_repaired() {
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.remove("/etc/b");
+    host.put("/etc/b/precious", "data");
+    host.remove("/etc/deep/er");
+    host.put("/etc/deep/er", "a file where a directory was\n");
+    host.remove("/etc/soft");
+    let outcome = host.verify(&["--repair"]);
+    assert_eq!(outcome.code, Some(2), "{outcome:?}");
+    for expected in [
+        "repaired, 1 deviation:\n  /etc/soft  is missing\n",
+        "  /etc/b  is of another type  [repair]\n    not repaired: a directory stands at /etc/b",
+        "not repaired: a file stands at /etc/deep/er, where /etc/deep/er/c needs a directory",
+    ] {
+        assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
+    }
+    assert_eq!(host.text("/etc/b/precious"), "data");
+    assert_eq!(host.text("/etc/deep/er"), "a file where a directory was\n");
+}
+
+#[test]
+fn an_empty_directory_makes_room() {
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.remove("/etc/b");
+    host.tree.directory("/etc/b/empty");
+    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    assert_eq!(host.text("/etc/b"), "ours\n");
+}
+
+#[test]
+fn a_hard_link_follows_its_file() {
+    let host = Host::new();
+    host.settings("10.toml", &listed("/etc/a", "repair"));
+    host.edit("/etc/a");
+    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    assert_eq!((host.text("/etc/hard").as_str(), host.inode("/etc/hard")), ("ours\n", host.inode("/etc/a")));
+
+    let host = Host::new();
+    host.settings("10.toml", &listed("/etc/hard", "repair"));
+    host.remove("/etc/a");
+    host.remove("/etc/hard");
+    let document = host.document(&["--repair"]);
+    assert_eq!(document["repaired"], json!([]));
+    let hindrance = &document["deviations"][1]["hindrance"];
+    assert_eq!(hindrance, "it is another name of /etc/a, which is not repaired");
+}
+
+#[test]
+fn directories_that_come_back_are_remembered() {
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    // Its links are ours and the image's; the directory was there before.
+    host.remove(&format!("{UNITS}/multi-user.target.wants"));
+    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    let record: Value = serde_json::from_str(&host.text(RECORD)).unwrap();
+    let created = record["createdDirectories"].as_array().unwrap();
+    assert!(created.contains(&json!(format!("{UNITS}/multi-user.target.wants"))), "{created:?}");
+    let before = host.snapshot();
+    host.apply(&many_sided());
+    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+}
+
+#[test]
+fn the_record_is_repaired_but_not_invented() {
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.mode(CONFIG, 0o644);
+    host.give(RECORD, 7);
+    host.remove("/etc/flameholder/originals");
+    let document = host.document(&["--repair"]);
+    assert_eq!(paths(&document["repaired"]), [RECORD, CONFIG]);
+    let [lost] = document["deviations"].as_array().unwrap().as_slice() else { panic!("{document}") };
+    assert!(lost["hindrance"].as_str().unwrap().contains("/etc/admin.conf"), "{lost}");
+
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.edit("/etc/b");
+    let config = host.text(CONFIG).replace("rendered-many", "rendered-others");
+    fs::write(host.at(CONFIG), config).unwrap();
+    let before = host.snapshot();
+    let document = host.document(&["--repair"]);
+    assert_eq!(document["repaired"], json!([]));
+    for item in document["deviations"].as_array().unwrap() {
+        assert!(item["hindrance"].as_str().unwrap().contains("interrupted"), "{item}");
+    }
+    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+}
+
+#[test]
+fn labels_and_attributes_of_leaves_are_repaired_and_of_directories_told() {
+    let label = "system_u:object_r:etc_t:s0";
+    let labels = ["/etc/a", "/etc/b", "/etc/soft", "/etc/dir"].map(|path| (path, label));
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.labelled(&labels);
+    for (path, _) in labels {
+        host.xattr(path, "security.selinux", b"system_u:object_r:tmp_t:s0\0");
+    }
+    host.xattr("/etc/admin.conf", "user.note", b"mine");
+    let document = host.document(&["--repair"]);
+    assert_eq!(paths(&document["repaired"]), ["/etc/a", "/etc/admin.conf", "/etc/b", "/etc/soft"]);
+    assert_eq!(paths(&document["deviations"]), ["/etc/dir"]);
+    for path in ["/etc/a", "/etc/hard", "/etc/b", "/etc/soft"] {
+        assert_eq!(host.label(path), label, "{path}");
+    }
+}
+
+#[test]
+fn a_repair_names_its_tree() {
+    for arguments in
+        [&["--repair"][..], &["--repair", "--sysroot", "x"], &["--repair", "--root", "a", "--sysroot", "b"]]
+    {
+        let outcome = testbed::model::run::flameholder(["verify"].iter().chain(arguments));
+        assert_eq!(outcome.code, Some(64), "{arguments:?}: {outcome:?}");
+    }
+}

@@ -1,0 +1,81 @@
+//! What is left of very many applies: nothing.
+
+use std::collections::BTreeSet;
+use std::env;
+
+use serde_json::json;
+
+use crate::locks::host::Host;
+use testbed::model::document::{file, with_files};
+use testbed::model::run::{launch, program};
+use testbed::model::snapshot::{self, Body};
+
+/// How often the tree goes back and forth.
+fn rounds() -> usize {
+    if env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some() { 500 } else { 150 }
+}
+
+/// Every path, and the bytes of all files. A directory's own size is the file system's business.
+fn extent(host: &Host) -> (BTreeSet<String>, usize) {
+    let seen = snapshot::take(host.tree.root());
+    let bytes = seen.values().map(|(node, _)| match &node.body {
+        Body::File(bytes) => bytes.len(),
+        _ => 0,
+    });
+    // The lock holds the number of a process, which may have a digit more.
+    let lock = seen.get(snapshot::LOCK).map_or(0, |(node, _)| match &node.body {
+        Body::File(bytes) => bytes.len(),
+        _ => 0,
+    });
+    (seen.keys().cloned().collect(), bytes.sum::<usize>() - lock)
+}
+
+#[test]
+fn going_back_and_forth_leaves_nothing_behind() {
+    let (mut left, mut right) = (
+        with_files(
+            "rendered-left",
+            &[file("/etc/both", "left"), file("/etc/admin.conf", "left"), file("/etc/a/b", "x")],
+        ),
+        with_files(
+            "rendered-right",
+            &[file("/etc/both", "right"), file("/etc/a", "x"), file("/etc/login.defs", "y")],
+        ),
+    );
+    let unit = json!({"name": "own.service", "enabled": true,
+        "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"});
+    left["spec"]["config"]["systemd"] =
+        json!({"units": [unit, {"name": "zincati.service", "enabled": false}]});
+    right["spec"]["config"]["passwd"] =
+        json!({"users": [{"name": "core", "passwordHash": "$6$a$b", "sshAuthorizedKeys": ["ssh-rsa AAAA"]}]});
+    let Some(host) = Host::new(&left, &right) else { return };
+    let round = || {
+        for desired in [&host.right, &host.left] {
+            host.applies(desired);
+        }
+        extent(&host)
+    };
+    let first = round();
+    for number in 1..rounds() {
+        assert_eq!(round(), first, "round {number}");
+    }
+}
+
+/// A run that kept one descriptor per file, or per directory, would run out of them.
+#[test]
+fn descriptors_are_given_back() {
+    const FILES: usize = 300;
+    let files = |text: &str| -> Vec<_> {
+        (0..FILES).map(|number| file(&format!("/etc/many/{number}/file"), text)).collect()
+    };
+    let (left, right) = (with_files("rendered-left", &files("1")), with_files("rendered-right", &files("2")));
+    let Some(host) = Host::new(&left, &right) else { return };
+    // Each of the 32 threads that flush holds two.
+    let script = r#"ulimit -n 100 && exec "$0" "$@""#;
+    for desired in [&host.right, &host.left] {
+        let program = program();
+        let line = [vec!["-c", script, &program], host.line("apply", Some(desired))].concat();
+        let outcome = launch("sh", line);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+}

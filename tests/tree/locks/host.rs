@@ -1,0 +1,66 @@
+//! A tree between two configs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use testbed::model::document::{file, with_files};
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::tree::Tree;
+
+/// A tree that is on the left, and two configs for it.
+pub struct Host {
+    pub tree: Tree,
+    _documents: TempDir,
+    pub left: PathBuf,
+    pub right: PathBuf,
+}
+
+impl Host {
+    /// `None`, with a message, where this cannot be.
+    pub fn new(left: &Value, right: &Value) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root can build the tree");
+            return None;
+        }
+        let (tree, documents) = (Tree::new(), tempfile::tempdir().unwrap());
+        let written = |name: &str, config: &Value| {
+            let path = documents.path().join(name);
+            fs::write(&path, config.to_string()).unwrap();
+            path
+        };
+        let (left, right) = (written("left.json", left), written("right.json", right));
+        let host = Self { tree, left, right, _documents: documents };
+        host.applies(&host.left);
+        Some(host)
+    }
+
+    /// One of files that come, change and go.
+    pub fn small() -> Option<Self> {
+        let left =
+            [file("/etc/both", "left"), file("/etc/left/only", "left"), file("/etc/admin.conf", "left")];
+        let right = [file("/etc/both", "right"), file("/etc/right/only", "right")];
+        Self::new(&with_files("rendered-left", &left), &with_files("rendered-right", &right))
+    }
+
+    pub fn line<'a>(&'a self, verb: &'a str, desired: Option<&'a Path>) -> Vec<&'a str> {
+        let mut line = vec![verb, "--root", self.tree.root().to_str().unwrap()];
+        line.extend(desired.into_iter().flat_map(|path| ["--desired", path.to_str().unwrap()]));
+        line
+    }
+
+    pub fn applies(&self, desired: &Path) {
+        let outcome = flameholder(self.line("apply", Some(desired)));
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    pub fn runs(&self, verb: &str, desired: Option<&Path>) -> Outcome {
+        flameholder(self.line(verb, desired))
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.tree.at(path)).unwrap_or_default()
+    }
+}

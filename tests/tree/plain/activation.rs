@@ -1,0 +1,112 @@
+//! An `/etc` of another generation beside the same `/var`, as after a boot of another deployment.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::json;
+
+use testbed::model::{
+    document::{file, with_files},
+    run::{Outcome, flameholder},
+    settled::apply,
+    snapshot,
+    tree::Tree,
+};
+
+fn run(verb: &str, root: &Path) -> Outcome {
+    flameholder([verb.as_ref(), "--root".as_ref(), root.as_os_str()])
+}
+
+/// A tree to which config after config was applied, and the `/etc` that each left.
+struct Generations {
+    tree: Tree,
+    beside: tempfile::TempDir,
+}
+
+impl Generations {
+    fn new(names: &[&str]) -> Self {
+        let generations = Self { tree: Tree::new(), beside: tempfile::tempdir().unwrap() };
+        for name in names {
+            generations.apply(name);
+            let copied =
+                Command::new("cp").arg("-a").arg(generations.etc()).arg(generations.kept(name)).status();
+            assert!(copied.unwrap().success());
+        }
+        generations
+    }
+
+    fn apply(&self, name: &str) {
+        let own = format!("/usr/local/bin/only-{name}");
+        let files =
+            [file("/etc/managed.conf", name), file("/var/usrlocal/bin/by-hand", name), file(&own, name)];
+        let mut config = with_files(name, &files);
+        let core = json!({"name": "core", "sshAuthorizedKeys": [format!("ssh-rsa AAAA{name}")]});
+        config["spec"]["config"]["passwd"] = json!({"users": [core]});
+        let desired = self.beside.path().join(format!("{name}.json"));
+        fs::write(&desired, config.to_string()).unwrap();
+        let outcome = apply(self.tree.root(), &desired);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    fn etc(&self) -> std::path::PathBuf {
+        self.tree.at("etc")
+    }
+
+    fn kept(&self, name: &str) -> std::path::PathBuf {
+        self.beside.path().join(format!("etc-{name}"))
+    }
+
+    /// Gives the tree the `/etc` of a generation, as booting its deployment does.
+    fn boot(&self, name: &str) {
+        fs::remove_dir_all(self.etc()).unwrap();
+        let copied = Command::new("cp").arg("-a").arg(self.kept(name)).arg(self.etc()).status();
+        assert!(copied.unwrap().success());
+    }
+
+    fn assert_whole(&self, name: &str) {
+        let text = |path: &str| fs::read_to_string(self.tree.at(path)).unwrap();
+        assert_eq!(text("var/usrlocal/bin/by-hand"), name);
+        assert_eq!(text(&format!("usr/local/bin/only-{name}")), name);
+        assert_eq!(fs::read_dir(self.tree.at("var/usrlocal/bin")).unwrap().count(), 2);
+        assert_eq!(text("var/home/core/.ssh/authorized_keys.d/ignition"), format!("ssh-rsa AAAA{name}\n"));
+        let verified = run("verify", self.tree.root());
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+}
+
+#[test]
+fn var_is_made_to_match_the_etc_that_is_there() {
+    let host = Generations::new(&["a", "b"]);
+    host.assert_whole("b");
+    let settled = snapshot::take(host.tree.root());
+    assert_eq!(run("activate", host.tree.root()).code, Some(0));
+    assert_eq!(snapshot::disturbed(&settled, &snapshot::take(host.tree.root())), [""; 0]);
+    for name in ["a", "b", "a"] {
+        host.boot(name);
+        assert_eq!(run("verify", host.tree.root()).code, Some(2), "what is active is not what /etc says");
+        let activated = run("activate", host.tree.root());
+        assert_eq!(activated.code, Some(0), "{activated:?}");
+        host.assert_whole(name);
+    }
+}
+
+#[test]
+fn an_apply_starts_from_what_is_active_not_from_what_etc_says() {
+    let host = Generations::new(&["a", "b"]);
+    host.boot("a");
+    host.apply("c");
+    host.assert_whole("c");
+    let empty = host.beside.path().join("empty.json");
+    fs::write(&empty, with_files("empty", &[]).to_string()).unwrap();
+    assert_eq!(apply(host.tree.root(), &empty).code, Some(0));
+    let text = fs::read_to_string(host.tree.at("var/usrlocal/bin/by-hand")).unwrap();
+    assert_eq!(text, "#!/bin/sh\n", "what was there before the first generation is back");
+    assert_eq!(fs::read_dir(host.tree.at("var/usrlocal/bin")).unwrap().count(), 1);
+}
+
+#[test]
+fn a_tree_without_a_generation_has_nothing_to_activate() {
+    let tree = Tree::new();
+    let outcome = run("activate", tree.root());
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("nothing was applied"), "{outcome:?}");
+}

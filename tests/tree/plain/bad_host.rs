@@ -1,0 +1,253 @@
+//! Hosts on which a good config cannot be applied: nothing is lost, and the error names what is in the way.
+
+use std::{
+    fs::{self, OpenOptions, Permissions},
+    io::Write,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+};
+use testbed::model::{snapshot, tree};
+
+use rustix::fs::FlockOperation;
+use serde_json::Value;
+use testbed::model::document::{file, with_files};
+use testbed::model::run::{Outcome, flameholder, launch};
+use testbed::model::settled::{Settled, apply, unlike};
+use testbed::model::snapshot::{Body, Snapshot};
+
+const FAILED: i32 = 1;
+const BUSY: i32 = 75;
+
+/// A settled tree, unless this is not root; only root can build one.
+fn settled() -> Option<Settled> {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        eprintln!("SKIPPED: only root can build the tree");
+    }
+    root.then(Settled::new)
+}
+
+/// Writes a config with these files beside the tree.
+fn document(host: &Settled, files: &[Value]) -> PathBuf {
+    let path = host.documents.path().join("desired.json");
+    fs::write(&path, with_files("rendered-next", files).to_string()).expect("a config");
+    path
+}
+
+/// Has `obstruct` put something in the way, then expects that applying a file at `target` fails, names `mention`
+/// and leaves everything as it was.
+fn obstructed(obstruct: impl FnOnce(&Settled), target: &str, mention: &str) {
+    let Some(mut host) = settled() else { return };
+    obstruct(&host);
+    host.before = snapshot::take(host.tree.root());
+    // One that could be written comes first, and a removal and a change are due.
+    let files = [file("/etc/before.conf", "1"), file("/etc/managed.conf", "changed"), file(target, "2")];
+    let desired = document(&host, &files);
+    let mut complaints = unlike(&apply(host.tree.root(), &desired), FAILED, &[mention]);
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_parent_that_leads_out_of_the_root_is_not_followed() {
+    for absolute in [true, false] {
+        let outside = tempfile::tempdir().expect("a temporary directory");
+        let target = outside.path().to_str().expect("UTF-8");
+        let target = if absolute { target.to_owned() } else { format!("../../../../../../../..{target}") };
+        obstructed(|host| host.tree.link("etc/out", &target), "/etc/out/file", "etc/out");
+        assert_eq!(
+            fs::read_dir(outside.path()).unwrap().count(),
+            0,
+            "a file was written outside of the root"
+        );
+    }
+}
+
+#[test]
+fn a_parent_that_links_to_itself_is_not_followed() {
+    obstructed(|host| host.tree.link("etc/loop", "loop"), "/etc/loop/file", "etc/loop");
+}
+
+#[test]
+fn a_directory_with_something_in_it_is_not_replaced() {
+    let fill = |host: &Settled| host.tree.file("etc/full/x", 0o600, (0, 0), b"precious");
+    obstructed(fill, "/etc/full", "/etc/full");
+}
+
+#[test]
+fn somebody_elses_file_does_not_become_a_directory() {
+    obstructed(|_| {}, "/etc/unmanaged.conf/below", "etc/unmanaged.conf");
+}
+
+#[test]
+fn an_owner_that_the_tree_does_not_know_is_refused() {
+    let Some(host) = settled() else { return };
+    let mut entry = file("/etc/x", "x");
+    entry["user"] = serde_json::json!({"name": "stranger"});
+    let outcome = apply(host.tree.root(), &document(&host, &[entry]));
+    assert!(outcome.code.is_some_and(|code| code == FAILED || code == 78), "{outcome:?}");
+    let mut complaints = unlike(&outcome, outcome.code.unwrap(), &["stranger"]);
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_read_only_file_system() {
+    let Some(host) = settled() else { return };
+    let desired = document(&host, &[file("/etc/x", "x")]);
+    let root = host.tree.root().to_str().unwrap();
+    let outcome = in_namespace(
+        r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$0" apply --root "$1" --desired "$2""#,
+        &[root, desired.to_str().unwrap()],
+    );
+    let Some(outcome) = outcome else { return };
+    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/flameholder"]);
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_full_disk() {
+    let Some(host) = settled() else { return };
+    // Together more than the file system below holds; one alone is not.
+    let large = "x".repeat(400_000);
+    let files: Vec<Value> = (0..8).map(|n| file(&format!("/etc/large/{n}"), &large)).collect();
+    let desired = document(&host, &[vec![file("/etc/managed.conf", "changed")], files].concat());
+    let copies = tempfile::tempdir().expect("a temporary directory");
+    let [before, after] = ["before", "after"].map(|name| copies.path().join(name));
+    // The copy on the small file system is copied out again, since its mount goes with the namespace.
+    let script = r#"small=$(mktemp -d) && trap 'rmdir "$small"' EXIT && mount -t tmpfs -o size=2m,mode=755 small "$small" &&
+        cp -a "$1/." "$small" && cp -a "$small" "$3" && { "$0" apply --root "$small" --desired "$2"; code=$?
+        cp -a "$small" "$4"; "$0" verify --root "$small" >/dev/null || echo "verify: $?"; umount "$small"; exit $code; }"#;
+    let paths = [host.tree.root(), &desired, &before, &after].map(|path| path.to_str().unwrap());
+    let Some(outcome) = in_namespace(script, &paths) else {
+        return;
+    };
+    let mut complaints = unlike(&outcome, FAILED, &["/etc/large|No space"]);
+    if outcome.stdout.contains("verify:") {
+        complaints.push(format!("verify finds what was applied before changed: {}", outcome.stdout));
+    }
+    let [was, is] = [before, after].map(|copy| contents(&snapshot::take(&copy)));
+    complaints.extend(was.iter().filter(|node| !is.contains(node)).map(|node| format!("lost: {node}")));
+    complaints
+        .extend(is.iter().filter(|node| !was.contains(node)).map(|node| format!("left behind: {node}")));
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// What is where, apart from the product's own bookkeeping and empty staging directories.
+fn contents(tree: &Snapshot) -> Vec<String> {
+    let staging = |path: &str, body: &Body| *body == Body::Directory && path.ends_with(".flameholder.d");
+    let nodes = tree
+        .iter()
+        .filter(|(path, (node, _))| !path.starts_with("var/lib/flameholder") && !staging(path, &node.body));
+    nodes.map(|(path, (node, _))| format!("{path}: {node:?}")).collect()
+}
+
+/// Runs a shell script, with the executable under test as `$0`, in a mount namespace of its own; `None` where this
+/// host allows none.
+fn in_namespace(script: &str, arguments: &[&str]) -> Option<Outcome> {
+    if launch("unshare", ["-m", "true"]).code != Some(0) {
+        eprintln!("SKIPPED: this host allows no mount namespaces");
+        return None;
+    }
+    let shell = ["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_flameholder")];
+    Some(launch("unshare", shell.iter().chain(arguments)))
+}
+
+#[test]
+fn two_at_once() {
+    let Some(host) = settled() else { return };
+    let desired = document(&host, &[file("/etc/x", "x")]);
+    let lock = host.tree.at(snapshot::LOCK);
+    let mut lock = OpenOptions::new().read(true).write(true).open(lock).expect("the lock of the first apply");
+    rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).expect("a free lock");
+    let pid = std::process::id().to_string();
+    lock.set_len(0).expect("an empty lock");
+    writeln!(lock, "{pid}").expect("a note of who holds it");
+    let mut complaints = unlike(&apply(host.tree.root(), &desired), BUSY, &[&pid]);
+    complaints.extend(host.disturbed());
+    drop(lock);
+    complaints.extend(unlike(&apply(host.tree.root(), &desired), 0, &[]));
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn what_is_not_there() {
+    let Some(host) = settled() else { return };
+    let desired = document(&host, &[file("/etc/x", "x")]);
+    let mut complaints =
+        unlike(&apply(Path::new("/nonexistent/root"), &desired), FAILED, &["/nonexistent/root"]);
+    let missing = host.documents.path().join("missing.json");
+    complaints.extend(unlike(&apply(host.tree.root(), &missing), FAILED, &["missing.json"]));
+    complaints.extend(unlike(
+        &apply(host.tree.root(), host.documents.path()),
+        FAILED,
+        &[host.documents.path().to_str().unwrap()],
+    ));
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_user_without_the_right() {
+    let Some(host) = settled() else { return };
+    let desired = document(&host, &[file("/etc/x", "x")]);
+    fs::set_permissions(host.documents.path(), Permissions::from_mode(0o755)).expect("a mode");
+    // A copy, since the folders above the build's own may be closed to others.
+    let program = host.documents.path().join("flameholder");
+    fs::copy(env!("CARGO_BIN_EXE_flameholder"), &program).expect("a copy");
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
+    if launch("setpriv", nobody.iter().chain(&["true"])).code != Some(0) {
+        eprintln!("SKIPPED: setpriv cannot become another user here");
+        return;
+    }
+    let root = host.tree.root().to_str().unwrap();
+    let line = [program.to_str().unwrap(), "apply", "--root", root, "--desired", desired.to_str().unwrap()];
+    let outcome = launch("setpriv", nobody.iter().chain(&line));
+    let mut complaints = unlike(&outcome, FAILED, &["/var/lib/flameholder"]);
+    complaints.extend(host.disturbed());
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_tree_without_the_user_core() {
+    let Some(host) = settled() else { return };
+    let tree = tree::Tree::new();
+    for (path, mode) in [("etc/passwd", 0o644), ("etc/group", 0o644), ("etc/shadow", 0)] {
+        let text = fs::read_to_string(tree.at(path)).expect("a database");
+        let others = text.lines().filter(|line| !line.starts_with("core:")).map(|line| format!("{line}\n"));
+        tree.file(path, mode, (0, 0), others.collect::<String>().as_bytes());
+    }
+    let mut config = with_files("rendered-next", &[file("/etc/x", "x")]);
+    let core =
+        serde_json::json!({"name": "core", "passwordHash": "$6$x", "sshAuthorizedKeys": ["ssh-rsa A"]});
+    config["spec"]["config"]["passwd"] = serde_json::json!({"users": [core]});
+    let desired = host.documents.path().join("desired.json");
+    fs::write(&desired, config.to_string()).expect("a config");
+    let root = tree.root().as_os_str();
+    let line = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()];
+    let outcome = flameholder(line.into_iter().chain(["-o".as_ref(), "json".as_ref()]));
+    let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
+    assert!(plan["leftOut"].to_string().contains("core"), "{plan}");
+    let home = snapshot::take(&tree.at("var/home"));
+    let mut complaints = unlike(&apply(tree.root(), &desired), 0, &[]);
+    complaints.extend(snapshot::disturbed(&home, &snapshot::take(&tree.at("var/home"))));
+    assert!(tree.at("etc/x").is_file(), "the file is applied all the same");
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn a_plan_leaves_no_trace() {
+    let Some(host) = settled() else { return };
+    let desired = document(&host, &[file("/etc/x", "x")]);
+    let lock =
+        || fs::metadata(host.tree.at(snapshot::LOCK)).and_then(|meta| meta.modified()).expect("the lock");
+    let locked = lock();
+    let root = host.tree.root().as_os_str();
+    let outcome =
+        flameholder(["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(lock(), locked, "the plan took the lock");
+    let complaints = host.disturbed();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}

@@ -1,0 +1,321 @@
+//! Trees as a hostile user or a clumsy administrator leaves them: nothing that nobody asked to remove
+//! goes away, nothing is written where a link of somebody else points, and no verb panics.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::{Value, json};
+use testbed::model::document::{file, machine_config, with_files};
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::settled::apply;
+use testbed::model::tree::Tree;
+
+pub const UNITS: &str = "/etc/systemd/system";
+
+/// A tree and the means to apply a config to it.
+pub struct Host(pub Tree, tempfile::TempDir);
+
+impl Host {
+    pub fn new() -> Self {
+        Self(Tree::new(), tempfile::tempdir().expect("a temporary directory"))
+    }
+
+    pub fn written(&self, config: &Value) -> std::path::PathBuf {
+        let path = self.1.path().join("desired.json");
+        fs::write(&path, config.to_string()).expect("a document");
+        path
+    }
+
+    pub fn apply(&self, config: &Value) -> Outcome {
+        apply(self.0.root(), &self.written(config))
+    }
+
+    pub fn applies(&self, config: &Value) {
+        let outcome = self.apply(config);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    /// The config is in the way of something: exit 1, and the message names it.
+    pub fn obstructed(&self, config: &Value, named: &str) {
+        let outcome = self.apply(config);
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        assert!(outcome.stderr.contains(named), "{named} is not named: {}", outcome.stderr);
+    }
+
+    pub fn verify(&self) -> Option<i32> {
+        flameholder(["verify".as_ref(), "--root".as_ref(), self.0.root().as_os_str()]).code
+    }
+
+    pub fn text(&self, path: &str) -> String {
+        fs::read_to_string(self.0.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
+    }
+
+    pub fn put(&self, path: &str, text: &str) {
+        self.0.file(path, 0o644, (0, 0), text.as_bytes());
+    }
+}
+
+pub fn files(files: &[Value]) -> Value {
+    with_files("rendered-x", files)
+}
+
+pub fn empty() -> Value {
+    with_files("rendered-empty", &[])
+}
+
+pub fn ignition(name: &str, part: &Value) -> Value {
+    let mut config = json!({"ignition": {"version": "3.4.0"}});
+    config[name] = part.clone();
+    machine_config("rendered-x", &config)
+}
+
+pub fn units(units: &Value) -> Value {
+    ignition("systemd", &json!({"units": units}))
+}
+
+pub fn keys() -> Value {
+    ignition("passwd", &json!({"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAAkey"]}]}))
+}
+
+#[test]
+fn a_directory_of_others_is_in_the_way_and_stays() {
+    let host = Host::new();
+    let inside = format!("{UNITS}/foo.service.d/10-a.conf/precious");
+    host.put(&inside, "data");
+    let absent = units(&json!([{"name": "foo.service", "dropins": [{"name": "10-a.conf", "contents": ""}]}]));
+    host.obstructed(&absent, "10-a.conf");
+    assert_eq!(host.text(&inside), "data");
+
+    let host = Host::new();
+    host.put("/etc/foo", "admin");
+    host.applies(&files(&[file("/etc/foo", "ours")]));
+    fs::remove_file(host.0.at("/etc/foo")).unwrap();
+    host.put("/etc/foo/precious", "data");
+    host.obstructed(&empty(), "/etc/foo");
+    assert_eq!(host.text("/etc/foo/precious"), "data");
+
+    let host = Host::new();
+    host.put("/etc/machine-config-daemon/currentconfig/precious", "data");
+    assert_eq!(host.apply(&files(&[file("/etc/a", "x")])).code, Some(1));
+    assert_eq!(host.text("/etc/machine-config-daemon/currentconfig/precious"), "data");
+}
+
+#[test]
+fn one_place_has_one_name() {
+    let host = Host::new();
+    host.applies(&files(&[file("/root/.x", "1")]));
+    host.applies(&files(&[file("/var/roothome/.x", "2")]));
+    assert_eq!((host.text("/var/roothome/.x").as_str(), host.verify()), ("2", Some(0)));
+    let both = files(&[file("/root/.y", "1"), file("/var/roothome/.y", "2")]);
+    host.obstructed(&both, ".y");
+}
+
+#[test]
+fn a_managed_directory_that_became_a_link_is_a_directory_again() {
+    for target in [".ssh2", "/etc", ".ssh"] {
+        let host = Host::new();
+        host.applies(&keys());
+        let ssh = host.0.at("/var/home/core/.ssh");
+        fs::rename(&ssh, ssh.with_file_name(".ssh2")).unwrap();
+        symlink(target, &ssh).unwrap();
+        assert_eq!(host.verify(), Some(2), "{target}");
+        host.applies(&keys());
+        assert!(ssh.symlink_metadata().unwrap().is_dir(), "{target}");
+        assert_eq!(host.text("/var/home/core/.ssh/authorized_keys.d/ignition"), "ssh-rsa AAAAkey\n");
+        assert_eq!(host.verify(), Some(0), "{target}");
+    }
+}
+
+#[test]
+fn links_that_others_may_change_are_not_followed() {
+    let host = Host::new();
+    host.put("/etc/sudoers.d/app", "root's rule");
+    let home = host.0.at("/var/home/core");
+    std::os::unix::fs::chown(&home, Some(1000), Some(1000)).unwrap();
+    symlink("../../../etc/sudoers.d", home.join(".config")).unwrap();
+    host.obstructed(&files(&[file("/home/core/.config/app", "core's")]), ".config");
+    assert_eq!(host.text("/etc/sudoers.d/app"), "root's rule");
+
+    fs::create_dir_all(host.0.at(UNITS)).unwrap();
+    symlink("../..", host.0.at(UNITS).join("foo.service.d")).unwrap();
+    let drop_in =
+        units(&json!([{"name": "foo.service", "dropins": [{"name": "z.conf", "contents": "[Unit]\n"}]}]));
+    host.obstructed(&drop_in, "foo.service.d");
+    assert!(!host.0.at("/etc/z.conf").exists());
+}
+
+#[test]
+fn a_lost_configuration_is_not_a_new_beginning() {
+    let host = Host::new();
+    host.applies(&files(&[file("/etc/a", "1"), file("/etc/b", "2")]));
+    fs::write(host.0.at("/etc/machine-config-daemon/currentconfig"), "").unwrap();
+    host.obstructed(&files(&[file("/etc/a", "3")]), "currentconfig");
+    assert_eq!((host.text("/etc/a").as_str(), host.verify()), ("1", Some(1)));
+}
+
+#[test]
+fn an_owner_who_left_does_not_keep_the_next_config_away() {
+    let host = Host::new();
+    let passwd = host.text("/etc/passwd");
+    fs::write(host.0.at("/etc/passwd"), format!("{passwd}guest:x:777:777::/:/bin/sh\n")).unwrap();
+    let mut owned = file("/etc/b", "2");
+    owned["user"] = json!({"name": "guest"});
+    host.applies(&files(&[file("/etc/a", "1"), owned]));
+    fs::write(host.0.at("/etc/passwd"), &passwd).unwrap();
+    assert_eq!(host.verify(), Some(2));
+    host.applies(&files(&[file("/etc/a", "3")]));
+    assert_eq!(host.text("/etc/a"), "3");
+    assert!(!host.0.at("/etc/b").exists());
+}
+
+#[test]
+fn pre_images_come_back_through_detours() {
+    let host = Host::new();
+    host.put("/etc/a", "admin");
+    host.applies(&files(&[file("/etc/a", "1")]));
+    host.applies(&files(&[file("/etc/a/b", "2")]));
+    host.applies(&empty());
+    assert_eq!(host.text("/etc/a"), "admin");
+
+    host.put("/etc/d/b", "admin");
+    host.applies(&files(&[file("/etc/d/b", "1")]));
+    host.applies(&files(&[file("/etc/d", "2")]));
+    host.applies(&empty());
+    assert_eq!((host.text("/etc/d/b").as_str(), host.verify()), ("admin", Some(0)));
+}
+
+#[test]
+fn unmasking_removes_our_unit_and_gives_a_mask_back() {
+    let host = Host::new();
+    host.applies(&units(&json!([{"name": "v.service", "contents": "[Service]\nExecStart=/evil\n"}])));
+    host.applies(&units(&json!([{"name": "v.service", "mask": false}])));
+    assert!(!host.0.at(UNITS).join("v.service").exists());
+    assert_eq!(host.verify(), Some(0));
+
+    let mask = host.0.at(UNITS).join("w.service");
+    symlink("/dev/null", &mask).unwrap();
+    for _ in 0..2 {
+        host.applies(&units(&json!([{"name": "w.service", "mask": false}])));
+        assert!(mask.symlink_metadata().is_err());
+    }
+    host.applies(&empty());
+    assert_eq!(fs::read_link(&mask).unwrap(), Path::new("/dev/null"));
+}
+
+#[test]
+fn directories_that_were_there_stay() {
+    let host = Host::new();
+    host.0.directory("/etc/adm");
+    fs::set_permissions(host.0.at("/etc/adm"), fs::Permissions::from_mode(0o700)).unwrap();
+    host.applies(&ignition("storage", &json!({"directories": [{"path": "/etc/adm"}, {"path": "/etc/new"}]})));
+    host.applies(&empty());
+    assert!(host.0.at("/etc/adm").is_dir());
+    assert!(!host.0.at("/etc/new").exists());
+}
+
+#[test]
+fn a_config_may_only_enable_a_unit_of_the_image() {
+    let host = Host::new();
+    fs::remove_dir_all(host.0.at(UNITS)).unwrap();
+    host.applies(&units(&json!([{"name": "ipsec.service", "enabled": true}])));
+    assert_eq!(host.verify(), Some(0));
+    let unit = host.0.at(UNITS).join("ipsec.service");
+    symlink("/dev/null", unit).unwrap();
+    assert_eq!(host.verify(), Some(2), "a masked unit is not enabled");
+}
+
+#[test]
+fn odd_names_and_bytes_do_no_harm() {
+    let host = Host::new();
+    fs::create_dir_all(host.0.at(UNITS)).unwrap();
+    symlink("x", host.0.at(UNITS).join("ev\nil.service")).unwrap();
+    let mut passwd = fs::read(host.0.at("/etc/passwd")).unwrap();
+    passwd.extend_from_slice(b"odd:x:1234:1234:\xf6:/:/bin/sh\n");
+    fs::write(host.0.at("/etc/passwd"), passwd).unwrap();
+    host.applies(&units(&json!([{"name": "y.service", "contents": "[Service]\nExecStart=/bin/true\n"}])));
+    let wanted = "t".repeat(243);
+    let install = format!("[Install]\nWantedBy={wanted}.target\n");
+    host.obstructed(&units(&json!([{"name": "y.service", "enabled": true, "contents": install}])), UNITS);
+    let long = format!("{}.service", "n".repeat(247));
+    assert_eq!(host.apply(&units(&json!([{"name": long, "dropins": [{"name": "a.conf"}]}]))).code, Some(78));
+
+    host.0.directory("/etc/foo");
+    let odd = host.0.at("/etc/foo").join(std::ffi::OsStr::from_bytes(b"\xff"));
+    fs::write(&odd, "data").unwrap();
+    host.obstructed(&files(&[file("/etc/foo", "x")]), "/etc/foo");
+    assert_eq!(fs::read(&odd).unwrap(), b"data");
+    host.applies(&files(&[file("/etc/bar", "x")]));
+}
+
+#[test]
+fn verify_sees_what_is_not_content() {
+    let host = Host::new();
+    let links = json!({
+        "files": [file("/etc/f", "x")],
+        "links": [{"path": "/etc/l", "target": "f"}, {"path": "/etc/h", "target": "/etc/f", "hard": true}]});
+    host.applies(&ignition("storage", &links));
+    assert_eq!(host.verify(), Some(0));
+    std::os::unix::fs::lchown(host.0.at("/etc/l"), Some(7), None).unwrap();
+    assert_eq!(host.verify(), Some(2), "the link's owner");
+    host.applies(&ignition("storage", &links));
+    fs::remove_file(host.0.at("/etc/h")).unwrap();
+    fs::copy(host.0.at("/etc/f"), host.0.at("/etc/h")).unwrap();
+    assert_eq!(host.verify(), Some(2), "a copy is no second name");
+    host.applies(&ignition("storage", &links));
+    let inode = |path: &str| host.0.at(path).metadata().unwrap().ino();
+    assert_eq!(inode("/etc/h"), inode("/etc/f"));
+    let config = host.0.at("/etc/machine-config-daemon/currentconfig");
+    fs::set_permissions(config, fs::Permissions::from_mode(0o644)).unwrap();
+    assert_eq!(host.verify(), Some(2), "the configuration may hold secrets");
+}
+
+#[test]
+fn a_wish_not_to_overwrite_is_honoured() {
+    let host = Host::new();
+    host.put("/etc/mine", "mine");
+    let mut wish = file("/etc/mine", "yours");
+    wish["overwrite"] = json!(false);
+    host.obstructed(&files(&[wish]), "/etc/mine");
+    let mut same = file("/etc/mine", "mine");
+    same["overwrite"] = json!(false);
+    host.applies(&files(&[same]));
+    assert_eq!(host.text("/etc/mine"), "mine");
+}
+
+#[test]
+fn nothing_steers_the_terminal_or_gives_a_password_away() {
+    let host = Host::new();
+    let mut config = files(&[file("/etc/proxy.env", "P=http://u:hunter2@p:1/\n")]);
+    config["spec"]["osImageURL"] = json!("quay.io/x\u{202e}");
+    host.applies(&files(&[file("/etc/proxy.env", "P=http://u:other@p:1/\n")]));
+    let (root, desired) = (host.0.root().as_os_str().to_owned(), host.written(&config));
+    let plan = |more: &[&str]| {
+        let line =
+            ["plan".as_ref(), "--root".as_ref(), root.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
+        flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
+    };
+    let shown = plan(&[]);
+    let steering = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
+    assert!(!shown.stdout.contains(steering) && !shown.stderr.contains(steering), "{shown:?}");
+    assert!(!shown.stdout.contains("hunter2"), "{}", shown.stdout);
+    assert!(plan(&["--show-secrets"]).stdout.contains("hunter2"));
+    let mut named = config.clone();
+    named["metadata"]["name"] = json!("x\u{1b}[2J");
+    assert_eq!(host.apply(&named).code, Some(78));
+}
+
+#[test]
+fn kernel_arguments_that_name_deployments_are_refused() {
+    let host = Host::new();
+    for argument in ["ostree=/x", "a flameholder.generation=1", "dyndbg=\"file x"] {
+        let mut config = empty();
+        config["spec"]["kernelArguments"] = json!(["quiet", argument]);
+        let outcome = host.apply(&config);
+        assert_eq!(outcome.code, Some(78), "{argument}");
+        assert!(outcome.stderr.contains("spec.kernelArguments[1]"), "{}", outcome.stderr);
+    }
+    let deep = format!("/etc{}", "/a".repeat(80));
+    assert_eq!(host.apply(&files(&[file(&deep, "x")])).code, Some(78));
+}

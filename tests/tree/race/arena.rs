@@ -1,0 +1,168 @@
+//! A tree with a place that somebody swaps for another, and a world outside of it.
+
+use std::fs;
+use std::os::unix::fs::{chown, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use testbed::model::document::{file, with_files};
+use testbed::model::judge::{self, Sight};
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::snapshot::{self, Snapshot};
+use testbed::model::tree::{CORE, Tree};
+
+/// What is swapped, for what, and how an attempt that meets it is told.
+#[derive(Debug, Clone, Copy)]
+pub struct Case {
+    /// A directory in the tree that a config writes into.
+    pub directory: &'static str,
+    /// Where the link leads; the world outside where it is empty.
+    pub link: &'static str,
+    /// Who may swap: the owner and the mode of the directory above.
+    pub holder: (u32, u32),
+}
+
+pub const CASES: [Case; 4] = [
+    Case { directory: "/etc/foo", link: "", holder: (0, 0o755) },
+    Case { directory: "/var/home/core/app", link: "../../../etc", holder: (CORE, 0o700) },
+    Case { directory: "/var/home/core/app", link: "", holder: (CORE, 0o700) },
+    Case { directory: "/var/tmp/sub", link: "../../etc", holder: (0, 0o1777) },
+];
+
+/// The keys' directory is the config's own: where a link stands in its place, the link goes.
+pub const KEYS: Case = Case { directory: "/var/home/core/.ssh", link: "../../../etc", holder: (CORE, 0o700) };
+
+/// The tree, which has been on both sides and is on the left.
+pub struct Arena {
+    pub case: Case,
+    pub tree: Tree,
+    outside: TempDir,
+    untouched: Snapshot,
+    documents: TempDir,
+    /// What the tree is on each side.
+    sides: [Sight; 2],
+}
+
+impl Arena {
+    /// `None`, with a message, where this cannot be.
+    pub fn new(case: Case) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED: only root can build the tree");
+            return None;
+        }
+        let (tree, outside) = (Tree::new(), tempfile::tempdir().unwrap());
+        fs::create_dir(outside.path().join("authorized_keys.d")).unwrap();
+        for name in ["file", "only", "precious", "authorized_keys.d/ignition"] {
+            fs::write(outside.path().join(name), "somebody else's\n").unwrap();
+        }
+        let (uid, mode) = case.holder;
+        tree.directory(case.directory);
+        tree.file(&format!("{}/precious", case.directory), 0o600, (uid, uid), b"nobody manages this\n");
+        let holder = tree.at(case.directory).parent().unwrap().to_owned();
+        for owned in [&holder, &tree.at(case.directory)] {
+            chown(owned, Some(uid), Some(uid)).unwrap();
+        }
+        fs::set_permissions(&holder, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+        let link = if case.link.is_empty() { outside.path() } else { Path::new(case.link) };
+        symlink(link, tree.at(&format!("{}.other", case.directory))).unwrap();
+        let untouched = snapshot::take(outside.path());
+        let documents = tempfile::tempdir().unwrap();
+        let mut arena = Self { case, tree, outside, untouched, documents, sides: Default::default() };
+        for (name, config) in [("0", arena.config("left")), ("1", arena.config("right"))] {
+            fs::write(arena.documents.path().join(name), config.to_string()).unwrap();
+        }
+        for side in [0, 1, 0, 1, 0] {
+            let outcome = arena.applies(side);
+            assert_eq!(outcome.code, Some(0), "{outcome:?}");
+            arena.sides[side] = judge::sight(arena.tree.root());
+        }
+        Some(arena)
+    }
+
+    fn config(&self, side: &str) -> Value {
+        let directory = self.case.directory;
+        let files = [
+            file("/etc/before.conf", side),
+            file(&format!("{directory}/file"), side),
+            file(&format!("{directory}/{side}"), side),
+            file(&format!("{directory}/{side}.d/deep"), side),
+            file("/etc/zz.conf", side),
+        ];
+        let mut config = with_files(&format!("rendered-{side}"), &files);
+        let key = format!("ssh-rsa AAAA{side}");
+        config["spec"]["config"]["passwd"] = json!({"users": [{"name": "core", "sshAuthorizedKeys": [key]}]});
+        config
+    }
+
+    fn desired(&self, side: usize) -> PathBuf {
+        self.documents.path().join(side.to_string())
+    }
+
+    /// What `flameholder` is told, to make the tree this side.
+    pub fn applying(&self, side: usize) -> Vec<String> {
+        let (root, desired) = (self.tree.root().to_str().unwrap(), self.desired(side));
+        ["apply", "--root", root, "--desired", desired.to_str().unwrap()].map(str::to_owned).to_vec()
+    }
+
+    pub fn applies(&self, side: usize) -> Outcome {
+        flameholder(self.applying(side))
+    }
+
+    pub fn runs(&self, verb: &str) -> Outcome {
+        flameholder([verb, "--root", self.tree.root().to_str().unwrap()])
+    }
+
+    /// Swaps the directory for the link beside it, or back.
+    pub fn swap(&self) {
+        self.exchange(self.case.directory, &format!("{}.other", self.case.directory)).unwrap();
+    }
+
+    /// Swaps what stands at two paths.
+    pub fn exchange(&self, a: &str, b: &str) -> Result<(), Errno> {
+        renameat_with(CWD, self.tree.at(a), CWD, self.tree.at(b), RenameFlags::EXCHANGE)
+    }
+
+    /// An apply comes through, or says which path it was kept from; either way nothing outside is touched.
+    pub fn assert_sound(&self, outcome: &Outcome, what: &str) {
+        let disturbed = snapshot::disturbed(&self.untouched, &snapshot::take(self.outside.path()));
+        assert_eq!(disturbed, [""; 0], "{what}: {outcome:?}");
+        let named = outcome.stderr.contains(self.case.directory);
+        assert!(outcome.code == Some(0) || outcome.code == Some(1) && named, "{what}: {outcome:?}");
+    }
+
+    /// With the directory back in its place, the tree is settled and is wholly `side`.
+    pub fn assert_settles_on(&self, side: usize, what: &str) {
+        let recovered = self.runs("recover");
+        assert_eq!(recovered.code, Some(0), "{what}: {recovered:?}");
+        let (is, wanted) = (judge::sight(self.tree.root()), &self.sides[side]);
+        let paths = is.keys().chain(wanted.keys()).filter(|path| is.get(*path) != wanted.get(*path));
+        let differ: Vec<_> = paths.map(|path| (path, is.get(path), wanted.get(path))).collect();
+        assert!(differ.is_empty(), "{what}: {differ:#?}");
+        let verified = self.runs("verify");
+        assert_eq!(verified.code, Some(0), "{what}: {verified:?}");
+    }
+
+    /// All that a config asks for is there, and nothing more but below the raced directory: what an apply could
+    /// not reach at the moment of its plan it does not remove, and later takes it for somebody's own.
+    pub fn assert_holds(&self, side: usize) {
+        let (is, wanted) = (judge::sight(self.tree.root()), &self.sides[side]);
+        let raced = self.case.directory.trim_start_matches('/');
+        let excused = |path: &str| {
+            path.starts_with(raced)
+                || path.contains("flameholder/originals")
+                || path == "etc/flameholder/generation"
+        };
+        let remembers =
+            |path: &str| path.starts_with("etc/flameholder") || path == "var/lib/flameholder/active";
+        let lost = wanted.iter().filter(|(path, node)| is.get(*path) != Some(*node) && !remembers(path));
+        let more = is.keys().filter(|path| !wanted.contains_key(*path) && !excused(path));
+        let unlike: Vec<_> = lost.map(|(path, _)| path).chain(more).collect();
+        assert!(unlike.is_empty(), "{:?}, side {side}: {unlike:?}", self.case);
+        let verified = self.runs("verify");
+        assert_eq!(verified.code, Some(0), "{verified:?}");
+    }
+}
