@@ -1,4 +1,4 @@
-//! The agent's command line.
+//! The `flameholder` executable.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! What a command failed with, and the exit code that says how to go on.
+//! Errors of commands and their exit codes: 1 failed, 64 wrong usage, 75 try again, 78 bad configuration.
 
 use std::process::ExitCode;
 
@@ -13,7 +13,7 @@ use crate::transaction::TransactionError;
 
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
-/// `EX_TEMPFAIL`: somebody else is at work; the same call may succeed later.
+/// `EX_TEMPFAIL`: the sysroot or the host lock is busy; the same call may succeed later.
 const TRY_AGAIN: u8 = 75;
 /// `EX_CONFIG`: the configuration is malformed or refused.
 const CONFIG: u8 = 78;
@@ -21,39 +21,34 @@ const CONFIG: u8 = 78;
 /// A failed command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
-    /// The arguments do not go together.
+    /// Arguments that contradict each other or do not fit the host.
     #[error("{0}; see `flameholder --help`")]
     Usage(String),
-    /// A file that was named cannot be read.
+    /// An unreadable input file.
     #[error("reading {file}")]
     Input {
-        /// The file.
         file: String,
-        /// What the kernel said.
         #[source]
         source: std::io::Error,
     },
-    /// A configuration is refused.
+    /// A config that does not parse or fails validation.
     #[error("{file} is refused: {source}")]
     Refused {
-        /// The file.
         file: String,
-        /// Everything that is wrong with it.
+        /// Every problem of the file, each with its field.
         source: RefusalList,
     },
-    /// An image reference on the command line is malformed.
+    /// A malformed image reference on the command line.
     #[error(transparent)]
     Image(#[from] ImageRefError),
-    /// The host was not told who we are to the cluster.
+    /// `introduce` could not write the cluster credentials on the host.
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
-    /// The result could not be written.
+    /// Standard output is closed or full.
     #[error("writing the result to standard output")]
     Output(#[source] std::io::Error),
-    /// The daemon cannot go on.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
-    /// The command was carried out and failed.
     #[error(transparent)]
     Transaction(#[from] TransactionError),
 }
@@ -71,18 +66,18 @@ impl From<HostError> for CliError {
 }
 
 impl CliError {
-    /// The error and its causes in one line, outermost first.
+    /// Join the error and its causes in one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {
         match self {
             Self::Transaction(error) => error.chain(),
-            // The refusals are the message already.
+            // Its message already holds its source, the refusals.
             Self::Refused { .. } => self.to_string(),
             _ => chain(self),
         }
     }
 
-    /// See the table in `docs/design.md`.
+    /// Map the error to an exit code of the table in `docs/usage/troubleshooting.md`.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         match self {
@@ -91,7 +86,7 @@ impl CliError {
             | Self::Transaction(TransactionError::Refused(_) | TransactionError::Settings(_)) => {
                 ExitCode::from(CONFIG)
             }
-            Self::Transaction(TransactionError::OnProbation { .. }) => ExitCode::from(TRY_AGAIN),
+            Self::Transaction(TransactionError::Unconfirmed { .. }) => ExitCode::from(TRY_AGAIN),
             Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,
         }

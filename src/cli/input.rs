@@ -1,4 +1,4 @@
-//! What commands work on: configurations from files, `-` being standard input, and trees.
+//! Input of commands: configs from files or standard input (`-`), and the tree given by `--root`.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,25 +11,29 @@ use crate::cli::output::terminal::{say, write_out};
 use crate::core::values::limits;
 use crate::host::Root;
 use crate::host::facts::boot;
-use crate::transaction::state::current::Configuration;
+use crate::transaction::state::current::DecodedConfig;
 
-/// Reads a configuration; unknown keys are mentioned on standard error.
-pub(crate) fn load_configuration(file: &Path) -> Result<Configuration, CliError> {
+/// Read and parse a MachineConfig. Unknown keys, and a size that a cluster cannot store, are warned of on
+/// standard error.
+pub(crate) fn load_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
     let configuration =
-        Configuration::parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+        DecodedConfig::parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for key in &configuration.object.ignition.unused {
         say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
     }
     if bytes.len() > limits::CLUSTER_BYTES {
         let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
-        say(&format!("warning: {shown} has {bytes} bytes; a cluster stores at most {most}"));
+        say(&format!(
+            "warning: {shown} has {bytes} bytes; a rendered config in a cluster may have at most {most}"
+        ));
     }
     Ok(configuration)
 }
 
-/// Reads a document, and not much more of it than is accepted.
+/// Read a document up to the accepted size. Standard input is cut one byte beyond, where the parser refuses
+/// it.
 pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Input { file: file.display().to_string(), source };
     let mut bytes = Vec::new();
@@ -41,7 +45,7 @@ pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let opened = File::open(file).map_err(failed)?;
     let length = opened.metadata().map_err(failed)?.len();
     if length >= bound {
-        let reason = format!("the document has {length} bytes; at most {} are read", limits::DOCUMENT_BYTES);
+        let reason = format!("the document has {length} bytes; the limit is {}", limits::DOCUMENT_BYTES);
         let source = crate::core::values::refusal::RefusalList::one("", reason);
         return Err(CliError::Refused { file: file.display().to_string(), source });
     }
@@ -49,16 +53,16 @@ pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     Ok(bytes)
 }
 
-/// Opens a plain tree that is to be changed.
+/// Open the plain tree of `--root` for writing; refuse the root of a booted OSTree host.
 pub(crate) fn open_to_change(path: &Path) -> Result<Root, CliError> {
     if boot::is_booted_ostree(path) {
-        let reason = "--root cannot be the root of the running OSTree host: its files belong to a deployment";
+        let reason = "--root cannot be the root of the running OSTree host; leave the option out to change the running host";
         return Err(CliError::Usage(reason.to_owned()));
     }
     Ok(Root::open(path)?)
 }
 
-/// Writes the one document of `-o json`.
+/// Print the document of `-o json`.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     let mut text = serde_json::to_string_pretty(document).expect("a document has only string keys");
     text.push('\n');

@@ -49,8 +49,8 @@ enum Command {
     EtcDiff(inspect::etc_diff::EtcDiffArgs),
     /// Merge MachineConfigs into a rendered one, as the machine-config-controller does
     ///
-    /// The content is the controller's. The name is not: its digits are a digest of the content alone, so that
-    /// equal contents have equal names.
+    /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
+    /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
     /// Keep the host at the config that a cluster or a directory desires
     Daemon(systemd::daemon::DaemonArgs),
@@ -78,32 +78,32 @@ enum Command {
     Introduce(systemd::introduce::IntroduceArgs),
 }
 
-/// What a command works on.
+/// The target of a command; the running host where neither option is given.
 #[derive(Debug, Args)]
-pub(crate) struct Place {
-    /// A plain tree, without an operating system to change
+pub(crate) struct TargetArgs {
+    /// Work on a plain directory tree, which has no operating system to change, instead of the running host
     #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
     pub(crate) root: Option<PathBuf>,
-    /// An OSTree sysroot that is not running
+    /// Work on an OSTree sysroot that is not booted, instead of the running host
     #[arg(long, value_name = "DIR")]
     pub(crate) sysroot: Option<PathBuf>,
 }
 
-/// How a result is written to standard output.
+/// Notation of a command's result on standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// For people
+pub(crate) enum OutputFormat {
+    /// Plain text, coloured on a terminal
     #[default]
     Text,
-    /// One JSON document, described in docs/schema
+    /// One JSON document; its schema is in docs/schema
     Json,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ProfileName {
-    /// The verdicts of the machine-config-daemon, exactly
+    /// Accept exactly the changes that the machine-config-daemon accepts
     Mcd,
-    /// The same, and also directories, links and append
+    /// Accept these, and also directories, links and appended contents
     #[default]
     Native,
 }
@@ -117,31 +117,31 @@ impl From<ProfileName> for Profile {
     }
 }
 
-/// A command that did what it was asked to do.
+/// Outcome of a command that did not fail, as its exit code reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    /// Nothing to add.
-    Fine,
-    /// Differences or deviations were found, and asked for.
+pub(crate) enum CommandOutcome {
+    Success,
+    /// Found differences or drift, where the command reports them by its exit code.
     Differences,
-    /// The target cannot be reached; the plan that says so was printed.
+    /// Printed a plan that cannot be applied.
     Irreconcilable,
 }
 
-impl From<Verdict> for ExitCode {
-    fn from(verdict: Verdict) -> Self {
+impl From<CommandOutcome> for ExitCode {
+    fn from(verdict: CommandOutcome) -> Self {
         match verdict {
-            Verdict::Fine => Self::SUCCESS,
-            Verdict::Irreconcilable => Self::FAILURE,
-            Verdict::Differences => Self::from(2),
+            CommandOutcome::Success => Self::SUCCESS,
+            CommandOutcome::Irreconcilable => Self::FAILURE,
+            CommandOutcome::Differences => Self::from(2),
         }
     }
 }
 
-/// Runs the command that the process was called with.
+/// Parse the process's arguments, run the command and return its exit code.
 #[must_use]
 pub fn run() -> ExitCode {
-    // The caller's umask may be narrower, and a new directory has no other mode until its own is set.
+    // Directories are created first and get their own mode later: a caller's stricter umask would keep other
+    // users out until then.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     let matches = with_internal_commands(Cli::command()).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
@@ -161,7 +161,7 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn dispatch(command: Command) -> Result<Verdict, CliError> {
+fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
     match command {
         Command::Plan(args) => inspect::plan::run(&args),
         Command::Apply(args) => change::apply::run(&args),
@@ -184,7 +184,7 @@ fn dispatch(command: Command) -> Result<Verdict, CliError> {
     }
 }
 
-/// Lists the hidden commands under a heading of their own at the end of `--help`.
+/// List the hidden commands under a heading of their own at the end of `--help`.
 fn with_internal_commands(command: clap::Command) -> clap::Command {
     let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
     let lines: String = hidden
@@ -196,9 +196,9 @@ fn with_internal_commands(command: clap::Command) -> clap::Command {
     command.after_help(format!("Run by systemd, by the daemon or in a pod:\n{lines}"))
 }
 
-/// Prints the answer to `--help` and `--version`; anything else is wrong usage (`EX_USAGE`).
+/// Print clap's message: exit 0 for `--help` and `--version`, 64 (`EX_USAGE`) for a wrong command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    // There is no other place to report to when the terminal is gone.
+    // A closed terminal leaves no place to report this failure to.
     let _ = error.print();
     if error.use_stderr() { ExitCode::from(64) } else { ExitCode::SUCCESS }
 }

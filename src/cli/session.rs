@@ -1,31 +1,32 @@
-//! Sessions on the running sysroot.
+//! Sessions of the worker on the booted sysroot.
 
 use crate::cli::CliError;
 use crate::host::facts::booted::BootedDeployment;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
 use std::path::Path;
 
-/// The deployment that runs; wrong usage where none does.
-pub(crate) fn booted() -> Result<BootedDeployment, CliError> {
+/// Return the booted deployment; fail with wrong usage on a host that was not booted through OSTree.
+pub(crate) fn booted_deployment() -> Result<BootedDeployment, CliError> {
     BootedDeployment::look()?.ok_or_else(|| {
         let none =
-            "this host was not booted through OSTree; name what to work on: --root DIR or --sysroot DIR";
-        CliError::Usage(backend::other_kind().unwrap_or_else(|| none.to_owned()))
+            "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
+        CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))
     })
 }
 
-/// A session on the sysroot that runs, of libostree alone.
-pub(crate) fn session(access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
-    session_of(&WorkerProgram::locate()?, access)
+/// Open a session of libostree, without rpm-ostreed, on the booted sysroot.
+pub(crate) fn open_running(access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
+    open_running_with(&WorkerProgram::locate()?, access)
 }
 
-/// The same with a worker that was found before.
-pub(crate) fn session_of(
+/// Open such a session with a worker that is located already: after entering a mount namespace it may not be
+/// found.
+pub(crate) fn open_running_with(
     worker: &WorkerProgram,
-    access: Access,
+    access: SysrootAccess,
 ) -> Result<Box<dyn Sysroot>, TransactionError> {
     Ok(Box::new(WorkerSession::open(worker, Path::new("/"), access)?))
 }

@@ -1,9 +1,9 @@
-//! The source of the desired config, as an operator spells it.
+//! Parser of `--source`: `kube` or `dir:PATH`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// The source of the desired config: `kube` or `dir:PATH`.
+/// Source of the desired config that the daemon follows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SourceName {
     Kube,
@@ -26,7 +26,7 @@ impl FromStr for SourceName {
         match text.split_once(':') {
             None if text == "kube" => Ok(Self::Kube),
             Some(("dir", path)) if !path.is_empty() => Ok(Self::Directory(path.into())),
-            _ => Err("name it as `kube` or as `dir:PATH`".to_owned()),
+            _ => Err("expected `kube` or `dir:PATH`".to_owned()),
         }
     }
 }

@@ -19,7 +19,7 @@ pub enum ClusterError {
     },
     /// It did not answer in time.
     #[error("the API server does not answer within {} seconds", .0.as_secs())]
-    Silent(Duration),
+    TimedOut(Duration),
     /// It cannot be reached, or its answer is none.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
@@ -28,7 +28,7 @@ pub enum ClusterError {
     Denied(String),
     /// There is no such thing.
     #[error("the cluster has no {0}")]
-    Missing(String),
+    NotFound(String),
     /// Somebody else changed it meanwhile.
     #[error("it was changed meanwhile: {0}")]
     Conflict(String),
@@ -40,7 +40,7 @@ pub enum ClusterError {
     Refused(String),
     /// It has other things to do.
     #[error("the API server has trouble: {0}")]
-    Trouble(String),
+    ServerError(String),
 }
 
 impl From<kube::Error> for ClusterError {
@@ -51,11 +51,11 @@ impl From<kube::Error> for ClusterError {
                 match status.code {
                     401 | 403 => Self::Denied(text),
                     // It says `NAME not found`.
-                    404 => Self::Missing(text.trim_end_matches(" not found").to_owned()),
+                    404 => Self::NotFound(text.trim_end_matches(" not found").to_owned()),
                     409 => Self::Conflict(text),
                     410 => Self::Gone(text),
                     400 | 413 | 415 | 422 => Self::Refused(text),
-                    code => Self::Trouble(format!("{code}: {text}")),
+                    code => Self::ServerError(format!("{code}: {text}")),
                 }
             }
             error => Self::Unreachable(chain(&error)),
@@ -73,6 +73,6 @@ impl ClusterError {
     /// Whether another connection, or another certificate by now, may do better.
     #[must_use]
     pub fn is_about_the_connection(&self) -> bool {
-        matches!(self, Self::Denied(_) | Self::Silent(_) | Self::Unreachable(_) | Self::Kubeconfig { .. })
+        matches!(self, Self::Denied(_) | Self::TimedOut(_) | Self::Unreachable(_) | Self::Kubeconfig { .. })
     }
 }

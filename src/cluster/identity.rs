@@ -16,18 +16,18 @@ const CONNECTION: Duration = Duration::from_secs(10);
 
 /// A kubeconfig, and the connection that was made with it.
 #[derive(Clone)]
-pub struct Identity {
+pub struct ClusterIdentity {
     path: PathBuf,
     client: Arc<Mutex<Option<Client>>>,
 }
 
-impl std::fmt::Debug for Identity {
+impl std::fmt::Debug for ClusterIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Identity").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
-impl Identity {
+impl ClusterIdentity {
     /// The one of this kubeconfig.
     #[must_use]
     pub fn of(path: &Path) -> Self {

@@ -2,12 +2,12 @@
 
 use http::Request;
 
-use crate::cluster::{Cluster, ClusterError, answered};
+use crate::cluster::{ClusterClient, ClusterError, with_timeout};
 
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 const POLICY: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
-impl Cluster {
+impl ClusterClient {
     /// The `MachineConfig` of this name, as it is stored.
     pub async fn machine_config(&self, name: &str) -> Result<Vec<u8>, ClusterError> {
         // It becomes a part of a path.
@@ -22,7 +22,7 @@ impl Cluster {
     pub async fn disruption_policy(&self) -> Result<Option<Vec<u8>>, ClusterError> {
         match self.get(POLICY).await {
             Ok(bytes) => Ok(Some(bytes)),
-            Err(ClusterError::Missing(_)) => Ok(None),
+            Err(ClusterError::NotFound(_)) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -31,6 +31,6 @@ impl Cluster {
         let request = Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
         let client = self.reader.client().await?;
-        answered(client.request_text(request)).await.map(String::into_bytes)
+        with_timeout(client.request_text(request)).await.map(String::into_bytes)
     }
 }

@@ -5,7 +5,7 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, ClusterError, answered};
+use crate::cluster::{ClusterClient, ClusterError, with_timeout};
 use crate::core::daemon::node::conditions::NodeCondition;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
@@ -74,7 +74,7 @@ impl NodeStatus {
     }
 }
 
-impl Cluster {
+impl ClusterClient {
     async fn machine_config_nodes(&self) -> Result<Api<DynamicObject>, ClusterError> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, KIND));
         Ok(Api::all_with(self.reader.client().await?, &resource))
@@ -83,7 +83,7 @@ impl Cluster {
     /// Reads it; `None` where the cluster has none for this node.
     pub async fn node_status(&self) -> Result<Option<NodeStatus>, ClusterError> {
         let nodes = self.machine_config_nodes().await?;
-        Ok(answered(nodes.get_opt(&self.node)).await?.map(NodeStatus::of))
+        Ok(with_timeout(nodes.get_opt(&self.node)).await?.map(NodeStatus::of))
     }
 
     /// Applies it where nobody changed it since it was read.
@@ -107,6 +107,6 @@ impl Cluster {
         }
         let parameters = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&object);
-        answered(nodes.patch_status(&self.node, &parameters, &patch)).await.map(NodeStatus::of)
+        with_timeout(nodes.patch_status(&self.node, &parameters, &patch)).await.map(NodeStatus::of)
     }
 }

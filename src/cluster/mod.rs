@@ -9,9 +9,9 @@ mod node;
 mod watch;
 
 pub use error::ClusterError;
-pub use identity::Identity;
+pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;
-pub use node::NodeSeen;
+pub use node::ObservedNode;
 
 use std::time::Duration;
 
@@ -20,21 +20,21 @@ const ANSWER: Duration = Duration::from_secs(30);
 
 /// This node's place in a cluster.
 #[derive(Debug, Clone)]
-pub struct Cluster {
+pub struct ClusterClient {
     /// The node's name.
     pub node: String,
     /// The namespace that events go to.
     pub namespace: String,
     /// Who reads.
-    pub reader: Identity,
+    pub reader: ClusterIdentity,
     /// Who writes to the node, and reads it.
-    pub writer: Identity,
+    pub writer: ClusterIdentity,
 }
 
 /// Waits for an answer no longer than is sensible.
-async fn answered<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ClusterError> {
+async fn with_timeout<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ClusterError> {
     match tokio::time::timeout(ANSWER, call).await {
         Ok(answer) => answer.map_err(ClusterError::from),
-        Err(_) => Err(ClusterError::Silent(ANSWER)),
+        Err(_) => Err(ClusterError::TimedOut(ANSWER)),
     }
 }

@@ -6,7 +6,7 @@ use kube::api::{Api, PartialObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::cluster::watch::watch;
-use crate::cluster::{Cluster, ClusterError, answered};
+use crate::cluster::{ClusterClient, ClusterError, with_timeout};
 use crate::core::daemon::node::annotations::{AnnotationChanges, NodeAnnotations};
 use crate::core::daemon::node::events::NodeEvent;
 
@@ -17,7 +17,7 @@ const COMPONENT: &str = "machineconfigdaemon";
 
 /// The node as it was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NodeSeen {
+pub struct ObservedNode {
     /// Its own name for all time.
     pub uid: String,
     /// Later versions have greater numbers.
@@ -26,7 +26,7 @@ pub struct NodeSeen {
     pub annotations: NodeAnnotations,
 }
 
-impl NodeSeen {
+impl ObservedNode {
     fn of(meta: PartialObjectMeta<Node>) -> Self {
         let meta = meta.metadata;
         let annotations = meta.annotations.unwrap_or_default().into_iter();
@@ -38,24 +38,25 @@ impl NodeSeen {
     }
 }
 
-impl Cluster {
+impl ClusterClient {
     /// The node whenever it changes, and `None` while there is none. After an error it goes on, once it is asked again.
     pub async fn watch_node(
         &self,
-    ) -> Result<impl Stream<Item = Result<Option<NodeSeen>, ClusterError>> + Send + use<>, ClusterError> {
+    ) -> Result<impl Stream<Item = Result<Option<ObservedNode>, ClusterError>> + Send + use<>, ClusterError>
+    {
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
-        Ok(watch(nodes, &self.node).map(|seen| seen.map(|node| node.map(NodeSeen::of))))
+        Ok(watch(nodes, &self.node).map(|seen| seen.map(|node| node.map(ObservedNode::of))))
     }
 
     /// Changes these annotations and no others.
-    pub async fn annotate(&self, changes: &AnnotationChanges) -> Result<NodeSeen, ClusterError> {
+    pub async fn annotate(&self, changes: &AnnotationChanges) -> Result<ObservedNode, ClusterError> {
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
         let patch = Patch::Merge(json!({"metadata": {"annotations": changes}}));
-        answered(nodes.patch(&self.node, &PatchParams::default(), &patch)).await.map(NodeSeen::of)
+        with_timeout(nodes.patch(&self.node, &PatchParams::default(), &patch)).await.map(ObservedNode::of)
     }
 
     /// Tells what happened. Nothing depends on it but what people are told.
-    pub async fn tell(&self, node: &NodeSeen, event: &NodeEvent) -> Result<(), ClusterError> {
+    pub async fn tell(&self, node: &ObservedNode, event: &NodeEvent) -> Result<(), ClusterError> {
         let events: Api<Event> = Api::namespaced(self.writer.client().await?, &self.namespace);
         let now = k8s_openapi::jiff::Timestamp::now();
         let (second, name) = (now.as_second(), &self.node);
@@ -75,6 +76,6 @@ impl Cluster {
         });
         let object = serde_json::from_value(object)
             .map_err(|error| ClusterError::Refused(format!("an event of {second}: {error}")))?;
-        answered(events.create(&PostParams::default(), &object)).await.map(drop)
+        with_timeout(events.create(&PostParams::default(), &object)).await.map(drop)
     }
 }

@@ -11,7 +11,7 @@ use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use crate::cluster::{ClusterError, answered};
+use crate::cluster::{ClusterError, with_timeout};
 
 /// After how long the server ends a watch, in seconds.
 const WATCH: u32 = 290;
@@ -51,7 +51,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
             let Some(version) = self.version.clone() else { return self.list().await };
             if self.events.is_none() {
                 let parameters = WatchParams::default().fields(&self.fields).timeout(WATCH);
-                match answered(self.api.watch(&parameters, &version)).await {
+                match with_timeout(self.api.watch(&parameters, &version)).await {
                     Ok(events) => self.events = Some((events.boxed(), Instant::now())),
                     Err(error) => self.fail(error)?,
                 }
@@ -60,7 +60,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
             let since = *since;
             let Ok(event) = timeout(SILENCE, events.next()).await else {
                 self.events = None;
-                return Err(ClusterError::Silent(SILENCE));
+                return Err(ClusterError::TimedOut(SILENCE));
             };
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -77,7 +77,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
                 None => {
                     self.events = None;
                     if since.elapsed() < BRIEF {
-                        return Err(ClusterError::Trouble("it ends watches at once".to_owned()));
+                        return Err(ClusterError::ServerError("it ends watches at once".to_owned()));
                     }
                 }
             }
@@ -96,10 +96,10 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
 
     async fn list(&mut self) -> Result<Option<K>, ClusterError> {
         let parameters = ListParams::default().fields(&self.fields);
-        let list = answered(self.api.list(&parameters)).await?;
+        let list = with_timeout(self.api.list(&parameters)).await?;
         self.version = list.metadata.resource_version;
         if self.version.is_none() {
-            return Err(ClusterError::Trouble("its lists have no version".to_owned()));
+            return Err(ClusterError::ServerError("its lists have no version".to_owned()));
         }
         Ok(list.items.into_iter().next())
     }

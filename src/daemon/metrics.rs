@@ -1,5 +1,7 @@
-//! What the daemon counts, under the machine-config-daemon's names, which alerts know, and under our own. Labels are of
-//! fixed lists, but for the names of configurations: of each family there is one series.
+//! Prometheus metrics: `mcd_*`, which MCO's alerts query, and `flameholder_*`.
+//!
+//! Label values are of fixed lists, except config names. A family is cleared before its next series is set,
+//! so that each exports one series.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -33,7 +35,7 @@ struct Os {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct State {
     state: String,
-    /// Its class: the text is in the node's annotation.
+    /// Problem class; the text of the error is in the Node's annotation.
     reason: String,
 }
 
@@ -65,9 +67,8 @@ struct Build {
     version: &'static str,
 }
 
-/// All of them.
 #[derive(Debug)]
-pub(super) struct Metrics {
+pub(super) struct DaemonMetrics {
     registry: Registry,
     state: Family<State, Seconds>,
     update_state: Family<Update, Seconds>,
@@ -79,11 +80,11 @@ pub(super) struct Metrics {
     phase: Family<InPhase, Gauge>,
     since: Seconds,
     failures: Gauge,
-    source_trouble: Gauge,
+    source_error: Gauge,
 }
 
-impl Metrics {
-    /// On the host that runs.
+impl DaemonMetrics {
+    /// Register the metrics with the labels of the running host.
     pub(super) fn of_this_host(node: &str) -> Self {
         let release = Root::open(Path::new("/")).map(|root| os_release::read(&root)).unwrap_or_default();
         Self::new(node, release.id(), release.version())
@@ -102,14 +103,14 @@ impl Metrics {
             phase: Family::default(),
             since: Seconds::default(),
             failures: Gauge::default(),
-            source_trouble: Gauge::default(),
+            source_error: Gauge::default(),
         };
         let node = Node { node: node.to_owned() };
         let packages = Family::<Node, Gauge>::default();
         metrics.unsupported_packages = packages.get_or_create_owned(&node);
         metrics.registry.register(
             "mcd_local_unsupported_packages",
-            "Packages that somebody else asked for, beside extensions and kernels",
+            "Layered packages and overrides that are neither extensions nor a kernel of the config",
             packages,
         );
         metrics.register(os, version);
@@ -120,61 +121,61 @@ impl Metrics {
         let registry = &mut self.registry;
         let host = Family::<Os, Gauge>::default();
         host.get_or_create(&Os { os: os.to_uppercase(), version: version.to_owned() }).set(1);
-        registry.register("mcd_host_os_and_version", "The host's operating system", host);
+        registry.register("mcd_host_os_and_version", "ID and version of the host's operating system", host);
         registry.register(
             "mcd_state",
-            "Since when the node is in this state, in seconds",
+            "Start of the node's state, in seconds since the epoch",
             self.state.clone(),
         );
         registry.register(
             "mcd_update_state",
-            "When the last update ended, in seconds, and how",
+            "End of the last update, in seconds since the epoch, with the class of its error",
             self.update_state.clone(),
         );
         registry.register(
             "mcd_config_drift",
-            "Since when the host deviates; 0 where it does not",
+            "Start of the config drift, in seconds since the epoch; 0 without drift",
             self.drift.clone(),
         );
         registry.register(
             "mcd_pivot_errors_total",
-            "Failed changes of the operating system since the last that succeeded",
+            "Failed operating system updates since the last successful one",
             self.os_errors.clone(),
         );
         // The library adds `_total`.
         registry.register(
             "mcd_reboots_failed",
-            "Reboots that could not be asked for",
+            "Reboot requests that failed",
             self.reboots_failed.clone(),
         );
         registry.register(
             "mcd_kubelet_state",
-            "Failed looks at the kubelet's health in a row",
+            "Consecutive failures of the kubelet's health check",
             self.kubelet.clone(),
         );
-        registry.register("flameholder_phase", "1 for what the daemon does", self.phase.clone());
+        registry.register("flameholder_phase", "1 for the current phase of the daemon", self.phase.clone());
         registry.register(
             "flameholder_phase_start_timestamp_seconds",
-            "Since when it does that",
+            "Start of the current phase, in seconds since the epoch",
             self.since.clone(),
         );
-        registry.register("flameholder_failures", "Attempts that failed in a row", self.failures.clone());
+        registry.register("flameholder_failures", "Consecutive failed attempts", self.failures.clone());
         registry.register(
-            "flameholder_source_trouble",
-            "1 where something is wrong with the source",
-            self.source_trouble.clone(),
+            "flameholder_source_error",
+            "1 if the source of the desired config reports an error",
+            self.source_error.clone(),
         );
         let build = Family::<Build, Gauge>::default();
         build.get_or_create(&Build { version: env!("CARGO_PKG_VERSION") }).set(1);
-        registry.register("flameholder_build_info", "The agent's version", build);
+        registry.register("flameholder_build_info", "Version of flameholder", build);
     }
 
-    /// So many packages are somebody else's.
+    /// Set the number of layered packages and overrides that no config asked for.
     pub(super) fn set_unsupported_packages(&self, number: usize) {
         self.unsupported_packages.set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
-    /// The daemon came from one place to another.
+    /// Update the metrics for a step of the state machine.
     pub(super) fn step(&self, before: &Lifecycle, after: &Lifecycle) {
         self.failures.set(i64::from(after.failures));
         if before.phase.name() == after.phase.name() {
@@ -205,7 +206,7 @@ impl Metrics {
     }
 
     fn set_state(&self, after: &Lifecycle, now: f64) {
-        let trouble = annotations::trouble(after).map(|(state, _)| state);
+        let trouble = annotations::degraded_state(after).map(|(state, _)| state);
         let class = match &after.phase {
             DaemonPhase::BackingOff { problem } => problem.class.as_str(),
             DaemonPhase::Drifted { .. } => "drift",
@@ -221,19 +222,19 @@ impl Metrics {
         let labels = State { state: state.to_owned(), reason: class.to_owned() };
         self.state.clear();
         self.state.get_or_create(&labels).set(now);
-        let config = after.wish.as_ref().map(|wish| wish.config.clone()).unwrap_or_default();
+        let config = after.desired.as_ref().map(|desired| desired.config.clone()).unwrap_or_default();
         if state != "Working" {
             self.update_state.clear();
             self.update_state.get_or_create(&Update { config, err: class.to_owned() }).set(now);
         }
     }
 
-    /// Whether something is wrong with the source.
+    /// Set or clear the error of the source.
     pub(super) fn set_trouble(&self, is_there: bool) {
-        self.source_trouble.set(i64::from(is_there));
+        self.source_error.set(i64::from(is_there));
     }
 
-    /// The kubelet was looked at.
+    /// Count the result of a kubelet health check.
     pub(super) fn note_kubelet(&self, is_well: bool) {
         if is_well {
             self.kubelet.set(0);
@@ -242,7 +243,7 @@ impl Metrics {
         }
     }
 
-    /// As `OpenMetrics` text.
+    /// Encode all metrics as OpenMetrics text.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         encode(&mut text, &self.registry).expect("writing into a string does not fail");

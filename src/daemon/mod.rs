@@ -1,5 +1,8 @@
-//! The agent for as long as the host lives: what a source wants is made so, and whoever watches is told. What is decided
-//! is decided in [`lifecycle`](crate::core::daemon::lifecycle); here events reach it, and commands leave it for [`work`].
+//! Event loop of the daemon: follows the desired config of a source and publishes its phase.
+//!
+//! The state machine in [`lifecycle`](crate::core::daemon::lifecycle) makes every decision. This loop feeds
+//! it events (source, inotify, timers, signals, finished work) and carries out its commands: work on the host
+//! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
 mod metrics;
 mod news;
@@ -25,68 +28,67 @@ use crate::core::daemon::lifecycle::{
 use crate::core::daemon::message_ids;
 use crate::host::facts::boot;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
-use crate::source::{Delivery, Order, Said, View};
+use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
-use metrics::Metrics;
-use news::{HostNews, HostWatch};
-use process::AtWork;
-pub use process::Workshop;
-use signals::Signals;
-use work::{Finished, Job};
+use metrics::DaemonMetrics;
+use news::{HostEvent, HostWatch};
+pub use process::WorkCommand;
+use process::WorkProcess;
+use signals::DaemonSignals;
+use work::{WorkJob, WorkResult};
 
-/// How long a drain may take before people are told (the reference's).
+/// Time after which a drain is reported as late (MCO's value).
 const DRAIN: Duration = Duration::from_secs(3600);
-/// How long the end of one may take (the reference's).
+/// Time after which an uncordon is reported as late (MCO's value).
 const UNCORDON: Duration = Duration::from_secs(600);
-/// How long a host may take to go down before it is looked at again.
+/// Longest expected shutdown; the host is observed again if it is still up by then.
 const REBOOT: Duration = Duration::from_secs(1800);
-/// How long whoever blocks the reboot is waited for in all.
+/// Total wait for inhibitor locks, over all attempts, before they may be overruled.
 const BLOCKED: Duration = Duration::from_secs(600);
-/// How long what is under way has to end when the daemon is to end. What does not is settled by the next one.
+/// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
 const FAREWELL: Duration = Duration::from_secs(4);
 
-/// What the daemon works with.
-pub struct Setup {
-    /// How what is done to the host is started.
-    pub workshop: Workshop,
-    /// Whether those who block a reboot are overruled in the end.
+/// Configuration of the daemon, and its channels to the source.
+pub struct DaemonSetup {
+    pub workshop: WorkCommand,
+    /// Policy for inhibitor locks that still block the reboot after [`BLOCKED`].
     pub insist: InhibitorPolicy,
-    /// What the host is called, in metrics.
+    /// Node name, a metrics label.
     pub node: String,
-    /// Where metrics are read from; nowhere without it.
+    /// Listen address of the metrics server; `None` for no server.
     pub metrics: Option<SocketAddr>,
-    /// Where wishes are asked from.
-    pub orders: UnboundedSender<Order>,
-    /// Where they come from.
-    pub said: UnboundedReceiver<Said>,
+    /// Commands to the source.
+    pub orders: UnboundedSender<SourceCommand>,
+    /// Events of the source.
+    pub said: UnboundedReceiver<SourceEvent>,
 }
 
-impl std::fmt::Debug for Setup {
+impl std::fmt::Debug for DaemonSetup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Setup").field("workshop", &self.workshop).finish_non_exhaustive()
     }
 }
 
-/// Why the daemon cannot go on.
+/// Fatal error of the daemon.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// Something that the kernel has to give it.
+    /// The kernel refused an inotify watch, a signal handler or the event loop.
     #[error(
-        "watching for changes of this host and for signals; where that is for want of watches, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"
+        "setting up inotify watches and signal handlers; if inotify limits are reached, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"
     )]
     Watch(#[source] io::Error),
-    /// The source ended.
-    #[error("the source ended; see the log")]
+    /// The task of the source ended, which it does only after an error.
+    #[error("the source of the desired config ended; see the log")]
     SourceEnded,
 }
 
-/// Runs until it is asked to end.
-pub async fn run(setup: Setup) -> Result<(), DaemonError> {
-    let mut signals = Signals::expect().map_err(DaemonError::Watch)?;
+/// Run the daemon until SIGTERM or SIGINT.
+pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
+    let mut signals = DaemonSignals::expect().map_err(DaemonError::Watch)?;
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
-    let mut pulse = notify::pulse().map(steady);
+    let mut pulse = notify::watchdog_interval().map(steady);
     let (done, mut finished) = unbounded_channel();
-    let metrics = Arc::new(Metrics::of_this_host(&setup.node));
+    let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node));
     if let Some(address) = setup.metrics {
         tokio::spawn(scrape::serve(address, metrics.clone()));
     }
@@ -101,7 +103,7 @@ pub async fn run(setup: Setup) -> Result<(), DaemonError> {
             Some(finished) = finished.recv() => daemon.conclude(finished, &mut watch),
             news = watch.next() => daemon.notice(news.map_err(DaemonError::Watch)?),
             () = until(timer) => daemon.on_time(),
-            () = tick(pulse.as_mut()) => notify::alive(),
+            () = tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.happen(event),
         }
     }
@@ -128,34 +130,34 @@ async fn tick(interval: Option<&mut Interval>) {
     }
 }
 
-/// Where it stands, and what is under way.
+/// State machine, running work and pending publications.
 struct Daemon {
     lifecycle: Lifecycle,
-    workshop: Workshop,
-    at_work: AtWork,
-    orders: UnboundedSender<Order>,
-    done: UnboundedSender<Finished>,
+    workshop: WorkCommand,
+    at_work: WorkProcess,
+    orders: UnboundedSender<SourceCommand>,
+    done: UnboundedSender<WorkResult>,
     insist: InhibitorPolicy,
-    metrics: Arc<Metrics>,
-    /// Whether something is done to the host.
+    metrics: Arc<DaemonMetrics>,
+    /// True while a work process runs.
     is_working: bool,
-    /// The number of the newest view, and of the newest that is known to whoever watches.
+    /// Numbers of the newest view and of the newest view that the source has published.
     views: [u64; 2],
-    /// What is done once they know.
+    /// Commands that wait until the newest view is published.
     announced: Vec<DaemonCommand>,
-    delivery: Option<(ConfigRef, Arc<Delivery>)>,
+    delivery: Option<(ConfigRef, Arc<FetchedConfig>)>,
     timer: Option<Instant>,
     blocked_since: Option<Instant>,
     trouble: Option<String>,
 }
 
 impl Daemon {
-    fn new(setup: &Setup, done: UnboundedSender<Finished>, metrics: Arc<Metrics>) -> Self {
+    fn new(setup: &DaemonSetup, done: UnboundedSender<WorkResult>, metrics: Arc<DaemonMetrics>) -> Self {
         Self {
             metrics,
             lifecycle: Lifecycle::default(),
             workshop: setup.workshop.clone(),
-            at_work: AtWork::default(),
+            at_work: WorkProcess::default(),
             orders: setup.orders.clone(),
             done,
             insist: setup.insist,
@@ -175,39 +177,39 @@ impl Daemon {
         self.carry_out(commands);
     }
 
-    /// Nothing is under way any more, or it had its time.
+    /// Returns true if the daemon stops and its work has ended or used up [`FAREWELL`].
     fn is_over(&self) -> bool {
         self.lifecycle.phase == DaemonPhase::Stopping && (!self.is_working || self.timer.is_none())
     }
 
-    fn hear(&mut self, said: Said) {
+    fn hear(&mut self, said: SourceEvent) {
         match said {
-            Said::Wished(wish) => self.happen(DaemonEvent::DesiredChanged(wish)),
-            Said::Told(number) => {
+            SourceEvent::DesiredChanged(desired) => self.happen(DaemonEvent::DesiredChanged(desired)),
+            SourceEvent::Published(number) => {
                 self.views[1] = self.views[1].max(number);
                 self.go_on();
             }
-            Said::Fetched(wish, fetched) => {
-                if self.lifecycle.phase != (DaemonPhase::Fetching { target: wish.clone() }) {
+            SourceEvent::Fetched(desired, fetched) => {
+                if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
                     return;
                 }
                 match fetched {
                     Ok(delivery) => {
-                        self.delivery = Some((wish, Arc::new(delivery)));
+                        self.delivery = Some((desired, Arc::new(delivery)));
                         self.happen(DaemonEvent::Fetched);
                     }
                     Err(problem) => self.happen(DaemonEvent::Failed(problem)),
                 }
             }
-            Said::Drained(wish) => {
-                if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&wish)) {
+            SourceEvent::Drained(desired) => {
+                if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&desired)) {
                     self.happen(DaemonEvent::Drained);
                 }
             }
-            Said::Uncordoned => self.happen(DaemonEvent::Uncordoned),
-            Said::Trouble(trouble) => {
+            SourceEvent::Uncordoned => self.happen(DaemonEvent::Uncordoned),
+            SourceEvent::SourceError(trouble) => {
                 if let Some(trouble) = &trouble {
-                    log::warn!(MESSAGE_ID = message_ids::SOURCE_TROUBLE; "{trouble}");
+                    log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
                 }
                 self.metrics.set_trouble(trouble.is_some());
                 self.trouble = trouble;
@@ -216,26 +218,27 @@ impl Daemon {
         }
     }
 
-    fn conclude(&mut self, finished: Finished, watch: &mut HostWatch) {
+    fn conclude(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.is_working = false;
         if let Some(found) = finished.found {
             self.metrics.set_unsupported_packages(found.unsupported_packages);
             if let Err(error) = watch.manage(found.managed) {
                 log::warn!(
-                    "what is managed cannot be watched, so changes are only seen with the next update: {error}"
+                    "cannot watch the managed files: {error}; drift is detected at the next update only"
                 );
             }
         }
         self.happen(finished.event);
     }
 
-    fn notice(&mut self, news: HostNews) {
+    fn notice(&mut self, news: HostEvent) {
         match (news, &self.lifecycle.phase) {
-            (HostNews::Managed, _) => self.happen(DaemonEvent::FilesChanged),
-            (HostNews::Asked, _) | (HostNews::Judged, DaemonPhase::CheckingBoot { .. }) => {
+            (HostEvent::FilesChanged, _) => self.happen(DaemonEvent::FilesChanged),
+            (HostEvent::OperatorRequest, _)
+            | (HostEvent::BootCheckChanged, DaemonPhase::CheckingBoot { .. }) => {
                 self.happen(DaemonEvent::StateChanged);
             }
-            (HostNews::Judged, _) => {}
+            (HostEvent::BootCheckChanged, _) => {}
         }
     }
 
@@ -257,7 +260,7 @@ impl Daemon {
         if self.lifecycle != before {
             self.tell();
         }
-        if self.lifecycle.phase.is_announced_first() && !commands.contains(&DaemonCommand::Cancel) {
+        if self.lifecycle.phase.is_published_first() && !commands.contains(&DaemonCommand::Cancel) {
             self.announced.extend(commands);
             self.go_on();
         } else {
@@ -265,7 +268,7 @@ impl Daemon {
         }
     }
 
-    /// Does what waited for whoever watches.
+    /// Carry out the commands that waited for the newest view to be published.
     fn go_on(&mut self) {
         let [newest, known] = self.views;
         if known < newest || self.announced.is_empty() {
@@ -280,12 +283,12 @@ impl Daemon {
 
     fn tell(&mut self) {
         self.views[0] += 1;
-        let view = Box::new(View { number: self.views[0], lifecycle: self.lifecycle.clone() });
-        // Whoever is gone is missed where something is expected of them.
-        drop(self.orders.send(Order::Tell(view)));
+        let view = Box::new(LifecycleView { number: self.views[0], lifecycle: self.lifecycle.clone() });
+        // A source that ended is noticed by the main loop, at its event channel.
+        drop(self.orders.send(SourceCommand::Publish(view)));
         self.publish();
         let phase = &self.lifecycle.phase;
-        if phase.rests() {
+        if phase.is_resting() {
             self.delivery = None;
         }
         if !matches!(phase, DaemonPhase::Rebooting { .. }) {
@@ -295,15 +298,15 @@ impl Daemon {
 
     fn publish(&self) {
         let report = DaemonReport::of(&self.lifecycle, self.trouble.as_deref(), std::process::id());
-        notify::standing(&report);
+        notify::publish_status(&report);
         log::info!(
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
-            PHASE = report.phase.as_str(),
-            WANTED = report.wanted.as_deref().unwrap_or_default(),
-            RUNS = report.runs.as_deref().unwrap_or_default(),
-            REASON = report.reason.as_deref().unwrap_or_default(),
-            CLASS = report.class.as_deref().unwrap_or_default(),
-            FAILURES = report.failures;
+            FLAMEHOLDER_PHASE = report.phase.as_str(),
+            FLAMEHOLDER_DESIRED = report.desired.as_deref().unwrap_or_default(),
+            FLAMEHOLDER_CURRENT = report.current.as_deref().unwrap_or_default(),
+            FLAMEHOLDER_REASON = report.reason.as_deref().unwrap_or_default(),
+            FLAMEHOLDER_CLASS = report.class.as_deref().unwrap_or_default(),
+            FLAMEHOLDER_FAILURES = report.failures;
             "{}", report.sentence()
         );
     }
@@ -311,64 +314,67 @@ impl Daemon {
     fn carry_out(&mut self, commands: Vec<DaemonCommand>) {
         for command in commands {
             match command {
-                DaemonCommand::Observe => self.work(Job::Look),
-                DaemonCommand::Verify => self.work(Job::Verify),
-                DaemonCommand::Prepare(wish) => self.work_with(wish, Job::Prepare),
-                DaemonCommand::Apply(wish) => self.work_with(wish, Job::Apply),
-                DaemonCommand::Unlock(wish) => self.work(Job::Arm(wish)),
-                DaemonCommand::Reboot(wish) => {
+                DaemonCommand::Observe => self.work(WorkJob::Observe),
+                DaemonCommand::Verify => self.work(WorkJob::Verify),
+                DaemonCommand::Prepare(desired) => self.work_with(desired, WorkJob::Prepare),
+                DaemonCommand::Apply(desired) => self.work_with(desired, WorkJob::Apply),
+                DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),
+                DaemonCommand::Reboot(desired) => {
                     let since = *self.blocked_since.get_or_insert_with(Instant::now);
                     let insists =
                         self.insist == InhibitorPolicy::OverruleAfterDeadline && since.elapsed() >= BLOCKED;
-                    self.work(Job::Reboot { target: wish, insists });
+                    self.work(WorkJob::Reboot { target: desired, insists });
                 }
-                DaemonCommand::Fetch(wish) => self.fetch(wish),
+                DaemonCommand::Fetch(desired) => self.fetch(desired),
                 DaemonCommand::Cancel => self.cancel(),
-                DaemonCommand::Wait(delay) => self.timer = Some(Instant::now() + length(delay)),
-                // Whoever reads the view knows.
+                DaemonCommand::Wait(delay) => self.timer = Some(Instant::now() + duration_of(delay)),
+                // The published view carries these requests: the source acts on its phase.
                 DaemonCommand::Drain(_) | DaemonCommand::Uncordon => {}
             }
         }
     }
 
-    /// What the host is already lies on its disk: nobody else has to have it still.
-    fn fetch(&mut self, wish: ConfigRef) {
-        let runs = self.lifecycle.runs.as_ref().is_some_and(|runs| runs.is_same(&wish));
-        if runs {
-            self.delivery = Some((wish, Arc::default()));
+    /// Fetch a desired config from the source. The current config is read from disk: the cluster may have
+    /// deleted it.
+    fn fetch(&mut self, desired: ConfigRef) {
+        let current = self.lifecycle.current.as_ref().is_some_and(|current| current.is_same(&desired));
+        if current {
+            self.delivery = Some((desired, Arc::default()));
             return self.happen(DaemonEvent::Fetched);
         }
-        drop(self.orders.send(Order::Fetch(wish)));
+        drop(self.orders.send(SourceCommand::Fetch(desired)));
     }
 
-    fn work_with(&mut self, wish: ConfigRef, job: fn(ConfigRef) -> Job) {
+    fn work_with(&mut self, desired: ConfigRef, job: fn(ConfigRef) -> WorkJob) {
         match &self.delivery {
-            Some((delivered, _)) if *delivered == wish => self.work(job(wish)),
+            Some((delivered, _)) if *delivered == desired => self.work(job(desired)),
             _ => self.happen(DaemonEvent::Failed(DaemonProblem {
                 class: ProblemClass::Bug,
-                reason: format!("{} is not here although it was fetched", wish.config),
+                reason: format!("bug: config {} was not kept after it was fetched", desired.config),
             })),
         }
     }
 
-    /// One thing at a time: a phase in which something is done ends with the end of that.
-    fn work(&mut self, job: Job) {
+    /// Start a work process. At most one runs at a time: a phase with work ends only when the work ends.
+    fn work(&mut self, job: WorkJob) {
         let delivery = match job {
-            Job::Prepare(_) | Job::Apply(_) => self.delivery.as_ref().map(|(_, delivery)| delivery.clone()),
+            WorkJob::Prepare(_) | WorkJob::Apply(_) => {
+                self.delivery.as_ref().map(|(_, delivery)| delivery.clone())
+            }
             _ => None,
         };
         self.is_working = true;
         if let Err(error) = self.at_work.begin(&self.workshop, job, delivery, self.done.clone()) {
             self.is_working = false;
-            let reason = format!("no thread can be started: {error}");
+            let reason = format!("cannot start a thread for the work process: {error}");
             self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Host, reason }));
         }
     }
 
-    /// What waits to be begun is not begun.
+    /// Drop the commands that wait for publication: the desired config changed, or the daemon stops.
     fn forgo(&mut self) {
         self.announced.clear();
-        let reason = "something else is wanted".to_owned();
+        let reason = "the desired config changed".to_owned();
         self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Interrupted, reason }));
     }
 
@@ -384,7 +390,7 @@ impl Daemon {
     }
 }
 
-fn length(delay: DaemonDelay) -> Duration {
+fn duration_of(delay: DaemonDelay) -> Duration {
     match delay {
         DaemonDelay::Backoff(cure, failures) => cure.delay(failures, boot::chance()),
         DaemonDelay::Drain => DRAIN,

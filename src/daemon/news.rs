@@ -1,28 +1,29 @@
-//! What happens on the host itself that the daemon has to know of, by inotify.
+//! Events of the host, by inotify: managed files changed, force file created, blocked target released, boot
+//! check finished.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::core::state::blocked::HELD;
+use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::HEALTH;
 
 use crate::daemon::work::FORCE;
 
-/// What happened.
+/// Change on the host that the daemon reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HostNews {
-    /// Something that is managed was touched.
-    Managed,
-    /// Somebody wants what is wanted forced, or what is held released.
-    Asked,
-    /// What runs was judged, or something was said about it.
-    Judged,
+pub(super) enum HostEvent {
+    /// A managed path, or a directory above it, changed.
+    FilesChanged,
+    /// The force file was created, or the blocked target was released.
+    OperatorRequest,
+    /// The boot check published a report or ended.
+    BootCheckChanged,
 }
 
-/// Watches for it.
+/// Inotify watches of the agent's own state files and of the managed paths.
 #[derive(Debug)]
 pub(super) struct HostWatch {
     own: FileWatch,
@@ -31,10 +32,11 @@ pub(super) struct HostWatch {
 }
 
 impl HostWatch {
-    /// Begins. Directories of our own are made where they are missing: what is to appear in them is waited for.
+    /// Start to watch the agent's state files. Missing directories are created: inotify can only watch
+    /// existing ones.
     pub(super) fn begin() -> io::Result<Self> {
         let mut own = FileWatch::new()?;
-        for path in [FORCE, HELD, PENDING, HEALTH.path].map(Path::new) {
+        for path in [FORCE, BLOCKED, PENDING, HEALTH.path].map(Path::new) {
             let directory = path.parent().unwrap_or(Path::new("/"));
             std::fs::create_dir_all(directory)?;
             own.add(directory)?;
@@ -42,14 +44,14 @@ impl HostWatch {
         Ok(Self { own, managed: None, paths: BTreeSet::new() })
     }
 
-    /// Watches these paths from now on, in place of those before.
+    /// Replace the watched managed paths.
     pub(super) fn manage(&mut self, paths: BTreeSet<PathBuf>) -> io::Result<()> {
         if self.managed.is_some() && paths == self.paths {
             return Ok(());
         }
         let mut watch = FileWatch::new()?;
         for directory in paths.iter().filter_map(|path| path.parent()).collect::<BTreeSet<_>>() {
-            // One that is missing is a deviation that was found already.
+            // A missing directory is drift, which verification has found already.
             if directory.is_dir() {
                 watch.add(directory)?;
             }
@@ -58,8 +60,8 @@ impl HostWatch {
         Ok(())
     }
 
-    /// What happened next. It may be dropped while it waits.
-    pub(super) async fn next(&mut self) -> io::Result<HostNews> {
+    /// Wait for the next event. Cancel safe.
+    pub(super) async fn next(&mut self) -> io::Result<HostEvent> {
         let Self { own, managed, paths } = self;
         loop {
             let news = tokio::select! {
@@ -73,31 +75,31 @@ impl HostWatch {
     }
 }
 
-fn of_own(news: FileEvent) -> Option<HostNews> {
+fn of_own(news: FileEvent) -> Option<HostEvent> {
     match news {
-        FileEvent::Changed(path) if path == Path::new(FORCE) => Some(HostNews::Asked),
-        FileEvent::Removed(path) if path == Path::new(HELD) => Some(HostNews::Asked),
-        FileEvent::Changed(path) if path == Path::new(HEALTH.path) => Some(HostNews::Judged),
-        FileEvent::Removed(path) if path == Path::new(PENDING) => Some(HostNews::Judged),
-        FileEvent::Overflow => Some(HostNews::Asked),
+        FileEvent::Changed(path) if path == Path::new(FORCE) => Some(HostEvent::OperatorRequest),
+        FileEvent::Removed(path) if path == Path::new(BLOCKED) => Some(HostEvent::OperatorRequest),
+        FileEvent::Changed(path) if path == Path::new(HEALTH.path) => Some(HostEvent::BootCheckChanged),
+        FileEvent::Removed(path) if path == Path::new(PENDING) => Some(HostEvent::BootCheckChanged),
+        FileEvent::Overflow => Some(HostEvent::OperatorRequest),
         FileEvent::Changed(_) | FileEvent::Removed(_) => None,
     }
 }
 
-async fn of_managed(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<HostNews> {
+async fn of_managed(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<HostEvent> {
     let Some(watch) = watch else { return std::future::pending().await };
     loop {
         match watch.next().await? {
             FileEvent::Changed(path) | FileEvent::Removed(path) if is_concerned(&path, paths) => {
-                return Ok(HostNews::Managed);
+                return Ok(HostEvent::FilesChanged);
             }
-            FileEvent::Overflow => return Ok(HostNews::Managed),
+            FileEvent::Overflow => return Ok(HostEvent::FilesChanged),
             FileEvent::Changed(_) | FileEvent::Removed(_) => {}
         }
     }
 }
 
-/// Whether a managed path is it, or lies below it.
+/// Returns true if `path` is a managed path or a directory above one.
 fn is_concerned(path: &Path, paths: &BTreeSet<PathBuf>) -> bool {
     paths.range(path.to_owned()..).next().is_some_and(|managed| managed.starts_with(path))
 }

@@ -1,4 +1,4 @@
-//! What systemd, the journal and `status` are told.
+//! Notifications: readiness, watchdog and status line for systemd, status file for `flameholder status`.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,40 +9,40 @@ use crate::core::daemon::daemon_report::DaemonReport;
 use crate::host::Root;
 use crate::transaction::state::status_files;
 
-/// Says something to systemd, where that started us.
+/// Notify systemd, if it started this process.
 fn say(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
         log::debug!("systemd cannot be notified: {error}");
     }
 }
 
-/// The daemon listens.
+/// Report that startup is complete (`READY=1`).
 pub(super) fn ready() {
     say(&[NotifyState::Ready]);
 }
 
-/// The daemon is alive.
-pub(super) fn alive() {
+/// Reset the watchdog timer.
+pub(super) fn watchdog_ping() {
     say(&[NotifyState::Watchdog]);
 }
 
-/// The daemon ends, within this time.
+/// Report that the daemon stops, and ask for this much time.
 pub(super) fn stopping(within: Duration) {
     let within = u32::try_from(within.as_micros()).unwrap_or(u32::MAX);
     say(&[NotifyState::Stopping, NotifyState::ExtendTimeoutUsec(within)]);
 }
 
-/// How often systemd wants to hear that the daemon is alive; `None` where it does not.
-pub(super) fn pulse() -> Option<Duration> {
-    // Twice as often: one that comes late is no reason to be killed.
+/// Return the period of watchdog notifications; `None` without a watchdog.
+pub(super) fn watchdog_interval() -> Option<Duration> {
+    // Half the limit, so that one late notification does not kill the daemon.
     sd_notify::watchdog_enabled().map(|interval| interval / 2)
 }
 
-/// Where the daemon stands.
-pub(super) fn standing(report: &DaemonReport) {
+/// Publish the phase in systemd's status line and in the status file.
+pub(super) fn publish_status(report: &DaemonReport) {
     say(&[NotifyState::Status(&report.sentence())]);
     match Root::open(Path::new("/")) {
         Ok(root) => status_files::DAEMON.publish(&root, report),
-        Err(error) => log::warn!("where the daemon stands cannot be published: {error}"),
+        Err(error) => log::warn!("cannot write the daemon's status file: {error}"),
     }
 }

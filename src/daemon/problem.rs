@@ -1,15 +1,15 @@
-//! What an error of a transaction means for the daemon.
+//! Classification of transaction errors for the daemon: retry by time, by repair or by another config.
 
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::backoff::RetryClass;
 use crate::transaction::TransactionError;
 
-/// The problem that an error is.
-pub(super) fn of(error: &TransactionError) -> DaemonProblem {
+/// Classify an error.
+pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
     let class = match (error.cure(), error) {
         (RetryClass::Time, _) => ProblemClass::Transient,
-        // What is held could be applied; somebody has to say that it may.
-        (RetryClass::Configuration, error) if !matches!(error, TransactionError::Held(_)) => {
+        // A blocked target is not a bad config: `flameholder retry` releases it.
+        (RetryClass::Configuration, error) if !matches!(error, TransactionError::Blocked(_)) => {
             ProblemClass::Configuration
         }
         (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,
@@ -17,7 +17,7 @@ pub(super) fn of(error: &TransactionError) -> DaemonProblem {
     DaemonProblem { class, reason: one_line(&error.chain()) }
 }
 
-/// What goes into annotations and journal fields has no lines.
+/// Replace line feeds: annotations and journal fields hold one line.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ")

@@ -1,4 +1,4 @@
-//! The processes in which work is done, from the daemon's side.
+//! Child processes that work on the host (`flameholder work`): start, cancel, read the result.
 
 use std::ffi::OsString;
 use std::io::{self, Read as _, Write as _};
@@ -11,59 +11,59 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::profile::Profile;
-use crate::source::Delivery;
+use crate::source::FetchedConfig;
 
-use crate::daemon::work::{Finished, Job, Order};
+use crate::daemon::work::{WorkJob, WorkRequest, WorkResult};
 
-/// This very program, also where it was replaced by another version since.
+/// The running version of this program, even if the file was replaced since it started.
 const PROGRAM: &str = "/proc/self/exe";
-/// Stack of a thread that only waits, in bytes.
+/// Stack size in bytes of the thread that waits for the child process.
 const STACK: usize = 128 << 10;
 
-/// How they are started.
+/// Command line and profile of work processes.
 #[derive(Debug, Clone)]
-pub struct Workshop {
-    /// The arguments of the command that does the work.
+pub struct WorkCommand {
+    /// Arguments of this program that make it a work process.
     pub arguments: Vec<OsString>,
-    /// Whose verdicts apply.
+    /// Profile that decides which changes can be applied.
     pub profile: Profile,
 }
 
-/// The one that is at work.
+/// Running work process, by its process ID.
 #[derive(Debug, Clone, Default)]
-pub(super) struct AtWork(Arc<Mutex<Option<u32>>>);
+pub(super) struct WorkProcess(Arc<Mutex<Option<u32>>>);
 
-impl AtWork {
-    /// Asks it to end. Whatever it leaves is settled by the next one.
+impl WorkProcess {
+    /// Terminate the work process. The next one recovers the change that it interrupts.
     pub(super) fn cancel(&self) {
         let pid = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok())
             && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
         {
-            log::warn!("what is under way cannot be ended: {error}");
+            log::warn!("cannot terminate the work process {pid}: {error}");
         }
     }
 
-    /// Has a job done; what came of it is sent when it is over.
+    /// Run a job in a work process, and send its result to `done`.
     pub(super) fn begin(
         &self,
-        workshop: &Workshop,
-        job: Job,
-        delivery: Option<Arc<Delivery>>,
-        done: UnboundedSender<Finished>,
+        workshop: &WorkCommand,
+        job: WorkJob,
+        delivery: Option<Arc<FetchedConfig>>,
+        done: UnboundedSender<WorkResult>,
     ) -> io::Result<()> {
         let (workshop, at_work) = (workshop.clone(), self.clone());
         let waits = move || {
-            let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| Finished {
+            let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| WorkResult {
                 event: DaemonEvent::Failed(DaemonProblem {
                     class: ProblemClass::Transient,
                     reason: format!(
-                        "what works on the host did not get to its end, and is tried again; its journal says more: {error}"
+                        "the work process ended without a result: {error}; see the journal of flameholder-daemon"
                     ),
                 }),
                 found: None,
             });
-            // Nobody listens only where the daemon ends.
+            // The receiver is gone only when the daemon stops.
             drop(done.send(finished));
         };
         std::thread::Builder::new().name("at-work".to_owned()).stack_size(STACK).spawn(waits).map(drop)
@@ -71,19 +71,19 @@ impl AtWork {
 
     fn perform(
         &self,
-        workshop: &Workshop,
-        job: Job,
-        delivery: Option<Arc<Delivery>>,
-    ) -> io::Result<Finished> {
+        workshop: &WorkCommand,
+        job: WorkJob,
+        delivery: Option<Arc<FetchedConfig>>,
+    ) -> io::Result<WorkResult> {
         let mut child = Command::new(PROGRAM)
             .args(&workshop.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
-        let said = converse(&mut child, workshop, job, delivery.as_deref());
+        let said = exchange(&mut child, workshop, job, delivery.as_deref());
         drop(delivery);
-        // Its number is somebody else's from here on.
+        // From here on the kernel may give the process ID to another process.
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ended = child.wait()?;
         let said = said?;
@@ -94,15 +94,15 @@ impl AtWork {
     }
 }
 
-fn converse(
+fn exchange(
     child: &mut Child,
-    workshop: &Workshop,
-    job: Job,
-    delivery: Option<&Delivery>,
+    workshop: &WorkCommand,
+    job: WorkJob,
+    delivery: Option<&FetchedConfig>,
 ) -> io::Result<Vec<u8>> {
-    let nothing = Delivery::default();
+    let nothing = FetchedConfig::default();
     let delivery = delivery.unwrap_or(&nothing);
-    let order = Order {
+    let order = WorkRequest {
         job,
         profile: workshop.profile,
         document: delivery.document.len(),
@@ -114,9 +114,9 @@ fn converse(
             .and_then(|()| input.write_all(b"\n"))
             .and_then(|()| input.write_all(&delivery.document))
             .and_then(|()| input.write_all(delivery.policy.as_deref().unwrap_or_default()));
-        // It may have ended already, and then that says why.
+        // A process that ended already reports the reason by its exit status.
         if let Err(error) = told {
-            log::debug!("what works on the host does not listen: {error}");
+            log::debug!("the work process does not read its request: {error}");
         }
     }
     let mut said = Vec::new();

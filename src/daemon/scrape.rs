@@ -1,4 +1,5 @@
-//! Where metrics are read from: HTTP on loopback. Whoever lets others read them does that in front of it.
+//! HTTP server of the metrics, on loopback by default. It has no authentication: kube-rbac-proxy in front of
+//! it has.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -16,23 +17,24 @@ use tokio::net::TcpListener;
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::host::facts::healthz;
 
-use crate::daemon::metrics::Metrics;
+use crate::daemon::metrics::DaemonMetrics;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Whoever does not say what they want by then is not served.
+/// Time for a client to send its request header.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers for as long as the daemon runs, which does not depend on it.
-pub(super) async fn serve(address: SocketAddr, metrics: Arc<Metrics>) {
+/// Serve `/metrics`. A failure is logged and does not stop the daemon.
+pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>) {
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
-        Err(error) => return log::warn!("nobody can read metrics from {address}: {error}"),
+        Err(error) => return log::warn!("metrics are not served: cannot listen on {address}: {error}"),
     };
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                log::warn!("metrics are not served for a moment: {error}");
+                let seconds = PATIENCE.as_secs();
+                log::warn!("metrics are not served for {seconds} seconds: cannot accept a connection: {error}");
                 tokio::time::sleep(PATIENCE).await;
                 continue;
             }
@@ -42,7 +44,7 @@ pub(super) async fn serve(address: SocketAddr, metrics: Arc<Metrics>) {
             let answer = service_fn(move |request| answer(request, metrics.clone()));
             let mut connection = http1::Builder::new();
             connection.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
-            // Whoever hangs up early missed something, and nobody else did.
+            // A client that disconnects early affects only itself.
             drop(connection.serve_connection(TokioIo::new(stream), answer).await);
         });
     }
@@ -50,11 +52,11 @@ pub(super) async fn serve(address: SocketAddr, metrics: Arc<Metrics>) {
 
 async fn answer(
     request: Request<Incoming>,
-    metrics: Arc<Metrics>,
+    metrics: Arc<DaemonMetrics>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let (status, text) = match (request.method(), request.uri().path()) {
         (&Method::GET, "/metrics") => {
-            // Looked at when somebody wants to know, and not every half minute.
+            // The kubelet is asked at each scrape, so that the idle daemon has no timer.
             let port = HealthPolicy::default().kubelet_port;
             let looked = tokio::task::spawn_blocking(move || healthz::ask(port)).await;
             metrics.note_kubelet(looked.is_ok_and(|health| health.is_ok()));

@@ -1,4 +1,4 @@
-//! What the daemon is asked by signals.
+//! Signals of the daemon: SIGTERM and SIGINT stop it, SIGHUP makes it observe the host again.
 
 use std::io;
 
@@ -6,15 +6,15 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::core::daemon::lifecycle::DaemonEvent;
 
-/// Those that mean something to it.
-pub(super) struct Signals {
+/// Handlers of the daemon's signals.
+pub(super) struct DaemonSignals {
     terminate: Signal,
     interrupt: Signal,
     hang_up: Signal,
 }
 
-impl Signals {
-    /// Begins to wait for them.
+impl DaemonSignals {
+    /// Install the handlers.
     pub(super) fn expect() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -23,7 +23,7 @@ impl Signals {
         })
     }
 
-    /// The next one.
+    /// Wait for the next signal and return its event. Cancel safe.
     pub(super) async fn next(&mut self) -> DaemonEvent {
         tokio::select! {
             _ = self.terminate.recv() => DaemonEvent::Stop,

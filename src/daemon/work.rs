@@ -1,5 +1,6 @@
-//! What is done to the host for the daemon, one thing at a time and each in a process of its own: the daemon idles for
-//! months, and keeps neither what a change needs in memory nor what it leaves behind. It dies, the daemon does not.
+//! Work on the host for the daemon: observe, prepare, apply, unlock, reboot, verify. Each job is a process of
+//! its own (`flameholder work`), so that memory and crashes of a change do not stay with the daemon, which
+//! idles for months.
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
@@ -17,7 +18,7 @@ use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation, PreparedUpdate,
 };
 use crate::core::state::boot_check;
-use crate::core::state::boot_check::complaint;
+use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::profile::Profile;
@@ -27,135 +28,136 @@ use crate::host::systemd::reboot_port;
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
 use crate::host::{Root, SystemdServices};
 use crate::os::Sysroot;
-use crate::os::protocol::Access;
-use crate::source::Delivery;
+use crate::os::protocol::SysrootAccess;
+use crate::source::FetchedConfig;
 use crate::transaction::TransactionError;
 use crate::transaction::boot::staged_deployment;
-use crate::transaction::boot::staged_deployment::Settlement;
+use crate::transaction::boot::staged_deployment::PendingRecovery;
 use crate::transaction::handover;
-use crate::transaction::plan::target::{Errand, Site, Target};
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{blocked, pending, status_files};
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
 
 use crate::daemon::problem;
 
-/// Whoever makes this has what is wanted applied whatever was held or deviates, and over a reboot (the reference's path).
+/// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
+/// despite a blocked target.
 pub(super) const FORCE: &str = "/run/machine-config-daemon-force";
-/// How long those who block a reboot are waited for at a time; what is wanted may change meanwhile.
+/// Wait for inhibitor locks per attempt; short, since the desired config may change meanwhile.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many deviating paths are named.
+/// Drifted paths that a message names.
 const NAMED: usize = 5;
 
-/// Opens sessions on the sysroot that runs.
-pub type Open<'a> = &'a mut dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError>;
+/// Opens sessions on the booted sysroot.
+pub type SysrootOpener<'a> = &'a mut dyn FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError>;
 
-/// What is to be done.
+/// Job of a work process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Job {
-    Look,
+pub(super) enum WorkJob {
+    Observe,
     Prepare(ConfigRef),
     Apply(ConfigRef),
-    Arm(ConfigRef),
+    Unlock(ConfigRef),
     Reboot {
         target: ConfigRef,
-        /// Whether those who block it are overruled.
+        /// True if inhibitor locks are overruled.
         insists: bool,
     },
     Verify,
 }
 
-/// What came of it.
+/// Result of a job, written to standard output as one JSON document.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Finished {
+pub(super) struct WorkResult {
     pub(super) event: DaemonEvent,
-    /// What else was found out.
-    pub(super) found: Option<Found>,
+    /// Facts for the daemon's watches and metrics; only [`WorkJob::Verify`] reports them.
+    pub(super) found: Option<HostFacts>,
 }
 
-/// What the host was found to be.
+/// Facts about the verified host.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Found {
-    /// The paths that are managed.
+pub(super) struct HostFacts {
+    /// Managed paths.
     pub(super) managed: BTreeSet<PathBuf>,
-    /// How many packages somebody else asked for.
+    /// Number of layered packages and overrides that no config asked for.
     pub(super) unsupported_packages: usize,
 }
 
-/// What such a process is told, in one line; the bytes of a delivery follow.
+/// Request on standard input: one line of JSON, followed by the bytes of config and policy.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    pub(super) job: Job,
+pub(super) struct WorkRequest {
+    pub(super) job: WorkJob,
     pub(super) profile: Profile,
-    /// How many bytes the configuration has; none where what was applied last is meant.
+    /// Length of the config in bytes; 0 means the current config, read from disk.
     pub(super) document: usize,
-    /// How many bytes the policy has that follows it.
+    /// Length in bytes of the policy that follows the config.
     pub(super) policy: Option<usize>,
 }
 
-/// Does what is ordered, and says what came of it.
-pub fn run(open: Open<'_>, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
-    // Whoever ordered it settles what is left, should they start again.
+/// Read a request, carry out its job and write the result. Errors of the job are part of the result.
+pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
+    // Ends with the daemon; the next daemon recovers an interrupted change.
     set_parent_process_death_signal(Some(Signal::TERM))?;
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let order: Order = serde_json::from_str(&line)?;
+    let order: WorkRequest = serde_json::from_str(&line)?;
     let mut bytes = |length: usize| -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         input.read_exact(&mut bytes)?;
         Ok(bytes)
     };
     let document = bytes(order.document)?;
-    let delivery = Delivery { document, policy: order.policy.map(bytes).transpose()? };
+    let delivery = FetchedConfig { document, policy: order.policy.map(bytes).transpose()? };
     let mut host = Host { open, profile: order.profile };
     serde_json::to_writer(&mut *output, &host.perform(&order.job, &delivery))?;
     output.flush()
 }
 
-/// The host, as far as it is worked on.
+/// Running host, as a job sees it.
 struct Host<'a> {
-    open: Open<'a>,
+    open: SysrootOpener<'a>,
     profile: Profile,
 }
 
 impl Host<'_> {
-    fn perform(&mut self, job: &Job, delivery: &Delivery) -> Finished {
+    fn perform(&mut self, job: &WorkJob, delivery: &FetchedConfig) -> WorkResult {
         let mut found = None;
         let event = match job {
-            Job::Look => self.look().map(DaemonEvent::Observed),
-            Job::Prepare(wish) => self.prepare(wish, delivery).map(DaemonEvent::Prepared),
-            Job::Apply(wish) => self.apply(wish, delivery).map(|()| DaemonEvent::Applied),
-            Job::Arm(wish) => self.arm(wish).map(|()| DaemonEvent::Unlocked),
-            Job::Reboot { target, insists } => reboot(target, *insists),
-            Job::Verify => self.verify(&mut found),
+            WorkJob::Observe => self.look().map(DaemonEvent::Observed),
+            WorkJob::Prepare(desired) => self.prepare(desired, delivery).map(DaemonEvent::Prepared),
+            WorkJob::Apply(desired) => self.apply(desired, delivery).map(|()| DaemonEvent::Applied),
+            WorkJob::Unlock(desired) => self.arm(desired).map(|()| DaemonEvent::Unlocked),
+            WorkJob::Reboot { target, insists } => reboot(target, *insists),
+            WorkJob::Verify => self.verify(&mut found),
         };
-        let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::of(&error)));
-        Finished { event, found }
+        let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
+        WorkResult { event, found }
     }
 
-    fn session(&mut self, access: Access) -> Result<Box<dyn Sysroot>, TransactionError> {
+    fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
         (self.open)(access)
     }
 
     fn look(&mut self) -> Result<HostObservation, TransactionError> {
         let booted = booted()?;
-        let settlement = staged_deployment::settle(&booted, &mut |access| self.session(access))?;
+        let settlement = staged_deployment::recover_pending(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
-        let record = Current::load_record(&root)?;
-        let vain_reboot = match &settlement {
-            Settlement::StagedAgain(_, failure) => Some(failure.reason.clone()),
-            Settlement::Waits(pending) => {
+        let record = CurrentState::load_record(&root)?;
+        let finalize_failure = match &settlement {
+            PendingRecovery::Restaged(_, failure) => Some(failure.reason.clone()),
+            PendingRecovery::AwaitsReboot(pending) => {
                 pending.intent.failures.last().map(|failure| failure.reason.clone())
             }
             _ => None,
         };
-        let standing = match settlement {
-            Settlement::OnProbation(pending) => {
+        let boot_check = match settlement {
+            PendingRecovery::Unconfirmed(pending) => {
                 let report = status_files::HEALTH
                     .load(&root)
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
-                let complaint = report.as_ref().and_then(|report| complaint(&report.findings));
+                let complaint = report.as_ref().and_then(|report| failed_checks(&report.findings));
                 match (report.map(|report| report.phase), complaint) {
                     (Some(boot_check::HealthPhase::Unhealthy), Some(complaint)) => {
                         BootCheckState::Unhealthy { complaint }
@@ -165,57 +167,61 @@ impl Host<'_> {
             }
             _ => BootCheckState::Confirmed,
         };
-        let wish = |config: &str, hash: &str, image: Option<&String>| ConfigRef {
+        let desired = |config: &str, hash: &str, image: Option<&String>| ConfigRef {
             config: config.to_owned(),
             image: image.cloned(),
             digest: Some(hash.to_owned()),
         };
         Ok(HostObservation {
-            runs: record
-                .map(|record| wish(&record.config, &record.config_hash, record.layered_image.as_ref())),
-            standing,
-            held: blocked::load(&root)?.map(|held| BlockedConfig {
-                wish: wish(&held.config, &held.config_hash, None),
-                reason: held.reason,
+            current: record
+                .map(|record| desired(&record.config, &record.config_hash, record.layered_image.as_ref())),
+            boot_check,
+            blocked: blocked::load(&root)?.map(|blocked| BlockedConfig {
+                desired: desired(&blocked.config, &blocked.config_hash, None),
+                reason: blocked.reason,
             }),
             is_forced: is_forced(),
-            vain_reboot,
+            finalize_failure,
         })
     }
 
-    fn prepare(&mut self, wish: &ConfigRef, delivery: &Delivery) -> Result<PreparedUpdate, TransactionError> {
-        handover::ensure_alone()?;
-        let mut os = self.session(Access::Stage)?;
+    fn prepare(
+        &mut self,
+        desired: &ConfigRef,
+        delivery: &FetchedConfig,
+    ) -> Result<PreparedUpdate, TransactionError> {
+        handover::ensure_mcd_stopped()?;
+        let mut os = self.session(SysrootAccess::Stage)?;
         let is_forced = is_forced();
         if !is_forced {
-            ensure_as_applied(&mut *os)?;
+            ensure_no_drift(&mut *os)?;
         }
-        let errand = if is_forced { Errand::Forced } else { Errand::Update };
-        let prepared = self.with_target(wish, delivery, errand, |booted, target| {
+        let errand = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
+        let prepared = self.with_target(desired, delivery, errand, |booted, target| {
             running_host::prepare(&mut *os, booted, target, &mut |_| {})
         })?;
         Ok(match prepared {
-            running_host::Prepared::Nothing { .. } => PreparedUpdate::Nothing,
-            running_host::Prepared::Ready { plan } => {
-                log_actions(wish, &plan);
+            running_host::UpdatePreparation::Unchanged { .. } => PreparedUpdate::Nothing,
+            running_host::UpdatePreparation::Live { plan } => {
+                log_actions(desired, &plan);
                 PreparedUpdate::Live { drain: plan.disruption.drain }
             }
-            running_host::Prepared::Staged { plan, .. } => {
+            running_host::UpdatePreparation::Staged { plan, .. } => {
                 if let Some(plan) = &plan {
-                    log_actions(wish, plan);
+                    log_actions(desired, plan);
                 }
                 if is_forced {
-                    // It is kept that it was asked for: what is staged boots.
-                    forget_force();
+                    // Consumed: the staged deployment carries the forced update from here on.
+                    remove_force_file();
                 }
                 PreparedUpdate::Staged
             }
         })
     }
 
-    fn apply(&mut self, wish: &ConfigRef, delivery: &Delivery) -> Result<(), TransactionError> {
-        let mut os = self.session(Access::Stage)?;
-        self.with_target(wish, delivery, Errand::Update, |booted, target| {
+    fn apply(&mut self, desired: &ConfigRef, delivery: &FetchedConfig) -> Result<(), TransactionError> {
+        let mut os = self.session(SysrootAccess::Stage)?;
+        self.with_target(desired, delivery, UpdatePurpose::Update, |booted, target| {
             running_host::apply(&mut *os, &SystemdServices::system(), booted, target, &mut |_| {})
         })?;
         Ok(())
@@ -223,18 +229,18 @@ impl Host<'_> {
 
     fn with_target<T>(
         &self,
-        wish: &ConfigRef,
-        delivery: &Delivery,
-        errand: Errand<'_>,
-        act: impl FnOnce(&BootedDeployment, Target<'_>) -> Result<T, TransactionError>,
+        desired: &ConfigRef,
+        delivery: &FetchedConfig,
+        errand: UpdatePurpose<'_>,
+        act: impl FnOnce(&BootedDeployment, UpdateTarget<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
-        let desired = wanted(&delivery.document)?.layered(wish.image.clone());
+        let configuration = desired_configuration(&delivery.document)?.layered(desired.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
         let policy = policy.unwrap_or_else(DisruptionPolicy::default);
         let booted = booted()?;
-        let target = Target {
-            site: Site::Running(&booted),
-            desired: &desired,
+        let target = UpdateTarget {
+            site: TargetSysroot::Running(&booted),
+            desired: &configuration,
             image: None,
             errand,
             profile: self.profile,
@@ -243,30 +249,34 @@ impl Host<'_> {
         act(&booted, target)
     }
 
-    fn arm(&mut self, wish: &ConfigRef) -> Result<(), TransactionError> {
-        let pending = staged(wish)?;
-        staged_deployment::arm(&mut *self.session(Access::Stage)?, &SystemdServices::system(), &pending)
+    fn arm(&mut self, desired: &ConfigRef) -> Result<(), TransactionError> {
+        let pending = pending_for(desired)?;
+        staged_deployment::unlock(
+            &mut *self.session(SysrootAccess::Stage)?,
+            &SystemdServices::system(),
+            &pending,
+        )
     }
 
-    fn verify(&mut self, found: &mut Option<Found>) -> Result<DaemonEvent, TransactionError> {
+    fn verify(&mut self, found: &mut Option<HostFacts>) -> Result<DaemonEvent, TransactionError> {
         let root = Root::open(Path::new("/"))?;
-        running_host::clear(&booted()?, &mut |access| self.session(access))?;
-        let mut os = self.session(Access::Read)?;
+        running_host::unstage_leftover(&booted()?, &mut |access| self.session(access))?;
+        let mut os = self.session(SysrootAccess::Read)?;
         let booted = os.deployments()?.into_iter().find(|deployment| deployment.booted);
-        *found = Some(Found {
-            managed: managed_paths(&Current::load(&root)?),
+        *found = Some(HostFacts {
+            managed: managed_paths(&CurrentState::load(&root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
         });
         let mut verified = sysroot::verify_running(&mut *os)?;
         if verified.deviations.iter().any(|found| found.policy == DriftPolicy::Repair) {
             for drift in &repair(&root)?.repaired {
-                log::warn!("{} is made good: it was not as it was applied", drift.path);
+                log::warn!("repaired drift of {}", drift.path);
             }
             verified = sysroot::verify_running(&mut *os)?;
         }
         Ok(if verified.deviates() {
             let reason = format!(
-                "the host is not as it was applied: {}; see `flameholder verify`, put that back, or have it applied anew with a reboot: touch {FORCE}",
+                "config drift: {}; see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE}",
                 first_of(&verified.paths(), NAMED)
             );
             DaemonEvent::Drifted { reason }
@@ -276,17 +286,21 @@ impl Host<'_> {
     }
 }
 
-/// What is staged for the wish.
-fn staged(wish: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
+/// Load the pending generation of the desired config.
+fn pending_for(desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&Root::open(Path::new("/"))?)?;
-    let pending = pending.filter(|pending| pending.intent.record.config == wish.config);
-    pending.ok_or_else(|| TransactionError::NotStaged(wish.config.clone()))
+    let pending = pending.filter(|pending| pending.intent.record.config == desired.config);
+    pending.ok_or_else(|| TransactionError::NotStaged(desired.config.clone()))
 }
 
-fn reboot(wish: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
+fn reboot(desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
     let insist = if insists { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey };
     let request = reboot_port::RebootRequest {
-        reason: format!("flameholder: {} becomes generation {}", wish.config, staged(wish)?.generation()),
+        reason: format!(
+            "flameholder: reboot into {}, generation {}",
+            desired.config,
+            pending_for(desired)?.generation()
+        ),
         patience: if insists { Duration::ZERO } else { PATIENCE },
         insist,
     };
@@ -300,12 +314,12 @@ fn reboot(wish: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionErr
     }
 }
 
-/// What is delivered; what was applied last where nothing is.
-fn wanted(document: &[u8]) -> Result<Configuration, TransactionError> {
+/// Decode the fetched config; load the current config from disk if none was fetched.
+fn desired_configuration(document: &[u8]) -> Result<DecodedConfig, TransactionError> {
     if !document.is_empty() {
-        return Ok(Configuration::parse(document)?);
+        return Ok(DecodedConfig::parse(document)?);
     }
-    let applied = Current::load(&Root::open(Path::new("/"))?)?.configuration;
+    let applied = CurrentState::load(&Root::open(Path::new("/"))?)?.configuration;
     applied.ok_or_else(|| TransactionError::NoGeneration("/".to_owned()))
 }
 
@@ -317,30 +331,30 @@ fn is_forced() -> bool {
     Path::new(FORCE).exists()
 }
 
-fn forget_force() {
+fn remove_force_file() {
     if let Err(error) = std::fs::remove_file(FORCE) {
-        log::warn!("{FORCE} cannot be removed, and would force the next update too: {error}");
+        log::warn!("cannot remove {FORCE}, which also forces the next update: {error}");
     }
 }
 
-/// An update starts from what was applied: what somebody changed since would be lost, or decide what the update does.
-fn ensure_as_applied(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
+/// Refuse an update of a host with drift: the update would lose local changes of managed files.
+fn ensure_no_drift(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
     match sysroot::verify_running(os) {
-        Ok(verified) if verified.deviates() => Err(TransactionError::Deviates(verified.paths())),
-        // Nothing was applied yet, or somebody else did it.
-        Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::Foreign(_)) => Ok(()),
+        Ok(verified) if verified.deviates() => Err(TransactionError::Drifted(verified.paths())),
+        // No generation yet, or a foreign deployment: no record to compare with.
+        Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::ForeignDeployment(_)) => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Everything that somebody might touch.
-fn managed_paths(current: &Current) -> BTreeSet<PathBuf> {
+/// Collect the managed paths of the current config, which the daemon watches.
+fn managed_paths(current: &CurrentState) -> BTreeSet<PathBuf> {
     let paths = current.host().map(managed_files::written_paths).unwrap_or_default();
     paths.iter().map(|path| PathBuf::from(path.as_str())).collect()
 }
 
-fn log_actions(wish: &ConfigRef, plan: &crate::core::plan::Plan) {
+fn log_actions(desired: &ConfigRef, plan: &crate::core::plan::Plan) {
     for required in &plan.disruption.actions {
-        log::info!("{}: {:?}, because {}", wish.config, required.action, required.because.join("; "));
+        log::info!("{}: {:?}, because {}", desired.config, required.action, required.because.join("; "));
     }
 }

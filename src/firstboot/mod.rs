@@ -12,16 +12,16 @@ use crate::host::facts::boot;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::{Root, ServiceControl};
 use crate::transaction::boot::first_boot;
-use crate::transaction::boot::first_boot::{Seed, Time};
-use crate::transaction::{Sessions, TransactionError};
+use crate::transaction::boot::first_boot::{FirstBootConfig, PhaseTiming};
+use crate::transaction::{SysrootOpener, TransactionError};
 
-use attempt::{Attempt, Attempted};
-use stopwatch::Stopwatch;
+use attempt::{AttemptOutcome, FirstBootAttempt};
+use stopwatch::PhaseStopwatch;
 
 /// What is outside: deployments, services, time, and whoever reads the console.
-pub struct Outside<'a> {
+pub struct FirstBootPorts<'a> {
     /// The sysroot; one session per attempt.
-    pub sessions: Sessions<'a>,
+    pub sessions: SysrootOpener<'a>,
     /// Who makes services take up a change.
     pub services: &'a dyn ServiceControl,
     /// Whose verdicts apply.
@@ -32,7 +32,7 @@ pub struct Outside<'a> {
     pub wait: &'a mut dyn FnMut(std::time::Duration),
 }
 
-impl std::fmt::Debug for Outside<'_> {
+impl std::fmt::Debug for FirstBootPorts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Outside").field("profile", &self.profile).finish_non_exhaustive()
     }
@@ -40,7 +40,7 @@ impl std::fmt::Debug for Outside<'_> {
 
 /// What came of it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum FirstBootOutcome {
     /// Nothing is to be completed here.
     Nothing,
     /// The host is what its configuration says, and that is verified.
@@ -48,7 +48,7 @@ pub enum Outcome {
         /// The configuration's name.
         config: String,
         /// How long the parts took, those before the reboot included.
-        times: Vec<Time>,
+        times: Vec<PhaseTiming>,
     },
     /// It is with the next reboot, which is to come now.
     Reboot {
@@ -59,9 +59,12 @@ pub enum Outcome {
 
 /// Completes the first boot, or gets as far as the reboot. An attempt that fails is followed by another: this returns an
 /// error only where the host cannot be looked at.
-pub fn run(booted: &BootedDeployment, mut outside: Outside<'_>) -> Result<Outcome, TransactionError> {
+pub fn run(
+    booted: &BootedDeployment,
+    mut outside: FirstBootPorts<'_>,
+) -> Result<FirstBootOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let mut stopwatch = Stopwatch::go_on(first_boot::load_times(&root));
+    let mut stopwatch = PhaseStopwatch::go_on(first_boot::load_timings(&root));
     let mut failures = Failures::default();
     loop {
         match once(&root, booted, &mut outside, &mut stopwatch) {
@@ -78,25 +81,25 @@ pub fn run(booted: &BootedDeployment, mut outside: Outside<'_>) -> Result<Outcom
 fn once(
     root: &Root,
     booted: &BootedDeployment,
-    outside: &mut Outside<'_>,
-    stopwatch: &mut Stopwatch,
-) -> Result<Outcome, TransactionError> {
-    let Some(Seed { configuration, is_hollow }) = first_boot::load(root)? else {
-        return Ok(Outcome::Nothing);
+    outside: &mut FirstBootPorts<'_>,
+    stopwatch: &mut PhaseStopwatch,
+) -> Result<FirstBootOutcome, TransactionError> {
+    let Some(FirstBootConfig { configuration, is_hollow }) = first_boot::load(root)? else {
+        return Ok(FirstBootOutcome::Nothing);
     };
     let config = configuration.object.name.clone();
     if is_hollow {
         log::warn!("the whole configuration was not sent along: files and units stay as Ignition left them");
     }
-    let attempt = Attempt { root, booted, configuration: &configuration };
+    let attempt = FirstBootAttempt { root, booted, configuration: &configuration };
     match attempt.make(outside, stopwatch)? {
-        Attempted::Reboots => {
-            first_boot::keep_times(root, &stopwatch.stop());
-            Ok(Outcome::Reboot { config })
+        AttemptOutcome::Unlocked => {
+            first_boot::save_timings(root, &stopwatch.stop());
+            Ok(FirstBootOutcome::Reboot { config })
         }
-        Attempted::Verified => {
-            first_boot::conclude(root)?;
-            Ok(Outcome::Complete { config, times: stopwatch.stop() })
+        AttemptOutcome::Verified => {
+            first_boot::complete(root)?;
+            Ok(FirstBootOutcome::Complete { config, times: stopwatch.stop() })
         }
     }
 }
@@ -115,7 +118,7 @@ impl Failures {
         let cure = error.cure();
         self.number = if self.last == Some(cure) { self.number.saturating_add(1) } else { 1 };
         self.last = Some(cure);
-        let text = format!("the first boot {}: {}", attempt::waits_for(error), error.chain());
+        let text = format!("the first boot {}: {}", attempt::retry_message(error), error.chain());
         if text != self.said {
             say(&text);
             self.said = text;

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use crate::host::facts::boot;
-use crate::transaction::boot::first_boot::Time;
+use crate::transaction::boot::first_boot::PhaseTiming;
 
 /// Measures one part at a time, by the time since the kernel started.
 #[derive(Debug)]
-pub(super) struct Stopwatch {
-    times: Vec<Time>,
+pub(super) struct PhaseStopwatch {
+    times: Vec<PhaseTiming>,
     running: Option<(String, Duration)>,
 }
 
-impl Stopwatch {
+impl PhaseStopwatch {
     /// After parts that were measured before a reboot.
-    pub(super) fn go_on(times: Vec<Time>) -> Self {
+    pub(super) fn go_on(times: Vec<PhaseTiming>) -> Self {
         Self { times, running: None }
     }
 
@@ -33,12 +33,12 @@ impl Stopwatch {
         let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         match self.times.iter_mut().find(|time| time.phase == phase) {
             Some(time) => time.milliseconds = time.milliseconds.saturating_add(milliseconds),
-            None => self.times.push(Time { phase, milliseconds }),
+            None => self.times.push(PhaseTiming { phase, milliseconds }),
         }
     }
 
     /// All that was measured.
-    pub(super) fn stop(&mut self) -> Vec<Time> {
+    pub(super) fn stop(&mut self) -> Vec<PhaseTiming> {
         self.end();
         self.times.clone()
     }

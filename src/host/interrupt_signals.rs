@@ -8,7 +8,7 @@ use tokio::sync::watch;
 /// Which they are.
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Waits for them. They end the process as always, but while somebody is [in care](Self::take_care).
+/// Waits for them. They end the process as always, but while somebody is [in care](Self::guard).
 #[derive(Debug, Clone)]
 pub struct InterruptSignals {
     in_care: Arc<Mutex<Option<watch::Sender<bool>>>>,
@@ -53,7 +53,7 @@ impl InterruptSignals {
 
     /// From now on the first signal only makes [`InterruptGuard::asked`] return.
     #[must_use]
-    pub fn take_care(&self) -> InterruptGuard {
+    pub fn guard(&self) -> InterruptGuard {
         let (sender, asked) = watch::channel(false);
         *self.in_care.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         InterruptGuard { interrupt: self.clone(), asked }

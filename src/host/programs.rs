@@ -40,7 +40,7 @@ pub enum ProgramError {
     #[error("it cannot be started: {0}")]
     NotStarted(String),
     /// It ended with an error.
-    #[error("it ended with {status}{}", said(output))]
+    #[error("it ended with {status}{}", quoted_output(output))]
     Failed {
         /// Exit code or signal.
         status: String,
@@ -48,8 +48,8 @@ pub enum ProgramError {
         output: String,
     },
     /// It did not end, and was killed with all that it had started.
-    #[error("it did not end within {} seconds{}", deadline.as_secs(), said(output))]
-    Hung {
+    #[error("it did not end within {} seconds{}", deadline.as_secs(), quoted_output(output))]
+    TimedOut {
         /// How long it was waited for.
         deadline: Duration,
         /// The end of what it said.
@@ -57,7 +57,7 @@ pub enum ProgramError {
     },
 }
 
-fn said(output: &str) -> String {
+fn quoted_output(output: &str) -> String {
     let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let last: String = last.trim().chars().take(SHOWN).collect();
     if last.is_empty() { last } else { format!(", and said: {last}") }
@@ -125,7 +125,7 @@ impl HookProgram {
         match ended {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(ProgramError::Failed { status: in_words(status), output: text() }),
-            None => Err(ProgramError::Hung { deadline, output: text() }),
+            None => Err(ProgramError::TimedOut { deadline, output: text() }),
         }
     }
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::os::rpm_ostree;
-use crate::os::rpm_ostree::Deadlines;
-use crate::os::rpm_ostree::daemon::{Daemon, DaemonError};
-use crate::os::{Cause, OsError};
+use crate::os::rpm_ostree::RpmOstreeDeadlines;
+use crate::os::rpm_ostree::daemon::{RpmOstreeDaemon, RpmOstreeError};
+use crate::os::{OsError, RedactedCause};
 
 /// How long the bus may take to say what it knows.
 const LOOK: Duration = Duration::from_secs(10);
@@ -17,7 +17,7 @@ const COMMAND_LINE: &str = "/proc/cmdline";
 
 /// Who does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Backend {
+pub enum OsBackend {
     /// libostree alone, through the worker. Packages stay as they are.
     Libostree,
     /// rpm-ostreed for images and packages, libostree for everything else.
@@ -30,29 +30,30 @@ const SERVICES: [&str; 2] = ["/usr/share/dbus-1/system-services", "/usr/local/sh
 /// Finds out who owns images and packages here: rpm-ostreed, where the message bus knows it, or would if it answered: a bus
 /// that is late must not be why packages are left out.
 #[must_use]
-pub fn probe() -> Backend {
+pub fn detect() -> OsBackend {
     let file = format!("{}.service", rpm_ostree::NAME);
     let is_installed = || SERVICES.iter().any(|directory| Path::new(directory).join(&file).exists());
-    match ask_bus() {
-        Ok(true) => Backend::RpmOstree,
-        Ok(false) => Backend::Libostree,
-        Err(_) if is_installed() => Backend::RpmOstree,
+    match is_rpm_ostreed_on_bus() {
+        Ok(true) => OsBackend::RpmOstree,
+        Ok(false) => OsBackend::Libostree,
+        Err(_) if is_installed() => OsBackend::RpmOstree,
         Err(error) => {
             log::debug!("libostree is used alone: {error}");
-            Backend::Libostree
+            OsBackend::Libostree
         }
     }
 }
 
-fn ask_bus() -> Result<bool, DaemonError> {
+fn is_rpm_ostreed_on_bus() -> Result<bool, RpmOstreeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| DaemonError::Unreachable(Cause::new(&error.to_string())))?;
-    let deadlines = Deadlines { answer: LOOK, ..Deadlines::default() };
-    runtime.block_on(async { Daemon::connect(None, deadlines).await?.is_there().await })
+    let runtime =
+        runtime.map_err(|error| RpmOstreeError::Unreachable(RedactedCause::new(&error.to_string())))?;
+    let deadlines = RpmOstreeDeadlines { answer: LOOK, ..RpmOstreeDeadlines::default() };
+    runtime.block_on(async { RpmOstreeDaemon::connect(None, deadlines).await?.is_there().await })
 }
 
 /// Refuses a host whose `/etc` is gone with each boot: what is written there would be as well.
-pub fn ensure_etc_stays() -> Result<(), OsError> {
+pub fn ensure_etc_persistent() -> Result<(), OsError> {
     // Nobody can look: what is there is not what this is about.
     let mounts = std::fs::read_to_string(MOUNTS).unwrap_or_default();
     if is_etc_transient(&mounts) {
@@ -73,7 +74,7 @@ fn is_etc_transient(mounts: &str) -> bool {
 
 /// Why a host that has no deployment of OSTree cannot be served, where that is known.
 #[must_use]
-pub fn other_kind() -> Option<String> {
+pub fn unsupported_reason() -> Option<String> {
     let line = std::fs::read_to_string(COMMAND_LINE).ok()?;
     let is_native = line.split_whitespace().any(|argument| argument.starts_with("composefs="));
     let is_image = is_native && !Path::new("/run/ostree-booted").exists();

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::image::redact_credentials;
-use crate::os::rpm_ostree::daemon::DaemonError;
+use crate::os::rpm_ostree::daemon::RpmOstreeError;
 
 /// The text of an error that happened in another process, cleared of credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
-pub struct Cause(String);
+pub struct RedactedCause(String);
 
-impl Cause {
+impl RedactedCause {
     /// Takes over what a tool or a library said.
     #[must_use]
     pub fn new(text: &str) -> Self {
@@ -45,7 +45,7 @@ pub enum OsError {
     },
     /// The sysroot is at rest, and only a running system has something staged.
     #[error("{} is not running, so nothing can be staged in it", path.display())]
-    AtRest {
+    NotRunning {
         /// The sysroot.
         path: PathBuf,
     },
@@ -90,7 +90,7 @@ pub enum OsError {
         reason: PullFailure,
         /// What the tools said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// A file system is full.
     #[error("{doing}: no space left; remove old deployments or images, or enlarge the file system")]
@@ -99,7 +99,7 @@ pub enum OsError {
         doing: String,
         /// What libostree said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// A file system is mounted read-only.
     #[error("{doing}: the file system is read-only; mount it writable")]
@@ -108,7 +108,7 @@ pub enum OsError {
         doing: String,
         /// What libostree said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// A program that libostree runs is not installed.
     #[error("{doing}: {tool} is not installed, which libostree needs for it; install it")]
@@ -119,7 +119,7 @@ pub enum OsError {
         tool: String,
         /// What libostree said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// The worker is not installed.
     #[error("no flameholder-ostree found (looked for {}); install it there", list(looked_for))]
@@ -134,7 +134,7 @@ pub enum OsError {
         program: PathBuf,
         /// What the kernel said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// The worker ended in the middle of a session. Boot entries are as before, or completely written.
     #[error("flameholder-ostree ended early ({status}); see its last words, then try again")]
@@ -143,7 +143,7 @@ pub enum OsError {
         status: String,
         /// The last lines of its standard error.
         #[source]
-        stderr: Cause,
+        stderr: RedactedCause,
     },
     /// The worker speaks another version of the protocol, or something was asked out of turn.
     #[error("talking to flameholder-ostree: {problem}")]
@@ -159,13 +159,13 @@ pub enum OsError {
     },
     /// rpm-ostreed cannot be asked.
     #[error("{0}")]
-    Daemon(Cause),
+    RpmOstreed(RedactedCause),
     /// rpm-ostreed does something for somebody else. Try again later.
     #[error("rpm-ostreed is busy; try again when it is done, or cancel that with `rpm-ostree cancel`")]
-    DaemonBusy {
+    RpmOstreedBusy {
         /// What it does, and for whom.
         #[source]
-        with: Cause,
+        with: RedactedCause,
     },
     /// Packages cannot be had, or not together.
     #[error(
@@ -174,7 +174,7 @@ pub enum OsError {
     Packages {
         /// What rpm-ostreed said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
     /// This process was told to end.
     #[error("interrupted; nothing was changed, call it again")]
@@ -186,7 +186,7 @@ pub enum OsError {
         doing: String,
         /// What libostree said.
         #[source]
-        source: Cause,
+        source: RedactedCause,
     },
 }
 
@@ -231,11 +231,11 @@ pub enum PullFailure {
     Other,
 }
 
-impl From<DaemonError> for OsError {
-    fn from(error: DaemonError) -> Self {
+impl From<RpmOstreeError> for OsError {
+    fn from(error: RpmOstreeError) -> Self {
         match error {
-            DaemonError::Busy(with) => Self::DaemonBusy { with },
-            error => Self::Daemon(Cause::new(&error.to_string())),
+            RpmOstreeError::Busy(with) => Self::RpmOstreedBusy { with },
+            error => Self::RpmOstreed(RedactedCause::new(&error.to_string())),
         }
     }
 }
@@ -264,7 +264,7 @@ mod tests {
         let error = OsError::Pull {
             image: "ostree-unverified-registry:h/x".into(),
             reason: PullFailure::Denied,
-            source: Cause::new("Get https://u:secret@h/v2/: unauthorized\n"),
+            source: RedactedCause::new("Get https://u:secret@h/v2/: unauthorized\n"),
         };
         assert!(!error.to_string().contains("unauthorized"), "{error}");
         let cause = error.source().unwrap().to_string();
@@ -273,7 +273,8 @@ mod tests {
 
     #[test]
     fn an_error_crosses_the_pipe_unchanged() {
-        let error = OsError::WorkerDied { status: "signal: 9 (SIGKILL)".into(), stderr: Cause::new("a\nb") };
+        let error =
+            OsError::WorkerDied { status: "signal: 9 (SIGKILL)".into(), stderr: RedactedCause::new("a\nb") };
         let text = serde_json::to_string(&error).unwrap();
         assert_eq!(serde_json::from_str::<OsError>(&text).unwrap(), error);
     }

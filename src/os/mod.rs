@@ -2,7 +2,7 @@
 //!
 //! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it through
 //! `flameholder-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
-//! each other. [`rpm_ostree::RpmOstree`] implements it where images and packages are rpm-ostreed's, by that session and
+//! each other. [`rpm_ostree::RpmOstreeSession`] implements it where images and packages are rpm-ostreed's, by that session and
 //! over D-Bus.
 //!
 //! In a sysroot that is *not running* (`--sysroot DIR`: image building, installers, tests) a new deployment is made in
@@ -36,7 +36,7 @@ use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
 pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::image::ImageRef;
-pub use error::{Cause, OsError, PullFailure};
+pub use error::{OsError, PullFailure, RedactedCause};
 
 /// A session on an OSTree sysroot.
 ///
@@ -52,7 +52,11 @@ pub trait Sysroot {
 
     /// Brings what is wanted into the sysroot's repository. An image that is pinned by digest and already there needs no
     /// network. Where packages can be changed, nothing may be staged before it, and what it made may be staged after.
-    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError>;
+    fn import(
+        &mut self,
+        wanted: &ImportRequest,
+        progress: &mut dyn FnMut(PullProgress),
+    ) -> Result<ImportedCommit, OsError>;
 
     /// Puts the files that an image, no OS image, has below `within` into the directory `to`.
     fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError>;
@@ -129,7 +133,7 @@ pub struct DeployRequest {
     /// The commit to check out.
     pub commit: String,
     /// What the new deployment says it comes from.
-    pub origin: Origin,
+    pub origin: DeploymentOrigin,
     /// The deployment whose `/etc` is merged. Always named: libostree's own choice is the pending one,
     /// whose configuration may have been discarded.
     pub merge: DeploymentId,
@@ -143,14 +147,14 @@ pub struct DeployRequest {
 
 /// What is to be brought in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
+pub struct ImportRequest {
     /// The image; `None` where what runs stays beneath its packages.
     pub image: Option<ImageRef>,
     /// What becomes of packages. Nothing can be asked for where packages cannot be changed.
     pub packages: LayeringChange,
 }
 
-impl Wanted {
+impl ImportRequest {
     /// Whether a deployment has it: the image by digest or by name, and the packages.
     #[must_use]
     pub fn is_in(&self, deployment: &Deployment) -> bool {
@@ -162,7 +166,7 @@ impl Wanted {
     }
 }
 
-impl From<ImageRef> for Wanted {
+impl From<ImageRef> for ImportRequest {
     fn from(image: ImageRef) -> Self {
         Self { image: Some(image), packages: LayeringChange::default() }
     }
@@ -171,18 +175,18 @@ impl From<ImageRef> for Wanted {
 /// What a deployment says it comes from, which is what later updates follow.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Origin {
+pub enum DeploymentOrigin {
     /// A container image.
     Image(ImageRef),
     /// The same as the merge deployment: its commit is deployed again with other files.
-    Kept,
+    MergeDeployment,
     /// The same as another deployment, which is deployed again.
-    Of(DeploymentId),
+    Deployment(DeploymentId),
 }
 
 /// An image in the sysroot's repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Imported {
+pub struct ImportedCommit {
     /// The commit to deploy. Two imports of one image can differ here: compare digests.
     pub commit: String,
     /// The digest of the manifest, `sha256:…`; `None` where packages were put onto what came as no image.
@@ -201,9 +205,9 @@ pub struct Imported {
 
 /// How far an import is. Sums are over the layers that are not there yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct PullProgress {
     /// What is going on.
-    pub phase: Phase,
+    pub phase: PullPhase,
     /// How many layers are complete.
     pub layers_done: usize,
     /// How many layers are to be fetched.
@@ -217,7 +221,7 @@ pub struct Progress {
 /// The parts of an import, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub enum PullPhase {
     /// Asks what the image consists of.
     Manifest,
     /// Fetches and unpacks layers.

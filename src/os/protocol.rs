@@ -1,9 +1,9 @@
 //! What `flameholder` and its worker `flameholder-ostree` say to each other.
 //!
-//! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`Greeting`]; then each
-//! [`Request`] gets any number of [`Reply::Progress`] and one other [`Reply`]. Requests are not pipelined. The first is
-//! [`Request::Open`]. The end of the worker's input ends the session, whatever is going on: it writes no boot entry
-//! that [`Request::Finish`] or [`Request::SetDefault`] had not asked for, and unlocks nothing that is staged.
+//! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`WorkerGreeting`]; then each
+//! [`WorkerRequest`] gets any number of [`WorkerReply::Progress`] and one other [`WorkerReply`]. Requests are not pipelined. The first is
+//! [`WorkerRequest::Open`]. The end of the worker's input ends the session, whatever is going on: it writes no boot entry
+//! that [`WorkerRequest::Finish`] or [`WorkerRequest::SetDefault`] had not asked for, and unlocks nothing that is staged.
 //!
 //! Both sides are installed together; [`VERSION`] is there to say so plainly when they were not.
 
@@ -12,14 +12,14 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::image::ImageRef;
-use crate::os::{DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress};
+use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// The version of this protocol. Any change of a type here is a new one.
 pub const VERSION: u32 = 3;
 
 /// The worker's first line. This type must stay readable by every version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Greeting {
+pub struct WorkerGreeting {
     /// The worker's [`VERSION`].
     pub protocol: u32,
     /// Whether libostree merges directories that hold devices, sockets or pipes.
@@ -30,7 +30,7 @@ pub struct Greeting {
 /// What a session may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub enum SysrootAccess {
     /// Look only: needs no lock, works on a read-only file system.
     Read,
     /// Change a sysroot that is not running: holds its lock until the session ends.
@@ -42,29 +42,29 @@ pub enum Access {
 /// What the worker is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Request {
-    /// Opens the sysroot at `path`; answered by [`Reply::Done`].
+pub enum WorkerRequest {
+    /// Opens the sysroot at `path`; answered by [`WorkerReply::Done`].
     Open {
         /// The sysroot.
         path: PathBuf,
         /// What the session may do.
-        access: Access,
+        access: SysrootAccess,
     },
-    /// Answered by [`Reply::Deployments`].
+    /// Answered by [`WorkerReply::Deployments`].
     Deployments,
-    /// Answered by [`Reply::Imported`].
+    /// Answered by [`WorkerReply::Imported`].
     Import(ImageRef),
-    /// The image with this manifest digest, under whatever name it was imported; answered by [`Reply::Imported`] where it
-    /// is there, else by [`Reply::Done`].
+    /// The image with this manifest digest, under whatever name it was imported; answered by [`WorkerReply::Imported`] where it
+    /// is there, else by [`WorkerReply::Done`].
     Find(String),
-    /// The version of a package in a commit; answered by [`Reply::PackageVersion`].
+    /// The version of a package in a commit; answered by [`WorkerReply::PackageVersion`].
     PackageVersion {
         /// The commit.
         commit: String,
         /// The package's name.
         package: String,
     },
-    /// Files of an image that is no operating system; answered by [`Reply::Done`].
+    /// Files of an image that is no operating system; answered by [`WorkerReply::Done`].
     Unpack {
         /// The image.
         image: ImageRef,
@@ -73,28 +73,28 @@ pub enum Request {
         /// The directory that they are put into.
         to: PathBuf,
     },
-    /// Answered by [`Reply::Deployed`].
+    /// Answered by [`WorkerReply::Deployed`].
     Deploy(DeployRequest),
-    /// Answered by [`Reply::Deployed`].
+    /// Answered by [`WorkerReply::Deployed`].
     Stage(DeployRequest),
-    /// Answered by [`Reply::Done`].
+    /// Answered by [`WorkerReply::Done`].
     Unlock(DeploymentId),
-    /// Answered by [`Reply::Done`].
+    /// Answered by [`WorkerReply::Done`].
     Unstage(DeploymentId),
-    /// Answered by [`Reply::Done`].
+    /// Answered by [`WorkerReply::Done`].
     CleanUp,
-    /// Paths and their `st_mode`; answered by [`Reply::Labels`] in the same order.
+    /// Paths and their `st_mode`; answered by [`WorkerReply::Labels`] in the same order.
     Labels(Vec<(String, u32)>),
-    /// `/usr/etc` of a commit; answered by [`Reply::EtcCheckedOut`].
+    /// `/usr/etc` of a commit; answered by [`WorkerReply::EtcCheckedOut`].
     CheckOutEtc(String),
-    /// Answered by [`Reply::Done`].
+    /// Answered by [`WorkerReply::Done`].
     Finish,
-    /// Answered by [`Reply::Done`].
+    /// Answered by [`WorkerReply::Done`].
     SetDefault(DeploymentId),
 }
 
-impl Request {
-    /// True for what a session with [`Access::Read`] may ask.
+impl WorkerRequest {
+    /// True for what a session with [`SysrootAccess::Read`] may ask.
     #[must_use]
     pub fn only_reads(&self) -> bool {
         matches!(
@@ -112,13 +112,13 @@ impl Request {
 /// What the worker answers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reply {
+pub enum WorkerReply {
     /// Not an answer yet: an import goes on.
-    Progress(Progress),
+    Progress(PullProgress),
     /// The deployments in boot order.
     Deployments(Vec<Deployment>),
     /// The image is in the repository.
-    Imported(Imported),
+    Imported(ImportedCommit),
     /// The tree is checked out, and `/etc` merged.
     Deployed(Deployment),
     /// One for each path.
@@ -133,7 +133,7 @@ pub enum Reply {
     Failed(OsError),
 }
 
-impl Reply {
+impl WorkerReply {
     /// The reply's name, for messages about one that is out of turn.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::os::{Cause, OsError};
+use crate::os::{OsError, RedactedCause};
 
 /// What is looked at first; gone with the boot.
 const LENT: &str = "/run/ostree/auth.json";
@@ -17,9 +17,9 @@ const CLUSTER: [&str; 2] = ["/etc/mco/internal-registry-pull-secret.json", "/var
 
 /// The cluster's pull secret, where the host has none for its OS.
 #[must_use]
-pub fn of_cluster() -> Option<PathBuf> {
+pub fn cluster_pull_secret() -> Option<PathBuf> {
     let is_own = OWN.iter().any(|path| Path::new(path).exists());
-    let is_somebodys = Path::new(LENT).exists() && !is_lent();
+    let is_somebodys = Path::new(LENT).exists() && !is_our_link();
     if is_own || is_somebodys {
         return None;
     }
@@ -31,20 +31,20 @@ pub fn of_cluster() -> Option<PathBuf> {
 }
 
 /// Whether the link is ours.
-fn is_lent() -> bool {
+fn is_our_link() -> bool {
     std::fs::read_link(LENT).is_ok_and(|target| CLUSTER.iter().any(|path| target == Path::new(path)))
 }
 
 /// Puts a link to the cluster's secret where libostree looks, in place of an earlier one, and at once: a daemon that reads
 /// it meanwhile finds one or the other. A secret that is not ours stays.
-pub fn lend() -> Result<(), OsError> {
-    let Some(secret) = of_cluster() else { return Ok(()) };
+pub fn link_cluster_secret() -> Result<(), OsError> {
+    let Some(secret) = cluster_pull_secret() else { return Ok(()) };
     if std::fs::read_link(LENT).is_ok_and(|target| target == secret) {
         return Ok(());
     }
     link(&secret).map_err(|error| OsError::Other {
         doing: format!("linking the pull secret {} as {LENT}", secret.display()),
-        source: Cause::new(&error.to_string()),
+        source: RedactedCause::new(&error.to_string()),
     })
 }
 

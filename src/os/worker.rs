@@ -14,9 +14,10 @@ pub use program::WorkerProgram;
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::image::ImageRef;
-use crate::os::protocol::{Access, Greeting, Reply, Request, VERSION};
+use crate::os::protocol::{SysrootAccess, VERSION, WorkerGreeting, WorkerReply, WorkerRequest};
 use crate::os::{
-    Cause, DeployRequest, Deployment, DeploymentId, Imported, OsError, Progress, Sysroot, Wanted,
+    DeployRequest, Deployment, DeploymentId, ImportRequest, ImportedCommit, OsError, PullProgress,
+    RedactedCause, Sysroot,
 };
 
 /// How many lines of the worker's standard error are kept for a diagnosis.
@@ -38,12 +39,12 @@ pub struct WorkerSession {
 
 impl WorkerSession {
     /// Starts a worker and opens the sysroot at `path` with it.
-    pub fn open(program: &WorkerProgram, path: &Path, access: Access) -> Result<Self, OsError> {
+    pub fn open(program: &WorkerProgram, path: &Path, access: SysrootAccess) -> Result<Self, OsError> {
         let mut child = program.start()?;
         let (Some(requests), Some(replies), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
-            return Err(out_of_turn("the pipes to the worker are missing"));
+            return Err(protocol_error("the pipes to the worker are missing"));
         };
         let mut session = Self {
             child,
@@ -53,7 +54,7 @@ impl WorkerSession {
             special_files: SpecialFiles::Refused,
         };
         session.be_greeted()?;
-        session.request_done(&Request::Open { path: path.to_owned(), access })?;
+        session.request_done(&WorkerRequest::Open { path: path.to_owned(), access })?;
         Ok(session)
     }
 
@@ -64,10 +65,10 @@ impl WorkerSession {
     }
 
     /// The image with this manifest digest, where it is in the repository.
-    pub fn find(&mut self, digest: &str) -> Result<Option<Imported>, OsError> {
-        match self.request(&Request::Find(digest.to_owned()))? {
-            Reply::Imported(imported) => Ok(Some(imported)),
-            Reply::Done => Ok(None),
+    pub fn find(&mut self, digest: &str) -> Result<Option<ImportedCommit>, OsError> {
+        match self.request(&WorkerRequest::Find(digest.to_owned()))? {
+            WorkerReply::Imported(imported) => Ok(Some(imported)),
+            WorkerReply::Done => Ok(None),
             other => Err(unexpected(&other)),
         }
     }
@@ -75,54 +76,54 @@ impl WorkerSession {
     /// The version of a package in a commit, where the commit says.
     pub fn package_version(&mut self, commit: &str, package: &str) -> Result<Option<String>, OsError> {
         let (commit, package) = (commit.to_owned(), package.to_owned());
-        match self.request(&Request::PackageVersion { commit, package })? {
-            Reply::PackageVersion(version) => Ok(version),
+        match self.request(&WorkerRequest::PackageVersion { commit, package })? {
+            WorkerReply::PackageVersion(version) => Ok(version),
             other => Err(unexpected(&other)),
         }
     }
 
     fn be_greeted(&mut self) -> Result<(), OsError> {
-        let Greeting { protocol, ignores_special_files } = self.receive()?;
+        let WorkerGreeting { protocol, ignores_special_files } = self.receive()?;
         if ignores_special_files {
             self.special_files = SpecialFiles::Ignored;
         }
         if protocol == VERSION {
             return Ok(());
         }
-        Err(out_of_turn(&format!(
+        Err(protocol_error(&format!(
             "it speaks version {protocol} of the protocol, this program version {VERSION}; install both from one release"
         )))
     }
 
-    fn request(&mut self, request: &Request) -> Result<Reply, OsError> {
+    fn request(&mut self, request: &WorkerRequest) -> Result<WorkerReply, OsError> {
         self.request_with_progress(request, &mut |_| ())
     }
 
-    fn request_done(&mut self, request: &Request) -> Result<(), OsError> {
+    fn request_done(&mut self, request: &WorkerRequest) -> Result<(), OsError> {
         match self.request(request)? {
-            Reply::Done => Ok(()),
+            WorkerReply::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
 
     fn request_with_progress(
         &mut self,
-        request: &Request,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Reply, OsError> {
+        request: &WorkerRequest,
+        progress: &mut dyn FnMut(PullProgress),
+    ) -> Result<WorkerReply, OsError> {
         self.send(request)?;
         loop {
             match self.receive()? {
-                Reply::Progress(step) => progress(step),
-                Reply::Failed(error) => return Err(error),
+                WorkerReply::Progress(step) => progress(step),
+                WorkerReply::Failed(error) => return Err(error),
                 reply => return Ok(reply),
             }
         }
     }
 
-    fn send(&mut self, request: &Request) -> Result<(), OsError> {
+    fn send(&mut self, request: &WorkerRequest) -> Result<(), OsError> {
         let mut line = serde_json::to_vec(request)
-            .map_err(|source| out_of_turn(&format!("a request cannot be written as JSON: {source}")))?;
+            .map_err(|source| protocol_error(&format!("a request cannot be written as JSON: {source}")))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(pipe) => pipe.write_all(&line),
@@ -135,7 +136,7 @@ impl WorkerSession {
         let mut line = String::new();
         match self.replies.read_line(&mut line) {
             Ok(1..) if line.ends_with('\n') => serde_json::from_str(&line).map_err(|source| {
-                out_of_turn(&format!(
+                protocol_error(&format!(
                     "its reply is not understood ({source}); install both programs from one release"
                 ))
             }),
@@ -151,7 +152,7 @@ impl WorkerSession {
     }
 
     /// Ends the session: how the worker exited, and its last words.
-    fn end(&mut self) -> (String, Cause) {
+    fn end(&mut self) -> (String, RedactedCause) {
         self.requests = None;
         let status = match self.child.wait() {
             Ok(status) => status.to_string(),
@@ -159,7 +160,7 @@ impl WorkerSession {
         };
         let stderr = self.stderr.take().and_then(|lines| lines.join().ok());
         let last_words = stderr.filter(|text| !text.trim().is_empty());
-        (status, Cause::new(last_words.as_deref().unwrap_or("it said nothing")))
+        (status, RedactedCause::new(last_words.as_deref().unwrap_or("it said nothing")))
     }
 }
 
@@ -175,40 +176,44 @@ impl Drop for WorkerSession {
 
 impl Sysroot for WorkerSession {
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError> {
-        match self.request(&Request::Deployments)? {
-            Reply::Deployments(deployments) => Ok(deployments),
+        match self.request(&WorkerRequest::Deployments)? {
+            WorkerReply::Deployments(deployments) => Ok(deployments),
             other => Err(unexpected(&other)),
         }
     }
 
-    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
-        let Wanted { image: Some(image), packages } = wanted else {
-            return Err(out_of_turn("an import without an image"));
+    fn import(
+        &mut self,
+        wanted: &ImportRequest,
+        progress: &mut dyn FnMut(PullProgress),
+    ) -> Result<ImportedCommit, OsError> {
+        let ImportRequest { image: Some(image), packages } = wanted else {
+            return Err(protocol_error("an import without an image"));
         };
         if !packages.is_empty() {
-            return Err(out_of_turn("packages, which libostree does not change"));
+            return Err(protocol_error("packages, which libostree does not change"));
         }
-        match self.request_with_progress(&Request::Import(image.clone()), progress)? {
-            Reply::Imported(imported) => Ok(imported),
+        match self.request_with_progress(&WorkerRequest::Import(image.clone()), progress)? {
+            WorkerReply::Imported(imported) => Ok(imported),
             other => Err(unexpected(&other)),
         }
     }
 
     fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError> {
         let (image, within, to) = (image.clone(), within.to_owned(), to.to_owned());
-        self.request_done(&Request::Unpack { image, within, to })
+        self.request_done(&WorkerRequest::Unpack { image, within, to })
     }
 
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
-        match self.request(&Request::Deploy(request.clone()))? {
-            Reply::Deployed(deployment) => Ok(deployment),
+        match self.request(&WorkerRequest::Deploy(request.clone()))? {
+            WorkerReply::Deployed(deployment) => Ok(deployment),
             other => Err(unexpected(&other)),
         }
     }
 
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
-        match self.request(&Request::Labels(paths.to_vec()))? {
-            Reply::Labels(labels) if labels.len() == paths.len() => Ok(labels),
+        match self.request(&WorkerRequest::Labels(paths.to_vec()))? {
+            WorkerReply::Labels(labels) if labels.len() == paths.len() => Ok(labels),
             other => Err(unexpected(&other)),
         }
     }
@@ -218,45 +223,48 @@ impl Sysroot for WorkerSession {
     }
 
     fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError> {
-        match self.request(&Request::CheckOutEtc(commit.to_owned()))? {
-            Reply::EtcCheckedOut(root) => Ok(root),
+        match self.request(&WorkerRequest::CheckOutEtc(commit.to_owned()))? {
+            WorkerReply::EtcCheckedOut(root) => Ok(root),
             other => Err(unexpected(&other)),
         }
     }
 
     fn finish(&mut self) -> Result<(), OsError> {
-        self.request_done(&Request::Finish)
+        self.request_done(&WorkerRequest::Finish)
     }
 
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError> {
-        self.request_done(&Request::SetDefault(deployment.clone()))
+        self.request_done(&WorkerRequest::SetDefault(deployment.clone()))
     }
 
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
-        match self.request(&Request::Stage(request.clone()))? {
-            Reply::Deployed(deployment) => Ok(deployment),
+        match self.request(&WorkerRequest::Stage(request.clone()))? {
+            WorkerReply::Deployed(deployment) => Ok(deployment),
             other => Err(unexpected(&other)),
         }
     }
 
     fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
-        self.request_done(&Request::Unlock(staged.clone()))
+        self.request_done(&WorkerRequest::Unlock(staged.clone()))
     }
 
     fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
-        self.request_done(&Request::Unstage(staged.clone()))
+        self.request_done(&WorkerRequest::Unstage(staged.clone()))
     }
 
     fn clean_up(&mut self) -> Result<(), OsError> {
-        self.request_done(&Request::CleanUp)
+        self.request_done(&WorkerRequest::CleanUp)
     }
 }
 
-fn unexpected(reply: &Reply) -> OsError {
-    out_of_turn(&format!("it answers {:?} out of turn; install both programs from one release", reply.name()))
+fn unexpected(reply: &WorkerReply) -> OsError {
+    protocol_error(&format!(
+        "it answers {:?} out of turn; install both programs from one release",
+        reply.name()
+    ))
 }
 
-fn out_of_turn(problem: &str) -> OsError {
+fn protocol_error(problem: &str) -> OsError {
     OsError::Protocol { problem: problem.to_owned() }
 }
 
@@ -304,7 +312,7 @@ mod tests {
         // for writing would make it "text file busy".
         let installed = Command::new("install").arg(&source).arg(&path).status();
         assert!(installed.unwrap().success());
-        WorkerSession::open(&WorkerProgram::at(&path), Path::new("/"), Access::Read).unwrap_err()
+        WorkerSession::open(&WorkerProgram::at(&path), Path::new("/"), SysrootAccess::Read).unwrap_err()
     }
 
     #[test]
@@ -332,7 +340,7 @@ mod tests {
     #[test]
     fn a_worker_that_cannot_be_started_is_named() {
         let missing = WorkerProgram::at("/nonexistent/worker");
-        let error = WorkerSession::open(&missing, Path::new("/"), Access::Read).unwrap_err();
+        let error = WorkerSession::open(&missing, Path::new("/"), SysrootAccess::Read).unwrap_err();
         assert!(matches!(error, OsError::WorkerNotStarted { .. }), "{error}");
     }
 }

@@ -1,17 +1,17 @@
-//! The document of `etc-diff -o json` (`docs/schema/etc-diff.json`), and its summary in a plan's.
+//! Document of `etc-diff -o json` (`docs/schema/etc-diff.json`), and its summary in the document of `plan`.
 
 use serde::Serialize;
 
 use crate::core::etc_merge::{
-    LostChange, LostPart, MergeFindings, MergeItem, MergeRefusal, RefusalReason, shown,
+    LostChange, LostPart, MergeFindings, MergeItem, MergeRefusal, RefusalReason, display_path,
 };
 use crate::core::plan::{EtcPlan, MergeImage};
 use crate::core::values::change::ChangeKind;
 
-/// Version of this document.
+/// Value of the member `schema`.
 const SCHEMA: u32 = 1;
 
-/// The whole document.
+/// Outcome of the three-way merge of `/etc`, by path.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcDiffDocument {
@@ -22,22 +22,21 @@ pub struct EtcDiffDocument {
     from_image: Vec<PathItem>,
     conflicts: Vec<ConflictItem>,
     losses: Vec<LossItem>,
-    held_back: Vec<PathItem>,
+    not_taken: Vec<PathItem>,
     refusals: Vec<RefusalItem>,
 }
 
-/// What names a deployment.
+/// Identity of a deployment.
 #[derive(Debug, Serialize)]
 pub struct DeploymentName {
-    /// Its stateroot.
     pub stateroot: String,
-    /// The checksum of its commit.
+    /// OSTree commit checksum, 64 hex digits.
     pub commit: String,
-    /// Tells deployments of one commit apart.
+    /// Number that tells deployments of one commit apart.
     pub serial: u32,
 }
 
-/// What a plan says about the merge: paths only where something gets lost or is in the way.
+/// The merge as part of a plan: paths of losses and refusals, counts of all other outcomes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcSummary {
@@ -46,7 +45,7 @@ pub struct EtcSummary {
     kept: usize,
     from_image: usize,
     conflicts: usize,
-    held_back: usize,
+    not_taken: usize,
     losses: Vec<LossItem>,
     refusals: Vec<RefusalItem>,
 }
@@ -79,11 +78,11 @@ struct RefusalItem {
 }
 
 impl EtcDiffDocument {
-    /// The document of `etc-diff`.
+    /// Build the document of `etc-diff` for a merge from the deployment `from` into `to`.
     #[must_use]
     pub fn of(from: DeploymentName, to: DeploymentName, findings: &MergeFindings) -> Self {
         let conflicts = findings.conflicts.iter().map(|conflict| ConflictItem {
-            path: shown(&conflict.path),
+            path: display_path(&conflict.path),
             local: conflict.local,
             image: conflict.image,
         });
@@ -95,14 +94,14 @@ impl EtcDiffDocument {
             from_image: items(&findings.from_image),
             conflicts: conflicts.collect(),
             losses: losses(&findings.losses),
-            held_back: items(&findings.held_back),
+            not_taken: items(&findings.not_taken),
             refusals: refusals(&findings.refusals),
         }
     }
 }
 
 impl EtcSummary {
-    /// The part of a plan's document.
+    /// Build the member `etc` of a plan's document.
     #[must_use]
     pub fn of(etc: &EtcPlan) -> Self {
         let findings = &etc.findings;
@@ -112,7 +111,7 @@ impl EtcSummary {
             kept: findings.kept.len(),
             from_image: findings.from_image.len(),
             conflicts: findings.conflicts.len(),
-            held_back: findings.held_back.len(),
+            not_taken: findings.not_taken.len(),
             losses: losses(&findings.losses),
             refusals: refusals(&findings.refusals),
         }
@@ -120,17 +119,18 @@ impl EtcSummary {
 }
 
 fn items(items: &[MergeItem]) -> Vec<PathItem> {
-    items.iter().map(|item| PathItem { path: shown(&item.path), change: item.change }).collect()
+    items.iter().map(|item| PathItem { path: display_path(&item.path), change: item.change }).collect()
 }
 
 fn losses(losses: &[LostChange]) -> Vec<LossItem> {
-    let item = |loss: &LostChange| LossItem { path: shown(&loss.path), change: loss.change, lost: loss.lost };
+    let item =
+        |loss: &LostChange| LossItem { path: display_path(&loss.path), change: loss.change, lost: loss.lost };
     losses.iter().map(item).collect()
 }
 
 fn refusals(refusals: &[MergeRefusal]) -> Vec<RefusalItem> {
     let item = |refusal: &MergeRefusal| RefusalItem {
-        path: shown(&refusal.path),
+        path: display_path(&refusal.path),
         reason: refusal.reason,
         detail: refusal.to_string(),
     };

@@ -1,4 +1,4 @@
-//! What others read: one document per command, versioned, described in `docs/schema/`.
+//! JSON documents of `-o json`: one per command, with a version and a schema in `docs/schema/`.
 
 pub mod etc_diff;
 pub mod plan;

@@ -1,4 +1,4 @@
-//! The document of `plan -o json` (`docs/schema/plan.json`).
+//! Document of `plan -o json` (`docs/schema/plan.json`).
 
 use std::collections::BTreeMap;
 
@@ -15,28 +15,27 @@ use crate::core::values::refusal::Refusal;
 use crate::core::values::tree::DriftKind;
 use crate::report::etc_diff::EtcSummary;
 
-/// Version of this document.
+/// Value of the member `schema`.
 const SCHEMA: u32 = 1;
 
-/// The whole document.
+/// Changes, disruption, obstacles and drift between the current and the desired config.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDocument<'a> {
     schema: u32,
     profile: Profile,
-    from: Option<&'a str>,
-    to: &'a str,
+    current: Option<&'a str>,
+    desired: &'a str,
     changes: Changes<'a>,
     actions: Vec<ActionItem<'a>>,
     drain: bool,
     reboot_required: bool,
     irreconcilable: &'a [Refusal],
     drift: Vec<DriftItem<'a>>,
-    /// The three-way merge of `/etc`, known only where there is a deployment to merge from.
+    /// Three-way merge of `/etc`; `None` without a deployment to merge from.
     etc: Option<EtcSummary>,
-    /// A held target, known only where a booted host is looked at.
-    held: Option<()>,
-    left_out: &'a [String],
+    unsupported: &'a [String],
+    deferred: &'a [String],
     preflight: Vec<PreflightItem<'a>>,
 }
 
@@ -99,7 +98,7 @@ struct PreflightItem<'a> {
 }
 
 impl<'a> PlanDocument<'a> {
-    /// The document of `plan`.
+    /// Build the document of a plan.
     #[must_use]
     pub fn of(plan: &'a Plan) -> Self {
         let tree = plan.tree.iter();
@@ -108,8 +107,8 @@ impl<'a> PlanDocument<'a> {
         Self {
             schema: SCHEMA,
             profile: plan.profile,
-            from: plan.current.as_deref(),
-            to: &plan.desired,
+            current: plan.current.as_deref(),
+            desired: &plan.desired,
             changes: Changes::of(plan),
             actions: plan
                 .disruption
@@ -122,8 +121,8 @@ impl<'a> PlanDocument<'a> {
             irreconcilable: &plan.irreconcilable,
             drift: drift.map(|drift| DriftItem { path: &drift.path, kind: drift.kind }).collect(),
             etc: plan.etc.as_ref().map(EtcSummary::of),
-            held: None,
-            left_out: &plan.left_out,
+            unsupported: &plan.unsupported,
+            deferred: &plan.deferred,
             preflight: preflight
                 .map(|check| PreflightItem { check: check.check, ok: check.ok, detail: &check.detail })
                 .collect(),

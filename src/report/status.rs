@@ -1,4 +1,4 @@
-//! The document of `status -o json` (`docs/schema/status.json`).
+//! Document of `status -o json` (`docs/schema/status.json`).
 
 use serde::Serialize;
 
@@ -9,126 +9,120 @@ use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
 
-/// Version of this document.
+/// Value of the member `schema`.
 const SCHEMA: u32 = 1;
 
-/// The whole document.
+/// State of a tree, a sysroot or the running host.
 #[derive(Debug, Serialize)]
 pub struct StatusDocument {
-    /// Version of the document.
     pub schema: u32,
-    /// The generation of a plain tree.
+    /// Generation of a plain tree; `None` for a sysroot, whose deployments have their own.
     pub generation: Option<GenerationItem>,
-    /// The deployments of a sysroot, in boot order.
+    /// Deployments of a sysroot, in boot order.
     pub deployments: Vec<DeploymentItem>,
-    /// A change that is not settled.
+    /// Change whose journal is open: under way or interrupted.
     pub transaction: Option<TransactionItem>,
-    /// The generation that is to boot.
+    /// Generation that is staged for the next boot or not confirmed yet.
     pub pending: Option<PendingItem>,
-    /// The target that is not gone to again by itself.
-    pub held: Option<BlockedTarget>,
-    /// How healthy what runs is.
-    pub health: Option<HealthReport>,
-    /// Where the daemon stands.
+    /// Config that failed its boot check or was rolled back from, and is not retried automatically.
+    pub blocked: Option<BlockedTarget>,
+    /// Last report of the boot check.
+    pub boot_check: Option<HealthReport>,
     pub daemon: Option<DaemonReport>,
 }
 
-/// The generation that is to boot: staged, and armed once the next reboot switches to it.
+/// Pending generation: staged, or booted and unconfirmed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingItem {
-    /// Its name.
     pub generation: String,
-    /// Name of its configuration.
     pub config: String,
-    /// The commit of its deployment.
+    /// Commit of its deployment.
     pub commit: String,
-    /// Whether the next reboot of this boot switches to it.
-    pub armed: bool,
-    /// How many transactions of rpm-ostreed it took to stage it; 0 where libostree did it alone.
+    /// True if the next reboot switches to it.
+    pub unlocked: bool,
+    /// rpm-ostreed transactions that staged it; 0 if libostree alone did.
     pub rpm_ostree_transactions: u32,
-    /// What went wrong with the last attempt.
+    /// Failure of the last attempt to finalize or boot it.
     pub failure: Option<UpdateFailure>,
 }
 
 impl PendingItem {
-    /// Of what is pending, in the boot `boot_id`.
+    /// Describe a pending generation as seen in the boot `boot_id`.
     #[must_use]
     pub fn of(pending: &PendingGeneration, boot_id: &str) -> Self {
         Self {
             generation: pending.generation().to_owned(),
             config: pending.intent.record.config.clone(),
             commit: pending.intent.deployment.commit.clone(),
-            armed: pending.armed_in.as_deref() == Some(boot_id),
+            unlocked: pending.unlocked_in.as_deref() == Some(boot_id),
             rpm_ostree_transactions: pending.intent.transactions,
             failure: pending.failure.clone(),
         }
     }
 }
 
-/// A change that is not settled: under way where somebody holds the lock, else interrupted.
+/// Change whose journal is open: under way while another process holds the lock, else interrupted.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TransactionItem {
-    /// The generation before it.
+    /// Generation before the change.
     pub current: Option<String>,
-    /// The generation that it makes.
+    /// Generation that the change creates.
     pub target: Option<String>,
-    /// How far it came.
+    /// Last state that the journal records.
     #[serde(flatten)]
     pub reached: TransactionState,
-    /// Whether somebody is at work on it.
-    pub under_way: bool,
+    /// True if another process holds the lock.
+    pub in_progress: bool,
 }
 
-/// One generation.
+/// Generation as its record describes it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationItem {
-    /// Its name.
     pub generation: String,
-    /// Name of its configuration.
     pub config: String,
-    /// Digest of its configuration.
+    /// Canonical digest of the config.
     pub config_hash: String,
-    /// Whether its record names the deployment that it was found in.
-    pub belongs: bool,
-    /// What it lacks of its configuration.
-    pub left_out: Vec<String>,
+    /// True if the record names the deployment that holds it; false for a foreign deployment, whose `/etc`
+    /// was merged from a generation.
+    pub record_matches: bool,
+    /// Parts of the config that were not applied, each with the reason.
+    pub unsupported: Vec<String>,
+    /// Files that activation puts in place, each with the reason.
+    pub deferred: Vec<String>,
 }
 
-/// One deployment. `next` is whether it boots next.
+/// Deployment of a sysroot.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentItem {
-    /// Whether it boots next.
+    /// True for the first deployment in boot order.
     pub next: bool,
-    /// Whether it runs.
     pub booted: bool,
-    /// Whether it waits to be finalized.
+    /// True if the deployment is finalized at shutdown.
     pub staged: bool,
-    /// Whether an administrator keeps it.
+    /// True if `ostree admin pin` keeps the deployment.
     pub pinned: bool,
-    /// OSTree's stateroot.
     pub stateroot: String,
-    /// The commit.
+    /// OSTree commit checksum, 64 hex digits.
     pub commit: String,
-    /// The deploy serial.
+    /// Number that tells deployments of one commit apart.
     pub serial: u32,
-    /// The version that its image says it is.
+    /// Version in the image's metadata.
     pub version: Option<String>,
-    /// The image that it came from.
+    /// Container image of the origin; `None` for a plain OSTree commit.
     pub image: Option<String>,
-    /// Digest of that image's manifest.
     pub manifest_digest: Option<String>,
-    /// The arguments of its boot entry.
+    /// Kernel arguments of the boot entry, without `ostree=`.
     pub kernel_arguments: Vec<String>,
-    /// The generation found in it.
+    /// Generation whose record is in its `/etc`.
     pub generation: Option<GenerationItem>,
 }
 
 impl StatusDocument {
-    /// Of a plain tree.
+    /// Build the document of a plain tree.
     #[must_use]
     pub fn of_tree(record: Option<&GenerationRecord>) -> Self {
         let generation = record.map(|record| GenerationItem::of(record, true));
@@ -138,13 +132,13 @@ impl StatusDocument {
             deployments: Vec::new(),
             transaction: None,
             pending: None,
-            held: None,
-            health: None,
+            blocked: None,
+            boot_check: None,
             daemon: None,
         }
     }
 
-    /// Of a sysroot.
+    /// Build the document of a sysroot; the caller adds the state of a running host.
     #[must_use]
     pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
         Self { deployments, ..Self::of_tree(None) }
@@ -152,15 +146,16 @@ impl StatusDocument {
 }
 
 impl GenerationItem {
-    /// Of a record; `belongs` says whether it names the place that it was found in.
+    /// Describe a record; `record_matches` is true if it names the deployment that holds it.
     #[must_use]
-    pub fn of(record: &GenerationRecord, belongs: bool) -> Self {
+    pub fn of(record: &GenerationRecord, record_matches: bool) -> Self {
         Self {
             generation: record.generation.clone(),
             config: record.config.clone(),
             config_hash: record.config_hash.clone(),
-            belongs,
-            left_out: record.left_out.clone(),
+            record_matches,
+            unsupported: record.unsupported.clone(),
+            deferred: record.deferred.clone(),
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
 use crate::host::file_watch::FileWatch;
-use crate::source::{Delivery, Order, Said, View};
+use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// What several files are merged as.
 const POOL: &str = "local";
@@ -122,29 +122,29 @@ fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
     Ok(bytes)
 }
 
-fn wish(config: &MachineConfig) -> ConfigRef {
+fn config_ref(config: &MachineConfig) -> ConfigRef {
     let digest = ContentDigest::of(config.document.to_string().as_bytes());
     ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string()) }
 }
 
 /// The source.
 #[derive(Debug)]
-pub struct Directory {
+pub struct DirectorySource {
     path: PathBuf,
-    said: UnboundedSender<Said>,
+    said: UnboundedSender<SourceEvent>,
     last: Option<ConfigRef>,
     trouble: Option<String>,
 }
 
-impl Directory {
+impl DirectorySource {
     /// Says what lies at `path`, a file or a directory, whether it is there yet or not.
     #[must_use]
-    pub fn new(path: PathBuf, said: UnboundedSender<Said>) -> Self {
+    pub fn new(path: PathBuf, said: UnboundedSender<SourceEvent>) -> Self {
         Self { path, said, last: None, trouble: None }
     }
 
     /// Runs as long as somebody listens.
-    pub async fn run(mut self, mut orders: UnboundedReceiver<Order>) -> io::Result<()> {
+    pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
         loop {
             // Watched first: what changes from here on is not missed.
             let mut watch = FileWatch::new()?;
@@ -158,53 +158,53 @@ impl Directory {
     }
 
     /// Returns when nobody listens any more.
-    async fn obey(&self, orders: &mut UnboundedReceiver<Order>) {
+    async fn obey(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
         while let Some(order) = orders.recv().await {
             match order {
-                Order::Tell(view) => {
-                    let View { number, lifecycle } = *view;
-                    self.say(Said::Told(number));
+                SourceCommand::Publish(view) => {
+                    let LifecycleView { number, lifecycle } = *view;
+                    self.say(SourceEvent::Published(number));
                     match lifecycle.phase {
-                        DaemonPhase::Draining { target, .. } => self.say(Said::Drained(target)),
-                        DaemonPhase::Uncordoning { .. } => self.say(Said::Uncordoned),
+                        DaemonPhase::Draining { target, .. } => self.say(SourceEvent::Drained(target)),
+                        DaemonPhase::Uncordoning { .. } => self.say(SourceEvent::Uncordoned),
                         _ => {}
                     }
                 }
-                Order::Fetch(wish) => {
-                    let fetched = self.fetch(&wish);
-                    self.say(Said::Fetched(wish, fetched));
+                SourceCommand::Fetch(desired) => {
+                    let fetched = self.fetch(&desired);
+                    self.say(SourceEvent::Fetched(desired, fetched));
                 }
             }
         }
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: SourceEvent) {
         // Nobody listens only where the daemon ends.
         drop(self.said.send(said));
     }
 
-    fn fetch(&self, wanted: &ConfigRef) -> Result<Delivery, DaemonProblem> {
+    fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
         let config = load(&self.path).map_err(|error| failed(chain(&error)))?;
-        if !wish(&config).is_same(wanted) {
+        if !config_ref(&config).is_same(desired) {
             return Err(failed(format!("{} is another configuration by now", self.path.display())));
         }
-        Ok(Delivery { document: config.document.to_string().into_bytes(), policy: None })
+        Ok(FetchedConfig { document: config.document.to_string().into_bytes(), policy: None })
     }
 
     fn look(&mut self) {
-        let (wish, trouble) = match load(&self.path) {
-            Ok(config) => (Some(wish(&config)), None),
+        let (desired, trouble) = match load(&self.path) {
+            Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
         };
         if trouble != self.trouble {
             self.trouble.clone_from(&trouble);
-            self.say(Said::Trouble(trouble));
+            self.say(SourceEvent::SourceError(trouble));
         }
         // What was wanted stays so while nothing whole is there.
-        if let Some(wish) = wish.filter(|wish| self.last.as_ref() != Some(wish)) {
-            self.last = Some(wish.clone());
-            self.say(Said::Wished(wish));
+        if let Some(desired) = desired.filter(|desired| self.last.as_ref() != Some(desired)) {
+            self.last = Some(desired.clone());
+            self.say(SourceEvent::DesiredChanged(desired));
         }
     }
 

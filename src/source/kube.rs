@@ -16,15 +16,15 @@ use futures::stream::{BoxStream, FuturesUnordered};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
-use crate::cluster::{Cluster, ClusterError, NodeSeen};
+use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
-use crate::source::{Delivery, Order, Said, View};
+use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
-use publish::{Published, Publisher};
+use publish::{NodePublisher, PublishOutcome};
 
 /// A connection that held for so long is not counted among failures.
 const STEADY: Duration = Duration::from_secs(60);
@@ -35,25 +35,25 @@ const CATCHING_UP: Duration = Duration::from_secs(10);
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What came of telling a view.
-type Telling = Result<Box<Published>, ClusterError>;
+type Telling = Result<Box<PublishOutcome>, ClusterError>;
 
 /// The source.
-pub struct Kube {
-    cluster: Cluster,
-    said: UnboundedSender<Said>,
+pub struct KubeSource {
+    cluster: ClusterClient,
+    said: UnboundedSender<SourceEvent>,
     seed: NodeAnnotations,
-    node: Option<NodeSeen>,
+    node: Option<ObservedNode>,
     /// When a write brought it back.
     written: Option<Instant>,
     last_wish: Option<ConfigRef>,
     trouble: Option<String>,
-    views: VecDeque<View>,
+    views: VecDeque<LifecycleView>,
     /// Where the daemon stands, as far as it is told.
     told: Lifecycle,
-    publisher: Publisher,
+    publisher: NodePublisher,
 }
 
-impl std::fmt::Debug for Kube {
+impl std::fmt::Debug for KubeSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Kube").field("cluster", &self.cluster).finish_non_exhaustive()
     }
@@ -61,19 +61,19 @@ impl std::fmt::Debug for Kube {
 
 /// What happened next.
 enum Next {
-    Node(Option<Result<Option<NodeSeen>, ClusterError>>),
-    Order(Option<Order>),
+    Node(Option<Result<Option<ObservedNode>, ClusterError>>),
+    Order(Option<SourceCommand>),
     Published(Telling),
-    Fetched(ConfigRef, Result<Delivery, DaemonProblem>),
+    Fetched(ConfigRef, Result<FetchedConfig, DaemonProblem>),
     Again,
 }
 
-impl Kube {
+impl KubeSource {
     /// Speaks to this cluster.
     #[must_use]
-    pub fn new(cluster: Cluster, said: UnboundedSender<Said>) -> Self {
+    pub fn new(cluster: ClusterClient, said: UnboundedSender<SourceEvent>) -> Self {
         Self {
-            publisher: Publisher::new(cluster.clone()),
+            publisher: NodePublisher::new(cluster.clone()),
             cluster,
             said,
             seed: seed::load(),
@@ -87,12 +87,13 @@ impl Kube {
     }
 
     /// Runs as long as somebody listens.
-    pub async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
-        let mut watch: Option<BoxStream<'static, Result<Option<NodeSeen>, ClusterError>>> = None;
+    pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
+        let mut watch: Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> = None;
         let mut watching = Attempts::default();
         let mut publishing: Option<Running<Telling>> = None;
         let mut telling = Attempts::default();
-        let mut fetching = FuturesUnordered::<Running<(ConfigRef, Result<Delivery, DaemonProblem>)>>::new();
+        let mut fetching =
+            FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, DaemonProblem>)>>::new();
         loop {
             if watch.is_none() && watching.is_due() {
                 watch = self.watch(&mut watching).await;
@@ -104,7 +105,7 @@ impl Kube {
                 biased;
                 node = next_of(watch.as_mut()), if watching.is_due() => Next::Node(node),
                 published = running(publishing.as_mut()) => Next::Published(published),
-                Some((wish, fetched)) = fetching.next() => Next::Fetched(wish, fetched),
+                Some((desired, fetched)) = fetching.next() => Next::Fetched(desired, fetched),
                 order = orders.recv() => Next::Order(order),
                 () = watching.wait() => Next::Again,
                 () = telling.wait() => Next::Again,
@@ -127,12 +128,12 @@ impl Kube {
                     publishing = None;
                     self.conclude(published, &mut telling);
                 }
-                Next::Fetched(wish, fetched) => self.say(Said::Fetched(wish, fetched)),
-                Next::Order(Some(Order::Tell(view))) => self.views.push_back(*view),
-                Next::Order(Some(Order::Fetch(wish))) => {
+                Next::Fetched(desired, fetched) => self.say(SourceEvent::Fetched(desired, fetched)),
+                Next::Order(Some(SourceCommand::Publish(view))) => self.views.push_back(*view),
+                Next::Order(Some(SourceCommand::Fetch(desired))) => {
                     // Only what is wanted last is of interest.
                     fetching.clear();
-                    fetching.push(Box::pin(fetch(self.cluster.clone(), wish)));
+                    fetching.push(Box::pin(fetch(self.cluster.clone(), desired)));
                 }
                 Next::Order(None) => return,
                 Next::Again => {}
@@ -143,7 +144,7 @@ impl Kube {
     async fn watch(
         &mut self,
         attempts: &mut Attempts,
-    ) -> Option<BoxStream<'static, Result<Option<NodeSeen>, ClusterError>>> {
+    ) -> Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> {
         match self.cluster.watch_node().await {
             Ok(stream) => Some(stream.boxed()),
             Err(error) => {
@@ -154,7 +155,7 @@ impl Kube {
         }
     }
 
-    fn say(&self, said: Said) {
+    fn say(&self, said: SourceEvent) {
         // Nobody listens only where the daemon ends.
         drop(self.said.send(said));
     }
@@ -163,19 +164,19 @@ impl Kube {
         let trouble = Some(error.to_string());
         if trouble != self.trouble {
             self.trouble.clone_from(&trouble);
-            self.say(Said::Trouble(trouble));
+            self.say(SourceEvent::SourceError(trouble));
         }
     }
 
-    fn see(&mut self, node: Option<NodeSeen>) {
+    fn see(&mut self, node: Option<ObservedNode>) {
         let Some(node) = node else {
-            return self.complain(&ClusterError::Missing(format!("node {}", self.cluster.node)));
+            return self.complain(&ClusterError::NotFound(format!("node {}", self.cluster.node)));
         };
         self.be_well();
         // What a write brought back may be newer than what a watch says now. Not for long: a cluster that was restored
         // counts from where it was.
         let is_fresh = self.written.is_some_and(|written| written.elapsed() < CATCHING_UP);
-        let is_older = |seen: &NodeSeen| seen.uid == node.uid && seen.version > node.version;
+        let is_older = |seen: &ObservedNode| seen.uid == node.uid && seen.version > node.version;
         if is_fresh && self.node.as_ref().is_some_and(is_older) {
             return;
         }
@@ -186,18 +187,18 @@ impl Kube {
 
     fn be_well(&mut self) {
         if self.trouble.take().is_some() {
-            self.say(Said::Trouble(None));
+            self.say(SourceEvent::SourceError(None));
         }
     }
 
     /// What is wanted, where that changed.
     fn ask(&mut self) {
         let Some(node) = &self.node else { return };
-        let runs = self.views.back().map_or(&self.told, |view| &view.lifecycle).runs.as_ref();
-        let wish = annotations::wish(&node.annotations, &self.seed, runs);
-        if let Some(wish) = wish.filter(|wish| self.last_wish.as_ref() != Some(wish)) {
-            self.last_wish = Some(wish.clone());
-            self.say(Said::Wished(wish));
+        let current = self.views.back().map_or(&self.told, |view| &view.lifecycle).current.as_ref();
+        let desired = annotations::desired_config(&node.annotations, &self.seed, current);
+        if let Some(desired) = desired.filter(|desired| self.last_wish.as_ref() != Some(desired)) {
+            self.last_wish = Some(desired.clone());
+            self.say(SourceEvent::DesiredChanged(desired));
         }
     }
 
@@ -207,12 +208,12 @@ impl Kube {
         let lifecycle = &self.told;
         match &lifecycle.phase {
             DaemonPhase::Draining { target, .. } if annotations::is_drained(&node.annotations, target) => {
-                self.say(Said::Drained(target.clone()));
+                self.say(SourceEvent::Drained(target.clone()));
             }
             DaemonPhase::Uncordoning { .. } => {
-                let runs = lifecycle.runs.as_ref();
-                if runs.is_some_and(|runs| annotations::is_uncordoned(&node.annotations, runs)) {
-                    self.say(Said::Uncordoned);
+                let current = lifecycle.current.as_ref();
+                if current.is_some_and(|current| annotations::is_uncordoned(&node.annotations, current)) {
+                    self.say(SourceEvent::Uncordoned);
                 }
             }
             _ => {}
@@ -230,7 +231,7 @@ impl Kube {
     fn conclude(&mut self, published: Telling, telling: &mut Attempts) {
         match published {
             Ok(published) => {
-                let Published { view, node, publisher } = *published;
+                let PublishOutcome { view, node, publisher } = *published;
                 telling.succeed();
                 self.be_well();
                 self.publisher = publisher;
@@ -244,7 +245,7 @@ impl Kube {
                 }
                 // What is wanted by now comes before what it is the answer to.
                 self.ask();
-                self.say(Said::Told(view.number));
+                self.say(SourceEvent::Published(view.number));
                 self.answer();
             }
             Err(error) => {
@@ -278,25 +279,28 @@ async fn running<T>(future: Option<&mut Running<T>>) -> T {
     }
 }
 
-async fn fetch(cluster: Cluster, wish: ConfigRef) -> (ConfigRef, Result<Delivery, DaemonProblem>) {
+async fn fetch(
+    cluster: ClusterClient,
+    desired: ConfigRef,
+) -> (ConfigRef, Result<FetchedConfig, DaemonProblem>) {
     let delivered = async {
-        let document = cluster.machine_config(&wish.config).await?;
-        Ok(Delivery { document, policy: cluster.disruption_policy().await? })
+        let document = cluster.machine_config(&desired.config).await?;
+        Ok(FetchedConfig { document, policy: cluster.disruption_policy().await? })
     };
-    let delivered: Result<Delivery, ClusterError> = delivered.await;
+    let delivered: Result<FetchedConfig, ClusterError> = delivered.await;
     if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {
         cluster.reader.renew();
     }
     let delivered = delivered.map_err(|error| error.problem()).and_then(|delivery| {
-        let is_settled = delivery.policy.as_deref().is_none_or(is_worked_out);
+        let is_settled = delivery.policy.as_deref().is_none_or(is_policy_observed);
         let reason = "the cluster's operator has not worked out its node disruption policy yet".to_owned();
         if is_settled { Ok(delivery) } else { Err(DaemonProblem { class: ProblemClass::Transient, reason }) }
     });
-    (wish, delivered)
+    (desired, delivered)
 }
 
 /// Whether the operator has seen the newest version of the policy.
-fn is_worked_out(policy: &[u8]) -> bool {
+fn is_policy_observed(policy: &[u8]) -> bool {
     let Ok(policy) = serde_json::from_slice::<serde_json::Value>(policy) else { return true };
     let number = |pointer| policy.pointer(pointer).and_then(serde_json::Value::as_i64);
     number("/status/observedGeneration")

@@ -14,13 +14,13 @@ use crate::host::mount_namespace::NamespaceError;
 use crate::host::systemd::reboot_port::RebootError;
 use crate::os::OsError;
 
-use crate::transaction::engine::apply::LiveError;
-use crate::transaction::engine::recover::SettleError;
+use crate::transaction::engine::apply::ApplyError;
+use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::handover::HandoverError;
-use crate::transaction::state::current::CurrentError;
-use crate::transaction::state::objects::StoreFailure;
+use crate::transaction::state::current::CurrentStateError;
+use crate::transaction::state::objects::StoreLoadError;
 use crate::transaction::state::{blocked, pending};
-use crate::transaction::update::space::NoRoom;
+use crate::transaction::update::space::SpaceError;
 
 /// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
 /// host is as it was before.
@@ -31,7 +31,7 @@ pub enum TransactionError {
     Refused(#[from] RefusalList),
     /// The target cannot become what is desired.
     #[error("the configuration cannot be applied here:{}", listed(.0))]
-    Hindered(Vec<String>),
+    Obstructed(Vec<String>),
     /// libostree would not merge `/etc` into the new deployment, which is not made then.
     #[error("/etc cannot be merged into the new deployment:{}", listed(.0))]
     EtcRefused(Vec<String>),
@@ -40,16 +40,16 @@ pub enum TransactionError {
     Host(#[from] HostError),
     /// What was applied last cannot be read.
     #[error(transparent)]
-    Current(#[from] CurrentError),
+    Current(#[from] CurrentStateError),
     /// The store of what generations have outside `/etc` failed.
     #[error(transparent)]
-    Store(#[from] StoreFailure),
+    Store(#[from] StoreLoadError),
     /// The change failed.
     #[error(transparent)]
-    Live(#[from] LiveError),
+    Apply(#[from] ApplyError),
     /// An interrupted change is in the way.
     #[error(transparent)]
-    Settle(#[from] SettleError),
+    Recovery(#[from] RecoveryError),
     /// An interrupted change is open, and this command changes nothing.
     #[error(
         "a change to {0} was interrupted, and what is there is neither as before nor as it was to be; run `flameholder recover`"
@@ -68,24 +68,24 @@ pub enum TransactionError {
     #[error(
         "deployment {0} was not made by flameholder: the record in it names another one; run `flameholder apply` to make a generation of it"
     )]
-    Foreign(String),
+    ForeignDeployment(String),
     /// What is pending cannot be used.
     #[error(transparent)]
-    Pending(#[from] pending::LoadError),
+    Pending(#[from] pending::PendingLoadError),
     /// The held target cannot be used.
     #[error(transparent)]
-    HeldUnreadable(#[from] blocked::LoadError),
+    BlockedUnreadable(#[from] blocked::BlockedLoadError),
     /// The target was left before, and is not gone to again by itself.
     #[error(
         "{} is held: {} (generation {}); apply another configuration, or release it with `flameholder retry`",
         .0.config, .0.reason, .0.generation
     )]
-    Held(Box<BlockedTarget>),
+    Blocked(Box<BlockedTarget>),
     /// What runs was not judged yet, and the way back from it would be lost.
     #[error(
         "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `flameholder rollback`"
     )]
-    OnProbation {
+    Unconfirmed {
         /// The generation.
         generation: String,
         /// How long it may take.
@@ -95,12 +95,12 @@ pub enum TransactionError {
     #[error(
         "the boot entries are not there: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
     )]
-    NoEntries(u64),
+    NoBootEntries(u64),
     /// The generation is to be left, and what it replaced is gone.
     #[error(
         "generation {generation} is not healthy, and there is no way back: deployment {base} is gone; apply a configuration that works, or choose another entry at the boot menu"
     )]
-    NoWayBack {
+    RollbackDeploymentGone {
         /// The generation.
         generation: String,
         /// What it replaced.
@@ -110,10 +110,10 @@ pub enum TransactionError {
     #[error(
         "generation {0} differs from what runs in what only a reboot changes, although the host was rebooted for it; see `flameholder plan` and `flameholder verify`"
     )]
-    RebootedInVain(String),
+    RebootIneffective(String),
     /// What was just applied is not what is there.
     #[error("what was applied does not stay as it is: {}; see `flameholder verify`", .0.join(", "))]
-    Deviates(Vec<String>),
+    Drifted(Vec<String>),
     /// A mount namespace is needed and cannot be had.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
@@ -132,7 +132,7 @@ pub enum TransactionError {
     #[error(
         "the staged deployment {0} is not finalized: it was staged by flameholder, and its configuration is not pending any more; the system that runs boots again, apply the configuration there"
     )]
-    Forgotten(String),
+    PendingRecordMissing(String),
     /// Somebody discarded or replaced what was staged.
     #[error("generation {0} is not staged any more; apply its configuration again")]
     NotStaged(String),
@@ -140,7 +140,7 @@ pub enum TransactionError {
     #[error(
         "{unit} runs {instead} when it is stopped, and not `flameholder finalize`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
     )]
-    NotBoundAtShutdown {
+    FinalizeDropInMissing {
         /// libostree's unit.
         unit: &'static str,
         /// What it runs.
@@ -150,13 +150,13 @@ pub enum TransactionError {
     #[error(
         "generation {0} runs without its configuration, which flameholder-activate.service should have bound; see its journal"
     )]
-    Unbound(String),
+    ConfigNotWritten(String),
     /// The host does not reboot.
     #[error(transparent)]
     Reboot(#[from] RebootError),
     /// There is no room for the deployment.
     #[error(transparent)]
-    NoRoom(#[from] NoRoom),
+    NoSpace(#[from] SpaceError),
     /// The change needs something that cannot be had while the host runs.
     #[error(transparent)]
     NotLive(#[from] NotLive),
@@ -165,7 +165,7 @@ pub enum TransactionError {
     NoDeployment(String),
     /// There is no deployment to go back to.
     #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
-    NoRollback(String),
+    NoPreviousDeployment(String),
     /// The host is not taken over, or not given back.
     #[error(transparent)]
     Handover(#[from] HandoverError),
@@ -173,7 +173,7 @@ pub enum TransactionError {
     #[error(
         "no other deployment of the stateroot {0} is a generation to go back to; to boot one that is none, choose it at the boot menu"
     )]
-    NoGenerationBefore(String),
+    NoPreviousGeneration(String),
 }
 
 impl TransactionError {
@@ -181,7 +181,7 @@ impl TransactionError {
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
-            Self::Os(error) => matches!(error, OsError::Busy { .. } | OsError::DaemonBusy { .. }),
+            Self::Os(error) => matches!(error, OsError::Busy { .. } | OsError::RpmOstreedBusy { .. }),
             Self::Host(error) => matches!(error, HostError::Locked { .. }),
             Self::Handover(error) => error.is_busy(),
             _ => false,
@@ -193,11 +193,11 @@ impl TransactionError {
     pub fn cure(&self) -> RetryClass {
         match self {
             Self::Refused(_)
-            | Self::Hindered(_)
+            | Self::Obstructed(_)
             | Self::EtcRefused(_)
             | Self::Settings(_)
-            | Self::Held(_) => RetryClass::Configuration,
-            Self::OnProbation { .. } | Self::NotStaged(_) => RetryClass::Time,
+            | Self::Blocked(_) => RetryClass::Configuration,
+            Self::Unconfirmed { .. } | Self::NotStaged(_) => RetryClass::Time,
             error if error.is_busy() => RetryClass::Time,
             Self::Os(OsError::Pull { reason, .. }) if reason.is_transient() => RetryClass::Time,
             _ => RetryClass::Repair,

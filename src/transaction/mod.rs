@@ -11,7 +11,7 @@ pub mod update;
 pub use error::TransactionError;
 
 use crate::os::Sysroot;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 
 /// Opens sessions on the sysroot that runs, as often as one is needed.
-pub type Sessions<'a> = &'a mut dyn FnMut(Access) -> Result<Box<dyn Sysroot>, TransactionError>;
+pub type SysrootOpener<'a> = &'a mut dyn FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError>;

@@ -112,7 +112,7 @@ fn unlike(is: &Sight, wanted: &Sight) -> Vec<String> {
 fn kept(host: &Host) -> BTreeSet<String> {
     // What is held is asked for by itself.
     let seen = snapshot::take(&host.var("lib/flameholder")).into_keys();
-    seen.filter(|path| path != "held").collect()
+    seen.filter(|path| path != "blocked").collect()
 }
 
 /// A host before a stage, and what may come of it.
@@ -285,7 +285,7 @@ impl Bench {
         assert_eq!(status["transaction"], Value::Null, "{place}: {status}");
         assert!(!is_new || status["pending"].is_null(), "{place}: {status}");
         let is_left = is_older || after == After::BootsOrLeaves && !is_new;
-        assert_eq!(status["held"].is_null(), !is_left, "{place}: {status}");
+        assert_eq!(status["blocked"].is_null(), !is_left, "{place}: {status}");
         if is_left {
             host.must(["flameholder", "retry"]);
         }

@@ -45,7 +45,7 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
     assert!(boot.recover.stdout.contains(expected.reason), "{boot:?} does not say {}", expected.reason);
     let pending = host.status()["pending"].clone();
     assert_eq!(pending["failure"]["kind"], expected.kind, "{pending}");
-    assert_eq!(pending["armed"], false, "{pending}");
+    assert_eq!(pending["unlocked"], false, "{pending}");
     let text = host.must(["flameholder", "status"]);
     assert!(text.contains("it did not boot before"), "{text}");
     host.update(&two, None);
@@ -55,13 +55,13 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
 
 #[test]
 fn without_the_worker() {
-    let expected = Expected { kind: "not-bound", reason: "flameholder-ostree" };
+    let expected = Expected { kind: "config-not-written", reason: "flameholder-ostree" };
     fails(|host| host.remove_program(WORKER), Host::restore_worker, &expected);
 }
 
 #[test]
 fn with_a_worker_that_dies() {
-    let expected = Expected { kind: "not-bound", reason: "SIGKILL" };
+    let expected = Expected { kind: "config-not-written", reason: "SIGKILL" };
     fails(|host| host.put_script(WORKER, "#!/bin/sh\nkill -9 $$\n"), Host::restore_worker, &expected);
 }
 
@@ -69,7 +69,7 @@ fn with_a_worker_that_dies() {
 fn with_a_directory_where_a_file_is_wanted() {
     let spoil = |host: &Host| host.write_etc("app/two.conf/somebody's", "own");
     let mend = |host: &Host| fs::remove_dir_all(host.etc("app/two.conf")).unwrap();
-    fails(spoil, mend, &Expected { kind: "not-bound", reason: "/etc/app/two.conf" });
+    fails(spoil, mend, &Expected { kind: "config-not-written", reason: "/etc/app/two.conf" });
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn with_an_object_missing_from_the_store() {
         fs::remove_dir_all(host.var("lib/flameholder/objects")).unwrap();
         fs::rename(host.var("lib/flameholder/aside"), host.var("lib/flameholder/objects")).unwrap();
     };
-    fails(spoil, mend, &Expected { kind: "not-bound", reason: "objects" });
+    fails(spoil, mend, &Expected { kind: "config-not-written", reason: "objects" });
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn with_the_power_gone() {
     host.power_cut();
     let boot = host.boot().ensure_fine();
     assert!(boot.recover.stdout.contains("left no reason"), "{boot:?}");
-    assert_eq!(host.status()["pending"]["failure"]["kind"], "cut-off");
+    assert_eq!(host.status()["pending"]["failure"]["kind"], "interrupted");
     ensure_is(&host, "one", "two");
     host.update(&two, None);
     ensure_is(&host, "two", "one");

@@ -50,7 +50,7 @@ fn what_others_wrote_is_carried_both_ways() {
         "{verified:?}"
     );
     assert!(verified.stdout.contains("authorized_keys.d/ignition  has other content"), "{verified:?}");
-    assert_eq!(host.status()["held"]["config"], "rendered-two");
+    assert_eq!(host.status()["blocked"]["config"], "rendered-two");
     let refused = host.apply(&two, None);
     assert!(refused.code == Some(1) && refused.stderr.contains("boot menu"), "{refused:?}");
     // It runs, and is booted again: nothing more is carried.

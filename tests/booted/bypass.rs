@@ -56,7 +56,7 @@ fn it_is_left_and_held_the_second_time() {
     ensure_is(&host, "one", "two");
     host.ensure_whole();
     let status = host.status();
-    assert_eq!((&status["held"]["config"], &status["pending"]), (&"rendered-two".into(), &Value::Null));
+    assert_eq!((&status["blocked"]["config"], &status["pending"]), (&"rendered-two".into(), &Value::Null));
     let refused = host.apply(&two, None);
     assert!(refused.code == Some(1) && refused.stderr.contains("twice"), "{refused:?}");
     host.must(["flameholder", "retry"]);

@@ -51,7 +51,7 @@ fn ours_is_forgotten_when_others_stage_over_it() {
     assert!(boot.activate.stdout.contains("not made by flameholder"), "{boot:?}");
     assert_eq!(host.read_etc("app/a.conf").as_deref(), Some("one"), "it was merged from ours");
     let status = host.status();
-    assert_eq!(status["deployments"][0]["generation"]["belongs"], false, "{status}");
+    assert_eq!(status["deployments"][0]["generation"]["recordMatches"], false, "{status}");
     host.update(&two, None);
     ensure_is(&host, "two", "one");
     host.ensure_whole();

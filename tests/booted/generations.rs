@@ -105,7 +105,7 @@ fn what_was_never_armed_is_staged_again() {
     let boot = host.reboot();
     assert_eq!(host.booted(), before);
     assert!(boot.recover.stdout.contains("before the generation was armed"), "{boot:?}");
-    assert_eq!(host.status()["pending"]["failure"]["kind"], "not-armed");
+    assert_eq!(host.status()["pending"]["failure"]["kind"], "not-unlocked");
     host.update(&two, None);
     ensure_is(&host, "two", "one");
     host.ensure_whole();
@@ -133,12 +133,12 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
     assert_eq!(host.read_etc("late.conf").as_deref(), Some("written since"));
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n", "keys never go back");
     host.ensure_whole();
-    assert_eq!(host.status()["held"]["config"], "rendered-two");
+    assert_eq!(host.status()["blocked"]["config"], "rendered-two");
     let refused = host.apply(&two, Some(&image));
     assert!(refused.code == Some(1) && refused.stderr.contains("flameholder retry"), "{refused:?}");
     assert!(!host.is_staged());
     host.must(["flameholder", "retry"]);
-    assert_eq!(host.status()["held"], Value::Null);
+    assert_eq!(host.status()["blocked"], Value::Null);
     host.update(&two, Some(&image));
     ensure_is(&host, "two", "one");
     host.ensure_whole();
@@ -151,10 +151,10 @@ fn another_configuration_releases_what_is_held() {
     host.update(&two, None);
     ensure_asked(&host.run(["flameholder", "rollback"]));
     host.reboot();
-    assert_eq!(host.status()["held"]["config"], "rendered-two");
+    assert_eq!(host.status()["blocked"]["config"], "rendered-two");
     let three = host.config(whole("three").json());
     host.update(&three, None);
-    assert_eq!(host.status()["held"], Value::Null);
+    assert_eq!(host.status()["blocked"], Value::Null);
     ensure_is(&host, "three", "one");
     host.ensure_whole();
 }

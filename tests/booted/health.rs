@@ -29,8 +29,11 @@ fn it_is_left_and_held_until_told() {
     host.boot().ensure_fine();
     ensure_is(&host, "one", "two");
     let status = host.status();
-    assert_eq!((&status["held"]["config"], &status["held"]["attempts"]), (&"rendered-two".into(), &1.into()));
-    assert!(status["held"]["reason"].as_str().unwrap().contains("the app is sick"), "{status}");
+    assert_eq!(
+        (&status["blocked"]["config"], &status["blocked"]["attempts"]),
+        (&"rendered-two".into(), &1.into())
+    );
+    assert!(status["blocked"]["reason"].as_str().unwrap().contains("the app is sick"), "{status}");
     assert!(status["pending"].is_null(), "{status}");
     for place in ["motd.d/60-flameholder.motd", "issue.d/60-flameholder.issue"] {
         let notice = std::fs::read_to_string(host.path("run").join(place)).unwrap();
@@ -50,13 +53,13 @@ fn it_is_left_and_held_until_told() {
     let three = host.config(whole("three").json());
     host.update(&three, None);
     ensure_is(&host, "three", "one");
-    assert!(host.status()["held"].is_null());
+    assert!(host.status()["blocked"].is_null());
 }
 
 #[test]
 fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
     let Some(host) = settled("one") else { return };
-    let config = sick("two").file_with_mode(HEALTH, 0o644, "[health]\ngo-back = \"never\"\n");
+    let config = sick("two").file_with_mode(HEALTH, 0o644, "[boot-check]\nrollback = \"never\"\n");
     let boot = judged(&host.config(config.json()), &host);
     assert!(
         boot.settle.code == Some(2) && boot.settle.stderr.contains("stays, although it was not healthy"),
@@ -65,7 +68,7 @@ fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
     ensure_is(&host, "two", "one");
     let status = host.status();
     assert_eq!(
-        (&status["health"]["phase"], status["held"].is_null()),
+        (&status["bootCheck"]["phase"], status["blocked"].is_null()),
         (&"unhealthy".into(), true),
         "{status}"
     );
@@ -73,13 +76,13 @@ fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
     ensure_is(&host, "two", "one");
     host.update(&host.config(whole("three").json()), None);
     ensure_is(&host, "three", "two");
-    assert_eq!(host.status()["health"]["phase"], "healthy");
+    assert_eq!(host.status()["bootCheck"]["phase"], "healthy");
 }
 
 #[test]
 fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
     let Some(host) = settled("one") else { return };
-    let long = "[health]\nprobation = 4000000000\nboots = 2\n";
+    let long = "[boot-check]\ntimeout = 4000000000\nboots = 2\n";
     let two = host.config(whole("two").file_with_mode(HEALTH, 0o644, long).json());
     host.arm(&two, None);
     host.shut_down();
@@ -102,7 +105,7 @@ fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
     host.power_cut();
     host.boot().ensure_fine();
     ensure_is(&host, "one", "two");
-    assert!(host.status()["held"]["reason"].as_str().unwrap().contains("booted 2 times"));
+    assert!(host.status()["blocked"]["reason"].as_str().unwrap().contains("booted 2 times"));
 }
 
 #[test]
@@ -127,6 +130,9 @@ fn an_older_entry_that_runs_instead_ends_it() {
         );
         host.must(["flameholder", "recover"]);
         let status = host.status();
-        assert_eq!((&status["held"]["config"], status["pending"].is_null()), (&"rendered-two".into(), true));
+        assert_eq!(
+            (&status["blocked"]["config"], status["pending"].is_null()),
+            (&"rendered-two".into(), true)
+        );
     }
 }

@@ -34,7 +34,7 @@ fn an_update_is_whole_once_it_booted() {
     assert!(host.etc("os/version-2.conf").exists() && !host.etc("os/version-1.conf").exists());
     host.ensure_whole();
     let status = host.status();
-    assert_eq!((&status["pending"], &status["held"]), (&Value::Null, &Value::Null), "{status}");
+    assert_eq!((&status["pending"], &status["blocked"]), (&Value::Null, &Value::Null), "{status}");
     assert_eq!(status["deployments"][0]["generation"]["config"], "rendered-one", "{status}");
     assert_eq!(status["deployments"][0]["booted"], true, "{status}");
     let planned = host.run(["flameholder", "plan", "--exit-code", "--desired", &first, "--os-image", &image]);

@@ -156,7 +156,7 @@ fn plans_that_say_everything() {
     let empty = machine_config("rendered-empty", &Value::Null);
     let current = written(folder.path(), "current.json", &empty);
     let plan = documented("plan", &["--desired".as_ref(), desired.as_os_str()], 0);
-    assert_eq!(plan["from"], Value::Null);
+    assert_eq!(plan["current"], Value::Null);
     for (current, desired) in [(&current, &desired), (&desired, &current)] {
         let arguments =
             ["--current".as_ref(), current.as_os_str(), "--desired".as_ref(), desired.as_os_str()];
@@ -197,18 +197,18 @@ fn a_tree_before_and_after_and_damaged() {
     let target = [place.as_slice(), &["--desired".as_ref(), desired.as_os_str()]].concat();
     assert_eq!(documented("status", &place, 0)["generation"], Value::Null);
     let plan = documented("plan", &target, 0);
-    assert!(!plan["leftOut"].as_array().unwrap().is_empty(), "{plan}");
+    assert!(!plan["unsupported"].as_array().unwrap().is_empty(), "{plan}");
     let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(documented("status", &place, 0)["generation"]["config"], "rendered-many");
-    assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
+    assert_eq!(documented("verify", &place, 0)["drift"], json!([]));
 
     fs::write(tree.at("/etc/a"), "other").unwrap();
     fs::remove_file(tree.at("/etc/l")).unwrap();
     fs::remove_file(tree.at("/etc/systemd/system/multi-user.target.wants/local.service")).unwrap();
     let verified = documented("verify", &place, 2);
     let drift = documented("plan", &target, 0)["drift"].clone();
-    let found = verified["deviations"].as_array().unwrap().iter();
+    let found = verified["drift"].as_array().unwrap().iter();
     let found: Vec<Value> = found.map(|item| json!({"path": item["path"], "kind": item["kind"]})).collect();
     assert_eq!(json!(found), drift);
     let kinds: Vec<&str> =
@@ -242,8 +242,8 @@ fn a_sysroot_before_and_after_and_damaged() {
     let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let status = documented("status", &place, 0);
-    assert_eq!(status["deployments"][0]["generation"]["belongs"], true);
-    assert_eq!(documented("verify", &place, 0)["deviations"], json!([]));
+    assert_eq!(status["deployments"][0]["generation"]["recordMatches"], true);
+    assert_eq!(documented("verify", &place, 0)["drift"], json!([]));
 
     let merge = documented("etc-diff", &place, 0);
     assert_eq!(merge["from"], merge["to"]);
@@ -254,22 +254,22 @@ fn a_sysroot_before_and_after_and_damaged() {
     let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
     let root = format!("ostree/deploy/{stateroot}/deploy/{commit}.{}", deployed["serial"]);
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
-    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "hindrance": null}]);
-    assert_eq!(documented("verify", &place, 2)["deviations"], expected);
+    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "obstacle": null}]);
+    assert_eq!(documented("verify", &place, 2)["drift"], expected);
     // The settings are those of the deployment.
     let fragments = sysroot.join(root).join("etc/flameholder/config.d");
     fs::create_dir_all(&fragments).unwrap();
     fs::write(fragments.join("10.toml"), "[drift]\ndefault = \"ignore\"\n").unwrap();
-    assert_eq!(documented("verify", &place, 0)["deviations"][0]["policy"], "ignore");
+    assert_eq!(documented("verify", &place, 0)["drift"][0]["policy"], "ignore");
 }
 
 /// A document of each kind in which as much as possible is said.
 fn good(name: &str) -> Value {
     let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
-        "belongs": true, "leftOut": ["a reason"]});
+        "recordMatches": true, "unsupported": ["a reason"], "deferred": []});
     match name {
         "plan" => json!({
-            "schema": 1, "profile": "native", "from": null, "to": "c",
+            "schema": 1, "profile": "native", "current": null, "desired": "c",
             "changes": {
                 "files": [{"path": "/etc/a", "change": "add", "reasons": ["new"]}], "directories": [], "links": [],
                 "units": [{"name": "a.service", "change": "modify", "reasons": ["mask differs"]}],
@@ -280,10 +280,10 @@ fn good(name: &str) -> Value {
             "drain": false, "rebootRequired": false,
             "irreconcilable": [{"field": "spec.fips", "reason": "it cannot change"}],
             "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
-                "fromImage": 1, "conflicts": 2, "heldBack": 3,
+                "fromImage": 1, "conflicts": 2, "notTaken": 3,
                 "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
                 "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
-            "held": null, "leftOut": [],
+            "unsupported": [], "deferred": [],
             "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
         "etc-diff" => json!({"schema": 1,
             "from": {"stateroot": "fedora-coreos", "commit": "0".repeat(64), "serial": 0},
@@ -291,23 +291,23 @@ fn good(name: &str) -> Value {
             "kept": [{"path": "/etc/k", "change": "add"}], "fromImage": [{"path": "/etc/i", "change": "remove"}],
             "conflicts": [{"path": "/etc/c", "local": "modify", "image": "remove"}],
             "losses": [{"path": "/etc", "change": "modify", "lost": "xattrs"}],
-            "heldBack": [{"path": "/etc/h", "change": "modify"}],
+            "notTaken": [{"path": "/etc/h", "change": "modify"}],
             "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
-            "deviations": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "hindrance": "it is in the way"}],
+            "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "it is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label"}]}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
-            "transaction": {"current": null, "target": "1".repeat(32), "reached": "prepared",
-                "underWay": false},
-            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "armed": false, "rpmOstreeTransactions": 1,
-                "failure": {"bootId": "b", "kind": "cut-off", "reason": "a reason"}},
-            "held": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
+            "transaction": {"current": null, "target": "1".repeat(32), "state": "prepared",
+                "inProgress": false},
+            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "unlocked": false, "rpmOstreeTransactions": 1,
+                "failure": {"bootId": "b", "kind": "interrupted", "reason": "a reason"}},
+            "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
-            "daemon": {"pid": 1, "phase": "Waiting", "wanted": "c", "runs": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceTrouble": null},
-            "health": {"generation": null, "phase": "probation",
+            "daemon": {"pid": 1, "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
+            "bootCheck": {"generation": null, "phase": "checking",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]}}),
         other => panic!("{other} has no schema"),
     }
@@ -380,9 +380,9 @@ fn damaged_documents_are_recognized() {
         ("etc-diff", "/kept/0/path", json!("/usr/etc/k")),
         ("etc-diff", "/kept/0/change", json!("keep")),
         ("etc-diff", "/losses/0/lost", json!("nothing")),
-        ("etc-diff", "/heldBack", Value::Null),
+        ("etc-diff", "/notTaken", Value::Null),
         ("etc-diff", "/refusals/0/detail", json!("")),
-        ("plan", "/leftOut/-", json!("")),
+        ("plan", "/unsupported/-", json!("")),
         ("plan", "/preflight/0/ok", json!("yes")),
         ("verify", "/generation", json!("1")),
         ("verify", "/config", json!("")),
@@ -390,11 +390,11 @@ fn damaged_documents_are_recognized() {
         ("verify", "/deviations/0/kind", json!("Owner")),
         ("verify", "/deviations/0/path", json!("a")),
         ("verify", "/deviations/0/policy", json!("hide")),
-        ("verify", "/deviations/0/hindrance", json!("")),
+        ("verify", "/deviations/0/obstacle", json!("")),
         ("verify", "/repaired", Value::Null),
         ("verify", "/repaired/0/kind", json!("colour")),
         ("status", "/generation/configHash", json!("sha256:1")),
-        ("status", "/generation/leftOut", json!("none")),
+        ("status", "/generation/unsupported", json!("none")),
         ("status", "/deployments", json!({})),
         ("status", "/deployments/0/commit", json!("abc")),
         ("status", "/deployments/0/serial", json!(-1)),

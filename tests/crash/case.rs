@@ -15,11 +15,11 @@ use flameholder::host::fs::lock::HostLock;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
 use flameholder::host::{HostDisk, Root};
 use flameholder::transaction::boot::activate;
-use flameholder::transaction::engine::apply::{Change, LiveError};
-use flameholder::transaction::engine::labels::Labels;
-use flameholder::transaction::engine::recover::Settled;
+use flameholder::transaction::engine::apply::{ApplyError, JournaledChange};
+use flameholder::transaction::engine::labels::SelinuxLabels;
+use flameholder::transaction::engine::recover::RecoveryOutcome;
 use flameholder::transaction::engine::{apply, recover};
-use flameholder::transaction::state::current::Configuration;
+use flameholder::transaction::state::current::DecodedConfig;
 use flameholder::transaction::update::plain_tree;
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ pub struct Case {
     /// The disk before it.
     pub image: Image,
     pub steps: Vec<PlanStep>,
-    pub labels: Labels,
+    pub labels: SelinuxLabels,
     pub current: Option<String>,
     pub target: Option<String>,
     pub scope: JournalScope,
@@ -109,12 +109,13 @@ impl Case {
         apply(&root, scenario.before.as_ref().expect("what is active"));
         std::fs::remove_dir_all(tree.at("etc")).expect("to remove it");
         copy(&kept.path().join("etc"), &tree.at("etc"));
-        let activation = activate::decide(&root).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
+        let activation =
+            activate::plan_activation(&root).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         Self::checked(&root, scenario, activation.change(BOOT), &after)
     }
 
     /// The case of `change`, of which `after` must come.
-    fn checked(root: &Root, scenario: &Scenario, change: Change<'_>, after: &Snapshot) -> Self {
+    fn checked(root: &Root, scenario: &Scenario, change: JournaledChange<'_>, after: &Snapshot) -> Self {
         let name = scenario.name.clone();
         assert!(!change.steps.is_empty(), "{name} is no change");
         let image = sight::load(root.path(), scenario.mounts);
@@ -209,8 +210,8 @@ impl Case {
     }
 
     /// Carries the change out.
-    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), LiveError> {
-        let change = Change {
+    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
+        let change = JournaledChange {
             current: self.current.as_deref(),
             target: self.target.as_deref(),
             boot_id: BOOT,
@@ -224,13 +225,13 @@ impl Case {
 }
 
 /// Settles what is open on `disk`, as the product's next command does.
-pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<Settled, String> {
+pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<RecoveryOutcome, String> {
     let path = flameholder::core::values::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
     let record =
         bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
     let found = record.map(|record| record.generation);
-    recover::settle(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
+    recover::recover(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
 }
 
 /// An error with its causes.
@@ -258,8 +259,8 @@ fn copy(from: &Path, to: &Path) {
     assert!(copied.expect("cp").success(), "copying {}", from.display());
 }
 
-fn configuration(config: &Value) -> Configuration {
-    Configuration::parse(config.to_string().as_bytes()).expect("a good config")
+fn configuration(config: &Value) -> DecodedConfig {
+    DecodedConfig::parse(config.to_string().as_bytes()).expect("a good config")
 }
 
 /// The tree before and after, as the model makes it.

@@ -10,7 +10,7 @@ use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl, ServiceError};
 use flameholder::host::{FileOperation, HostDisk, HostError};
-use flameholder::transaction::engine::apply::{Failure, LiveError};
+use flameholder::transaction::engine::apply::{ApplyError, StepError};
 use rustix::io::Errno;
 
 use crate::{
@@ -63,7 +63,7 @@ impl Screen for Failing<'_> {
 
 /// What came of a run on a failing disk.
 struct Outcome {
-    result: Result<(), LiveError>,
+    result: Result<(), ApplyError>,
     image: Image,
     failed: usize,
 }
@@ -109,8 +109,8 @@ fn each_once(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
 
 fn judge_one(explorer: &Explorer<'_>, Outcome { result, image, .. }: &Outcome, what: &str) {
     match result {
-        Err(LiveError::Undone(_)) => explorer.expect(image, Promise::Old, what),
-        Err(LiveError::Leftover(_)) => {
+        Err(ApplyError::Undone(_)) => explorer.expect(image, Promise::Old, what),
+        Err(ApplyError::NotCleanedUp(_)) => {
             let (done, image) = settled(image);
             done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
             explorer.expect(&image, Promise::New, what);
@@ -147,10 +147,10 @@ fn judge_several(explorer: &Explorer<'_>, fails: &dyn Fn(usize) -> bool, what: &
         let (done, image) = settled(&outcome.image);
         done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
         let promise = match outcome.result {
-            Err(LiveError::Undone(_)) => Promise::Old,
-            Err(LiveError::Leftover(_)) | Ok(()) => Promise::New,
+            Err(ApplyError::Undone(_)) => Promise::Old,
+            Err(ApplyError::NotCleanedUp(_)) | Ok(()) => Promise::New,
             // Nothing was promised: the line that the change holds may be there.
-            Err(LiveError::Stuck { .. }) => Promise::Either,
+            Err(ApplyError::NotUndone { .. }) => Promise::Either,
         };
         explorer.expect(&image, promise, what);
         all &= outcome.failed >= 2;
@@ -218,8 +218,8 @@ fn each_service(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
             let (result, image) = case::on(&case.image, &watch, |disk| case.apply(disk, &services));
             let what = format!("service {at} fails, then {again:?}");
             let is_right = match again {
-                None => matches!(result, Err(LiveError::Undone(Failure::Service(_)))),
-                Some(_) => matches!(result, Err(LiveError::Stuck { failed: Failure::Service(_), .. })),
+                None => matches!(result, Err(ApplyError::Undone(StepError::Service(_)))),
+                Some(_) => matches!(result, Err(ApplyError::NotUndone { failed: StepError::Service(_), .. })),
             };
             if !is_right {
                 explorer.complain(Wrong::Ended, &format!("{what}: {result:?}"));

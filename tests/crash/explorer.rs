@@ -11,8 +11,8 @@ use std::{
 
 use flameholder::host::HostDisk;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
-use flameholder::transaction::engine::apply::LiveError;
-use flameholder::transaction::engine::recover::Settled;
+use flameholder::transaction::engine::apply::ApplyError;
+use flameholder::transaction::engine::recover::RecoveryOutcome;
 
 use crate::{
     bent::{Bend, Bent},
@@ -107,7 +107,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Carries the change out with the engine at hand.
-    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), LiveError> {
+    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let screen = Bent::new(self.bend, false);
         self.case.apply(&Screened { disk, screen: &screen }, services)
     }
@@ -142,7 +142,7 @@ impl<'a> Explorer<'a> {
     /// Complains where there is still something to settle.
     fn ensure_at_rest(&self, image: &Image) {
         let (again, after) = self.recovered(image, &crate::disk::Nobody);
-        if after.hash() != image.hash() || !matches!(again, Ok(Settled::Nothing)) {
+        if after.hash() != image.hash() || !matches!(again, Ok(RecoveryOutcome::Nothing)) {
             self.complain(Wrong::Restless, &format!("settled again: {again:?}"));
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Explorer<'a> {
         self.seen.borrow().contains(&(image.hash(), promise))
     }
 
-    fn recovered(&self, image: &Image, watch: &dyn Watch) -> (Result<Settled, String>, Image) {
+    fn recovered(&self, image: &Image, watch: &dyn Watch) -> (Result<RecoveryOutcome, String>, Image) {
         let screen = Bent::new(self.bend, true);
         case::on(image, watch, |disk| case::recover(&Screened { disk, screen: &screen }, &NoServices))
     }

@@ -4,7 +4,7 @@ use std::{cell::Cell, collections::BTreeSet};
 
 use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{FileOperation, HostDisk, HostError};
-use flameholder::transaction::engine::apply::LiveError;
+use flameholder::transaction::engine::apply::ApplyError;
 use rustix::io::Errno;
 
 use crate::{
@@ -68,7 +68,7 @@ fn each_filling(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
             fillings += 1;
             let what = format!("the disk is full from act {from} on");
             match result {
-                Err(LiveError::Undone(_)) => explorer.expect(&image, Promise::Old, &what),
+                Err(ApplyError::Undone(_)) => explorer.expect(&image, Promise::Old, &what),
                 other => explorer.complain(Wrong::Ended, &format!("{what}: {other:?}")),
             }
         }

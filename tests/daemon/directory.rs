@@ -48,17 +48,17 @@ fn what_is_wanted_becomes_so_over_a_reboot() {
     let Some(host) = Host::install(Os::new(1)) else { return };
     want(&host, whole("one").json());
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("GoingDown rendered-one");
+    agent.says("ShuttingDown rendered-one");
     assert_eq!(
         agent.phases(),
-        ["Looking", "Fetching", "Preparing", "Draining", "Arming", "Rebooting", "GoingDown"],
+        ["Observing", "Fetching", "Preparing", "Draining", "Unlocking", "Rebooting", "ShuttingDown"],
     );
     assert!(agent.logind.calls().iter().any(|call| call.starts_with("Reboot")), "{:?}", agent.logind.calls());
     drop(agent);
     host.reboot();
     let mut agent = Agent::start(&host, &SOURCE);
     agent.says("Done rendered-one");
-    assert_eq!(agent.phases(), ["Looking", "Verifying", "Uncordoning", "Done"]);
+    assert_eq!(agent.phases(), ["Observing", "Verifying", "Uncordoning", "Done"]);
     ensure_is(&host, "one", "two");
     assert_eq!(report(&host)["phase"], "Done");
     agent.signal(Signal::SIGTERM);
@@ -101,7 +101,7 @@ fn what_needs_no_reboot_is_there_at_once() {
     fs::write(host.path("media/desired.json"), "{\"half\": ").unwrap();
     let trouble = agent.says("warn");
     assert!(trouble.contains("desired.json is refused"), "{trouble}");
-    assert_eq!(report(&host)["runs"], "rendered-two");
+    assert_eq!(report(&host)["current"], "rendered-two");
     want(&host, light("three").json());
     agent.says("Done rendered-three");
     host.ensure_whole();
@@ -145,9 +145,9 @@ fn drift_is_noticed_when_it_happens_and_when_it_ends() {
     host.write_etc("nmstate/openshift/app.yml", "changed");
     agent.says("Drifted");
     want(&host, light("two").json());
-    agent.says("Waiting rendered-two, on rendered-one: what was applied does not stay as it is");
+    agent.says("BackingOff rendered-two, on rendered-one: what was applied does not stay as it is");
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     assert!(!host.path("run/machine-config-daemon-force").exists());
     drop(agent);
     host.reboot();

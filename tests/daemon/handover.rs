@@ -99,8 +99,8 @@ fn there_and_back_and_there_again() {
     let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert!(refused.stderr.contains("/etc/app/two.conf is missing"), "{refused:?}");
     ensure_gone(&host);
-    let mended = ensure(&host, &["flameholder", "adopt", "--mend"]);
-    assert!(mended.contains("mended: /etc/app/two.conf is missing"), "{mended}");
+    let mended = ensure(&host, &["flameholder", "adopt", "--repair"]);
+    assert!(mended.contains("repaired: /etc/app/two.conf is missing"), "{mended}");
     host.ensure_whole();
 }
 
@@ -160,12 +160,12 @@ fn a_host_that_is_not_as_it_should_be_is_left_alone_until_it_is_to_be_mended() {
     host.write_etc("app/a.conf", "changed");
     let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert_eq!(refused.code, Some(1));
-    for part in ["/etc/app/a.conf has other content", "flameholder adopt --mend"] {
+    for part in ["/etc/app/a.conf has other content", "flameholder adopt --repair"] {
         assert!(refused.stderr.contains(part), "{refused:?}");
     }
     ensure_gone(&host);
-    let mended = ensure(&host, &["flameholder", "adopt", "--mend"]);
-    assert!(mended.contains("mended: /etc/app/a.conf has other content"), "{mended}");
+    let mended = ensure(&host, &["flameholder", "adopt", "--repair"]);
+    assert!(mended.contains("repaired: /etc/app/a.conf has other content"), "{mended}");
     host.ensure_whole();
     host.write_etc("app/a.conf", "changed");
     let refused = with_systemd(&host, &["flameholder", "release"]).0;
@@ -193,7 +193,7 @@ fn a_password_of_the_administrators_own_stays() {
     });
     let own: String = own.collect();
     host.write_etc("shadow", &own);
-    ensure(&host, &["flameholder", "adopt", "--mend"]);
+    ensure(&host, &["flameholder", "adopt", "--repair"]);
     assert_eq!(host.read_etc("shadow"), Some(own));
     host.ensure_whole();
 }

@@ -57,7 +57,7 @@ fn a_rollback_changes_what_boots_and_nothing_else_and_another_one_returns() {
         let status = host.status();
         for (found, entry) in status["deployments"].as_array().unwrap().iter().zip(&order) {
             assert_eq!(found["generation"]["generation"], record(entry)["generation"]);
-            assert_eq!(found["generation"]["belongs"], true);
+            assert_eq!(found["generation"]["recordMatches"], true);
             assert_eq!(found["next"], entry.root == order[0].root);
             assert_eq!(found["kernelArguments"], json!(entry.arguments));
         }
@@ -148,7 +148,7 @@ fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
     assert_eq!(record(&foreign), record(&ours), "libostree's merge carries the record over");
 
     let found = &host.status()["deployments"][0]["generation"];
-    assert_eq!(found["belongs"], false, "{found}");
+    assert_eq!(found["recordMatches"], false, "{found}");
     let verified = host.verify();
     assert_eq!(verified.code, Some(1), "{verified:?}");
     assert!(verified.stderr.contains("was not made by flameholder"), "{verified:?}");
@@ -182,5 +182,5 @@ fn the_same_config_on_a_foreign_deployment_makes_it_ours() {
     let new = host.default();
     assert_eq!(new.id().0, foreign.id().0);
     assert_ne!(new.generation(), ours.generation());
-    assert_eq!(host.status()["deployments"][0]["generation"]["belongs"], true);
+    assert_eq!(host.status()["deployments"][0]["generation"]["recordMatches"], true);
 }

@@ -89,7 +89,7 @@ fn a_directory_or_link_that_waits_for_activation_is_named() {
         "directories": [{"path": "/var/lib/made"}],
         "links": [{"path": "/var/lib/link", "target": "/etc"}],
     });
-    let left_out = record(&host.update(&host.config(&config), None))["leftOut"].to_string();
+    let left_out = record(&host.update(&host.config(&config), None))["deferred"].to_string();
     for path in ["/var/lib/made", "/var/lib/link"] {
         assert!(!host.var().join(path.trim_start_matches("/var/")).exists());
         assert!(left_out.contains(path), "{path} is neither made nor left out: {left_out}");
@@ -115,7 +115,7 @@ fn record_unlike(new: &Entry, config: &Config, path: &Path) -> Vec<String> {
     let document: Value = serde_json::from_slice(&bytes).unwrap();
     let hash = format!("{:x}", Sha256::digest(&bytes));
     let desired: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
-    let left_out = record["leftOut"].to_string();
+    let left_out = record["deferred"].to_string();
     let unnamed = config.files.keys().filter(|path| !path.starts_with("/etc/") && !left_out.contains(*path));
     let facts = [
         ("generation", record["generation"] == new.generation().as_str()),
@@ -128,5 +128,5 @@ fn record_unlike(new: &Entry, config: &Config, path: &Path) -> Vec<String> {
         ("current config's mode", current.metadata().unwrap().mode() & 0o7777 == 0o600),
     ];
     let wrong = facts.into_iter().filter(|(_, holds)| !holds).map(|(what, _)| format!("{what} in {record}"));
-    wrong.chain(unnamed.map(|path| format!("leftOut does not name {path}: {left_out}"))).collect()
+    wrong.chain(unnamed.map(|path| format!("deferred does not name {path}: {left_out}"))).collect()
 }

@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use flameholder::core::values::image::ImageRef;
-use flameholder::os::{Cause, OsError, PullFailure, wording};
+use flameholder::os::{OsError, PullFailure, RedactedCause, wording};
 use ostree_ext::containers_image_proxy as proxy;
 use ostree_ext::{gio, glib};
 
 /// What the host's own file systems and libraries failed at.
 pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
     let text = text_of(error);
-    let source = Cause::new(&text);
+    let source = RedactedCause::new(&text);
     if is_full(error, &text) {
         OsError::NoSpace { doing, source }
     } else if is_read_only(error, &text) {
@@ -36,7 +36,7 @@ pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
         }
         _ => wording::pull_failure(&text, image),
     };
-    OsError::Pull { image: image.to_string(), reason, source: Cause::new(&text) }
+    OsError::Pull { image: image.to_string(), reason, source: RedactedCause::new(&text) }
 }
 
 /// The whole chain in one line, with what the proxy's errors keep out of their message.

@@ -1,8 +1,8 @@
 //! New deployments, their labels, and the boot entries.
 
 use flameholder::core::values::image::ImageRef;
-use flameholder::os::protocol::Access;
-use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError};
+use flameholder::os::protocol::SysrootAccess;
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::gio::Cancellable;
 use ostree_ext::prelude::FileExt as _;
@@ -11,11 +11,11 @@ use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
 use crate::deployments::{self, describe, find, identify, kernel_arguments};
-use crate::session::{Opened, other, out_of_turn};
+use crate::session::{OpenedSysroot, other, protocol_error};
 use crate::{options, packages, stage};
 
 /// A deployment that is checked out and has no boot entry yet.
-pub(crate) struct Pending {
+pub(crate) struct NewDeployment {
     deployment: ostree::Deployment,
     id: DeploymentId,
     kernel_arguments: Vec<String>,
@@ -23,9 +23,9 @@ pub(crate) struct Pending {
 
 /// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
 /// and an abandoned tree goes with the next cleanup.
-pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
-    if opened.access == Access::Stage {
-        return Err(out_of_turn("the running system is changed by staging"));
+pub(crate) fn deploy(opened: &mut OpenedSysroot, request: &DeployRequest) -> Result<Deployment, OsError> {
+    if opened.access == SysrootAccess::Stage {
+        return Err(protocol_error("the running system is changed by staging"));
     }
     let sysroot = &opened.sysroot;
     let (merge, origin) = prepare(sysroot, request)?;
@@ -42,17 +42,17 @@ pub(crate) fn deploy(opened: &mut Opened, request: &DeployRequest) -> Result<Dep
             Cancellable::NONE,
         )
         .map_err(|error| failure(format!("deploying commit {}", request.commit), &error.into()))?;
-    remember(opened, deployment, request)
+    keep_for_session(opened, deployment, request)
 }
 
 /// Keeps it for what the session asks next of it, and says what it is.
-pub(crate) fn remember(
-    opened: &mut Opened,
+pub(crate) fn keep_for_session(
+    opened: &mut OpenedSysroot,
     deployment: ostree::Deployment,
     request: &DeployRequest,
 ) -> Result<Deployment, OsError> {
     let described = describe(&opened.sysroot, &deployment)?;
-    opened.pending = Some(Pending {
+    opened.pending = Some(NewDeployment {
         deployment,
         id: described.id.clone(),
         kernel_arguments: request.kernel_arguments.clone(),
@@ -69,9 +69,9 @@ pub(crate) fn prepare(
     ensure_kept(&request.kernel_arguments)?;
     let merge = find(sysroot, &request.merge)?;
     let origin = match &request.origin {
-        Origin::Image(image) => image_origin(&merge, image)?,
-        Origin::Kept => copied_origin(&merge)?,
-        Origin::Of(id) => copied_origin(&find(sysroot, id)?)?,
+        DeploymentOrigin::Image(image) => image_origin(&merge, image)?,
+        DeploymentOrigin::MergeDeployment => copied_origin(&merge)?,
+        DeploymentOrigin::Deployment(id) => copied_origin(&find(sysroot, id)?)?,
     };
     if let Some(layering) = &request.layering {
         packages::set_layering(&origin, layering);
@@ -136,10 +136,13 @@ fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
 
 /// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets
 /// the policy for the whole process, which is why this process asks for no other's.
-pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
+pub(crate) fn selinux_labels(
+    opened: &OpenedSysroot,
+    paths: &[(String, u32)],
+) -> Result<Vec<Option<String>>, OsError> {
     let deployed = opened.pending.as_ref().map(|pending| pending.deployment.clone());
     let Some(deployment) = deployed.or_else(|| opened.sysroot.booted_deployment()) else {
-        return Err(out_of_turn("nothing is deployed in this session, and nothing of the sysroot runs"));
+        return Err(protocol_error("nothing is deployed in this session, and nothing of the sysroot runs"));
     };
     let root = opened.sysroot.deployment_directory(&deployment);
     let reading =
@@ -163,7 +166,7 @@ pub(crate) fn labels(opened: &Opened, paths: &[(String, u32)]) -> Result<Vec<Opt
 /// into the new tree until now is on disk when the bootloader sees it. The switch is one rename of a symbolic link (of
 /// `/boot/loader`, or of `ostree/boot.N` where kernel and arguments are equal), so that a power cut leaves
 /// all of the old entries or all of the new ones.
-pub(crate) fn finish(opened: &mut Opened) -> Result<(), OsError> {
+pub(crate) fn finish(opened: &mut OpenedSysroot) -> Result<(), OsError> {
     let pending = pending(opened)?;
     let existing = deployments::list(&opened.sysroot)?;
     let objects = opened.sysroot.deployments();
@@ -206,7 +209,7 @@ fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
 }
 
 /// Reads back what the bootloader will read.
-fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
+fn ensure_written(opened: &OpenedSysroot, pending: &NewDeployment) -> Result<(), OsError> {
     let written = ostree::Sysroot::new(Some(&opened.sysroot.path()));
     written
         .load(Cancellable::NONE)
@@ -226,9 +229,9 @@ fn ensure_written(opened: &Opened, pending: &Pending) -> Result<(), OsError> {
 }
 
 /// Removes trees and kernels that no boot entry needs, and images that no deployment comes from.
-pub(crate) fn clean_up(opened: &mut Opened) -> Result<(), OsError> {
+pub(crate) fn clean_up(opened: &mut OpenedSysroot) -> Result<(), OsError> {
     if opened.sysroot.staged_deployment().is_none() {
-        stage::keep(&opened.sysroot, None)?;
+        stage::set_staged_ref(&opened.sysroot, None)?;
     }
     let cleaned = opened.sysroot.cleanup(Cancellable::NONE);
     cleaned.map_err(|error| failure("removing what no deployment needs".into(), &error.into()))?;
@@ -237,7 +240,7 @@ pub(crate) fn clean_up(opened: &mut Opened) -> Result<(), OsError> {
 }
 
 /// Moves the deployment to the front of the boot order.
-pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+pub(crate) fn set_default(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     let chosen = find(&opened.sysroot, id)?;
     let mut order = opened.sysroot.deployments();
     order.retain(|deployment| !deployment.equal(&chosen));
@@ -249,6 +252,6 @@ pub(crate) fn set_default(opened: &mut Opened, id: &DeploymentId) -> Result<(), 
         .map_err(|error| failure(format!("making deployment {id} the default"), &error.into()))
 }
 
-fn pending(opened: &Opened) -> Result<&Pending, OsError> {
-    opened.pending.as_ref().ok_or_else(|| out_of_turn("nothing is deployed in this session"))
+fn pending(opened: &OpenedSysroot) -> Result<&NewDeployment, OsError> {
+    opened.pending.as_ref().ok_or_else(|| protocol_error("nothing is deployed in this session"))
 }

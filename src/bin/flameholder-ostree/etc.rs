@@ -10,7 +10,7 @@ use ostree_ext::ostree::RepoCheckoutAtOptions;
 use ostree_ext::prelude::FileExt as _;
 
 use crate::classify::failure;
-use crate::session::{Opened, other};
+use crate::session::{OpenedSysroot, other};
 
 /// Where it lies in the sysroot. libostree clears this directory of what is older than a day.
 const PLACE: &str = "ostree/repo/tmp/flameholder-etc";
@@ -19,7 +19,7 @@ const PLACE: &str = "ostree/repo/tmp/flameholder-etc";
 pub(crate) struct EtcCheckout(PathBuf);
 
 /// Checks it out; returns the directory that stands for the commit's root, which holds nothing but `usr/etc`.
-pub(crate) fn check_out(opened: &mut Opened, commit: &str) -> Result<PathBuf, OsError> {
+pub(crate) fn check_out(opened: &mut OpenedSysroot, commit: &str) -> Result<PathBuf, OsError> {
     let Some(sysroot) = opened.sysroot.path().path() else {
         return Err(other("finding the repository", "the sysroot has no path"));
     };

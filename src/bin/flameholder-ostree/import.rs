@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use flameholder::core::values::image::{ImageRef, ImageTransport};
-use flameholder::os::{Imported, OsError, Phase, Progress, pull_secret};
+use flameholder::os::{ImportedCommit, OsError, PullPhase, PullProgress, pull_secret};
 use ostree_ext::container::store::{
     self, ImageImporter, ImportProgress, LayerProgress, LayeredImageState, PrepareResult, PreparedImport,
 };
@@ -21,8 +21,8 @@ const STEPS: u64 = 100;
 pub(crate) async fn import(
     repo: &ostree::Repo,
     image: &ImageRef,
-    progress: impl FnMut(Progress),
-) -> Result<Imported, OsError> {
+    progress: impl FnMut(PullProgress),
+) -> Result<ImportedCommit, OsError> {
     match import_image(repo, image, progress).await {
         Ok(imported) => Ok(imported),
         Err(error) => Err(pull_failure(image, &error)),
@@ -30,7 +30,7 @@ pub(crate) async fn import(
 }
 
 /// Finds an image by its manifest digest.
-pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<Imported>, OsError> {
+pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<ImportedCommit>, OsError> {
     let found = find_digest(repo, digest)
         .map_err(|error| failure(format!("looking for the image {digest} in the repository"), &error))?;
     Ok(found.map(|state| describe(&state, &Amount::default())))
@@ -39,14 +39,14 @@ pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<Imported>
 async fn import_image(
     repo: &ostree::Repo,
     image: &ImageRef,
-    mut progress: impl FnMut(Progress),
-) -> anyhow::Result<Imported> {
+    mut progress: impl FnMut(PullProgress),
+) -> anyhow::Result<ImportedCommit> {
     if let Some(digest) = image.digest()
         && let Some(state) = find_digest(repo, digest)?
     {
         return Ok(describe(&state, &Amount::default()));
     }
-    progress(Amount::default().progress(Phase::Manifest));
+    progress(Amount::default().progress(PullPhase::Manifest));
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
     let mut importer = ImageImporter::new(repo, &reference, proxy_config(image)).await?;
     importer.require_bootable();
@@ -77,7 +77,7 @@ fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<L
 pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
         ImageTransport::Registry => {
-            ImageProxyConfig { authfile: pull_secret::of_cluster(), ..ImageProxyConfig::default() }
+            ImageProxyConfig { authfile: pull_secret::cluster_pull_secret(), ..ImageProxyConfig::default() }
         }
         ImageTransport::ContainersStorage => ImageProxyConfig::default(),
         ImageTransport::Oci
@@ -96,7 +96,7 @@ async fn fetch(
     mut importer: ImageImporter,
     prepared: Box<PreparedImport>,
     mut amount: Amount,
-    progress: &mut impl FnMut(Progress),
+    progress: &mut impl FnMut(PullProgress),
 ) -> anyhow::Result<Box<LayeredImageState>> {
     let mut layers = importer.request_progress();
     let mut bytes = importer.request_layer_progress();
@@ -169,15 +169,15 @@ impl Amount {
     }
 
     /// Takes a step into account. `Some` where it is worth telling.
-    fn advance(&mut self, step: Step) -> Option<Progress> {
+    fn advance(&mut self, step: Step) -> Option<PullProgress> {
         match step {
-            Step::LayerStarted => Some(self.progress(Phase::Layers)),
+            Step::LayerStarted => Some(self.progress(PullPhase::Layers)),
             Step::LayerDone { size } => {
                 self.layers_done += 1;
                 self.complete += size;
                 self.told = self.complete;
                 let all = self.layers_done >= self.layers;
-                Some(self.progress(if all { Phase::Merge } else { Phase::Layers }))
+                Some(self.progress(if all { PullPhase::Merge } else { PullPhase::Layers }))
             }
             Step::Bytes { fetched, size } => {
                 // The importer counts from one.
@@ -185,14 +185,14 @@ impl Amount {
                 let worth = self.layers_done < self.layers && now >= self.told + (self.bytes / STEPS).max(1);
                 worth.then(|| {
                     self.told = now;
-                    self.progress(Phase::Layers)
+                    self.progress(PullPhase::Layers)
                 })
             }
         }
     }
 
-    fn progress(&self, phase: Phase) -> Progress {
-        Progress {
+    fn progress(&self, phase: PullPhase) -> PullProgress {
+        PullProgress {
             phase,
             layers_done: self.layers_done,
             layers: self.layers,
@@ -202,8 +202,8 @@ impl Amount {
     }
 }
 
-fn describe(state: &LayeredImageState, amount: &Amount) -> Imported {
-    Imported {
+fn describe(state: &LayeredImageState, amount: &Amount) -> ImportedCommit {
+    ImportedCommit {
         commit: state.merge_commit.clone(),
         manifest_digest: Some(state.manifest_digest.to_string()),
         version: state.version().map(str::to_owned),

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<()> {
     stage::enter_mount_namespace()?;
-    let wire = wire::Wire::take_over_stdio().context("taking over standard output")?;
+    let wire = wire::WorkerPipe::take_over_stdio().context("taking over standard output")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -2,24 +2,24 @@
 
 use std::path::Path;
 
-use flameholder::os::protocol::{Access, Reply, Request};
-use flameholder::os::{Cause, OsError};
+use flameholder::os::protocol::{SysrootAccess, WorkerReply, WorkerRequest};
+use flameholder::os::{OsError, RedactedCause};
 use ostree_ext::gio::Cancellable;
 use ostree_ext::{gio, ostree};
 
 use crate::classify::failure;
-use crate::deploy::Pending;
+use crate::deploy::NewDeployment;
 use crate::etc::EtcCheckout;
-use crate::wire::{Replies, Wire};
+use crate::wire::{ReplyWriter, WorkerPipe};
 use crate::{deploy, deployments, etc, import, packages, stage, unpack};
 
 /// Answers requests until the client closes the pipe, be it in the middle of one.
-pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
+pub(crate) async fn serve(wire: WorkerPipe) -> anyhow::Result<()> {
     let (mut requests, mut replies) = wire.split();
     let mut opened = None;
     while let Some(request) = requests.next().await? {
         let reply = tokio::select! {
-            reply = answer(&mut opened, request, &mut replies) => reply.unwrap_or_else(Reply::Failed),
+            reply = answer(&mut opened, request, &mut replies) => reply.unwrap_or_else(WorkerReply::Failed),
             closed = requests.closed() => return closed,
         };
         replies.answer(&reply)?;
@@ -28,73 +28,73 @@ pub(crate) async fn serve(wire: Wire) -> anyhow::Result<()> {
 }
 
 async fn answer(
-    opened: &mut Option<Opened>,
-    request: Request,
-    replies: &mut Replies,
-) -> Result<Reply, OsError> {
+    opened: &mut Option<OpenedSysroot>,
+    request: WorkerRequest,
+    replies: &mut ReplyWriter,
+) -> Result<WorkerReply, OsError> {
     let Some(opened) = opened else {
-        let Request::Open { path, access } = request else {
-            return Err(out_of_turn("no sysroot is open"));
+        let WorkerRequest::Open { path, access } = request else {
+            return Err(protocol_error("no sysroot is open"));
         };
-        *opened = Some(Opened::open(&path, access)?);
-        return Ok(Reply::Done);
+        *opened = Some(OpenedSysroot::open(&path, access)?);
+        return Ok(WorkerReply::Done);
     };
-    if opened.access == Access::Read && !request.only_reads() {
-        return Err(out_of_turn("the session was opened for reading only"));
+    if opened.access == SysrootAccess::Read && !request.only_reads() {
+        return Err(protocol_error("the session was opened for reading only"));
     }
     match request {
-        Request::Open { .. } => Err(out_of_turn("a sysroot is open already")),
-        Request::Deployments => deployments::list(&opened.sysroot).map(Reply::Deployments),
-        Request::Import(image) => {
+        WorkerRequest::Open { .. } => Err(protocol_error("a sysroot is open already")),
+        WorkerRequest::Deployments => deployments::list(&opened.sysroot).map(WorkerReply::Deployments),
+        WorkerRequest::Import(image) => {
             let progress = |step| replies.progress(step);
             let imported = import::import(&opened.sysroot.repo(), &image, progress).await;
-            imported.map(Reply::Imported)
+            imported.map(WorkerReply::Imported)
         }
-        Request::Find(digest) => {
+        WorkerRequest::Find(digest) => {
             let found = import::find(&opened.sysroot.repo(), &digest)?;
-            Ok(found.map_or(Reply::Done, Reply::Imported))
+            Ok(found.map_or(WorkerReply::Done, WorkerReply::Imported))
         }
-        Request::PackageVersion { commit, package } => {
-            packages::version(&opened.sysroot.repo(), &commit, &package).map(Reply::PackageVersion)
+        WorkerRequest::PackageVersion { commit, package } => {
+            packages::version(&opened.sysroot.repo(), &commit, &package).map(WorkerReply::PackageVersion)
         }
-        Request::Unpack { image, within, to } => {
+        WorkerRequest::Unpack { image, within, to } => {
             let config = import::proxy_config(&image);
-            unpack::unpack(&image, config, &within, &to).await.map(|()| Reply::Done)
+            unpack::unpack(&image, config, &within, &to).await.map(|()| WorkerReply::Done)
         }
-        Request::Deploy(request) => deploy::deploy(opened, &request).map(Reply::Deployed),
-        Request::Labels(paths) => deploy::labels(opened, &paths).map(Reply::Labels),
-        Request::CheckOutEtc(commit) => etc::check_out(opened, &commit).map(Reply::EtcCheckedOut),
-        Request::Finish => deploy::finish(opened).map(|()| Reply::Done),
-        Request::SetDefault(id) => deploy::set_default(opened, &id).map(|()| Reply::Done),
-        Request::Stage(request) => stage::stage(opened, &request).map(Reply::Deployed),
-        Request::Unlock(id) => stage::unlock(opened, &id).map(|()| Reply::Done),
-        Request::Unstage(id) => stage::unstage(opened, &id).map(|()| Reply::Done),
-        Request::CleanUp => deploy::clean_up(opened).map(|()| Reply::Done),
+        WorkerRequest::Deploy(request) => deploy::deploy(opened, &request).map(WorkerReply::Deployed),
+        WorkerRequest::Labels(paths) => deploy::selinux_labels(opened, &paths).map(WorkerReply::Labels),
+        WorkerRequest::CheckOutEtc(commit) => etc::check_out(opened, &commit).map(WorkerReply::EtcCheckedOut),
+        WorkerRequest::Finish => deploy::finish(opened).map(|()| WorkerReply::Done),
+        WorkerRequest::SetDefault(id) => deploy::set_default(opened, &id).map(|()| WorkerReply::Done),
+        WorkerRequest::Stage(request) => stage::stage_generation(opened, &request).map(WorkerReply::Deployed),
+        WorkerRequest::Unlock(id) => stage::unlock(opened, &id).map(|()| WorkerReply::Done),
+        WorkerRequest::Unstage(id) => stage::unstage(opened, &id).map(|()| WorkerReply::Done),
+        WorkerRequest::CleanUp => deploy::clean_up(opened).map(|()| WorkerReply::Done),
     }
 }
 
 /// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
-pub(crate) struct Opened {
+pub(crate) struct OpenedSysroot {
     pub(crate) sysroot: ostree::Sysroot,
-    pub(crate) access: Access,
+    pub(crate) access: SysrootAccess,
     /// The deployment that has no boot entry yet.
-    pub(crate) pending: Option<Pending>,
+    pub(crate) pending: Option<NewDeployment>,
     /// What was checked out to be looked at.
     pub(crate) etc: Option<EtcCheckout>,
 }
 
-impl Opened {
-    fn open(path: &Path, access: Access) -> Result<Self, OsError> {
+impl OpenedSysroot {
+    fn open(path: &Path, access: SysrootAccess) -> Result<Self, OsError> {
         if !path.join("ostree/repo").is_dir() {
             return Err(OsError::NotASysroot { path: path.to_owned() });
         }
         let doing = || format!("opening the sysroot {}", path.display());
         let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
-        if access == Access::Stage {
+        if access == SysrootAccess::Stage {
             // Whatever it has to mount writable it does where nobody else sees it.
             sysroot.set_mount_namespace_in_use();
         }
-        if access != Access::Read {
+        if access != SysrootAccess::Read {
             let locked = sysroot.try_lock().map_err(|error| failure(doing(), &error.into()))?;
             if !locked {
                 return Err(OsError::Busy { sysroot: path.to_owned() });
@@ -103,8 +103,8 @@ impl Opened {
         // Only now: what another program deployed before it gave the lock back is seen.
         sysroot.load(Cancellable::NONE).map_err(|error| failure(doing(), &error.into()))?;
         match (access, sysroot.booted_deployment()) {
-            (Access::Write, Some(_)) => return Err(OsError::Running { path: path.to_owned() }),
-            (Access::Stage, None) => return Err(OsError::AtRest { path: path.to_owned() }),
+            (SysrootAccess::Write, Some(_)) => return Err(OsError::Running { path: path.to_owned() }),
+            (SysrootAccess::Stage, None) => return Err(OsError::NotRunning { path: path.to_owned() }),
             _ => {}
         }
         Ok(Self { sysroot, access, pending: None, etc: None })
@@ -112,11 +112,11 @@ impl Opened {
 }
 
 /// The client asks for something that does not fit what it asked for before.
-pub(crate) fn out_of_turn(problem: &str) -> OsError {
+pub(crate) fn protocol_error(problem: &str) -> OsError {
     OsError::Protocol { problem: problem.to_owned() }
 }
 
 /// An error without a cause below it.
 pub(crate) fn other(doing: &str, cause: &str) -> OsError {
-    OsError::Other { doing: doing.to_owned(), source: Cause::new(cause) }
+    OsError::Other { doing: doing.to_owned(), source: RedactedCause::new(cause) }
 }

@@ -12,10 +12,10 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::{glib, ostree};
 
 use crate::classify::failure;
-use crate::deploy::{prepare, remember};
+use crate::deploy::{keep_for_session, prepare};
 use crate::deployments::identify;
 use crate::packages;
-use crate::session::{Opened, other};
+use crate::session::{OpenedSysroot, other};
 
 /// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
 /// stage; these bindings cannot, and the file is honoured by all.
@@ -37,19 +37,19 @@ pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
 const STAGED: &str = "/run/ostree/staged-deployment";
 
 pub(crate) fn is_locked() -> bool {
-    let noted = || described()?.lookup::<bool>("locked").ok()?;
+    let noted = || staged_metadata()?.lookup::<bool>("locked").ok()?;
     Path::new(LOCK).exists() || noted().unwrap_or(false)
 }
 
 /// What libostree notes of what is staged.
-fn described() -> Option<glib::VariantDict> {
+fn staged_metadata() -> Option<glib::VariantDict> {
     let bytes = std::fs::read(STAGED).ok()?;
     let staged = glib::Variant::from_data_with_type(bytes, glib::VariantTy::VARDICT);
     Some(glib::VariantDict::new(Some(&staged)))
 }
 
 /// Checks the commit out, locked. The lock comes first: there is no moment at which a shutdown would finalize it.
-pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Deployment, OsError> {
+pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Result<Deployment, OsError> {
     let sysroot = &opened.sysroot;
     if let Some(staged) = sysroot.staged_deployment() {
         let staged = identify(&staged)?;
@@ -60,7 +60,7 @@ pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Depl
     let (merge, origin) = prepare(sysroot, request)?;
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
     let overlays = match &request.replaces {
-        Some(_) => described().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
+        Some(_) => staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
         None => packages::initrd_overlays(&merge),
     };
     let overlays: Vec<&str> = overlays.iter().map(String::as_str).collect();
@@ -69,7 +69,7 @@ pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Depl
         overlay_initrds: (!overlays.is_empty()).then_some(&overlays),
     };
     lock()?;
-    keep(sysroot, Some(&request.commit))?;
+    set_staged_ref(sysroot, Some(&request.commit))?;
     let staged = sysroot.stage_tree_with_options(
         Some(&request.stateroot),
         &request.commit,
@@ -85,12 +85,12 @@ pub(crate) fn stage(opened: &mut Opened, request: &DeployRequest) -> Result<Depl
     let Some(deployment) = sysroot.staged_deployment() else {
         return Err(other("staging a deployment", "libostree says that none is staged"));
     };
-    remember(opened, deployment, request)
+    keep_for_session(opened, deployment, request)
 }
 
 /// Keeps what is staged in the repository, should the staging itself be lost: a commit with packages in it has no name of
 /// its own there.
-pub(crate) fn keep(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
+pub(crate) fn set_staged_ref(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
     let kept = sysroot.repo().set_ref_immediate(None, KEPT, commit, Cancellable::NONE);
     kept.map_err(|error| failure(format!("noting {KEPT} in the repository"), &error.into()))
 }
@@ -113,13 +113,13 @@ fn remove_lock() -> Result<(), OsError> {
 }
 
 /// Lets the deployment be finalized at shutdown.
-pub(crate) fn unlock(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+pub(crate) fn unlock(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     find_staged(opened, id)?;
     remove_lock()
 }
 
 /// Discards the deployment. libostree removes the lock as well.
-pub(crate) fn unstage(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsError> {
+pub(crate) fn unstage(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     let staged = find_staged(opened, id)?;
     let mut kept = opened.sysroot.deployments();
     kept.retain(|deployment| !deployment.equal(&staged));
@@ -132,7 +132,7 @@ pub(crate) fn unstage(opened: &mut Opened, id: &DeploymentId) -> Result<(), OsEr
     remove_lock()
 }
 
-fn find_staged(opened: &Opened, id: &DeploymentId) -> Result<ostree::Deployment, OsError> {
+fn find_staged(opened: &OpenedSysroot, id: &DeploymentId) -> Result<ostree::Deployment, OsError> {
     let staged = opened.sysroot.staged_deployment();
     let staged = staged.filter(|staged| identify(staged).is_ok_and(|found| found == *id));
     staged.ok_or_else(|| OsError::NoSuchDeployment { deployment: format!("{id} (staged)") })

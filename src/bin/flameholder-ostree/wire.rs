@@ -5,45 +5,45 @@ use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
 use anyhow::{Context as _, bail};
-use flameholder::os::Progress;
-use flameholder::os::protocol::{Greeting, Reply, Request, VERSION};
+use flameholder::os::PullProgress;
+use flameholder::os::protocol::{VERSION, WorkerGreeting, WorkerReply, WorkerRequest};
 use ostree_ext::ostree;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 
 /// Requests come in here, and replies go out.
-pub(crate) struct Wire {
-    requests: Requests,
-    replies: Replies,
+pub(crate) struct WorkerPipe {
+    requests: RequestReader,
+    replies: ReplyWriter,
 }
 
 /// What the client sends.
-pub(crate) struct Requests(Lines<BufReader<Stdin>>);
+pub(crate) struct RequestReader(Lines<BufReader<Stdin>>);
 
 /// What the client reads.
-pub(crate) struct Replies(File);
+pub(crate) struct ReplyWriter(File);
 
-impl Wire {
+impl WorkerPipe {
     /// Keeps standard output for replies alone: libostree and ostree-ext print to file descriptor 1 now and then,
     /// which becomes standard error.
     pub(crate) fn take_over_stdio() -> anyhow::Result<Self> {
         let replies = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr())?;
-        let mut replies = Replies(File::from(replies));
+        let mut replies = ReplyWriter(File::from(replies));
         let ignores_special_files = ostree::check_version(2024, 2);
-        replies.write(&Greeting { protocol: VERSION, ignores_special_files })?;
-        Ok(Self { requests: Requests(BufReader::new(tokio::io::stdin()).lines()), replies })
+        replies.write(&WorkerGreeting { protocol: VERSION, ignores_special_files })?;
+        Ok(Self { requests: RequestReader(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
 
     /// The two directions, each on its own.
-    pub(crate) fn split(self) -> (Requests, Replies) {
+    pub(crate) fn split(self) -> (RequestReader, ReplyWriter) {
         (self.requests, self.replies)
     }
 }
 
-impl Requests {
+impl RequestReader {
     /// The next request; `None` when the client has closed the pipe. Safe to abandon.
-    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<Request>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Option<WorkerRequest>> {
         let Some(line) = self.0.next_line().await.context("reading a request")? else {
             return Ok(None);
         };
@@ -60,16 +60,16 @@ impl Requests {
     }
 }
 
-impl Replies {
+impl ReplyWriter {
     /// Sends an answer.
-    pub(crate) fn answer(&mut self, reply: &Reply) -> anyhow::Result<()> {
+    pub(crate) fn answer(&mut self, reply: &WorkerReply) -> anyhow::Result<()> {
         self.write(reply).context("sending a reply")
     }
 
     /// Tells how far an import is.
-    pub(crate) fn progress(&mut self, progress: Progress) {
+    pub(crate) fn progress(&mut self, progress: PullProgress) {
         // A client that does not listen any more is noticed at the other end of the wire.
-        let _ = self.write(&Reply::Progress(progress));
+        let _ = self.write(&WorkerReply::Progress(progress));
     }
 
     fn write(&mut self, message: &impl Serialize) -> std::io::Result<()> {

@@ -1,63 +1,64 @@
-//! `flameholder adopt`
+//! `flameholder adopt`: take a node over from the machine-config-daemon without a reboot.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::os_backend::OsBackend;
+use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
 use crate::cli::session;
 use crate::cli::source_name::SourceName;
-use crate::cli::{CliError, Verdict};
+use crate::cli::{CliError, CommandOutcome};
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;
 use crate::host::systemd::system_status;
 use crate::host::{ServiceControl as _, SystemdServices};
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::WorkerProgram;
-use crate::transaction::handover::adopt::{Adopted, Adoption, adopt};
-use crate::transaction::handover::installation::Version;
+use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
+use crate::transaction::handover::installation::AgentVersion;
 
 #[derive(Debug, Args)]
 pub(crate) struct AdoptArgs {
-    /// Make good what is not as the configuration says, instead of leaving the host alone
+    /// Repair drift from the node's current config; without this option drift makes the command fail
     #[arg(long)]
-    mend: bool,
-    /// What the daemon follows from now on: `kube`, or `dir:PATH`; none is started where it is not given
+    repair: bool,
+    /// Start the daemon with this source of the desired config: `kube` or `dir:PATH`; without it no daemon
+    /// is started
     #[arg(long, value_name = "SOURCE")]
     source: Option<SourceName>,
-    /// How the daemon reads the cluster
+    /// Kubeconfig with which the daemon reads configs and policies from the cluster
     #[arg(long, value_name = "FILE", requires = "source")]
     kubeconfig: Option<PathBuf>,
-    /// How the daemon reads and writes the node
+    /// Kubeconfig with which the daemon watches and annotates the Node
     #[arg(long, value_name = "FILE", requires = "source")]
     node_kubeconfig: Option<PathBuf>,
-    /// The node that this host is
+    /// Name of this host's Node
     #[arg(long, value_name = "NAME", requires = "source")]
     node_name: Option<String>,
     #[command(flatten)]
-    os_backend: OsBackend,
+    os_backend: OsBackendArgs,
 }
 
-pub(crate) fn run(args: &AdoptArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
-    let booted = session::booted()?;
+    let booted = session::booted_deployment()?;
     let version = version()?;
-    let mut session = args.os_backend.sessions()(Access::Stage)?;
-    let adoption = Adoption { version, mends: args.mend, environment: environment.as_deref() };
+    let mut session = args.os_backend.sessions()(SysrootAccess::Stage)?;
+    let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &booted, adoption)?;
     drop(session);
     print_text(&text(&adopted))?;
-    // A pod that is started anew is no reason to disturb it.
+    // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.
     if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// This version, where it is not the image that has it.
-fn version() -> Result<Option<Version<'static>>, CliError> {
+/// Return this version's executables for installation; `None` where the OS image ships them below `/usr`.
+fn version() -> Result<Option<AgentVersion<'static>>, CliError> {
     let failed = |file: &Path, source| CliError::Input { file: file.display().to_string(), source };
     let own = std::env::current_exe().map_err(|error| failed(Path::new("/proc/self/exe"), error))?;
     if own.starts_with("/usr") && !own.starts_with("/usr/local") {
@@ -66,7 +67,7 @@ fn version() -> Result<Option<Version<'static>>, CliError> {
     let worker = WorkerProgram::locate()?;
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error));
     let executables = vec![("flameholder", read(&own)?), (WorkerProgram::NAME, read(worker.path())?)];
-    Ok(Some(Version { name: env!("CARGO_PKG_VERSION"), executables }))
+    Ok(Some(AgentVersion { name: env!("CARGO_PKG_VERSION"), executables }))
 }
 
 fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
@@ -80,10 +81,13 @@ fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
         ("NODE_NAME", args.node_name.clone()),
     ] {
         let Some(value) = value else { continue };
-        // systemd.exec(5): quotes, backslashes and what starts a comment would be read as such.
+        // systemd interprets quotes, backslashes and comment characters in an EnvironmentFile (systemd.exec(5)).
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-:@+,=".contains(character);
         if value.is_empty() || !value.chars().all(is_plain) {
-            let reason = format!("{name} cannot be `{}` for a unit of systemd", value.escape_default());
+            let reason = format!(
+                "{name}: `{}` has characters that systemd interprets in an environment file",
+                value.escape_default()
+            );
             return Err(CliError::Usage(reason));
         }
         text.push_str(&format!("{name}={value}\n"));
@@ -98,28 +102,29 @@ fn daemon_runs() -> bool {
     })
 }
 
-/// The host is adopted by then: a daemon that does not start is for systemd to start again.
+/// Start or restart the daemon. A failure is only logged: the host is adopted by then, and systemd starts the
+/// unit again.
 fn start_daemon() {
     let unit = UnitName::parse(DAEMON_UNIT).expect("a constant unit name is one");
     match SystemdServices::system().perform(&ServiceAction::Restart { unit }) {
-        Ok(()) => say("its daemon runs; see `flameholder status`"),
+        Ok(()) => say("the daemon is running; see `flameholder status`"),
         Err(error) => {
             let error = crate::core::values::causes::chain(&error);
             log::warn!(
-                "the daemon does not run yet: {error}; it starts with the next boot, or with `systemctl start {DAEMON_UNIT}`"
+                "the daemon did not start: {error}; it starts at the next boot, or with `systemctl start {DAEMON_UNIT}`"
             );
         }
     }
 }
 
-fn text(adopted: &Adopted) -> String {
-    let Adopted { config, generation, was_ours, mended, .. } = adopted;
+fn text(adopted: &AdoptOutcome) -> String {
+    let AdoptOutcome { config, generation, was_ours, repaired, .. } = adopted;
     if *was_ours {
-        return format!("{config} is flameholder's already (generation {generation})\n");
+        return format!("{config} is managed by flameholder already (generation {generation})\n");
     }
-    let mut text = format!("adopted {config}, which runs, as generation {generation}\n");
-    for drift in mended {
-        text.push_str(&format!("mended: {} {}\n", drift.path, drift.kind));
+    let mut text = format!("adopted the current config {config} as generation {generation}\n");
+    for drift in repaired {
+        text.push_str(&format!("repaired: {} {}\n", drift.path, drift.kind));
     }
     text
 }

@@ -1,4 +1,4 @@
-//! `flameholder apply`
+//! `flameholder apply`: make a host, a tree or a sysroot match the desired config.
 
 use std::path::{Path, PathBuf};
 
@@ -6,59 +6,60 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::change::running_host;
 use crate::cli::input::{load_configuration, open_to_change};
-use crate::cli::os_backend::OsBackend;
-use crate::cli::output::progress::Progress;
+use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Place, ProfileName, Verdict};
+use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
-use crate::os::protocol::Access;
+use crate::core::plan::Plan;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::plan::target::{Errand, Site, Target};
-use crate::transaction::state::current::Configuration;
+use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::offline_sysroot;
-use crate::transaction::update::offline_sysroot::Generated;
+use crate::transaction::update::offline_sysroot::OfflineUpdate;
 use crate::transaction::update::plain_tree;
-use crate::transaction::update::plain_tree::Applied;
+use crate::transaction::update::plain_tree::TreeUpdate;
 
-/// How many left-out parts a summary names.
+/// Left-out items that a summary names; it counts the others.
 const LISTED: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
-    place: Place,
-    /// The configuration to apply, `-` for standard input
+    place: TargetArgs,
+    /// The desired config, a MachineConfig in JSON or YAML; `-` for standard input
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
-    /// An OS image that stands in for the configuration's own
+    /// Deploy this OS image instead of the one that the config names
     #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
-    /// Whose verdicts apply
+    /// Rules that decide which changes can be applied
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
     #[command(flatten)]
-    os_backend: OsBackend,
-    /// Whether the running host is rebooted into the result; neither a tree nor a sysroot at rest ever is
+    os_backend: OsBackendArgs,
+    /// Reboot the running host into the staged deployment; ignored with --root and --sysroot
     #[arg(long, value_enum, default_value_t)]
-    reboot: Reboot,
+    reboot: RebootMode,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Reboot {
-    /// Where the plan needs it, once nobody blocks it; given up after ten minutes
+pub(crate) enum RebootMode {
+    /// Reboot if the plan requires it; inhibitor locks are waited for, and after ten minutes the command fails
     #[default]
     Auto,
-    /// The same, and after ten minutes whoever still blocks it is overruled
+    /// Reboot if the plan requires it; inhibitor locks are overruled after ten minutes
     Insist,
-    /// Not now: it is staged, and boots once this is called again
+    /// Stage only: the deployment stays locked, and boots after the same command is called without `never`
     Never,
 }
 
-pub(crate) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     let desired = load_configuration(&args.desired)?;
     match (&args.place.root, &args.place.sysroot) {
-        (Some(root), _) => on_tree(root, &desired, args),
-        (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args),
+        (Some(root), _) => apply_to_tree(root, &desired, args),
+        (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args),
         (None, None) => {
             let image = args.os_image.as_deref();
             running_host::apply(&desired, image, args.profile.into(), args.reboot, args.os_backend)
@@ -66,57 +67,66 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<Verdict, CliError> {
     }
 }
 
-fn on_tree(path: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
+fn apply_to_tree(path: &Path, desired: &DecodedConfig, args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     let root = open_to_change(path)?;
     let applied = plain_tree::apply(&root, desired, args.profile.into())?;
     print_text(&summary_of_tree(&applied, desired))?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn summary_of_tree(applied: &Applied, desired: &Configuration) -> String {
+fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig) -> String {
     let name = &desired.object.name;
     let mut text = if applied.changed {
         format!("applied {name} as generation {}\n", applied.generation)
     } else {
         format!("nothing to do: {name} is applied already (generation {})\n", applied.generation)
     };
-    text.push_str(&left_out(&applied.plan.left_out));
+    text.push_str(&unapplied(&applied.plan));
     text
 }
 
-fn on_sysroot(sysroot: &Path, desired: &Configuration, args: &ApplyArgs) -> Result<Verdict, CliError> {
+fn apply_to_sysroot(
+    sysroot: &Path,
+    desired: &DecodedConfig,
+    args: &ApplyArgs,
+) -> Result<CommandOutcome, CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
-    let target = Target {
-        site: Site::AtRest(sysroot),
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
+    let target = UpdateTarget {
+        site: TargetSysroot::Offline(sysroot),
         desired,
         image: image.as_ref(),
-        errand: Errand::Update,
+        errand: UpdatePurpose::Update,
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };
-    let mut progress = Progress::start();
+    let mut progress = ProgressDisplay::start();
     let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
     progress.finish();
     print_text(&summary_of_sysroot(&generated?, desired))?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn summary_of_sysroot(generated: &Generated, desired: &Configuration) -> String {
+fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> String {
     let (name, generation) = (&desired.object.name, &generated.generation);
     let mut text = match &generated.deployment {
-        Some(deployment) => format!(
-            "applied {name} as generation {generation}\nit boots next: deployment {}\n",
-            deployment.id
-        ),
+        Some(deployment) => {
+            format!("applied {name} as generation {generation}\ndeployment {} boots next\n", deployment.id)
+        }
         None => format!("nothing to do: {name} is applied already (generation {generation})\n"),
     };
-    text.push_str(&left_out(&generated.plan.left_out));
+    text.push_str(&unapplied(&generated.plan));
     text
 }
 
-/// What was left out, the first few by name.
-pub(crate) fn left_out(items: &[String]) -> String {
+/// List the parts of a config that were not applied, and those that activation applies.
+pub(crate) fn unapplied(plan: &Plan) -> String {
+    listed("not supported here, and left out", &plan.unsupported)
+        + &listed("put in place when the generation is activated", &plan.deferred)
+}
+
+/// List at most [`LISTED`] items below a heading.
+fn listed(heading: &str, items: &[String]) -> String {
     if items.is_empty() {
         return String::new();
     }
@@ -125,5 +135,5 @@ pub(crate) fn left_out(items: &[String]) -> String {
         0 => String::new(),
         more => format!("  and {more} more; `flameholder status -o json` lists them\n"),
     };
-    format!("left out:\n{lines}{more}")
+    format!("{heading}:\n{lines}{more}")
 }

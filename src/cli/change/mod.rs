@@ -1,4 +1,4 @@
-//! Commands that change a host, called by an operator.
+//! Commands with which an operator changes a host: apply, rollback, recover, retry, adopt, release.
 
 pub(crate) mod adopt;
 pub(crate) mod apply;

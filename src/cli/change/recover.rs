@@ -1,4 +1,4 @@
-//! `flameholder recover`
+//! `flameholder recover`: undo or complete an interrupted change from its journal, and report the pending generation.
 
 use crate::cli::session;
 use crate::transaction::state::interrupted;
@@ -7,27 +7,27 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Place, Verdict};
+use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::host::Root;
 use crate::host::facts::booted::BootedDeployment;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::boot::staged_deployment;
-use crate::transaction::boot::staged_deployment::Settlement;
-use crate::transaction::engine::recover::Settled;
+use crate::transaction::boot::staged_deployment::PendingRecovery;
+use crate::transaction::engine::recover::RecoveryOutcome;
 use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
-    place: Place,
+    place: TargetArgs,
 }
 
-pub(crate) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
     let settled = match &args.place.sysroot {
         Some(path) => {
-            let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, Access::Write)?;
-            sysroot::settle(&mut session, path)?
+            let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Write)?;
+            sysroot::recover(&mut session, path)?
         }
         None => match (&args.place.root, BootedDeployment::look()?) {
             (None, Some(booted)) => return on_running(&booted),
@@ -35,47 +35,50 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<Verdict, CliError> {
         },
     };
     print_text(&summary(&settled))?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn on_running(booted: &BootedDeployment) -> Result<Verdict, CliError> {
-    let text = match staged_deployment::settle(booted, &mut session::session)? {
-        Settlement::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
-        Settlement::Waits(pending) => format!("generation {} is staged\n", pending.generation()),
-        Settlement::OnProbation(pending) => format!(
-            "generation {} runs, and is to show that it is healthy; `flameholder confirm-boot` judges it\n",
+fn on_running(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
+    let text = match staged_deployment::recover_pending(booted, &mut session::open_running)? {
+        PendingRecovery::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
+        PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
+        PendingRecovery::Unconfirmed(pending) => format!(
+            "generation {} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n",
             pending.generation()
         ),
-        Settlement::Left(pending, reason) => {
+        PendingRecovery::RolledBack(pending, reason) => {
             format!(
-                "generation {} is held: {reason}; `flameholder retry` releases it\n",
+                "generation {} is blocked: {reason}; `flameholder retry` releases it\n",
                 pending.generation()
             )
         }
-        Settlement::StagedAgain(pending, failure) => format!(
-            "generation {} did not boot: {}\nit is staged again; apply its configuration to go there\n",
+        PendingRecovery::Restaged(pending, failure) => format!(
+            "generation {} did not boot: {}\nit is staged again; apply the same config to boot it\n",
             pending.generation(),
             failure.reason
         ),
-        Settlement::Superseded(pending) => format!(
-            "generation {} is forgotten: another deployment runs than the one that it was made for\n",
+        PendingRecovery::Superseded(pending) => format!(
+            "pending generation {} is dropped: the deployment that it was staged on is not booted\n",
             pending.generation()
         ),
-        Settlement::Discarded(pending) => {
-            format!("generation {} is forgotten: somebody discarded what was staged\n", pending.generation())
+        PendingRecovery::Discarded(pending) => {
+            format!(
+                "pending generation {} is dropped: its staged deployment was discarded by another program\n",
+                pending.generation()
+            )
         }
     };
     print_text(&text)?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn summary(settled: &Settled) -> String {
+fn summary(settled: &RecoveryOutcome) -> String {
     match settled {
-        Settled::Nothing => "no change was interrupted\n".to_owned(),
-        Settled::Cleared => "what an interrupted run had left behind is cleared away\n".to_owned(),
-        Settled::TakenBack { target } => {
+        RecoveryOutcome::Nothing => "no change was interrupted\n".to_owned(),
+        RecoveryOutcome::CleanedUp => "temporary files of an interrupted change are removed\n".to_owned(),
+        RecoveryOutcome::Undone { target } => {
             let to = target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
-            format!("the interrupted change{to} is taken back: everything is as it was before it\n")
+            format!("the interrupted change{to} is undone: every managed file is as before\n")
         }
     }
 }

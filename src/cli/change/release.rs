@@ -1,28 +1,28 @@
-//! `flameholder release`
+//! `flameholder release`: give a node back to the machine-config-daemon without a reboot.
 
 use crate::cli::output::terminal::print_text;
 use crate::cli::session;
-use crate::cli::{CliError, Verdict};
+use crate::cli::{CliError, CommandOutcome};
 use crate::host::SystemdServices;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::transaction::handover::installation;
-use crate::transaction::handover::release::{Released, release};
+use crate::transaction::handover::release::{ReleaseOutcome, release};
 
-pub(crate) fn run() -> Result<Verdict, CliError> {
-    let booted = session::booted()?;
-    let mut session = session::session(Access::Stage)?;
+pub(crate) fn run() -> Result<CommandOutcome, CliError> {
+    let booted = session::booted_deployment()?;
+    let mut session = session::open_running(SysrootAccess::Stage)?;
     let released = release(&mut *session, &booted)?;
     drop(session);
-    // Also where an earlier call got no further than this.
+    // Also without a generation: an earlier call may have been interrupted before this step.
     installation::remove(&SystemdServices::system())?;
-    let Some(Released { config, kept }) = released else {
-        print_text("nothing here is flameholder's\n")?;
-        return Ok(Verdict::Fine);
+    let Some(ReleaseOutcome { config, kept }) = released else {
+        print_text("flameholder does not manage this host\n")?;
+        return Ok(CommandOutcome::Success);
     };
-    let mut text = format!("{config} is the machine-config-daemon's again, as it runs\n");
+    let mut text = format!("{config} is managed by the machine-config-daemon again; the host is unchanged\n");
     for (path, original) in kept {
-        text.push_str(&format!("what was at {path} before it was managed stays in {original}\n"));
+        text.push_str(&format!("the content that {path} had before it was managed is kept in {original}\n"));
     }
     print_text(&text)?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }

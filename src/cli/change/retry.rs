@@ -1,23 +1,23 @@
-//! `flameholder retry`
+//! `flameholder retry`: release the blocked target.
 
 use std::path::Path;
 
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Verdict};
+use crate::cli::{CliError, CommandOutcome};
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
 use crate::transaction::state::blocked;
 
-pub(crate) fn run() -> Result<Verdict, CliError> {
+pub(crate) fn run() -> Result<CommandOutcome, CliError> {
     let root = Root::open(Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
-    // What cannot be read is released as well.
+    // A blocked target that cannot be read is released as well.
     let text = match blocked::load(&root) {
-        Ok(None) => "nothing is held\n".to_owned(),
-        Ok(Some(held)) => format!("{} is not held any more; apply it again\n", held.config),
-        Err(error) => format!("what was held cannot be read, and is released: {error}\n"),
+        Ok(None) => "no target is blocked\n".to_owned(),
+        Ok(Some(held)) => format!("{} is no longer blocked; apply it again\n", held.config),
+        Err(error) => format!("the blocked target cannot be read, and is released: {error}\n"),
     };
     blocked::release(&root)?;
     print_text(&text)?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }

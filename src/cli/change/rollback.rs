@@ -1,31 +1,31 @@
-//! `flameholder rollback`
+//! `flameholder rollback`: go back to the previous generation.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::change::apply::Reboot;
+use crate::cli::change::apply::RebootMode;
 use crate::cli::change::running_host;
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Verdict};
-use crate::os::protocol::Access;
+use crate::cli::{CliError, CommandOutcome};
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
-    /// An OSTree sysroot that is not running; the running host where it is not given
+    /// Work on an OSTree sysroot that is not booted, instead of the running host
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
-    /// Whether the running host is rebooted into the result
+    /// Reboot the running host into the previous generation
     #[arg(long, value_enum, default_value_t, conflicts_with = "sysroot")]
-    reboot: Reboot,
+    reboot: RebootMode,
 }
 
-pub(crate) fn run(args: &RollbackArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &RollbackArgs) -> Result<CommandOutcome, CliError> {
     let Some(place) = &args.sysroot else { return running_host::roll_back(args.reboot) };
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, place, Access::Write)?;
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, place, SysrootAccess::Write)?;
     let (from, to) = sysroot::roll_back(&mut session, place)?;
-    print_text(&format!("deployment {} boots next\n{} stays as the fallback\n", to.id, from.id))?;
-    Ok(Verdict::Fine)
+    print_text(&format!("deployment {} boots next\n{} stays as the rollback deployment\n", to.id, from.id))?;
+    Ok(CommandOutcome::Success)
 }

@@ -1,17 +1,17 @@
-//! `apply` and `rollback` on the host that runs.
+//! `apply` and `rollback` on the running host: stage, unlock, and ask logind for the reboot.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::change::apply::{Reboot, left_out};
-use crate::cli::os_backend::OsBackend;
-use crate::cli::output::progress::Progress;
+use crate::cli::change::apply::{RebootMode, unapplied};
+use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::booted;
-use crate::cli::session::session;
-use crate::cli::{CliError, Verdict};
+use crate::cli::session::booted_deployment;
+use crate::cli::session::open_running;
+use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::etc_merge::shown;
+use crate::core::etc_merge::display_path;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::profile::Profile;
 use crate::host::SystemdServices;
@@ -19,123 +19,128 @@ use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
 use crate::os::Sysroot;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::transaction::TransactionError;
 use crate::transaction::boot::staged_deployment;
-use crate::transaction::plan::target::{Errand, Site, Target};
-use crate::transaction::state::current::Configuration;
+use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host;
-use crate::transaction::update::running_host::Outcome;
+use crate::transaction::update::running_host::UpdateOutcome;
 
-/// How long those who block a reboot are waited for.
+/// Longest wait for the inhibitor locks that block a reboot.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 pub(crate) fn apply(
-    desired: &Configuration,
+    desired: &DecodedConfig,
     image: Option<&str>,
     profile: Profile,
-    reboot: Reboot,
-    os_backend: OsBackend,
-) -> Result<Verdict, CliError> {
+    reboot: RebootMode,
+    os_backend: OsBackendArgs,
+) -> Result<CommandOutcome, CliError> {
     let image = image.map(str::parse).transpose()?;
-    let booted = booted()?;
-    let mut session = os_backend.sessions()(Access::Stage)?;
-    let target = Target {
-        site: Site::Running(&booted),
+    let booted = booted_deployment()?;
+    let mut session = os_backend.sessions()(SysrootAccess::Stage)?;
+    let target = UpdateTarget {
+        site: TargetSysroot::Running(&booted),
         desired,
         image: image.as_ref(),
-        errand: Errand::Update,
+        errand: UpdatePurpose::Update,
         profile,
         policy: &DisruptionPolicy::default(),
     };
-    let mut progress = Progress::start();
+    let mut progress = ProgressDisplay::start();
     let outcome =
         running_host::apply(&mut *session, &SystemdServices::system(), &booted, target, &mut |stage| {
             progress.show(&stage);
         });
     progress.finish();
-    go_on(session, outcome?, &desired.object.name, reboot)
+    finish_update(session, outcome?, &desired.object.name, reboot)
 }
 
-/// Stages the generation before the one that runs.
-pub(crate) fn roll_back(reboot: Reboot) -> Result<Verdict, CliError> {
-    let booted = booted()?;
-    let mut session = session(Access::Stage)?;
-    let previous = rollback::previous(&mut *session, &booted)?;
-    let mut progress = Progress::start();
-    let outcome =
-        rollback::stage(&mut *session, &SystemdServices::system(), &booted, &previous, &mut |stage| {
+/// Stage the generation before the booted one, and reboot into it as `reboot` says.
+pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> {
+    let booted = booted_deployment()?;
+    let mut session = open_running(SysrootAccess::Stage)?;
+    let previous = rollback::previous_generation(&mut *session, &booted)?;
+    let mut progress = ProgressDisplay::start();
+    let outcome = rollback::stage_rollback(
+        &mut *session,
+        &SystemdServices::system(),
+        &booted,
+        &previous,
+        &mut |stage| {
             progress.show(&stage);
-        });
+        },
+    );
     progress.finish();
     let outcome = outcome?;
-    if let Outcome::Staged { plan: Some(plan), .. } = &outcome {
-        match rollback::left_alone(&booted, &previous, plan) {
-            Ok(paths) => print_text(&left_alone(&paths))?,
-            // Going back does not depend on the list.
-            Err(error) => log::warn!("what stays as it is now cannot be told: {error}"),
+    if let UpdateOutcome::Staged { plan: Some(plan), .. } = &outcome {
+        match rollback::unmanaged_differences(&booted, &previous, plan) {
+            Ok(paths) => print_text(&unmanaged_differences(&paths))?,
+            // The rollback does not depend on this list.
+            Err(error) => log::warn!("the unmanaged paths that the rollback keeps cannot be listed: {error}"),
         }
     }
-    go_on(session, outcome, &previous.record.config, reboot)
+    finish_update(session, outcome, &previous.record.config, reboot)
 }
 
-/// Those that nobody would look through are counted only.
-fn left_alone(paths: &[PathBuf]) -> String {
+/// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the first
+/// twenty are named, the others counted.
+fn unmanaged_differences(paths: &[PathBuf]) -> String {
     const SHOWN: usize = 20;
     let mut text = String::new();
     for (number, path) in paths.iter().enumerate() {
         match number {
-            0 => text.push_str("stays as it is now, unlike in the deployment that is gone back to:\n"),
+            0 => text.push_str("kept as now, although different in the previous deployment:\n"),
             SHOWN => return format!("{text}  and {} more\n", paths.len() - SHOWN),
             _ => {}
         }
-        text += &format!("  {}\n", shown(path));
+        text += &format!("  {}\n", display_path(path));
     }
     text
 }
 
-fn go_on(
+fn finish_update(
     mut session: Box<dyn Sysroot>,
-    outcome: Outcome,
+    outcome: UpdateOutcome,
     name: &str,
-    reboot: Reboot,
-) -> Result<Verdict, CliError> {
+    reboot: RebootMode,
+) -> Result<CommandOutcome, CliError> {
     match outcome {
-        Outcome::Nothing { generation } => {
+        UpdateOutcome::Unchanged { generation } => {
             print_text(&format!("nothing to do: {name} is applied already (generation {generation})\n"))?;
         }
-        Outcome::Live { plan, generation } => {
-            let text =
-                format!("applied {name}; nothing has to be rebooted for it (generation {generation})\n");
-            print_text(&(text + &left_out(&plan.left_out)))?;
+        UpdateOutcome::Live { plan, generation } => {
+            let text = format!("applied {name} as generation {generation}; no reboot is needed\n");
+            print_text(&(text + &unapplied(&plan)))?;
         }
-        Outcome::Staged { plan, pending } => {
-            let left = plan.map(|plan| left_out(&plan.left_out)).unwrap_or_default();
+        UpdateOutcome::Staged { plan, pending } => {
+            let left = plan.map(|plan| unapplied(&plan)).unwrap_or_default();
             print_text(&(staged(&pending, name) + &left))?;
-            if reboot == Reboot::Never {
-                say("it boots once this is called again without `--reboot never`");
-                return Ok(Verdict::Fine);
+            if reboot == RebootMode::Never {
+                say("staged and locked: it boots after the same command is called without `--reboot never`");
+                return Ok(CommandOutcome::Success);
             }
-            staged_deployment::arm(&mut *session, &SystemdServices::system(), &pending)?;
+            staged_deployment::unlock(&mut *session, &SystemdServices::system(), &pending)?;
             drop(session);
-            restart(&pending, name, reboot)?;
+            request_reboot(&pending, name, reboot)?;
         }
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
 fn staged(pending: &PendingGeneration, name: &str) -> String {
     let (generation, id) = (pending.generation(), pending.intent.deployment.id());
-    format!("staged {name} as generation {generation}\nits deployment is {id}\n")
+    format!("staged {name} as generation {generation}\ndeployment {id}\n")
 }
 
-/// Asks logind, once: whatever is armed holds for any reboot that comes.
-fn restart(pending: &PendingGeneration, name: &str, reboot: Reboot) -> Result<(), CliError> {
+/// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots it too.
+fn request_reboot(pending: &PendingGeneration, name: &str, reboot: RebootMode) -> Result<(), CliError> {
     let request = RebootRequest {
-        reason: format!("flameholder: {name} becomes generation {}", pending.generation()),
+        reason: format!("flameholder: reboot into {name}, generation {}", pending.generation()),
         patience: PATIENCE,
-        insist: if reboot == Reboot::Insist {
+        insist: if reboot == RebootMode::Insist {
             InhibitorPolicy::OverruleAfterDeadline
         } else {
             InhibitorPolicy::Obey
@@ -148,12 +153,12 @@ fn restart(pending: &PendingGeneration, name: &str, reboot: Reboot) -> Result<()
         }
     };
     let text = match LogindReboot::system().reboot(&request, &mut report).map_err(TransactionError::from)? {
-        Requested { over } if over.is_empty() => "the host reboots into it\n".to_owned(),
+        Requested { over } if over.is_empty() => "the host reboots now\n".to_owned(),
         Requested { over } => {
             let who: Vec<String> = over.iter().map(ToString::to_string).collect();
-            format!("the host reboots into it, though it was blocked by {}\n", who.join(", "))
+            format!("the host reboots now, over the inhibitor locks of {}\n", who.join(", "))
         }
-        AlreadyPending(shutdown) => format!("{shutdown}, and leads into it\n"),
+        AlreadyPending(shutdown) => format!("{shutdown}; it boots the staged deployment\n"),
     };
     print_text(&text)
 }

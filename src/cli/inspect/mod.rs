@@ -1,4 +1,5 @@
-//! Commands that only read.
+//! Commands that read and report: plan, status, verify, etc-diff, render. Only `verify --repair` changes a
+//! tree.
 
 pub(crate) mod etc_diff;
 pub(crate) mod plan;

@@ -1,4 +1,4 @@
-//! `flameholder plan`
+//! `flameholder plan`: show what applying the desired config would change, why, and what it would disrupt.
 
 use std::path::{Path, PathBuf};
 
@@ -6,69 +6,70 @@ use clap::Args;
 
 use crate::cli::input::{load_configuration, load_document, print_json};
 use crate::cli::inspect::plan_text;
-use crate::cli::os_backend::OsBackend;
-use crate::cli::output::paint::Paint;
+use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::output::paint::TextPainter;
 use crate::cli::output::terminal::print_text;
 use crate::cli::session;
-use crate::cli::{CliError, Format, Place, ProfileName, Verdict};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::host::Root;
 use crate::host::facts::booted::BootedDeployment;
 use crate::os::Sysroot;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
 use crate::transaction::TransactionError;
-use crate::transaction::plan::target::{Errand, Site, Target};
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::update::offline_sysroot;
 use crate::transaction::update::plain_tree;
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
-    place: Place,
-    /// The configuration to go from; what was applied last where it is not given
+    place: TargetArgs,
+    /// The current config, compared instead of the one that was applied last
     #[arg(long, value_name = "FILE")]
     current: Option<PathBuf>,
-    /// The configuration to go to, `-` for standard input
+    /// The desired config, a MachineConfig in JSON or YAML; `-` for standard input
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
-    /// An OS image that stands in for the configuration's own
+    /// Plan with this OS image instead of the one that the config names
     #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
-    /// Whose verdicts apply
+    /// Rules that decide which changes can be applied
     #[arg(long, value_enum, default_value_t)]
     profile: ProfileName,
     #[command(flatten)]
-    os_backend: OsBackend,
-    /// A MachineConfiguration whose node disruption policy decides what a change interrupts
+    os_backend: OsBackendArgs,
+    /// Take the node disruption policy from this MachineConfiguration
     #[arg(long, value_name = "FILE", conflicts_with = "first_boot")]
     policy: Option<PathBuf>,
-    /// Decide by the table that holds on a first boot, before a policy is known
+    /// Use the machine-config-daemon's built-in disruption table, as on a first boot
     #[arg(long)]
     first_boot: bool,
-    /// How the plan is written
+    /// Notation of the plan
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: Format,
-    /// Exit with 2 when there are differences
+    output: OutputFormat,
+    /// Exit with 2 if there are differences
     #[arg(long)]
     exit_code: bool,
-    /// Show the content of files that look secret
+    /// Show the contents of files that look secret
     #[arg(long)]
     show_secrets: bool,
 }
 
-pub(crate) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     let desired = load_configuration(&args.desired)?;
     let asked = args.current.as_deref().map(load_configuration).transpose()?;
     let policy = load_policy(args)?;
     let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => on_tree(root, asked, &desired, args)?,
         (None, Some(_)) if asked.is_some() => {
-            let reason = "--current cannot be given with --sysroot, whose deployments say what they are";
+            let reason =
+                "--current cannot be given with --sysroot: its deployments record their current config";
             return Err(CliError::Usage(reason.to_owned()));
         }
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
@@ -79,23 +80,23 @@ pub(crate) fn run(args: &PlanArgs) -> Result<Verdict, CliError> {
         }
     };
     if let Some(policy) = policy {
-        plan.judge_by(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
+        plan.apply_policy(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
     }
     match args.output {
-        Format::Json => print_json(&PlanDocument::of(&plan))?,
-        Format::Text => {
+        OutputFormat::Json => print_json(&PlanDocument::of(&plan))?,
+        OutputFormat::Text => {
             let before = current.as_ref().map(|configuration| &configuration.host);
             let text =
-                plan_text::render(&plan, before, &desired.host, args.show_secrets, Paint::for_stdout());
+                plan_text::render(&plan, before, &desired.host, args.show_secrets, TextPainter::for_stdout());
             print_text(&text)?;
         }
     }
-    Ok(if !plan.hindrances().is_empty() {
-        Verdict::Irreconcilable
+    Ok(if !plan.obstacles().is_empty() {
+        CommandOutcome::Irreconcilable
     } else if args.exit_code && plan.has_differences() {
-        Verdict::Differences
+        CommandOutcome::Differences
     } else {
-        Verdict::Fine
+        CommandOutcome::Success
     })
 }
 
@@ -110,45 +111,45 @@ fn load_policy(args: &PlanArgs) -> Result<Option<DisruptionPolicy>, CliError> {
 
 fn on_tree(
     path: &Path,
-    asked: Option<Configuration>,
-    desired: &Configuration,
+    asked: Option<DecodedConfig>,
+    desired: &DecodedConfig,
     args: &PlanArgs,
-) -> Result<(Plan, Option<Configuration>), CliError> {
+) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let root = Root::open(path)?;
-    let current = Current::load(&root).map_err(TransactionError::from)?;
+    let current = CurrentState::load(&root).map_err(TransactionError::from)?;
     let before = asked.or(current.configuration);
     let host = before.as_ref().map(|configuration| &configuration.host);
     let plan = plain_tree::plan(&root, host, &desired.host, args.profile.into())?;
     Ok((plan, before))
 }
 
-fn on_running(desired: &Configuration, args: &PlanArgs) -> Result<(Plan, Option<Configuration>), CliError> {
-    let booted = session::booted()?;
-    let mut session = args.os_backend.sessions()(Access::Read)?;
-    on_deployments(&mut *session, Site::Running(&booted), desired, args)
+fn on_running(desired: &DecodedConfig, args: &PlanArgs) -> Result<(Plan, Option<DecodedConfig>), CliError> {
+    let booted = session::booted_deployment()?;
+    let mut session = args.os_backend.sessions()(SysrootAccess::Read)?;
+    on_deployments(&mut *session, TargetSysroot::Running(&booted), desired, args)
 }
 
 fn on_sysroot(
     sysroot: &Path,
-    desired: &Configuration,
+    desired: &DecodedConfig,
     args: &PlanArgs,
-) -> Result<(Plan, Option<Configuration>), CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
-    on_deployments(&mut session, Site::AtRest(sysroot), desired, args)
+) -> Result<(Plan, Option<DecodedConfig>), CliError> {
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Read)?;
+    on_deployments(&mut session, TargetSysroot::Offline(sysroot), desired, args)
 }
 
 fn on_deployments(
     os: &mut dyn Sysroot,
-    site: Site<'_>,
-    desired: &Configuration,
+    site: TargetSysroot<'_>,
+    desired: &DecodedConfig,
     args: &PlanArgs,
-) -> Result<(Plan, Option<Configuration>), CliError> {
+) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let target = Target {
+    let target = UpdateTarget {
         site,
         desired,
         image: image.as_ref(),
-        errand: Errand::Update,
+        errand: UpdatePurpose::Update,
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };

@@ -1,25 +1,26 @@
-//! A plan for a person who is tired: what changes, what happens, why, and what is in the way.
+//! Text form of a plan: changes, contents, disruption with its reasons, obstacles, drift and the merge of
+//! `/etc`.
 
-use crate::cli::output::paint::{Paint, Role};
+use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::text_diff;
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::DisruptionAction;
-use crate::core::etc_merge::{LostChange, shown};
+use crate::core::etc_merge::{LostChange, display_path};
 use crate::core::plan::diff::ChangedItem;
 use crate::core::plan::{MergeImage, Plan, PreflightCheck};
 use crate::core::values::change::ChangeKind;
 use crate::core::values::image::redact_credentials;
 
-/// Reasons per action that are listed before the rest is only counted.
+/// Reasons listed per action; further ones are counted.
 const LISTED_REASONS: usize = 8;
 
-/// Renders the plan. `current` and `desired` are what it lies between.
+/// Render the plan from `current` to `desired`.
 pub(crate) fn render(
     plan: &Plan,
     current: Option<&HostConfig>,
     desired: &HostConfig,
     show_secrets: bool,
-    paint: Paint,
+    paint: TextPainter,
 ) -> String {
     let mut page = Page { paint, text: String::new() };
     page.head(plan);
@@ -33,18 +34,19 @@ pub(crate) fn render(
     page.in_the_way(plan);
     page.tree(plan);
     page.etc(plan);
-    page.list("Left out", &plan.left_out);
+    page.list("Not supported here", &plan.unsupported);
+    page.list("Put in place at activation", &plan.deferred);
     page.text
 }
 
 struct Page {
-    paint: Paint,
+    paint: TextPainter,
     text: String,
 }
 
 impl Page {
     fn heading(&mut self, heading: &str) {
-        let heading = self.paint.paint(Role::Heading, heading);
+        let heading = self.paint.paint(TextRole::Heading, heading);
         self.text.push_str(&format!("\n{heading}\n"));
     }
 
@@ -62,9 +64,9 @@ impl Page {
     }
 
     fn head(&mut self, plan: &Plan) {
-        let from = plan.current.as_deref().unwrap_or("nothing that was recorded");
+        let from = plan.current.as_deref().unwrap_or("no recorded config");
         let title = format!("Plan for {}", plan.desired);
-        self.text.push_str(&self.paint.paint(Role::Heading, &title));
+        self.text.push_str(&self.paint.paint(TextRole::Heading, &title));
         self.text.push_str(&format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
     }
 
@@ -91,7 +93,7 @@ impl Page {
             (diff.fips, "FIPS mode"),
         ] {
             if changed {
-                let sign = self.paint.paint(Role::Changed, "~");
+                let sign = self.paint.paint(TextRole::Changed, "~");
                 self.line(&format!("{sign} {what}"));
             }
         }
@@ -99,12 +101,12 @@ impl Page {
 
     fn change(&mut self, what: &str, name: &str, changed: &ChangedItem) {
         let (role, sign) = match changed.change {
-            ChangeKind::Add => (Role::Added, "+"),
-            ChangeKind::Modify => (Role::Changed, "~"),
-            ChangeKind::Remove => (Role::Removed, "-"),
+            ChangeKind::Add => (TextRole::Added, "+"),
+            ChangeKind::Modify => (TextRole::Changed, "~"),
+            ChangeKind::Remove => (TextRole::Removed, "-"),
         };
         let sign = self.paint.paint(role, sign);
-        let reasons = self.paint.paint(Role::Faint, &changed.reasons.join(", "));
+        let reasons = self.paint.paint(TextRole::Faint, &changed.reasons.join(", "));
         self.line(&format!("{sign} {what} {name}  {reasons}"));
     }
 
@@ -128,8 +130,9 @@ impl Page {
             (diff.extensions, "extensions", joined(&from.extensions), joined(&to.extensions)),
         ];
         for (_, what, from, to) in rows.into_iter().filter(|(changed, ..)| *changed) {
-            let sign = self.paint.paint(Role::Changed, "~");
-            let (from, to) = (self.paint.paint(Role::Removed, &from), self.paint.paint(Role::Added, &to));
+            let sign = self.paint.paint(TextRole::Changed, "~");
+            let (from, to) =
+                (self.paint.paint(TextRole::Removed, &from), self.paint.paint(TextRole::Added, &to));
             self.line(&format!("{sign} {what}"));
             self.line(&format!("    from {from}"));
             self.line(&format!("    to   {to}"));
@@ -137,14 +140,14 @@ impl Page {
     }
 
     fn disruption(&mut self, plan: &Plan) {
-        self.heading("What happens");
+        self.heading("Disruption");
         if plan.disruption.drain {
-            self.line("workloads are drained first");
+            self.line("the node is drained first");
         }
         for required in &plan.disruption.actions {
             let what = match &required.action {
-                DisruptionAction::None => "nothing is interrupted".to_owned(),
-                DisruptionAction::DaemonReload => "systemd rereads its units".to_owned(),
+                DisruptionAction::None => "no disruption".to_owned(),
+                DisruptionAction::DaemonReload => "systemd reloads its units (daemon-reload)".to_owned(),
                 DisruptionAction::Reload(unit) => format!("{unit} is reloaded"),
                 DisruptionAction::Restart(unit) => format!("{unit} is restarted"),
                 DisruptionAction::Special => "crio.service is reloaded".to_owned(),
@@ -153,40 +156,41 @@ impl Page {
             };
             self.line(&what);
             for because in required.because.iter().take(LISTED_REASONS) {
-                let because = self.paint.paint(Role::Faint, &format!("because {because}"));
+                let because = self.paint.paint(TextRole::Faint, &format!("because {because}"));
                 self.line(&format!("  {because}"));
             }
             let more = required.because.len().saturating_sub(LISTED_REASONS);
             if more > 0 {
-                let more = self.paint.paint(Role::Faint, &format!("and for {more} more reasons"));
+                let more = self.paint.paint(TextRole::Faint, &format!("and for {more} more reasons"));
                 self.line(&format!("  {more}"));
             }
         }
     }
 
     fn in_the_way(&mut self, plan: &Plan) {
-        let hindrances = plan.hindrances();
-        if hindrances.is_empty() {
+        let obstacles = plan.obstacles();
+        if obstacles.is_empty() {
             return;
         }
-        let heading = self.paint.paint(Role::Alarm, "This cannot be applied");
+        let heading = self.paint.paint(TextRole::Alarm, "This cannot be applied");
         self.text.push_str(&format!("\n{heading}\n"));
-        for hindrance in &hindrances {
-            self.line(hindrance);
+        for obstacle in &obstacles {
+            self.line(obstacle);
         }
     }
 
-    /// Refusals of a merge that is due are among the hindrances.
+    /// List the findings of the `/etc` merge. Refusals of a merge with a new image are obstacles already;
+    /// with the present image they are listed here.
     fn etc(&mut self, plan: &Plan) {
         let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
         let line = |loss: &LostChange| {
-            format!("{}  {}", shown(&loss.path), crate::cli::inspect::etc_diff::in_words(loss.lost))
+            format!("{}  {}", display_path(&loss.path), crate::cli::inspect::etc_diff::in_words(loss.lost))
         };
         let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
-        self.list("Lost: local changes that libostree leaves behind", &lines);
+        self.list("Lost: local changes that libostree does not carry over", &lines);
         if etc.with == MergeImage::Present {
             let lines: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
-            self.list("In the way, unless the new image differs from the present one", &lines);
+            self.list("Refused by libostree, unless the new image differs from the present one", &lines);
         }
     }
 
@@ -194,9 +198,9 @@ impl Page {
         let Some(tree) = &plan.tree else { return };
         let drift: Vec<String> =
             tree.drift.iter().map(|drift| format!("{}  {}", drift.path, drift.kind)).collect();
-        self.list("Drift: not as it was applied", &drift);
+        self.list("Drift: differs from the record", &drift);
         let marked = |check: &PreflightCheck| {
-            let mark = if check.ok { String::new() } else { self.paint.paint(Role::Alarm, "missing: ") };
+            let mark = if check.ok { String::new() } else { self.paint.paint(TextRole::Alarm, "missing: ") };
             format!("{mark}{}", check.detail)
         };
         let checks: Vec<String> = tree.preflight.iter().map(marked).collect();

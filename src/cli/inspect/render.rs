@@ -1,4 +1,4 @@
-//! `flameholder render`
+//! `flameholder render`: merge MachineConfigs into a rendered one, as the machine-config-controller does.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::input::{load_document, print_json};
 use crate::cli::output::terminal::say;
-use crate::cli::{CliError, Verdict};
+use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
@@ -14,32 +14,32 @@ use crate::core::values::image::{ImageRef, ImageRefError};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// A `MachineConfig` or a List of them, as JSON or YAML; `-` for standard input
+    /// MachineConfigs, or Lists of them, in JSON or YAML; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// The pool that the rendered config is named after
+    /// Pool name, the middle part of the rendered config's name
     #[arg(long, value_name = "NAME", default_value = "worker")]
     pool: PoolName,
-    /// The release's OS image, for which the controller's own configs stand otherwise
+    /// OS image of the release, in place of the osImageURL of the controller's base configs
     #[arg(long, value_name = "REF", value_parser = image_reference)]
     os_image: Option<String>,
-    /// The release's image of extension packages
+    /// Image of the release that holds the extension packages
     #[arg(long, value_name = "REF", value_parser = image_reference)]
     extensions_image: Option<String>,
-    /// How the rendered config is written
+    /// Notation of the rendered config
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: Notation,
 }
 
-/// What Kubernetes objects are written in.
+/// Notation of a Kubernetes object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Notation {
-    /// One JSON document, which is YAML too
+    /// JSON, which YAML parsers read too
     #[default]
     Json,
 }
 
-pub(crate) fn run(args: &RenderArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     let mut configs = Vec::new();
     for file in &args.files {
         configs.extend(load_configs(file)?);
@@ -50,10 +50,10 @@ pub(crate) fn run(args: &RenderArgs) -> Result<Verdict, CliError> {
     match args.output {
         Notation::Json => print_json(&rendered.document)?,
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// Reads what one file holds; keys that the merge will drop are mentioned on standard error.
+/// Read the MachineConfigs of one file. Unknown keys, which the merge drops, are warned of on standard error.
 fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
@@ -70,7 +70,7 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     Ok(configs)
 }
 
-/// Checks a reference and keeps its spelling, which is what a config's reader expects to find.
+/// Validate an image reference and return it unchanged: the rendered config carries it as it was given.
 fn image_reference(text: &str) -> Result<String, ImageRefError> {
     text.parse::<ImageRef>().map(|_| text.to_owned())
 }

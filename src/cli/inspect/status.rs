@@ -1,4 +1,5 @@
-//! `flameholder status`
+//! `flameholder status`: show deployments, generations, the pending and the blocked target, boot check and
+//! daemon.
 
 use crate::cli::session;
 use crate::transaction::state::interrupted;
@@ -7,43 +8,43 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::input::print_json;
-use crate::cli::output::paint::{Paint, Role};
+use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Format, Place, Verdict};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
-use crate::core::state::boot_check::{HealthPhase, HealthReport, complaint};
+use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::file_watch::FileWatch;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusDocument, TransactionItem};
 use crate::transaction::TransactionError;
-use crate::transaction::state::current::Current;
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, pending, status_files};
-use crate::transaction::update::sysroot::{Standing, open_change, standings};
+use crate::transaction::update::sysroot::{DeploymentState, deployment_states, open_change};
 
-/// Where daemon and health are told of.
+/// Directory of the status files that the daemon and the boot check publish.
 const REPORTS: &str = "/run/flameholder";
-/// Hex digits of a commit that tell it apart for people.
+/// Hex digits of a commit in text output.
 const SHORT_COMMIT: usize = 12;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    place: Place,
-    /// How the status is written
+    place: TargetArgs,
+    /// Notation of the status
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: Format,
-    /// Write it again whenever the daemon gets further, or the health of the host changes
+    output: OutputFormat,
+    /// Print the status again whenever the phase of the daemon or the boot check changes
     #[arg(long, conflicts_with_all = ["root", "sysroot"])]
     watch: bool,
 }
 
-pub(crate) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     if args.watch {
         return watch(args.output);
     }
@@ -53,26 +54,26 @@ pub(crate) fn run(args: &StatusArgs) -> Result<Verdict, CliError> {
         (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
     };
     print(&document, args.output)?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn print(document: &StatusDocument, output: Format) -> Result<(), CliError> {
+fn print(document: &StatusDocument, output: OutputFormat) -> Result<(), CliError> {
     match output {
-        Format::Json => print_json(document),
-        Format::Text => print_text(&render(document, Paint::for_stdout())),
+        OutputFormat::Json => print_json(document),
+        OutputFormat::Text => print_text(&render(document, TextPainter::for_stdout())),
     }
 }
 
-/// Until nobody reads it any more.
-fn watch(output: Format) -> Result<Verdict, CliError> {
-    session::booted()?;
+/// Print the status and each change of it until standard output is closed.
+fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
+    session::booted_deployment()?;
     let watched = |source| CliError::Input { file: REPORTS.to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
     runtime.block_on(async {
         std::fs::create_dir_all(REPORTS).map_err(watched)?;
         let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(Path::new(REPORTS)).map_err(watched)?;
-        // More news than changes: a report is written and renamed.
+        // One report causes several inotify events: it is written and renamed.
         let mut said = None;
         loop {
             let document = of_running()?;
@@ -89,38 +90,45 @@ fn watch(output: Format) -> Result<Verdict, CliError> {
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     let root = Root::open(path)?;
     let transaction = interrupted::open_change(&root)?.map(transaction_item);
-    let record = Current::load_record(&root).map_err(TransactionError::from)?;
+    let record = CurrentState::load_record(&root).map_err(TransactionError::from)?;
     Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
 }
 
-/// Its deployments are found below the physical root, and libostree calls that `/`.
+/// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
+/// root, `/sysroot`.
 fn of_running() -> Result<StatusDocument, CliError> {
     let root = Root::open(Path::new("/"))?;
     let pending = pending::load(&root).map_err(TransactionError::from)?;
-    let held = blocked::load(&root).map_err(TransactionError::from)?;
+    let blocked = blocked::load(&root).map_err(TransactionError::from)?;
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    let health = status_files::HEALTH.load(&root);
+    let boot_check = status_files::HEALTH.load(&root);
     let daemon = status_files::DAEMON.load(&root);
-    Ok(StatusDocument { pending, held, health, daemon, ..of_sysroot(Path::new("/"), Path::new(SYSROOT))? })
+    Ok(StatusDocument {
+        pending,
+        blocked,
+        boot_check,
+        daemon,
+        ..of_sysroot(Path::new("/"), Path::new(SYSROOT))?
+    })
 }
 
 fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, Access::Read)?;
-    let standings = standings(&mut session, sysroot)?;
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Read)?;
+    let standings = deployment_states(&mut session, sysroot)?;
     let transaction = open_change(sysroot, &standings)?.map(transaction_item);
     let deployments = standings.into_iter().enumerate().map(item).collect();
     Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(deployments) })
 }
 
-fn transaction_item((open, under_way): (Journal, bool)) -> TransactionItem {
+fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
     let Journal { intent, reached, .. } = open;
-    TransactionItem { current: intent.current, target: intent.target, reached, under_way }
+    TransactionItem { current: intent.current, target: intent.target, reached, in_progress }
 }
 
-/// The first in boot order boots next.
-fn item((index, standing): (usize, Standing)) -> DeploymentItem {
-    let Standing { deployment, record, belongs } = standing;
+/// Convert a deployment; the first one in boot order boots next.
+fn item((index, boot_check): (usize, DeploymentState)) -> DeploymentItem {
+    let DeploymentState { deployment, record, record_matches } = boot_check;
     DeploymentItem {
         next: index == 0,
         booted: deployment.booted,
@@ -133,11 +141,11 @@ fn item((index, standing): (usize, Standing)) -> DeploymentItem {
         image: deployment.image.map(String::from),
         manifest_digest: deployment.manifest_digest,
         kernel_arguments: deployment.kernel_arguments,
-        generation: record.map(|record| GenerationItem::of(&record, belongs)),
+        generation: record.map(|record| GenerationItem::of(&record, record_matches)),
     }
 }
 
-fn render(document: &StatusDocument, paint: Paint) -> String {
+fn render(document: &StatusDocument, paint: TextPainter) -> String {
     let mut text = String::new();
     if let Some(generation) = &document.generation {
         text.push_str(&generation_lines(generation, ""));
@@ -146,59 +154,63 @@ fn render(document: &StatusDocument, paint: Paint) -> String {
         text.push_str(&deployment_lines(deployment, paint));
     }
     if text.is_empty() {
-        text.push_str("nothing was applied here yet\n");
+        text.push_str("no generation was applied yet\n");
     }
     text.extend(document.transaction.as_ref().map(transaction_line));
     text.extend(document.pending.as_ref().map(pending_line));
-    if let Some(held) = &document.held {
-        let BlockedTarget { config, reason, .. } = held;
-        text.push_str(&format!("{config} is held: {reason}; `flameholder retry` releases it\n"));
+    if let Some(blocked) = &document.blocked {
+        let BlockedTarget { config, reason, .. } = blocked;
+        text.push_str(&format!("{config} is blocked: {reason}; `flameholder retry` releases it\n"));
     }
-    text.extend(document.health.as_ref().map(health_line));
+    text.extend(document.boot_check.as_ref().map(health_line));
     text.extend(document.daemon.as_ref().map(daemon_line));
     text
 }
 
 fn daemon_line(report: &DaemonReport) -> String {
     let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
-    let gone = if is_gone { " (it is gone; see `systemctl status flameholder-daemon`)" } else { "" };
-    let trouble = report.source_trouble.as_ref().map(|trouble| format!("its source: {trouble}\n"));
+    let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
+    let trouble =
+        report.source_error.as_ref().map(|trouble| format!("source of the desired config: {trouble}\n"));
     format!("the daemon{gone}: {}\n{}", report.sentence(), trouble.unwrap_or_default())
 }
 
 fn health_line(report: &HealthReport) -> String {
-    let complaint = complaint(&report.findings);
+    let complaint = failed_checks(&report.findings);
     let complaint = complaint.map(|complaint| format!(": {complaint}")).unwrap_or_default();
     match report.phase {
-        HealthPhase::Checking => format!("what runs is to show that it is healthy{complaint}\n"),
-        HealthPhase::Healthy => "what runs was found healthy\n".to_owned(),
-        HealthPhase::Unhealthy => format!("what runs is not healthy{complaint}\n"),
+        HealthPhase::Checking => format!("boot check: running{complaint}\n"),
+        HealthPhase::Healthy => "boot check: passed\n".to_owned(),
+        HealthPhase::Unhealthy => format!("boot check: failed{complaint}\n"),
     }
 }
 
 fn pending_line(item: &PendingItem) -> String {
-    let PendingItem { generation, config, armed, failure, .. } = item;
-    let state = if *armed { "boots with the next reboot" } else { "is staged, and not armed" };
-    let failed = failure.as_ref().map(|failure| format!("  it did not boot before: {}\n", failure.reason));
+    let PendingItem { generation, config, unlocked, failure, .. } = item;
+    let state = if *unlocked { "boots with the next reboot" } else { "is pending and not unlocked" };
+    let failed =
+        failure.as_ref().map(|failure| format!("  the last attempt to boot it failed: {}\n", failure.reason));
     format!("generation {generation} of {config} {state}\n{}", failed.unwrap_or_default())
 }
 
 fn transaction_line(item: &TransactionItem) -> String {
     let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
-    let state = match (item.under_way, item.reached) {
+    let state = match (item.in_progress, item.reached) {
         (true, _) => "is under way",
-        (false, TransactionState::Committed) => "is done; `flameholder recover` clears up after it",
-        (false, _) => "was interrupted; `flameholder recover` takes it back",
+        (false, TransactionState::Committed) => {
+            "is complete; `flameholder recover` removes its temporary files"
+        }
+        (false, _) => "was interrupted; `flameholder recover` undoes it",
     };
     format!("a change{to} {state}\n")
 }
 
-/// A commit as people read it.
+/// Shorten a commit checksum for text output.
 pub(crate) fn short_commit(commit: &str) -> String {
     commit.chars().take(SHORT_COMMIT).collect()
 }
 
-fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {
+fn deployment_lines(item: &DeploymentItem, paint: TextPainter) -> String {
     let commit = short_commit(&item.commit);
     let marks = [
         (item.next, "boots next"),
@@ -209,7 +221,7 @@ fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {
     let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
     let version = item.version.as_deref().unwrap_or("no version");
     let head = format!("{} {commit}.{}  {version}", item.stateroot, item.serial);
-    let mut text = paint.paint(Role::Heading, &head);
+    let mut text = paint.paint(TextRole::Heading, &head);
     if !marks.is_empty() {
         text.push_str(&format!("  ({})", marks.join(", ")));
     }
@@ -223,18 +235,23 @@ fn deployment_lines(item: &DeploymentItem, paint: Paint) -> String {
     text.push_str(&format!("  kernel      {}\n", item.kernel_arguments.join(" ")));
     match &item.generation {
         Some(generation) => text.push_str(&generation_lines(generation, "  ")),
-        None => text.push_str("  generation  none of ours\n"),
+        None => text.push_str("  generation  none (foreign deployment)\n"),
     }
     text
 }
 
 fn generation_lines(item: &GenerationItem, indent: &str) -> String {
-    let foreign =
-        if item.belongs { "" } else { "  (its record names another deployment: made by something else)" };
+    let foreign = if item.record_matches {
+        ""
+    } else {
+        "  (foreign deployment: the record in its /etc names another one)"
+    };
     let mut text =
         format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
-    if !item.left_out.is_empty() {
-        text.push_str(&format!("{indent}left out    {}, listed by `-o json`\n", item.left_out.len()));
+    for (label, items) in [("unsupported", &item.unsupported), ("deferred", &item.deferred)] {
+        if !items.is_empty() {
+            text.push_str(&format!("{indent}{label:<11} {}, listed by `-o json`\n", items.len()));
+        }
     }
     text
 }

@@ -1,4 +1,5 @@
-//! `flameholder verify`
+//! `flameholder verify`: compare the disk with the record of the applied generation, and repair drift in a
+//! tree.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +8,7 @@ use serde::Serialize;
 
 use crate::cli::input::{open_to_change, print_json};
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, Format, Place, Verdict};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
@@ -15,25 +16,25 @@ use crate::core::values::tree::DriftKind;
 use crate::host::Root;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::plan::drift::{Finding, Verified, verify};
+use crate::transaction::plan::drift::{DriftFinding, DriftReport, verify};
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    place: Place,
-    /// Repair the deviations whose drift policy is `repair`, and say what remains
+    place: TargetArgs,
+    /// Repair drift of paths whose drift policy is `repair`, and report the rest
     #[arg(long, requires = "root", conflicts_with = "sysroot")]
     repair: bool,
-    /// How the result is written
+    /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: Format,
+    output: OutputFormat,
 }
 
-/// The document of `verify -o json` (`docs/schema/verify.json`).
+/// Document of `verify -o json` (`docs/schema/verify.json`).
 #[derive(Debug, Serialize)]
 struct VerifyDocument<'a> {
     schema: u32,
@@ -48,7 +49,7 @@ struct Item<'a> {
     path: &'a ManagedPath,
     kind: DriftKind,
     policy: DriftPolicy,
-    hindrance: Option<&'a str>,
+    obstacle: Option<&'a str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -58,13 +59,13 @@ struct RepairedItem<'a> {
 }
 
 impl<'a> VerifyDocument<'a> {
-    fn of(verified: &'a Verified) -> Self {
+    fn of(verified: &'a DriftReport) -> Self {
         let record = &verified.record;
-        let item = |found: &'a Finding| Item {
+        let item = |found: &'a DriftFinding| Item {
             path: &found.drift.path,
             kind: found.drift.kind,
             policy: found.policy,
-            hindrance: found.hindrance.as_deref(),
+            obstacle: found.obstacle.as_deref(),
         };
         let repaired = |drift: &'a Drift| RepairedItem { path: &drift.path, kind: drift.kind };
         Self {
@@ -77,12 +78,12 @@ impl<'a> VerifyDocument<'a> {
     }
 }
 
-pub(crate) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
         (None, None) if BootedDeployment::look()?.is_some() => {
-            let mut session = crate::cli::session::session(Access::Read)?;
+            let mut session = crate::cli::session::open_running(SysrootAccess::Read)?;
             sysroot::verify_running(&mut *session)?
         }
         (root, None) => {
@@ -91,18 +92,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<Verdict, CliError> {
         }
     };
     match args.output {
-        Format::Json => print_json(&VerifyDocument::of(&verified))?,
-        Format::Text => print_text(&render(&verified))?,
+        OutputFormat::Json => print_json(&VerifyDocument::of(&verified))?,
+        OutputFormat::Text => print_text(&render(&verified))?,
     }
-    Ok(if verified.deviates() { Verdict::Differences } else { Verdict::Fine })
+    Ok(if verified.deviates() { CommandOutcome::Differences } else { CommandOutcome::Success })
 }
 
-fn on_sysroot(sysroot: &Path) -> Result<Verified, CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Read)?;
+fn on_sysroot(sysroot: &Path) -> Result<DriftReport, CliError> {
+    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Read)?;
     Ok(sysroot::verify(&mut session, sysroot)?)
 }
 
-fn render(verified: &Verified) -> String {
+fn render(verified: &DriftReport) -> String {
     let record = &verified.record;
     let (config, generation) = (&record.config, &record.generation);
     let mut text = String::new();
@@ -110,19 +111,19 @@ fn render(verified: &Verified) -> String {
         text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
         text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
     }
-    let (ignored, counting): (Vec<&Finding>, Vec<&Finding>) =
+    let (ignored, counting): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
         verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
     if counting.is_empty() {
-        let but = if ignored.is_empty() { "" } else { ", but for what is ignored" };
-        text.push_str(&format!("everything is as {config} says (generation {generation}){but}\n"));
+        let but = if ignored.is_empty() { "" } else { ", apart from ignored paths" };
+        text.push_str(&format!("no drift from {config} (generation {generation}){but}\n"));
     } else {
         let count = counted(counting.len());
         text.push_str(&format!("{count} from {config} (generation {generation}):\n"));
     }
     for found in &counting {
         text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
-        if let Some(hindrance) = &found.hindrance {
-            text.push_str(&format!("    not repaired: {hindrance}\n"));
+        if let Some(obstacle) = &found.obstacle {
+            text.push_str(&format!("    not repaired: {obstacle}\n"));
         }
     }
     if !ignored.is_empty() {
@@ -130,7 +131,7 @@ fn render(verified: &Verified) -> String {
         text.extend(ignored.iter().map(|found| line(&found.drift, "")));
     }
     if !counting.is_empty() {
-        text.push_str("`flameholder apply` with the same configuration repairs them, but for attributes and labels of directories\n");
+        text.push_str("`flameholder apply` with the same config repairs them, except modes, owners and labels of directories\n");
     }
     text
 }

@@ -1,4 +1,4 @@
-//! Log records in the journal, with their fields: for a daemon, whose standard error nobody reads.
+//! Log sink of the daemon and its work processes: records go to the systemd journal with their fields.
 
 use log::{LevelFilter, Log, Metadata, Record};
 use systemd_journal_logger::{JournalLog, connected_to_journal};
@@ -23,7 +23,7 @@ impl Log for OwnRecords {
     }
 }
 
-/// Sends log records there from now on, where systemd connected standard error with it; else to standard error.
+/// Install the journal as log sink if systemd connected standard error to it, else standard error.
 pub(crate) fn install() {
     let journal = connected_to_journal().then(JournalLog::new).and_then(Result::ok);
     match journal.map(|journal| log::set_boxed_logger(Box::new(OwnRecords(journal)))) {

@@ -1,4 +1,4 @@
-//! Text, colours, progress and log lines of the command line.
+//! Output of commands: text, colours, diffs, progress and log lines.
 
 pub(crate) mod journal_log;
 pub(crate) mod paint;

@@ -6,25 +6,25 @@ use std::time::Duration;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 
 use crate::cli::output::terminal::say;
-use crate::os::Phase;
-use crate::transaction::plan::target::Stage;
+use crate::os::PullPhase;
+use crate::transaction::plan::target::UpdateProgress;
 
-/// What a terminal shows while nothing can be counted.
+/// Template for stages without a known size.
 const WAITING: &str = "{spinner} {msg}";
-/// What it shows while bytes arrive.
+/// Template while image layers are downloaded.
 const COUNTING: &str = "{spinner} {msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
-/// How often the spinner moves: a sign of life, while libostree works without saying anything.
+/// Period of the spinner: a sign of life while libostree works for minutes without reporting progress.
 const BEAT: Duration = Duration::from_millis(200);
 
-/// Shows the stages of one transaction.
+/// Progress display of one transaction.
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct ProgressDisplay {
     bar: Option<ProgressBar>,
-    /// What was said last; a plain line is not repeated.
+    /// The last line that was shown: without a terminal, equal lines are printed once.
     said: String,
 }
 
-impl Progress {
+impl ProgressDisplay {
     pub(crate) fn start() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::no_length().with_style(style(WAITING));
@@ -34,13 +34,13 @@ impl Progress {
         Self { bar, said: String::new() }
     }
 
-    pub(crate) fn show(&mut self, stage: &Stage) {
+    pub(crate) fn show(&mut self, stage: &UpdateProgress) {
         let line = in_words(stage);
         let is_new = line != self.said;
         match &self.bar {
             Some(bar) => {
                 let counted = match stage {
-                    Stage::Importing(step) if step.phase == Phase::Layers => Some(step),
+                    UpdateProgress::Pulling(step) if step.phase == PullPhase::Layers => Some(step),
                     _ => None,
                 };
                 if is_new {
@@ -69,16 +69,16 @@ fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).expect("the templates are constant")
 }
 
-fn in_words(stage: &Stage) -> String {
+fn in_words(stage: &UpdateProgress) -> String {
     match stage {
-        Stage::Importing(step) => match step.phase {
-            Phase::Manifest => "asking what the image consists of".to_owned(),
-            Phase::Layers => format!("fetching {} layers, {}", step.layers, HumanBytes(step.bytes)),
-            Phase::Merge => "writing the image's commit".to_owned(),
+        UpdateProgress::Pulling(step) => match step.phase {
+            PullPhase::Manifest => "reading the image's manifest".to_owned(),
+            PullPhase::Layers => format!("fetching {} layers, {}", step.layers, HumanBytes(step.bytes)),
+            PullPhase::Merge => "committing the image to the repository".to_owned(),
         },
-        Stage::Unpacking => "unpacking the packages of extensions".to_owned(),
-        Stage::Deploying => "making the deployment".to_owned(),
-        Stage::Configuring => "writing the configuration into it".to_owned(),
-        Stage::Finishing => "writing the boot entries".to_owned(),
+        UpdateProgress::Unpacking => "unpacking the extensions image".to_owned(),
+        UpdateProgress::Deploying => "checking out the deployment".to_owned(),
+        UpdateProgress::Configuring => "writing the configuration into the deployment".to_owned(),
+        UpdateProgress::WritingBootEntries => "writing the boot entries".to_owned(),
     }
 }

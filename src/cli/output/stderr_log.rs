@@ -1,10 +1,10 @@
-//! Log records on standard error: a command's standard output carries its result only.
+//! Log sink of operators' commands: standard error, since standard output carries only the result.
 
 use crate::cli::output::terminal::say;
 use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 
-/// Writes each record as one line, its fields behind the message.
+/// Writes each record as one line, with its fields behind the message.
 struct StderrLog;
 
 impl Log for StderrLog {
@@ -26,7 +26,8 @@ impl Log for StderrLog {
     fn flush(&self) {}
 }
 
-/// What libraries say of their own workings is nothing to those who read our log, and may hold what is secret.
+/// True if the record is from this crate. Records of libraries are dropped: they describe internals, and may
+/// contain credentials.
 pub(crate) fn is_ours(metadata: &Metadata<'_>) -> bool {
     metadata.target().split("::").next() == Some(env!("CARGO_CRATE_NAME"))
 }
@@ -35,7 +36,7 @@ struct Fields(String);
 
 impl<'kvs> VisitSource<'kvs> for Fields {
     fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), log::kv::Error> {
-        // Names in capitals are fields of the journal.
+        // Names in capitals are journal fields, such as `MESSAGE_ID`, and mean nothing to a reader.
         if key.as_str().bytes().any(|byte| byte.is_ascii_lowercase()) {
             self.0.push_str(&format!(" {key}={value}"));
         }
@@ -43,7 +44,7 @@ impl<'kvs> VisitSource<'kvs> for Fields {
     }
 }
 
-/// Sends log records to standard error from now on.
+/// Install standard error as log sink.
 pub(crate) fn install() {
     static LOG: StderrLog = StderrLog;
     if log::set_logger(&LOG).is_ok() {

@@ -1,29 +1,30 @@
-//! Standard output and standard error. What a configuration or a file name says must not steer the
-//! terminal that it is shown on.
+//! Writers for standard output and standard error. Control characters are replaced: the text of a config or a
+//! file name must not steer the terminal that shows it.
 
 use std::io::Write;
 
 use crate::cli::CliError;
 use crate::cli::output::paint::SEQUENCES;
 
-/// Writes a result to standard output, reporting a full disk or a closed pipe instead of dying of it.
+/// Write a result to standard output; a full disk or a closed pipe is an error, not a panic.
 pub(crate) fn write_out(text: &str) -> Result<(), CliError> {
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
 }
 
-/// Writes text for people to standard output.
+/// Write text to standard output, without control characters.
 pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
     write_out(&harmless(text))
 }
 
-/// Writes a line for people to standard error. Where that is closed or full, nobody is left to tell.
+/// Write a line to standard error, without control characters. Failure is ignored: an error of standard error
+/// has no other place to be reported.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", harmless(line));
 }
 
-/// `text` without anything that moves a cursor, rings a bell or turns the direction of reading; line
-/// feeds, tabs and our own colours stay.
+/// Replace every character that moves the cursor, rings the bell or changes the text direction. Line feeds,
+/// tabs and the sequences of [`SEQUENCES`] stay.
 fn harmless(text: &str) -> String {
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
@@ -40,7 +41,8 @@ fn harmless(text: &str) -> String {
     clean
 }
 
-/// One of our own colours, if `text` begins with it. No other sequence passes: some hide text.
+/// Return the colour sequence at the start of `text`, if it is one of [`SEQUENCES`]. Other sequences could
+/// hide text.
 fn colour_at(text: &str) -> Option<&'static str> {
     SEQUENCES.into_iter().find(|sequence| text.starts_with(sequence))
 }

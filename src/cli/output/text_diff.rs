@@ -1,41 +1,40 @@
-//! What changes inside files, as unified diffs, or as sizes where the content is nobody's business.
+//! Unified diffs of files and units between two configs. For secrets and binary files only sizes are shown.
 
 use similar::algorithms::{Capture, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp};
 
-use crate::cli::output::paint::{Paint, Role};
+use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files::unit_path;
 use crate::core::plan::diff::ConfigDiff;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::secrets::looks_secret;
 
-/// Lines around a change.
+/// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
-/// The longest diff of one file that is printed, in lines.
+/// Longest printed diff of one file, in lines.
 const LONGEST_DIFF: usize = 200;
 
-/// One version of a file.
 #[derive(Debug, Clone, Copy)]
 struct Version<'a> {
     contents: &'a [u8],
     mode: u32,
 }
 
-/// The diffs of all files, units and drop-ins that differ between two configurations.
+/// Render the diffs of all files, units and drop-ins that differ between two configs.
 pub(crate) fn render(
     diff: &ConfigDiff,
     current: Option<&HostConfig>,
     desired: &HostConfig,
     show_secrets: bool,
-    paint: Paint,
+    paint: TextPainter,
 ) -> String {
     let nothing = HostConfig::default();
     let current = current.unwrap_or(&nothing);
     let mut text = String::new();
     let mut show = |path: &ManagedPath, before: Option<Version<'_>>, after: Option<Version<'_>>| {
-        // A file that is new or gone is described by its line among the changes.
+        // A new or removed file has its line in the list of changes, and no diff.
         if let (Some(before), Some(after)) = (before, after)
             && before.contents != after.contents
         {
@@ -63,7 +62,7 @@ fn as_version((contents, mode): &(Vec<u8>, u32)) -> Version<'_> {
 
 type TextPair<'a> = (ManagedPath, Option<&'a str>, Option<&'a str>);
 
-/// The unit's own text and those of its drop-ins, in both configurations.
+/// Collect the texts of a unit and its drop-ins in both configs.
 fn unit_texts<'a>(name: &str, current: &'a HostConfig, desired: &'a HostConfig) -> Vec<TextPair<'a>> {
     let (before, after) = (current.units.get(name), desired.units.get(name));
     let own = (
@@ -84,7 +83,7 @@ fn one(
     before: Version<'_>,
     after: Version<'_>,
     show_secrets: bool,
-    paint: Paint,
+    paint: TextPainter,
 ) -> String {
     let secret = |version: Version<'_>| looks_secret(path, version.mode, version.contents);
     let sizes = format!("{} → {} bytes", before.contents.len(), after.contents.len());
@@ -98,44 +97,45 @@ fn one(
     }
 }
 
-fn unified(path: &ManagedPath, before: &str, after: &str, paint: Paint) -> String {
+fn unified(path: &ManagedPath, before: &str, after: &str, paint: TextPainter) -> String {
     let mut lines = vec![
-        paint.paint(Role::Removed, &format!("--- {path}")),
-        paint.paint(Role::Added, &format!("+++ {path}")),
+        paint.paint(TextRole::Removed, &format!("--- {path}")),
+        paint.paint(TextRole::Added, &format!("+++ {path}")),
     ];
     let [before, after] = [before, after].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
     for hunk in hunks(&before, &after) {
-        lines.push(paint.paint(Role::Faint, UnifiedHunkHeader::new(&hunk).to_string().trim_end()));
+        lines.push(paint.paint(TextRole::Faint, UnifiedHunkHeader::new(&hunk).to_string().trim_end()));
         let changes = hunk.iter().flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()));
         for (tag, text) in changes.flat_map(|(tag, texts)| texts.iter().map(move |text| (tag, text))) {
             let line = printable(text.trim_end_matches('\n'));
             lines.push(match tag {
                 ChangeTag::Equal => format!(" {line}"),
-                ChangeTag::Delete => paint.paint(Role::Removed, &format!("-{line}")),
-                ChangeTag::Insert => paint.paint(Role::Added, &format!("+{line}")),
+                ChangeTag::Delete => paint.paint(TextRole::Removed, &format!("-{line}")),
+                ChangeTag::Insert => paint.paint(TextRole::Added, &format!("+{line}")),
             });
             if !text.ends_with('\n') {
-                lines.push(paint.paint(Role::Faint, "\\ no newline at the end"));
+                lines.push(paint.paint(TextRole::Faint, "\\ no newline at the end"));
             }
         }
     }
     let longer = lines.len().saturating_sub(LONGEST_DIFF);
     if longer > 0 {
         lines.truncate(LONGEST_DIFF);
-        lines.push(paint.paint(Role::Faint, &format!("… {longer} more lines")));
+        lines.push(paint.paint(TextRole::Faint, &format!("… {longer} more lines")));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-/// What differs, with the lines around it. The library's own texts bring each of its algorithms, of which one is needed.
+/// Compute the changed ranges and their context lines. Uses `myers` directly: the `TextDiff` of `similar`
+/// links every algorithm of the crate.
 fn hunks(before: &[&str], after: &[&str]) -> Vec<Vec<DiffOp>> {
     let mut changes = Replace::new(Capture::new());
     let Ok(()) = myers::diff(&mut changes, before, 0..before.len(), after, 0..after.len());
     changes.into_inner().into_grouped_ops(CONTEXT_LINES)
 }
 
-/// A config must not drive the reader's terminal.
+/// Replace control characters, with which a config could steer the reader's terminal.
 fn printable(line: &str) -> String {
     let visible = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
     line.chars().map(visible).collect()

@@ -1,99 +1,104 @@
-//! `flameholder activate`
+//! `flameholder activate`: early in boot, put the generation's files outside `/etc` in place
+//! (`flameholder-activate.service`).
 
 use std::path::Path;
 
 use clap::Args;
 
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::session_of;
-use crate::cli::systemd::reboot::reboot_at_once;
-use crate::cli::{CliError, Place, Verdict};
+use crate::cli::session::open_running_with;
+use crate::cli::systemd::reboot::reboot_immediately;
+use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::state::booted_state::BootedState;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{HostError, Root};
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::boot::activate;
-use crate::transaction::boot::activate::Activated;
+use crate::transaction::boot::activate::ActivationOutcome;
 use crate::transaction::boot::early_boot;
-use crate::transaction::boot::early_boot::Arrival;
+use crate::transaction::boot::early_boot::EarlyBootOutcome;
 use crate::transaction::state::login_message;
 
 #[derive(Debug, Args)]
 pub(crate) struct ActivateArgs {
     #[command(flatten)]
-    place: Place,
+    place: TargetArgs,
 }
 
-pub(crate) fn run(args: &ActivateArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
     let activated = match &args.place.sysroot {
         Some(sysroot) => {
-            let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, Access::Write)?;
+            let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
         None => match (&args.place.root, BootedDeployment::look()?) {
-            (None, Some(booted)) => return on_boot(&booted),
+            (None, Some(booted)) => return activate_at_boot(&booted),
             (root, _) => activate::activate(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
     };
     print_text(&summary(&activated))?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// Early in the boot of an OSTree host.
-fn on_boot(booted: &BootedDeployment) -> Result<Verdict, CliError> {
-    // Found first: in another namespace the kernel may not know the way to this executable.
+/// Activate the booted generation, and reboot at once if the deployment booted without its configuration or
+/// has to be rolled back.
+fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
+    // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let arrival = match early_boot::arrive(booted, &namespace) {
-        // In a boot this comes first. Later it is pulled in by whoever needs it, a kubelet that is started again, and must
-        // not keep that from running.
+    let arrival = match early_boot::activate_at_boot(booted, &namespace) {
+        // No other command runs before activation in a boot, so a held lock means a later start: the unit is
+        // pulled in again by units that require it, such as a restarted kubelet, and must not keep them from
+        // running.
         Err(TransactionError::Host(error @ HostError::Locked { .. })) => {
-            say(&format!("{error}: nothing is left to be activated in this boot"));
-            return Ok(Verdict::Fine);
+            say(&format!("{error}; files were activated earlier in this boot"));
+            return Ok(CommandOutcome::Success);
         }
         arrival => arrival?,
     };
     login_message::refresh(&Root::open(Path::new("/"))?);
     match arrival {
-        Arrival::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
-        Arrival::Active { standing, activated, carried } => {
-            print_text(&(standing_line(standing, carried) + &summary(&activated)))?;
+        EarlyBootOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
+        EarlyBootOutcome::Activated { standing, activated, carried } => {
+            print_text(&(booted_state_line(standing, carried) + &summary(&activated)))?;
         }
-        Arrival::Rebound { generation } => {
-            say(&format!("generation {generation} had booted without its configuration; it has it now"));
-            return reboot_at_once(&format!("generation {generation} is complete only now"));
+        EarlyBootOutcome::ConfigWritten { generation } => {
+            say(&format!(
+                "generation {generation} booted without its configuration; the configuration is now written"
+            ));
+            return reboot_immediately(&format!("generation {generation} booted without its configuration"));
         }
-        Arrival::Leave { pending, reason } => {
+        EarlyBootOutcome::RollBack { pending, reason } => {
             let generation = pending.generation();
-            say(&format!("generation {generation} is left, and held: {reason}"));
+            say(&format!("generation {generation} is rolled back and blocked: {reason}"));
             let worker = worker?;
-            early_boot::leave(&mut |access| session_of(&worker, access), &pending, &reason)?;
-            return reboot_at_once(&format!("generation {generation} is left"));
+            early_boot::roll_back(&mut |access| open_running_with(&worker, access), &pending, &reason)?;
+            return reboot_immediately(&format!("generation {generation} is rolled back"));
         }
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-fn standing_line(standing: BootedState, carried: usize) -> String {
+fn booted_state_line(standing: BootedState, carried: usize) -> String {
     let foreign = match standing {
         BootedState::Complete => "",
-        _ => "this deployment was not made by flameholder; its /etc was merged from a generation\n",
+        _ => "foreign deployment: not made by flameholder, its /etc was merged from a generation\n",
     };
     let carried = match carried {
         0 => String::new(),
-        number => format!("{number} paths are carried over from the deployment that ran before\n"),
+        number => format!("{number} paths are carried forward from the previously booted deployment\n"),
     };
     format!("{foreign}{carried}")
 }
 
-fn summary(activated: &Activated) -> String {
-    let Activated { generation, changed } = activated;
+fn summary(activated: &ActivationOutcome) -> String {
+    let ActivationOutcome { generation, changed } = activated;
     if *changed {
-        format!("what lies outside /etc is now as generation {generation} has it\n")
+        format!("activated the files outside /etc of generation {generation}\n")
     } else {
-        format!("what lies outside /etc is as generation {generation} has it: nothing to do\n")
+        format!("nothing to do: the files outside /etc match generation {generation}\n")
     }
 }

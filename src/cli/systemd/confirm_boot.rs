@@ -1,34 +1,42 @@
-//! `flameholder confirm-boot`: what `flameholder-confirm-boot.service` runs in each boot.
+//! `flameholder confirm-boot`: run the boot check, then confirm the generation or roll it back
+//! (`flameholder-confirm-boot.service`).
 
 use crate::cli::output::terminal::{print_text, say};
 use crate::cli::session;
-use crate::cli::systemd::reboot::reboot_at_once;
-use crate::cli::{CliError, Verdict};
-use crate::core::state::boot_check::complaint;
+use crate::cli::systemd::reboot::reboot_immediately;
+use crate::cli::{CliError, CommandOutcome};
+use crate::core::state::boot_check::failed_checks;
 use crate::transaction::boot::confirm_boot;
-use crate::transaction::boot::confirm_boot::Judgement;
+use crate::transaction::boot::confirm_boot::BootCheckOutcome;
 
-pub(crate) fn run() -> Result<Verdict, CliError> {
-    let booted = session::booted()?;
-    // Nobody is left to tell when standard output is gone, and the judgement goes on.
-    let mut waits = |what: &str| drop(print_text(&format!("waiting; {what}\n")));
-    match confirm_boot::judge(&booted, &mut session::session, &mut waits)? {
-        Judgement::Unmanaged => print_text("nothing here was applied by flameholder\n")?,
-        Judgement::Examined(report) => print_text(&match complaint(&report.findings) {
-            None => "the host is healthy\n".to_owned(),
-            Some(complaint) => format!("the host is not healthy: {complaint}\n"),
+pub(crate) fn run() -> Result<CommandOutcome, CliError> {
+    let booted = session::booted_deployment()?;
+    // The boot check does not depend on standard output.
+    let mut waits = |what: &str| drop(print_text(&format!("boot check is waiting: {what}\n")));
+    match confirm_boot::check_boot(&booted, &mut session::open_running, &mut waits)? {
+        BootCheckOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
+        BootCheckOutcome::AlreadyConfirmed(report) => print_text(&match failed_checks(&report.findings) {
+            None => "all health checks passed\n".to_owned(),
+            Some(complaint) => format!("health checks failed: {complaint}\n"),
         })?,
-        Judgement::Settled(record) => {
-            print_text(&format!("generation {} runs, is healthy, and is settled\n", record.generation))?;
+        BootCheckOutcome::Confirmed(record) => {
+            print_text(&format!(
+                "generation {} passed its boot check and is confirmed\n",
+                record.generation
+            ))?;
         }
-        Judgement::Left { generation, reason } => {
-            say(&format!("generation {generation} is left, and held: {reason}"));
-            return reboot_at_once(&format!("generation {generation} is not healthy"));
+        BootCheckOutcome::RolledBack { generation, reason } => {
+            say(&format!(
+                "generation {generation} failed its boot check, is rolled back and blocked: {reason}"
+            ));
+            return reboot_immediately(&format!("generation {generation} failed its boot check"));
         }
-        Judgement::Kept { generation, reason, because } => {
-            say(&format!("generation {generation} stays, although {reason}: {because}"));
-            return Ok(Verdict::Differences);
+        BootCheckOutcome::KeptUnhealthy { generation, reason, because } => {
+            say(&format!(
+                "generation {generation} failed its boot check ({reason}) and is not rolled back: {because}"
+            ));
+            return Ok(CommandOutcome::Differences);
         }
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }

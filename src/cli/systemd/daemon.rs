@@ -1,4 +1,5 @@
-//! `flameholder daemon`: what `flameholder-daemon.service` runs for as long as the host lives.
+//! `flameholder daemon`: connect a source of the desired config with the daemon and run both
+//! (`flameholder-daemon.service`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -6,64 +7,64 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::cli::os_backend::OsBackend;
+use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::session;
 use crate::cli::source_name::SourceName;
 use crate::cli::systemd::work;
-use crate::cli::{CliError, ProfileName, Verdict};
-use crate::cluster::{Cluster, Identity};
+use crate::cli::{CliError, CommandOutcome, ProfileName};
+use crate::cluster::{ClusterClient, ClusterIdentity};
 use crate::core::values::profile::Profile;
 use crate::daemon;
-use crate::daemon::{DaemonError, Setup, Workshop};
+use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
 use crate::host::facts::boot;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
-use crate::source::directory::Directory;
-use crate::source::kube::Kube;
-use crate::source::{Order, Said};
+use crate::source::directory::DirectorySource;
+use crate::source::kube::KubeSource;
+use crate::source::{SourceCommand, SourceEvent};
 
-/// The kubelet's own: who may write to the node.
+/// The kubelet's kubeconfig: its identity may read configs and write this host's Node.
 const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
 
-/// Where the cluster's monitoring finds the machine-config-daemon's.
+/// Address at which the cluster's monitoring scrapes the machine-config-daemon, through kube-rbac-proxy.
 const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8797);
 
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
-    /// Where it is said what this host is to be: `kube`, or `dir:PATH`, a file or a directory of files
+    /// Source of the desired config: `kube`, or `dir:PATH`, a file or a directory of files
     #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
     source: SourceName,
-    /// How the cluster is read, and conditions are written
+    /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode
     #[arg(long, value_name = "FILE", default_value = KUBELET, env = "FLAMEHOLDER_KUBECONFIG")]
     kubeconfig: PathBuf,
-    /// How the node is read and written; as the rest where it is not given
+    /// Kubeconfig for watching and annotating the Node and for sending events; default: that of --kubeconfig
     #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_NODE_KUBECONFIG")]
     node_kubeconfig: Option<PathBuf>,
-    /// The node that this host is; its host name where it is not given
+    /// Name of this host's Node; default: the host name
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
-    /// The namespace that events go to
+    /// Namespace of the events about this Node
     #[arg(long, value_name = "NAME", default_value = "openshift-machine-config-operator")]
     namespace: String,
-    /// Where metrics are read from; 127.0.0.1:8797 for a cluster, else nowhere
+    /// Address to serve metrics at; default: 127.0.0.1:8797 with the source `kube`, no metrics otherwise
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// Whose verdicts apply; `mcd` for a cluster, else `native`
+    /// Rules that decide which changes can be applied; default: `mcd` with the source `kube`, else `native`
     #[arg(long, value_enum)]
     profile: Option<ProfileName>,
     #[command(flatten)]
-    os_backend: OsBackend,
+    os_backend: OsBackendArgs,
 }
 
-pub(crate) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
-    session::booted()?;
+pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
+    session::booted_deployment()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
     let (orders, ordered) = unbounded_channel();
     let (says, said) = unbounded_channel();
     let is_of_cluster = args.source == SourceName::Kube;
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
-    let setup = Setup {
-        workshop: Workshop {
+    let setup = DaemonSetup {
+        workshop: WorkCommand {
             arguments: [work::VERB.to_owned()]
                 .into_iter()
                 .chain(args.os_backend.arguments())
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
                 .collect(),
             profile: args.profile.map_or(profile, Into::into),
         },
-        // In a cluster the workload has left by then, and whoever drained the node waits for it.
+        // In a cluster the node is drained by then, and its pool waits for it: inhibitors are overruled.
         insist: if is_of_cluster { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey },
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
@@ -81,25 +82,25 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<Verdict, CliError> {
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = deliver(args, says, ordered) => Err(ended),
+            ended = run_source(args, says, ordered) => Err(ended),
         }
     })?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// Runs the source; why it ended.
-async fn deliver(
+/// Run the source, and return why it ended.
+async fn run_source(
     args: &DaemonArgs,
-    says: UnboundedSender<Said>,
-    orders: UnboundedReceiver<Order>,
+    says: UnboundedSender<SourceEvent>,
+    orders: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
     match &args.source {
-        SourceName::Directory(path) => match Directory::new(path.clone(), says).run(orders).await {
+        SourceName::Directory(path) => match DirectorySource::new(path.clone(), says).run(orders).await {
             Ok(()) => DaemonError::SourceEnded,
             Err(error) => DaemonError::Watch(error),
         },
         SourceName::Kube => {
-            Kube::new(cluster(args), says).run(orders).await;
+            KubeSource::new(cluster(args), says).run(orders).await;
             DaemonError::SourceEnded
         }
     }
@@ -109,17 +110,17 @@ fn node(args: &DaemonArgs) -> String {
     args.node_name.clone().unwrap_or_else(boot::host_name)
 }
 
-fn cluster(args: &DaemonArgs) -> Cluster {
-    let reader = Identity::of(&args.kubeconfig);
+fn cluster(args: &DaemonArgs) -> ClusterClient {
+    let reader = ClusterIdentity::of(&args.kubeconfig);
     let is_other = |path: &&PathBuf| **path != args.kubeconfig;
-    Cluster {
+    ClusterClient {
         node: node(args),
         namespace: args.namespace.clone(),
         writer: args
             .node_kubeconfig
             .as_ref()
             .filter(is_other)
-            .map_or_else(|| reader.clone(), |path: &PathBuf| Identity::of(Path::new(path))),
+            .map_or_else(|| reader.clone(), |path: &PathBuf| ClusterIdentity::of(Path::new(path))),
         reader,
     }
 }

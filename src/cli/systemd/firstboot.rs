@@ -1,31 +1,32 @@
-//! `flameholder firstboot`: what `flameholder-firstboot.service` runs before the workload starts.
+//! `flameholder firstboot`: complete the first boot that Ignition began, before the workload starts
+//! (`flameholder-firstboot.service`).
 
 use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::os_backend::OsBackend;
+use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
 use crate::cli::session;
-use crate::cli::systemd::reboot::reboot_at_once;
-use crate::cli::{CliError, ProfileName, Verdict};
+use crate::cli::systemd::reboot::reboot_immediately;
+use crate::cli::{CliError, CommandOutcome, ProfileName};
 use crate::firstboot;
-use crate::firstboot::{Outcome, Outside};
+use crate::firstboot::{FirstBootOutcome, FirstBootPorts};
 use crate::host::SystemdServices;
-use crate::transaction::boot::first_boot::Time;
+use crate::transaction::boot::first_boot::PhaseTiming;
 
 #[derive(Debug, Args)]
 pub(crate) struct FirstbootArgs {
-    /// Whose verdicts apply
+    /// Rules that decide which changes can be applied
     #[arg(long, value_enum, default_value_t = ProfileName::Mcd)]
     profile: ProfileName,
     #[command(flatten)]
-    os_backend: OsBackend,
+    os_backend: OsBackendArgs,
 }
 
-pub(crate) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
-    let booted = session::booted()?;
-    let outside = Outside {
+pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
+    let booted = session::booted_deployment()?;
+    let outside = FirstBootPorts {
         sessions: &mut args.os_backend.sessions(),
         services: &SystemdServices::system(),
         profile: args.profile.into(),
@@ -33,19 +34,19 @@ pub(crate) fn run(args: &FirstbootArgs) -> Result<Verdict, CliError> {
         wait: &mut std::thread::sleep,
     };
     match firstboot::run(&booted, outside)? {
-        Outcome::Nothing => print_text("no first boot is to be completed\n")?,
-        Outcome::Complete { config, times } => {
-            say(&format!("the first boot is complete: {config} runs{}", in_words(&times)));
+        FirstBootOutcome::Nothing => print_text("no first boot to complete\n")?,
+        FirstBootOutcome::Complete { config, times } => {
+            say(&format!("the first boot is complete: {config} is applied and verified{}", in_words(&times)));
         }
-        Outcome::Reboot { config } => {
-            return reboot_at_once(&format!("the first boot is completed by {config}"));
+        FirstBootOutcome::Reboot { config } => {
+            return reboot_immediately(&format!("the first boot continues in the deployment of {config}"));
         }
     }
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }
 
-/// Parts that took no time are left out.
-fn in_words(times: &[Time]) -> String {
+/// List the duration of each part; parts shorter than 50 ms are omitted.
+fn in_words(times: &[PhaseTiming]) -> String {
     let parts = times.iter().filter(|time| time.milliseconds >= 50);
     let parts: Vec<String> = parts
         .map(|time| format!("{} {:.1} s", time.phase, Duration::from_millis(time.milliseconds).as_secs_f64()))

@@ -1,4 +1,5 @@
-//! `flameholder introduce`: what the pod runs that installs the daemon on its node.
+//! `flameholder introduce`: run in the DaemonSet's pod, lend the pod's service account to the daemon on the
+//! host.
 
 use std::path::PathBuf;
 
@@ -6,41 +7,41 @@ use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::output::terminal::say;
-use crate::cli::{CliError, Verdict};
+use crate::cli::{CliError, CommandOutcome};
 use crate::cluster::introduction::{IntroductionError, introduce};
 use crate::host::file_watch::FileWatch;
 
 #[derive(Debug, Args)]
 pub(crate) struct IntroduceArgs {
-    /// Where the node's root is mounted
+    /// Directory at which the pod mounts the node's root
     #[arg(long, value_name = "DIR", default_value = "/rootfs")]
     host: PathBuf,
-    /// Where the cluster gives the pod its token
+    /// Directory in which the cluster puts the pod's token
     #[arg(long, value_name = "DIR", default_value = "/var/run/secrets/kubernetes.io/serviceaccount")]
     account: PathBuf,
-    /// Do it once, instead of each time that the token is replaced
+    /// Exit after writing the credentials once, instead of again at each renewal of the token
     #[arg(long)]
     once: bool,
 }
 
-pub(crate) fn run(args: &IntroduceArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &IntroduceArgs) -> Result<CommandOutcome, CliError> {
     if args.once {
         introduce(&args.host, &args.account)?;
-        return Ok(Verdict::Fine);
+        return Ok(CommandOutcome::Success);
     }
     let watched = |source| IntroductionError::File { doing: "watching", path: args.account.clone(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
     runtime.block_on(async {
-        // The first process of a container gets no signals that it does not ask for.
+        // Process 1 of a container receives only signals for which it has a handler.
         let mut ended = signal(SignalKind::terminate()).map_err(watched)?;
         let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(&args.account).map_err(watched)?;
         loop {
             introduce(&args.host, &args.account)?;
-            say("the host has the token of this pod");
+            say("wrote kubeconfig and token of this pod on the host");
             tokio::select! {
                 news = watch.next() => drop(news.map_err(watched)?),
-                _ = ended.recv() => return Ok(Verdict::Fine),
+                _ = ended.recv() => return Ok(CommandOutcome::Success),
             }
         }
     })

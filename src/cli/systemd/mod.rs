@@ -1,4 +1,4 @@
-//! Commands that systemd, the daemon or a pod runs.
+//! Commands that systemd units, the daemon or a pod run, not an operator.
 
 pub(crate) mod activate;
 pub(crate) mod confirm_boot;

@@ -1,23 +1,23 @@
-//! `flameholder work`: what the daemon has done to the host, in a process of its own.
+//! `flameholder work`: one piece of work on the host for the daemon, in a process of its own.
 
 use clap::Args;
 
-use crate::cli::os_backend::OsBackend;
-use crate::cli::{CliError, Verdict};
+use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::{CliError, CommandOutcome};
 use crate::daemon::work;
 
-/// What the daemon calls this.
+/// Name of the subcommand, as the daemon passes it.
 pub(crate) const VERB: &str = "work";
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
     #[command(flatten)]
-    os_backend: OsBackend,
+    os_backend: OsBackendArgs,
 }
 
-pub(crate) fn run(args: &WorkArgs) -> Result<Verdict, CliError> {
+pub(crate) fn run(args: &WorkArgs) -> Result<CommandOutcome, CliError> {
     let mut open = args.os_backend.sessions();
     let done = work::run(&mut open, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     done.map_err(CliError::Output)?;
-    Ok(Verdict::Fine)
+    Ok(CommandOutcome::Success)
 }

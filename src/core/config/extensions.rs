@@ -20,7 +20,7 @@ pub fn packages(extension: &str) -> Option<&'static [&'static str]> {
 
 /// Whether an extension has this package.
 #[must_use]
-pub fn is_of_any(package: &str) -> bool {
+pub fn is_extension_package(package: &str) -> bool {
     EXTENSIONS.iter().any(|(_, packages)| packages.contains(&package))
 }
 

@@ -128,7 +128,7 @@ impl UnitSpec {
 
     /// Equal in everything but the place in its list.
     #[must_use]
-    pub fn says_the_same(&self, other: &Self) -> bool {
+    pub fn is_equivalent(&self, other: &Self) -> bool {
         Self { index: 0, ..self.clone() } == Self { index: 0, ..other.clone() }
     }
 }

@@ -30,8 +30,8 @@ impl PackageLayering {
     pub fn unsupported(&self) -> usize {
         let is_others_kernel = |package: &str| OTHER_KERNELS.iter().any(|kernel| package.starts_with(kernel));
         let requested = self.requested.iter();
-        let requested =
-            requested.filter(|package| !extensions::is_of_any(package) && !is_others_kernel(package));
+        let requested = requested
+            .filter(|package| !extensions::is_extension_package(package) && !is_others_kernel(package));
         let removed = self.removed.iter().filter(|package| !KERNEL.contains(&package.as_str()));
         requested.count() + removed.count()
     }

@@ -24,7 +24,9 @@ pub struct ManagedFiles {
     /// Directories that get an owner of their own where they have to be made: a missing home.
     pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
     /// Parts of the config that this tree has no place for, each with its reason.
-    pub left_out: Vec<String>,
+    pub unsupported: Vec<String>,
+    /// Paths that are stored now and put in place when the generation is activated, each with the reason.
+    pub deferred: Vec<String>,
 }
 
 /// Bytes that a config appends to: what stood at the path before it was managed.
@@ -60,7 +62,7 @@ impl ManagedFiles {
         if profile == Profile::Native {
             managed.directories_and_links(config, &mut names);
         } else {
-            managed.mcd_left_out(config);
+            managed.mcd_unsupported(config);
         }
         managed.units(config, profile);
         managed.authorized_keys(config, accounts);
@@ -77,7 +79,8 @@ impl ManagedFiles {
         Self {
             entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
             owned_parents: self.owned_parents.clone(),
-            left_out: Vec::new(),
+            unsupported: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
@@ -89,7 +92,8 @@ impl ManagedFiles {
         Self {
             entries: entries.map(|(path, entry)| (path.clone(), entry.clone())).collect(),
             owned_parents: self.owned_parents.clone(),
-            left_out: self.left_out.clone(),
+            unsupported: self.unsupported.clone(),
+            deferred: self.deferred.clone(),
         }
     }
 
@@ -102,7 +106,7 @@ impl ManagedFiles {
             FileEntry::Directory { .. } => below(&gone, path.as_str()).next().is_none(),
             entry => entry.is_leaf(),
         };
-        self.left_out.extend(gone.iter().filter(is_named).map(|(path, _)| format!("{path}: {reason}")));
+        self.deferred.extend(gone.iter().filter(is_named).map(|(path, _)| format!("{path}: {reason}")));
     }
 
     fn directories_and_links(&mut self, config: &HostConfig, names: &mut Names<'_>) {
@@ -122,13 +126,13 @@ impl ManagedFiles {
         }
     }
 
-    fn mcd_left_out(&mut self, config: &HostConfig) {
+    fn mcd_unsupported(&mut self, config: &HostConfig) {
         for (what, empty) in
             [("directories", config.directories.is_empty()), ("links", config.links.is_empty())]
         {
             if !empty {
                 let reason = format!("spec.config.storage.{what}: the profile `mcd` does not apply them");
-                self.left_out.push(reason);
+                self.unsupported.push(reason);
             }
         }
     }
@@ -162,13 +166,13 @@ impl ManagedFiles {
         let (core, home) = match home {
             Some((core, Ok(home))) => (core, home),
             Some((core, Err(error))) => {
-                return self.left_out.push(format!(
+                return self.unsupported.push(format!(
                     "spec.config.passwd.users: the home directory {:?} of `{CORE_USER}` cannot hold keys: {error}",
                     core.home
                 ));
             }
             None => {
-                return self.left_out.push(format!(
+                return self.unsupported.push(format!(
                     "spec.config.passwd.users: the tree has no user `{CORE_USER}`, so keys and password hash are not set"
                 ));
             }

@@ -89,7 +89,7 @@ pub struct Settings {
     /// What becomes of deviations.
     pub drift: DriftPolicies,
     /// What a generation has to show after it booted.
-    pub health: HealthPolicy,
+    pub boot_check: HealthPolicy,
 }
 
 impl Settings {
@@ -110,7 +110,7 @@ impl Settings {
         let DriftFragment { default, path } = fragment.drift;
         self.drift.default = default.unwrap_or(self.drift.default);
         self.drift.paths.extend(path.into_iter().map(|item| (item.path.into_inner(), item.policy)));
-        fragment.health.overlay(&mut self.health);
+        fragment.boot_check.overlay(&mut self.boot_check);
     }
 }
 
@@ -120,8 +120,8 @@ impl Settings {
 struct Fragment {
     #[serde(default)]
     drift: DriftFragment,
-    #[serde(default)]
-    health: boot_check::HealthFragment,
+    #[serde(default, rename = "boot-check")]
+    boot_check: boot_check::BootCheckFragment,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -191,7 +191,7 @@ pub struct SettingsError(Vec<Fault>);
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("reading the agent's own settings (see docs/configuration.md):")?;
+        f.write_str("reading the agent's own settings (see docs/usage/configuration.md):")?;
         self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
     }
 }

@@ -1,56 +1,56 @@
-//! Where the daemon stands, as `status` tells it. No secrets: names, paths and reasons.
+//! Status report of the daemon, read by `flameholder status`. World-readable, so it holds names, paths and
+//! reasons, but no file contents.
 
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 
-/// What the daemon says of itself.
+/// Phase, configs and current problem of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonReport {
-    /// Its process.
     pub pid: u32,
-    /// Name of its phase (docs/lifecycle.md).
+    /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
-    /// Name of the configuration that is wanted.
-    pub wanted: Option<String>,
-    /// Name of the configuration that the host is.
-    pub runs: Option<String>,
-    /// What is wrong, or waited for, in one sentence.
+    /// Name of the desired config.
+    pub desired: Option<String>,
+    /// Name of the current config.
+    pub current: Option<String>,
+    /// Reason for the error or the wait, in one sentence.
     pub reason: Option<String>,
-    /// Who has to do something about it: `configuration`, `transient`, `host`, `bug`.
+    /// Problem class of a failed attempt: `configuration`, `transient`, `host` or `bug`.
     pub class: Option<String>,
-    /// Attempts that failed in a row.
+    /// Number of failed attempts in a row.
     pub failures: u32,
-    /// What is wrong with the source.
-    pub source_trouble: Option<String>,
+    /// Error of the source (cluster, directory or config server).
+    pub source_error: Option<String>,
 }
 
 impl DaemonReport {
-    /// Of where it stands.
+    /// Report the state of `lifecycle`, for the process `pid`.
     #[must_use]
-    pub fn of(lifecycle: &Lifecycle, source_trouble: Option<&str>, pid: u32) -> Self {
-        let name = |wish: Option<&ConfigRef>| wish.map(|wish| wish.config.clone());
+    pub fn of(lifecycle: &Lifecycle, source_error: Option<&str>, pid: u32) -> Self {
+        let name = |desired: Option<&ConfigRef>| desired.map(|desired| desired.config.clone());
         Self {
             pid,
             phase: lifecycle.phase.name().to_owned(),
-            wanted: name(lifecycle.wish.as_ref()),
-            runs: name(lifecycle.runs.as_ref()),
+            desired: name(lifecycle.desired.as_ref()),
+            current: name(lifecycle.current.as_ref()),
             reason: lifecycle.phase.reason(),
             class: match &lifecycle.phase {
                 DaemonPhase::BackingOff { problem } => Some(problem.class.as_str().to_owned()),
                 _ => None,
             },
             failures: lifecycle.failures,
-            source_trouble: source_trouble.map(str::to_owned),
+            source_error: source_error.map(str::to_owned),
         }
     }
 
-    /// The same for people.
+    /// Summarise the report in one line for the terminal.
     #[must_use]
     pub fn sentence(&self) -> String {
-        let about = match (&self.wanted, &self.runs) {
-            (Some(wanted), Some(runs)) if wanted != runs => format!(" {wanted}, on {runs}"),
+        let about = match (&self.desired, &self.current) {
+            (Some(desired), Some(current)) if desired != current => format!(" {desired}, on {current}"),
             (Some(name), _) | (None, Some(name)) => format!(" {name}"),
             (None, None) => String::new(),
         };

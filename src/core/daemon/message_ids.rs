@@ -1,34 +1,35 @@
-//! The journal's message IDs, by which entries of one kind are found: `journalctl MESSAGE_ID=...`. One that was given to
-//! something stays its own for ever.
+//! Message IDs of the daemon's entries in the systemd journal, one per kind: `journalctl MESSAGE_ID=...`.
+//! Scripts and alerts depend on them, so an ID that was released never changes its meaning.
 
 use super::lifecycle::DaemonPhase;
 
-/// Something is wrong with the source.
-pub const SOURCE_TROUBLE: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
+/// Entry about an error of the source.
+pub const SOURCE_ERROR: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
 
-/// All of them, with what they are about: a phase that begins, but for the first.
+/// All message IDs. The first is for errors of the source; the others are each for the start of a phase, by
+/// its name.
 pub const ALL: [(&str, &str); 18] = [
-    ("source trouble", SOURCE_TROUBLE),
-    ("Looking", "2b87696992a14b17a2a96683f9c24678"),
+    ("source error", SOURCE_ERROR),
+    ("Observing", "2b87696992a14b17a2a96683f9c24678"),
     ("Idle", "5683cbd1510441e5993aebc45347cca4"),
     ("Fetching", "e1642e767c1548ddaf4de68196f9d5fa"),
     ("Preparing", "07256bb67be149998c81a0c7b4811638"),
     ("Draining", "af80f92cea834c33a6c52aea732b9ce0"),
     ("Applying", "d74bfcfd91434e24994a4a186763d2c7"),
-    ("Arming", "2df5e8c0c810405a8af1df81248d00f1"),
+    ("Unlocking", "2df5e8c0c810405a8af1df81248d00f1"),
     ("Rebooting", "0da56056e62342d4ac980a000dd011c7"),
-    ("GoingDown", "f6707f4b2d26458989cfdd4d6397d861"),
-    ("Judging", "33d3c17f7015415aafbdbc8fc1e5c24a"),
+    ("ShuttingDown", "f6707f4b2d26458989cfdd4d6397d861"),
+    ("CheckingBoot", "33d3c17f7015415aafbdbc8fc1e5c24a"),
     ("Verifying", "caa345bd26704865bbfb924925c2dfba"),
     ("Uncordoning", "b4a765cf73a042eeba12eeeab1e66c15"),
     ("Done", "47e723ae862c4834b5c7b05eb48c1c15"),
     ("Drifted", "36f3df4369ac4df783e223c754e33cee"),
-    ("Held", "fdb8128e10b54ee1a15ed2c6f59435ec"),
-    ("Waiting", "1daf3f4f7ac245c9a9c9289d6cec3a6c"),
+    ("Blocked", "fdb8128e10b54ee1a15ed2c6f59435ec"),
+    ("BackingOff", "1daf3f4f7ac245c9a9c9289d6cec3a6c"),
     ("Stopping", "62545492a5854f93baed0fece4dab3c1"),
 ];
 
-/// That of a phase which begins.
+/// Return the message ID for the start of `phase`.
 #[must_use]
 pub fn of(phase: &DaemonPhase) -> &'static str {
     ALL.iter().find(|(about, _)| *about == phase.name()).map_or("", |(_, id)| id)
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_128_bits_and_nobody_elses() {
+    fn each_message_id_is_128_bits_and_unique() {
         for (about, id) in ALL {
             let is_hex = id.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte));
             assert!(id.len() == 32 && is_hex, "{about}");

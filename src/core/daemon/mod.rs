@@ -1,4 +1,5 @@
-//! The state machine of the daemon, and its reports to the cluster and the journal.
+//! State machine of the daemon (phases, events, commands), and its reports to the cluster, to `flameholder
+//! status` and to the systemd journal.
 
 pub mod daemon_report;
 pub mod lifecycle;

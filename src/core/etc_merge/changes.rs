@@ -1,14 +1,15 @@
-//! What libostree takes for local changes: its `ostree_diff_dirs`, as its merge calls it.
+//! Local changes of `/etc`: paths that libostree's `ostree_diff_dirs` finds modified, removed or added
+//! between `/usr/etc` and `/etc`.
 //!
-//! Extended attributes do not count there, because labels in `/usr/etc` and `/etc` differ. A change of type is not
-//! looked into. libostree lists directories in the order of the file system; here they are sorted, so the first of
-//! several refusals need not be the one that libostree stops at.
+//! Extended attributes do not count, because SELinux labels in `/usr/etc` and `/etc` differ. Below a path
+//! whose type changed nothing is compared. libostree lists directories in the order of the file system; here
+//! they are sorted, so the first of several refusals may be another one than libostree reports.
 
 use std::path::{Path, PathBuf};
 
 use super::tree::{EtcEntries, EtcNode};
 
-/// Paths relative to the top, in the order in which libostree goes through them: directories before what they hold.
+/// Changed paths relative to `/etc`, in libostree's order: a directory before its entries.
 #[derive(Debug, Default)]
 pub(super) struct LocalChanges {
     pub(super) removed: Vec<PathBuf>,
@@ -48,7 +49,7 @@ impl LocalChanges {
         }
     }
 
-    /// A new directory is listed with everything in it.
+    /// Add a new path, and for a directory everything below it.
     fn add(&mut self, node: &EtcNode, path: &Path) {
         self.added.push(path.to_owned());
         for (name, child) in node.entries().into_iter().flatten() {

@@ -1,11 +1,11 @@
-//! Where two trees differ: what stays as it is when only some of their paths are made equal.
+//! Differences between two `/etc` trees, such as the unmanaged paths that a rollback leaves as they are.
 
 use std::path::{Path, PathBuf};
 
 use super::tree::{EtcEntries, EtcNode};
 
-/// The paths at which the directories `left` and `right` differ, sorted, relative to them. A directory that only one of
-/// them has counts by what it holds, unless it holds nothing.
+/// Return the paths at which two directories differ, sorted, relative to them. A directory that exists in one
+/// of them only counts by its entries, unless it has none on that side.
 #[must_use]
 pub fn unlike(left: &EtcNode, right: &EtcNode) -> Vec<PathBuf> {
     let mut found = Vec::new();

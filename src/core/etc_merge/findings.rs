@@ -1,4 +1,5 @@
-//! What a merge keeps, takes over and loses: found by comparing its four trees, whatever made the result so.
+//! Findings about a merge of `/etc`: local changes kept and lost, image changes applied, conflicts. Found by
+//! comparing the four trees, so they hold for any merge algorithm.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,70 +11,72 @@ use super::refusal::MergeRefusal;
 use super::tree::{EtcBody, EtcEntries, EtcNode};
 use crate::core::values::change::ChangeKind;
 
-/// Paths by what becomes of them, each list sorted, relative to `/etc`; the empty path is `/etc` itself.
+/// Findings by outcome. Each list is sorted; paths are relative to `/etc`, and the empty path is `/etc`
+/// itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MergeFindings {
-    /// Local changes that the new `/etc` has.
+    /// Local changes that are in the new `/etc`.
     pub kept: Vec<MergeItem>,
-    /// Changes of the image that the new `/etc` has.
+    /// Changes of the image that are in the new `/etc`.
     pub from_image: Vec<MergeItem>,
-    /// Changed on both sides, and not alike. The local side wins.
+    /// Paths changed differently by both sides. The local change wins.
     pub conflicts: Vec<MergeConflict>,
-    /// Local changes that the new `/etc` does not have.
+    /// Local changes that are missing from the new `/etc`.
     pub losses: Vec<LostChange>,
-    /// Changes of the image that the new `/etc` does not have, though nobody changed the same path: libostree gives
-    /// a directory its local mode and owner when something in it changed, and may copy it as a whole.
-    pub held_back: Vec<MergeItem>,
-    /// What keeps libostree from merging, in the order in which it meets it.
+    /// Changes of the image that are missing from the new `/etc`, although the path has no local change.
+    /// libostree gives a directory its local mode and owner once an entry of it changed, and may copy a
+    /// directory as a whole.
+    pub not_taken: Vec<MergeItem>,
+    /// Reasons for which libostree refuses the merge, in the order in which it finds them.
     pub refusals: Vec<MergeRefusal>,
 }
 
-/// A path that one side changed.
+/// Path that one side changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeItem {
-    /// Relative to `/etc`.
+    /// Path relative to `/etc`.
     pub path: PathBuf,
-    /// How.
     pub change: ChangeKind,
 }
 
-/// A path that both sides changed.
+/// Path that both sides changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MergeConflict {
-    /// Relative to `/etc`.
+    /// Path relative to `/etc`.
     pub path: PathBuf,
-    /// How it was changed locally.
+    /// Local change.
     pub local: ChangeKind,
-    /// How the image changed it.
+    /// Change of the image.
     pub image: ChangeKind,
 }
 
-/// A local change that gets lost.
+/// Local change that the merge loses, wholly or in part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LostChange {
-    /// Relative to `/etc`.
+    /// Path relative to `/etc`.
     pub path: PathBuf,
-    /// How it was changed locally.
+    /// Local change.
     pub change: ChangeKind,
-    /// What of it gets lost.
+    /// Part that is lost.
     pub lost: LostPart,
 }
 
-/// What gets lost of a local change.
+/// Part of a local change that libostree's merge loses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum LostPart {
-    /// Mode and owner of a directory: libostree copies them only along with a change inside.
+    /// Mode and owner of a directory: libostree copies them only if an entry of the directory changed.
     DirectoryAttributes,
-    /// Extended attributes: libostree does not look at them.
+    /// Extended attributes: libostree does not compare them.
     Xattrs,
-    /// A device, socket or pipe: libostree copies none.
+    /// Device, socket or pipe: libostree copies none.
     SpecialFile,
-    /// All of it: it is in a directory that was no directory before, and that the image made one as well.
+    /// The whole change. The path is in a local directory that replaced a file, and the new image has a
+    /// directory there as well.
     Everything,
 }
 
-/// The same path in all trees.
+/// Node at one path in each of the four trees.
 #[derive(Clone, Copy)]
 struct Four<'a> {
     base: Option<&'a EtcNode>,
@@ -98,14 +101,14 @@ impl MergeFindings {
         findings
     }
 
-    /// Whether neither side changed anything.
+    /// Return true if neither side changed anything.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
     fn look(&mut self, here: Four<'_>, path: &Path, refused: &BTreeSet<PathBuf>) {
-        // What would become of a refused change is not known, nor of what lies below.
+        // The outcome of a refused change is unknown, and so is that of everything below it.
         if refused.contains(path) {
             return;
         }
@@ -122,7 +125,7 @@ impl MergeFindings {
         } else if let Some(change) = by_image {
             let item = MergeItem { path: path.to_owned(), change };
             let arrives = alike(new, result) || only_more_xattrs(new, result);
-            if arrives { self.from_image.push(item) } else { self.held_back.push(item) }
+            if arrives { self.from_image.push(item) } else { self.not_taken.push(item) }
         }
         for name in here.names() {
             self.look(here.child(name), &path.join(name), refused);
@@ -159,14 +162,15 @@ fn alike(one: Option<&EtcNode>, other: Option<&EtcNode>) -> bool {
     change(one, other).is_none()
 }
 
-/// Whether `result` is `node` but for extended attributes that a directory has from the other side as well.
+/// Return true if `result` equals `node`, apart from further extended attributes that a directory got from
+/// the other side.
 fn only_more_xattrs(node: Option<&EtcNode>, result: Option<&EtcNode>) -> bool {
     let (Some(node), Some(result)) = (node, result) else { return false };
     let has = |(name, value)| result.xattrs.get(name) == Some(value);
     node.is_directory() && node.passes_for(result) && node.xattrs.iter().all(has)
 }
 
-/// What of a local change is not in the result.
+/// Return the part of a local change that is missing from the result; `None` where nothing is lost.
 fn lost(Four { base, local, result, .. }: Four<'_>) -> Option<LostPart> {
     let stays = |base: &EtcNode, result: &EtcNode, local: &EtcNode| {
         base.xattrs.keys().any(|name| result.xattrs.contains_key(name) && !local.xattrs.contains_key(name))
@@ -189,7 +193,7 @@ fn lost(Four { base, local, result, .. }: Four<'_>) -> Option<LostPart> {
         let only_xattrs = base.is_some_and(|base| base.passes_for(local)) || local.passes_for(result);
         return Some(if only_xattrs { LostPart::Xattrs } else { LostPart::DirectoryAttributes });
     }
-    // A file or link is copied as a whole or not at all.
+    // libostree copies a file or link as a whole or not at all.
     Some(if base.is_some_and(|base| base.passes_for(local)) {
         LostPart::Xattrs
     } else {

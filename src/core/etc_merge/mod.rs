@@ -1,10 +1,10 @@
-//! libostree's three-way merge of `/etc`, predicted: `/usr/etc` of the merge deployment is the base, its `/etc` the
-//! local side, `/usr/etc` of the new deployment the other side.
+//! Prediction of libostree's three-way merge of `/etc`. The base is `/usr/etc` of the merge deployment, the
+//! local side is its `/etc`, and the other side is `/usr/etc` of the new deployment.
 //!
-//! What is changed locally wins. What libostree does beyond that was read in `merge_configuration_from` of libostree
-//! 2022.7 and 2025.2, which differ in [`SpecialFiles`] alone, and is tested against the library itself
-//! (`tests/etc_merge`). Not foreseen: times, labels, and which of two local changes is last where links in the new
-//! image make one place of them.
+//! Local changes win. All further rules are those of `merge_configuration_from` in libostree 2022.7 and
+//! 2025.2, which differ in [`SpecialFiles`] alone; `tests/etc_merge` compares this module with the library
+//! itself. Not predicted: timestamps, SELinux labels, and which of two local changes is applied last where
+//! links in the new image make one path of them.
 
 mod changes;
 mod differences;
@@ -24,33 +24,33 @@ pub use refusal::{MergeRefusal, RefusalReason};
 use replay::MergeReplay;
 pub use tree::{EtcBody, EtcEntries, EtcNode, FileContent, XattrDigests};
 
-/// What libostree does with a device, socket or pipe in a directory that it copies as a whole. Elsewhere it ignores
-/// them.
+/// Treatment of a device, socket or pipe in a directory that libostree copies as a whole. Elsewhere libostree
+/// ignores them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpecialFiles {
-    /// Refuses to merge: before 2024.2.
+    /// libostree refuses the merge (before 2024.2).
     Refused,
-    /// Leaves it out.
+    /// libostree leaves the file out.
     Ignored,
 }
 
-/// A path of a finding or a refusal as people and programs read it. What is no UTF-8 is replaced.
+/// Spell a path of a finding or refusal as an absolute path; bytes that are not UTF-8 are replaced.
 #[must_use]
-pub fn shown(path: &Path) -> String {
+pub fn display_path(path: &Path) -> String {
     Path::new("/etc").join(path).to_string_lossy().trim_end_matches('/').to_owned()
 }
 
-/// What a merge comes to.
+/// Predicted result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcMerge {
-    /// The new deployment's `/etc`; where something is refused, as it would be without that.
+    /// `/etc` of the new deployment. Refused changes are left out of it.
     pub result: EtcNode,
-    /// What it means for whoever changed something.
+    /// Fate of each local change and of each change of the image.
     pub findings: MergeFindings,
 }
 
 impl EtcMerge {
-    /// Merges.
+    /// Predict the merge of `local` and `new`, both of which are changed from `base`.
     #[must_use]
     pub fn of(base: &EtcNode, local: &EtcNode, new: &EtcNode, special_files: SpecialFiles) -> Self {
         let changes = LocalChanges::between(base, local);
@@ -59,7 +59,7 @@ impl EtcMerge {
         Self { result, findings }
     }
 
-    /// The new `/etc`, or the refusal that libostree meets first.
+    /// Return the new `/etc`, or the first refusal, at which libostree stops.
     pub fn outcome(&self) -> Result<&EtcNode, &MergeRefusal> {
         self.findings.refusals.first().map_or(Ok(&self.result), Err)
     }

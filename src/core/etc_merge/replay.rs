@@ -1,7 +1,7 @@
-//! What libostree's merge does to the new `/etc`, step by step and with its order of steps: first what was
-//! removed locally, then what was modified, then what was added.
+//! Replay of libostree's merge on the new image's `/usr/etc`, in libostree's order: locally removed paths
+//! first, then modified ones, then added ones.
 //!
-//! It opens directories by path and follows links in the new image's tree while doing so.
+//! Like libostree, the replay opens directories by path, and so follows symbolic links of the new image.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -13,10 +13,10 @@ use super::refusal::{MergeRefusal, RefusalReason};
 use super::tree::{EtcBody, EtcNode, XattrDigests, names};
 use crate::core::values::tree::FileAttributes;
 
-/// As many links as the kernel follows in one path.
+/// Maximum number of symbolic links in one path, as in the kernel (`MAXSYMLINKS`).
 const LINKS: usize = 40;
 
-/// The new `/etc` so far.
+/// State of the merge: the new `/etc` so far, and the refusals.
 pub(super) struct MergeReplay<'a> {
     local: &'a EtcNode,
     special_files: SpecialFiles,
@@ -24,18 +24,18 @@ pub(super) struct MergeReplay<'a> {
     refusals: Vec<MergeRefusal>,
 }
 
-/// What a path in the new tree leads to: a place without links in its parents.
+/// Resolved path in the new tree; its parents contain no symbolic link.
 enum Place {
-    /// Something stands there.
+    /// A node exists at this path.
     There(PathBuf),
-    /// Its directory is there, and nothing of that name in it.
+    /// The parent directory exists, but has no entry of that name.
     Vacant(PathBuf),
-    /// Something above it is missing.
+    /// A parent directory is missing.
     Nowhere,
 }
 
 impl<'a> MergeReplay<'a> {
-    /// Carries all changes out. What is refused is left out, so that every refusal is found.
+    /// Apply all changes. A refused one is skipped, so that all refusals are found.
     pub(super) fn run(
         changes: &LocalChanges,
         local: &'a EtcNode,
@@ -60,7 +60,7 @@ impl<'a> MergeReplay<'a> {
         }
     }
 
-    /// `glnx_shutil_rm_rf_at`: what is missing is fine.
+    /// Remove a path, as `glnx_shutil_rm_rf_at` does; a missing one is no error.
     fn remove(&mut self, path: &Path) -> Result<(), RefusalReason> {
         if let Place::There(place) = self.find(path, false)? {
             self.take(&place);
@@ -84,7 +84,7 @@ impl<'a> MergeReplay<'a> {
         }
     }
 
-    /// `copy_modified_config_file`.
+    /// Copy a modified or added path, as `copy_modified_config_file` does.
     fn copy(&mut self, path: &Path) -> Result<(), RefusalReason> {
         let (Some(name), Some(local)) = (path.file_name(), self.local.at(path)) else { return Ok(()) };
         let parent = match path.parent() {
@@ -96,14 +96,14 @@ impl<'a> MergeReplay<'a> {
             Some(new) if new.is_directory() && !local.is_directory() => {
                 return Err(RefusalReason::NewlyDirectory);
             }
-            // libostree assumes that it has copied what is in there, or that each change in there is listed. Where a
-            // local directory took the place of a file, neither holds.
+            // libostree assumes that the directory was copied with its entries, or that each change below it
+            // is listed. Neither is true where a local directory replaced a file.
             Some(new) if new.is_directory() => return Ok(()),
             Some(_) => self.take(&place),
             None => {}
         }
         match &local.body {
-            // Ignored, after what the image has there is gone.
+            // libostree does not copy it, but has removed the image's file by now.
             EtcBody::Special(_) => {}
             EtcBody::Directory(_) => {
                 let copy = self.copy_of(path, local);
@@ -114,7 +114,7 @@ impl<'a> MergeReplay<'a> {
         Ok(())
     }
 
-    /// `copy_dir_recurse`: all of a local directory, changed or not.
+    /// Copy a whole local directory, changed or not, as `copy_dir_recurse` does.
     fn copy_of(&mut self, path: &Path, local: &EtcNode) -> EtcNode {
         let Some(entries) = local.entries() else { return local.clone() };
         let mut kept = BTreeMap::new();
@@ -131,8 +131,9 @@ impl<'a> MergeReplay<'a> {
         EtcNode { attributes: local.attributes, xattrs: local.xattrs.clone(), body: EtcBody::Directory(kept) }
     }
 
-    /// `ensure_directory_from_template`: the directory gets the local one's mode, owner and attributes even where
-    /// the image has it; those above it only where they are missing.
+    /// Create a parent directory, as `ensure_directory_from_template` does: it gets mode, owner and extended
+    /// attributes of the local one even if the image has it; its own parents get them only if they are
+    /// missing.
     fn ensure_directory(&mut self, path: &Path) -> Result<PathBuf, RefusalReason> {
         match self.find(path, false)? {
             Place::There(_) => {}
@@ -156,7 +157,7 @@ impl<'a> MergeReplay<'a> {
         Ok(place)
     }
 
-    /// Resolves a path in the new tree as the kernel does; `follow` says whether a link at its end is followed.
+    /// Resolve a path in the new tree as the kernel does, and follow a link at its end if `follow` is set.
     fn find(&self, path: &Path, follow: bool) -> Result<Place, RefusalReason> {
         let mut rest: VecDeque<OsString> = names(path).map(OsString::from).collect();
         let (mut here, mut links) = (PathBuf::new(), 0);
@@ -189,7 +190,7 @@ impl<'a> MergeReplay<'a> {
     }
 }
 
-/// The steps that a link's target takes from its own directory.
+/// Split a link's target into the steps from the link's own directory.
 fn steps(target: &Path) -> Result<Vec<OsString>, RefusalReason> {
     let mut steps = Vec::new();
     for component in target.components() {
@@ -197,7 +198,7 @@ fn steps(target: &Path) -> Result<Vec<OsString>, RefusalReason> {
             Component::Normal(name) => steps.push(name.to_owned()),
             Component::ParentDir => steps.push("..".into()),
             Component::CurDir => {}
-            // Absolute: to the system that runs, whatever sysroot is worked on.
+            // An absolute link leads into the running system, even while libostree works on another sysroot.
             Component::RootDir | Component::Prefix(_) => return Err(RefusalReason::LeavingLink),
         }
     }

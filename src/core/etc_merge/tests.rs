@@ -1,4 +1,4 @@
-//! Small merges by hand; `tests/etc_merge` has the many.
+//! Tests with small trees written by hand; `tests/etc_merge` compares generated trees with libostree itself.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn directory(mode: u32) -> EtcNode {
     node(mode, EtcBody::Directory(EtcEntries::new()))
 }
 
-/// A tree of these paths, parents before children.
+/// Build a tree from paths, parents before children.
 fn tree(nodes: &[(&str, EtcNode)]) -> EtcNode {
     let mut top = directory(0o755);
     for (path, node) in nodes {
@@ -51,7 +51,7 @@ fn losses(merge: &EtcMerge) -> Vec<(&str, LostPart)> {
 }
 
 #[test]
-fn local_changes_win_and_the_rest_is_the_images() {
+fn local_changes_win_over_changes_of_the_image() {
     let merged = merge(
         &[("both", file("0")), ("gone", file("0")), ("image", file("0")), ("mine", file("0"))],
         &[("both", file("1")), ("image", file("0")), ("mine", file("1")), ("new", file("1"))],
@@ -72,7 +72,7 @@ fn local_changes_win_and_the_rest_is_the_images() {
 }
 
 #[test]
-fn what_differs_is_told_by_what_directories_hold() {
+fn differences_are_listed_by_directory_entries() {
     let left = tree(&[
         ("both", directory(0o755)),
         ("both/other", file("1")),
@@ -94,7 +94,7 @@ fn what_differs_is_told_by_what_directories_hold() {
 }
 
 #[test]
-fn a_file_where_the_image_has_a_directory_is_refused() {
+fn file_in_place_of_an_image_directory_is_refused() {
     let merged = merge(
         &[("d", directory(0o755)), ("d/f", file("0"))],
         &[("d", link("elsewhere")), ("e", file("1"))],
@@ -105,11 +105,11 @@ fn a_file_where_the_image_has_a_directory_is_refused() {
         [("d", RefusalReason::NewlyDirectory), ("e", RefusalReason::NewlyDirectory)]
     );
     let said = merged.outcome().unwrap_err().to_string();
-    assert!(said.starts_with("/etc/d is no directory") && said.contains("move it away"), "{said}");
+    assert!(said.starts_with("/etc/d is not a directory") && said.contains("move it away"), "{said}");
 }
 
 #[test]
-fn changes_below_what_is_no_directory_any_more_are_refused() {
+fn changes_below_a_former_directory_are_refused() {
     let base = [("d", directory(0o755)), ("d/f", file("0")), ("d/g", file("0"))];
     let local = [("d", directory(0o755)), ("d/f", file("1"))];
     for (new, reason) in [
@@ -122,11 +122,15 @@ fn changes_below_what_is_no_directory_any_more_are_refused() {
         assert_eq!(refusals(&merged), [("d/g", reason), ("d/f", reason)]);
     }
     let dangling = merge(&base, &local, &[("d", link("nowhere"))]);
-    assert_eq!(refusals(&dangling), [("d/f", RefusalReason::DanglingLink)], "nothing is there to be removed");
+    assert_eq!(
+        refusals(&dangling),
+        [("d/f", RefusalReason::DanglingLink)],
+        "the removed path does not exist"
+    );
 }
 
 #[test]
-fn a_link_in_the_image_is_followed() {
+fn symbolic_link_in_the_image_is_followed() {
     let merged = merge(
         &[("d", directory(0o755)), ("d/f", file("0"))],
         &[("d", directory(0o700)), ("d/f", file("0")), ("d/g", file("1"))],
@@ -152,7 +156,7 @@ fn a_link_in_the_image_is_followed() {
 }
 
 #[test]
-fn modes_of_directories_are_kept_only_along_with_a_change_inside() {
+fn directory_mode_is_kept_only_if_an_entry_changed() {
     let base = [("d", directory(0o755)), ("e", directory(0o755))];
     let local = [("d", directory(0o700)), ("e", directory(0o700)), ("e/f", file("1"))];
     let merged = merge(&base, &local, &base);
@@ -162,7 +166,7 @@ fn modes_of_directories_are_kept_only_along_with_a_change_inside() {
 }
 
 #[test]
-fn the_mode_that_an_image_gives_to_a_changed_directory_is_held_back() {
+fn image_mode_of_a_changed_directory_is_not_taken() {
     let merged = merge(
         &[("d", directory(0o755))],
         &[("d", directory(0o755)), ("d/f", file("1"))],
@@ -170,13 +174,13 @@ fn the_mode_that_an_image_gives_to_a_changed_directory_is_held_back() {
     );
     assert_eq!(merged.result.at(Path::new("d")).unwrap().attributes.mode, 0o755);
     assert_eq!(
-        merged.findings.held_back,
+        merged.findings.not_taken,
         [MergeItem { path: PathBuf::from("d"), change: ChangeKind::Modify }]
     );
 }
 
 #[test]
-fn what_is_in_a_new_directory_is_lost_where_the_image_brings_one_too() {
+fn files_in_a_new_directory_are_lost_if_the_image_adds_it_too() {
     let merged = merge(
         &[("d", file("0"))],
         &[("d", directory(0o755)), ("d/f", file("1"))],
@@ -187,7 +191,7 @@ fn what_is_in_a_new_directory_is_lost_where_the_image_brings_one_too() {
 }
 
 #[test]
-fn special_files_are_left_out_or_refused() {
+fn special_files_are_ignored_or_refused() {
     let pipe = || node(FIFO | 0o644, EtcBody::Special(FIFO));
     let base = [("f", file("0"))];
     let alone = merge(&base, &[("f", pipe()), ("g", pipe())], &base);
@@ -203,7 +207,7 @@ fn special_files_are_left_out_or_refused() {
 }
 
 #[test]
-fn changes_of_extended_attributes_alone_are_lost() {
+fn changes_of_only_extended_attributes_are_lost() {
     let marked = |mut node: EtcNode, value: &str| {
         node.xattrs = BTreeMap::from([(b"user.mark".to_vec(), ContentDigest::of(value.as_bytes()))]);
         node

@@ -1,4 +1,5 @@
-//! An `/etc` as libostree's merge sees it: types, permission bits, owners, contents and extended attributes.
+//! Tree of an `/etc`, with all properties that libostree's merge compares or copies: types, permission bits,
+//! owners, contents and extended attributes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -6,48 +7,45 @@ use std::path::{Component, Path};
 
 use crate::core::values::tree::{ContentDigest, FileAttributes};
 
-/// Extended attributes: the digest of each value by its name. Labels and what a file system shows of itself are
-/// left out (see [`is_foreign`](crate::core::values::xattrs::is_foreign)): a policy gives labels, no merge does.
+/// Digest of each extended attribute's value, by attribute name. SELinux labels and attributes made up by
+/// file systems are left out (see [`is_foreign`](crate::core::values::xattrs::is_foreign)), since no merge
+/// copies them.
 pub type XattrDigests = BTreeMap<Vec<u8>, ContentDigest>;
 
-/// What a directory holds, by name.
+/// Entries of a directory, by name.
 pub type EtcEntries = BTreeMap<OsString, EtcNode>;
 
-/// What stands at a path. A whole tree is the node of its top directory.
+/// File, link, directory or special file. A whole tree is the node of its top directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcNode {
     /// Permission bits and owner.
     pub attributes: FileAttributes,
-    /// Extended attributes.
     pub xattrs: XattrDigests,
-    /// What it is.
     pub body: EtcBody,
 }
 
-/// What a node is, and what it holds.
+/// Type of a node, with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EtcBody {
-    /// A regular file.
     File(FileContent),
-    /// A symbolic link and where it leads, as stored.
+    /// Symbolic link with its target, as stored.
     Symlink(OsString),
-    /// A directory.
     Directory(EtcEntries),
-    /// A device, socket or pipe; which one, `st_mode & S_IFMT` tells.
+    /// Device, socket or pipe; the value is `st_mode & S_IFMT`.
     Special(u32),
 }
 
-/// The content of a regular file, read no further than comparing needs: in trees that are to be compared, files of
-/// one path and one size have a digest each, unless they are one and the same inode.
+/// Content of a regular file. Trees to be compared are read together: files of equal path and size have a
+/// digest each, unless they are the same inode; all other files are told apart by their sizes and need none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileContent {
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// `None` where nothing to compare with has this size and another inode.
+    /// Digest; `None` where no compared tree has another inode of this size at the path.
     pub digest: Option<ContentDigest>,
 }
 
-/// The types that libostree's comparison tells apart.
+/// File types that libostree's comparison distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EtcType {
     File,
@@ -57,7 +55,7 @@ pub(super) enum EtcType {
 }
 
 impl EtcNode {
-    /// What the directory holds; nothing where this is no directory.
+    /// Return the directory's entries; `None` for other types.
     #[must_use]
     pub fn entries(&self) -> Option<&EtcEntries> {
         match &self.body {
@@ -77,13 +75,13 @@ impl EtcNode {
         self.entries().is_some()
     }
 
-    /// What stands at `path` below this directory, no link followed.
+    /// Return the node at `path` below this directory. Links are not followed.
     #[must_use]
     pub fn at(&self, path: &Path) -> Option<&Self> {
         names(path).try_fold(self, |node, name| node.entries()?.get(name))
     }
 
-    /// What stands at `path` below this directory, no link followed, to be changed.
+    /// Return the node at `path` below this directory for modification. Links are not followed.
     pub fn at_mut(&mut self, path: &Path) -> Option<&mut Self> {
         names(path).try_fold(self, |node, name| node.entries_mut()?.get_mut(name))
     }
@@ -97,23 +95,23 @@ impl EtcNode {
         }
     }
 
-    /// Whether both are of one type with equal content or target; what directories hold does not count.
+    /// Return true if type and content or target are equal; entries of directories are not compared.
     pub(super) fn has_body_of(&self, other: &Self) -> bool {
         (self.is_directory() && other.is_directory()) || self.body == other.body
     }
 
-    /// Whether libostree's comparison takes them for equal: it ignores extended attributes.
+    /// Return true if libostree's comparison finds both equal; extended attributes are not compared.
     pub(super) fn passes_for(&self, other: &Self) -> bool {
         self.attributes == other.attributes && self.has_body_of(other)
     }
 
-    /// Whether nothing tells them apart but what directories hold.
+    /// Return true if both are equal except for the entries of directories.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         self.passes_for(other) && self.xattrs == other.xattrs
     }
 }
 
-/// The components of a relative path.
+/// Split a relative path into its components.
 pub(super) fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name),

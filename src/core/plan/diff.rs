@@ -1,4 +1,4 @@
-//! What differs between two configurations, and in which respect.
+//! Differences between two configurations: files, units, SSH keys, kernel arguments, OS image, by property.
 
 use crate::core::values::change::ChangeKind;
 use std::collections::BTreeMap;
@@ -6,47 +6,41 @@ use std::collections::BTreeMap;
 use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
 use crate::core::values::names::ManagedPath;
 
-/// One item's change and its reasons: which of its properties differ.
+/// Changed file, directory, link or unit, with its differing properties.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChangedItem {
-    /// What happens to the item.
+    /// Kind of change: added, modified or removed.
     pub change: ChangeKind,
-    /// Which properties differ, in words.
+    /// Differing properties, in words.
     pub reasons: Vec<String>,
-    /// The item's position in the list of the config that has it, the desired one first.
+    /// Position in the list of the desired config, or of the current config for a removed item.
     pub listed: usize,
 }
 
-/// The whole difference between two configurations.
+/// All differences between two configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ConfigDiff {
-    /// Storage files.
     pub files: BTreeMap<ManagedPath, ChangedItem>,
-    /// Storage directories.
     pub directories: BTreeMap<ManagedPath, ChangedItem>,
-    /// Storage links.
     pub links: BTreeMap<ManagedPath, ChangedItem>,
-    /// Units by name.
     pub units: BTreeMap<String, ChangedItem>,
-    /// Authorized keys differ.
+    /// True if authorized SSH keys differ.
     pub ssh_keys: bool,
-    /// The password hash differs.
+    /// True if the password hash differs.
     pub password: bool,
-    /// The OS image differs.
     pub os_image: bool,
-    /// Kernel arguments differ, in content or order.
+    /// True if kernel arguments differ, in content or order.
     pub kernel_arguments: bool,
-    /// The kernel type differs.
+    /// True if the kernel type (`default`, `realtime`) differs.
     pub kernel_type: bool,
-    /// The extensions differ, in content or order.
+    /// True if extensions differ, in content or order.
     pub extensions: bool,
-    /// FIPS mode differs.
     pub fips: bool,
 }
 
 impl ConfigDiff {
-    /// Compares two configurations; what they carry is compared decoded, so another encoding of
-    /// the same bytes is no change.
+    /// Compare two configurations. File contents are compared decoded, so a new encoding of equal bytes is no
+    /// difference.
     #[must_use]
     pub fn between(current: &HostConfig, desired: &HostConfig) -> Self {
         Self {
@@ -79,7 +73,6 @@ impl ConfigDiff {
         }
     }
 
-    /// Whether nothing differs.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

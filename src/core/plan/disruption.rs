@@ -1,4 +1,5 @@
-//! The least disruption that suffices for a difference, each action with its reasons.
+//! Disruption of an update: the fewest actions (reload, restart, drain, reboot) that its differences need,
+//! each with its reasons.
 
 use super::diff::{ChangedItem, ConfigDiff};
 use crate::core::config::host_config::HostConfig;
@@ -7,32 +8,31 @@ use crate::core::config::registries;
 use crate::core::values::change::ChangeKind;
 use crate::core::values::names::ManagedPath;
 
-/// An action and everything that asks for it.
+/// Action with all its causes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequiredAction {
-    /// What is done.
     pub action: DisruptionAction,
-    /// Why, one line per cause.
+    /// Causes, one line each.
     pub because: Vec<String>,
 }
 
-/// What the workload on the host must bear.
+/// Disruption of the workload by an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disruption {
-    /// Actions in the order in which they are carried out.
+    /// Actions, in the order in which they are carried out.
     pub actions: Vec<RequiredAction>,
-    /// Whether workloads leave first.
+    /// True if the node is cordoned and drained before the actions.
     pub drain: bool,
 }
 
 impl Disruption {
-    /// Whether the host reboots.
+    /// Return true if the update needs a reboot.
     #[must_use]
     pub fn reboots(&self) -> bool {
         self.actions.iter().any(|required| required.action == DisruptionAction::Reboot)
     }
 
-    /// Decides by `policy` for `diff`, which lies between `current` and `desired`.
+    /// Decide the disruption of `diff`, the difference between `current` and `desired`, by `policy`.
     #[must_use]
     pub fn of(
         diff: &ConfigDiff,
@@ -62,7 +62,7 @@ impl Disruption {
     }
 }
 
-/// One changed thing: the actions that it asks for, in order.
+/// Changed item, with the actions that the policy demands for it, in order.
 struct Cause {
     because: String,
     actions: Vec<DisruptionAction>,
@@ -106,7 +106,7 @@ fn causes(diff: &ConfigDiff, policy: &DisruptionPolicy) -> Vec<Cause> {
     causes
 }
 
-/// In the order of the config's lists, removed items last.
+/// List a section's items in the order of the config, removed items last.
 fn listed<K: Ord>(
     section: &std::collections::BTreeMap<K, ChangedItem>,
 ) -> impl Iterator<Item = (&K, &ChangedItem)> {
@@ -139,8 +139,8 @@ fn verb(change: ChangeKind) -> &'static str {
     }
 }
 
-/// Merges the causes' actions: each once, a unit's restart in place of its reload, each cause's
-/// own order kept, first mentioned first.
+/// Merge the actions of all causes. Each action occurs once, at its first mention; a restart of a unit
+/// replaces its reload; the order within each cause is kept.
 fn in_order(causes: &[Cause]) -> Vec<RequiredAction> {
     let restarted = |unit: &String| {
         let restart = DisruptionAction::Restart(unit.clone());
@@ -183,8 +183,8 @@ fn note(merged: &mut Vec<RequiredAction>, action: &DisruptionAction, because: &s
     }
 }
 
-/// A stable topological sort. What is left of a cycle keeps the order of listing. systemd rereads
-/// its unit files before anything else: a restart must not run an old definition.
+/// Sort actions topologically and stably; those in a cycle keep the order of listing. The daemon-reload comes
+/// first, so that no restart runs an old unit definition.
 fn sorted(
     mut waiting: Vec<RequiredAction>,
     edges: &[(DisruptionAction, DisruptionAction)],
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_policy() {
+    fn default_policy_maps_paths_to_actions() {
         let crio = || DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned());
         let trust = || restart("coreos-update-ca-trust.service");
         let rows: [(&[&str], Vec<DisruptionAction>, bool); 9] = [
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_before_a_policy_is_known() {
+    fn legacy_policy_maps_paths_to_actions() {
         let reload = || DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned());
         let trust = || restart("coreos-update-ca-trust.service");
         let rows: [(&[&str], Vec<DisruptionAction>); 10] = [
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn reasons_stand_beside_the_action() {
+    fn reboot_lists_every_cause() {
         let (current, desired) = (config(&[]), config(&[("/etc/a", ""), ("/etc/b", "")]));
         let diff = ConfigDiff::between(&current, &desired);
         let disruption = Disruption::of(&diff, &current, &desired, &DisruptionPolicy::default());
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_falls_back_to_the_order_of_listing() {
+    fn cyclic_actions_keep_the_order_of_listing() {
         let (a, b) = (restart("a.service"), restart("b.service"));
         let cause = |actions: [&DisruptionAction; 2]| Cause {
             because: "x".into(),

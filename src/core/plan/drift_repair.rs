@@ -1,5 +1,5 @@
-//! Which steps of a plan make good the deviations that shall be repaired, and what keeps the others
-//! from it. The plan goes from the applied configuration to the same one.
+//! Drift repair: the steps of a plan that repair the selected drifted paths, and the obstacles for all
+//! others. The plan leads from the current config to itself, so that its only differences are drift.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use super::{Drift, TreePlan};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::DriftKind;
 
-/// What can be repaired, and what not.
+/// Repair of the selected drift.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RepairPlan {
-    /// The steps, in the plan's order.
+    /// Steps, in the plan's order.
     pub steps: Vec<PlanStep>,
-    /// Directories that they make on the way to something.
+    /// Parent directories that the steps create.
     pub created_directories: BTreeSet<ManagedPath>,
-    /// Why a path stays as it is.
+    /// Paths that cannot be repaired, with reasons.
     pub hindered: BTreeMap<ManagedPath, String>,
 }
 
-/// Chooses from `tree` what repairs the drift at the `chosen` paths, and nothing else: with the
-/// directories that are missing above them, and with the other names of files that are made anew.
+/// Select from `tree` the steps that repair the drift at the `chosen` paths. Beyond these paths they only
+/// create missing parent directories, and renew the hard links to files that they write.
 #[must_use]
 pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> RepairPlan {
     let choosing = Choosing::new(tree, chosen);
     let (mut repaired, mut hindered) = (BTreeSet::new(), BTreeMap::new());
     for drift in tree.drift.iter().filter(|drift| chosen.contains(&drift.path)) {
-        match choosing.hindrance(drift) {
+        match choosing.obstacle(drift) {
             Some(reason) => drop(hindered.insert(drift.path.clone(), reason)),
             None => drop(repaired.insert(&drift.path)),
         }
@@ -49,9 +49,9 @@ struct Choosing<'a> {
     drift: BTreeMap<&'a ManagedPath, DriftKind>,
     /// Paths that a step changes.
     changed: BTreeSet<&'a ManagedPath>,
-    /// Directories that take the place of something else.
+    /// Directories that replace another node, such as a file.
     replacing: BTreeSet<&'a ManagedPath>,
-    /// Hard links that are made, with their files.
+    /// Hard links that a step creates, with the paths of their files.
     names: BTreeMap<&'a ManagedPath, &'a ManagedPath>,
 }
 
@@ -75,13 +75,13 @@ impl<'a> Choosing<'a> {
         }
     }
 
-    /// What keeps a path from being repaired.
-    fn hindrance(&self, drift: &Drift) -> Option<String> {
+    /// Return the reason why a path cannot be repaired.
+    fn obstacle(&self, drift: &Drift) -> Option<String> {
         let path = &drift.path;
         self.in_the_way(path).or_else(|| self.nameless(path)).or_else(|| self.untouched(drift))
     }
 
-    /// What stands there, or above it, and may not go.
+    /// Return the reason if the path or a parent of it is obstructed.
     fn in_the_way(&self, path: &ManagedPath) -> Option<String> {
         let obstructions = &self.tree.steps.obstructions;
         let obstruction = obstructions.iter().find(|found| path.is_within(found.path.as_str()));
@@ -92,30 +92,30 @@ impl<'a> Choosing<'a> {
         match obstruction {
             Some(obstruction) => Some(obstruction.reason.clone()),
             None => above().map(|above| {
-                format!("{above} has to become a directory again first, and its policy is not `repair`")
+                format!("{above} must become a directory again first, but its drift policy is not `repair`")
             }),
         }
     }
 
-    /// A second name has to wait for its file.
+    /// Return the reason if the path is a hard link to a file that is missing and stays so.
     fn nameless(&self, path: &ManagedPath) -> Option<String> {
         let file = self.names.get(path)?;
         let is_gone = matches!(self.drift.get(file), Some(DriftKind::Missing | DriftKind::Type));
         let comes_back = self.chosen.contains(*file) && self.in_the_way(file).is_none();
-        (is_gone && !comes_back).then(|| format!("it is another name of {file}, which is not repaired"))
+        (is_gone && !comes_back).then(|| format!("it is a hard link to {file}, which is not repaired"))
     }
 
-    /// Nothing is planned there.
+    /// Return the reason if the plan has no step for the path.
     fn untouched(&self, drift: &Drift) -> Option<String> {
         if self.changed.contains(&drift.path) {
             return None;
         }
         let reason = match drift.kind {
             DriftKind::Xattrs | DriftKind::Label => {
-                "only what is made anew gets new extended attributes and labels, and this is not: set them by hand"
+                "extended attributes and labels are repaired only on files and links that are written again; set them by hand"
             }
-            DriftKind::Password => "the tree has no user of that name in its shadow file: add it",
-            _ => "applying the configuration again would not change it either: see `flameholder plan`",
+            DriftKind::Password => "the shadow file has no entry for the user; add one",
+            _ => "applying the config again would not change it either; see `flameholder plan`",
         };
         Some(reason.to_owned())
     }
@@ -131,16 +131,16 @@ impl<'a> Choosing<'a> {
             PlanStep::MakeDirectory { path, .. } => {
                 is_repaired(path) || above.contains(path) && !self.replacing.contains(path)
             }
-            // Empty ones, where a file is needed.
+            // Empty directories, removed where a file is needed.
             PlanStep::RemoveDirectory { path } => {
                 is_repaired(path) || path.ancestors().any(|above| is_repaired(&above))
             }
-            // A file that is made anew takes its other names along.
+            // Hard links to a file that is written again have to be created again too.
             PlanStep::HardLink { path, target } => {
                 let is_its_name = self.drift.get(path).is_none_or(|kind| *kind == DriftKind::Label);
                 is_repaired(path) || is_repaired(target) && is_its_name
             }
-            // Nothing comes under management, and nothing leaves it.
+            // A repair neither adds paths to the managed ones nor removes any.
             PlanStep::Preserve { .. } | PlanStep::Restore { .. } => false,
             step => is_repaired(step.path()),
         }

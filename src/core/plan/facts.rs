@@ -1,4 +1,4 @@
-//! What was observed of a tree: everything that a plan for it is decided from.
+//! Facts about a tree: the complete input from which a plan for it is decided.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,10 +10,9 @@ use crate::core::enablement::{SystemdVersion, UnitName};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, ObservedPaths};
 
-/// A shadow file as it is. Not printable: it holds password hashes.
+/// Content of a shadow file. Its `Debug` output leaves out the password hashes.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShadowFile {
-    /// Its content.
     pub text: Vec<u8>,
     /// Mode and owner, which an edit keeps.
     pub attributes: FileAttributes,
@@ -25,38 +24,37 @@ impl std::fmt::Debug for ShadowFile {
     }
 }
 
-/// Plain data about one tree, gathered before anything is decided.
+/// Facts about one tree, gathered by the caller before planning.
 #[derive(Debug, Clone)]
 pub struct TreeFacts {
-    /// Users and groups.
+    /// Users and groups of the tree.
     pub accounts: AccountTable,
-    /// The shadow file, where there is one.
+    /// Shadow file; `None` where the tree has none.
     pub shadow: Option<ShadowFile>,
-    /// What the current configuration manages here.
+    /// Managed files of the current config.
     pub current: ManagedFiles,
-    /// What is managed here: what the current configuration wants, and outside `/etc` what is
-    /// active, which may be another generation's.
+    /// Files that are managed now: those of the current config below `/etc`, and those of the active
+    /// generation outside it, which may be another one.
     pub managed: ManagedFiles,
-    /// What the desired configuration manages here.
+    /// Managed files of the desired config.
     pub desired: ManagedFiles,
-    /// What the desired configuration wants outside `/etc`, be that within reach or not.
+    /// Managed files of the desired config outside `/etc`, including those that this plan cannot reach.
     pub outside: ManagedFiles,
-    /// What stands at managed paths and at the directories above them.
+    /// Observed state of managed paths and of their parent directories.
     pub observed: ObservedPaths,
-    /// What lies below directories that stand at a wanted leaf's path.
+    /// Paths below a directory that exists at the path of a desired file or link, by that directory.
     pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
-    /// Managed paths that are the same place as another one, mapped to that.
+    /// Managed paths that lead to the same place as another managed path, mapped to that one.
     pub aliases: BTreeMap<ManagedPath, ManagedPath>,
-    /// Shipped versions of managed paths.
+    /// Entries of managed paths in the image's `/usr/etc`.
     pub vendor: BTreeMap<ManagedPath, VendorEntry>,
-    /// Unit files and presets, as far as they have been asked for.
+    /// Unit files and presets, as far as planning asked for them.
     pub unit_texts: UnitTexts,
-    /// The units that were looked for, found or not.
+    /// Units that were looked up, found or not.
     pub looked_up_units: BTreeSet<UnitName>,
-    /// The files outside the units' search path that were looked for, found or not.
+    /// Files outside the unit search path that were looked up, found or not.
     pub looked_up_files: BTreeSet<String>,
-    /// The version of systemd in the tree.
     pub systemd: SystemdVersion,
-    /// Links below the unit directory, by path.
+    /// Symbolic links below the unit directory, with their targets.
     pub links: BTreeMap<ManagedPath, String>,
 }

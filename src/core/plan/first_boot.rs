@@ -1,7 +1,8 @@
-//! The first boot of a node: what its config server sent along with the Ignition config, and what Ignition made of that.
+//! First boot of a node that Ignition set up: the configuration to complete, and the reboot or restart that
+//! this needs.
 //!
-//! What Ignition wrote, it wrote on behalf of the configuration that is to be completed. So that counts as applied as
-//! far as the disk agrees, and nothing is kept as if somebody else had written it.
+//! Ignition writes files on behalf of the same configuration. Files on disk that match it therefore count as
+//! applied, and no pre-image of them is kept.
 
 use serde_json::Value;
 
@@ -17,25 +18,27 @@ use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// The object without its Ignition config, which says that a first boot is to be completed.
+/// `MachineConfig` without its Ignition config, written by Ignition; its presence asks for the completion of
+/// the first boot.
 pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
-/// Its name once that is done (the reference's, for others to see).
+/// New name of that file after the completion, as MCD leaves it.
 pub const COMPLETED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
-/// The whole object.
+/// Complete `MachineConfig`, as the config server sent it.
 pub const CONTENT: &str = "/etc/mcs-machine-config-content.json";
-/// What Ignition leaves for units to be enabled; they are, and later configurations may want otherwise.
+/// Preset file in which Ignition lists units to enable. Ignition has enabled them by now, and later configs
+/// may disable them.
 pub const IGNITION_PRESET: &str = "/etc/systemd/system-preset/20-ignition.preset";
 
-/// Tells the initial RAM disk that Ignition is to run, where it stands in the boot entry itself.
+/// Kernel argument that makes Ignition run in the initramfs, where it is part of the boot entry itself.
 const IGNITION_ARGUMENT: &str = "ignition.firstboot";
 
-/// The parts of `spec` that are decided per machine when its config is served: a layered image stands in for the
-/// configuration's own, and kernel arguments that an older Ignition does not know are among the object's.
+/// Members of `spec` that the config server sets per machine: a layered image replaces the config's own, and
+/// kernel arguments that an older Ignition does not know are added.
 const SERVED: [&str; 6] =
     ["osImageURL", "baseOSExtensionsContainerImage", "kernelArguments", "kernelType", "extensions", "fips"];
 
-/// The configuration to complete: the whole object, with what is decided per machine from the encapsulated one. Without
-/// the whole object nothing is known of files and units.
+/// Return the configuration to complete: `content`, with the per-machine members of `encapsulated`. Without
+/// `content` files and units are unknown, and only `encapsulated` is returned.
 pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Value, RefusalList> {
     let encapsulated = named(machine_config::parse(encapsulated), ENCAPSULATED)?;
     let Some(content) = content else { return Ok(encapsulated.document) };
@@ -43,7 +46,7 @@ pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Valu
     if content.name != encapsulated.name {
         let (one, other) = (&encapsulated.name, &content.name);
         let reason =
-            format!("{ENCAPSULATED} is {one} and {CONTENT} is {other}; both have to be of one configuration");
+            format!("{ENCAPSULATED} holds config {one}, but {CONTENT} holds {other}; both files must be of the same config");
         return Err(RefusalList::one("metadata.name", reason));
     }
     let mut document = content.document;
@@ -67,26 +70,26 @@ fn named(parsed: Result<MachineConfig, RefusalList>, file: &str) -> Result<Machi
     })
 }
 
-/// Whether a kernel argument of the boot entry is about the first boot only.
+/// Return true for kernel arguments that apply to the first boot only.
 #[must_use]
 pub fn is_for_first_boot_only(argument: &str) -> bool {
     argument == IGNITION_ARGUMENT
         || argument.strip_prefix(IGNITION_ARGUMENT).is_some_and(|rest| rest.starts_with('='))
 }
 
-/// What is there already of the operating system's side.
+/// OS state of the booted deployment.
 #[derive(Debug, Clone, Copy)]
 pub struct InstalledOs<'a> {
-    /// What the image is called that is deployed, where that matters.
+    /// Image reference of the deployment; `None` where the image is not compared.
     pub image: Option<&'a String>,
-    /// The boot entry's arguments.
+    /// Kernel arguments of the boot entry.
     pub kernel_arguments: &'a [KernelArgument],
-    /// Whether the kernel is in FIPS mode.
+    /// True if the kernel runs in FIPS mode.
     pub fips: bool,
 }
 
-/// The configuration that counts as applied: the desired one, with the system as it was found. What only packages
-/// change is not looked at here.
+/// Return the configuration that counts as applied: the desired one, with the OS state that was found.
+/// Packages (kernel type, extensions) are not checked here.
 #[must_use]
 pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     let mut applied = desired.clone();
@@ -97,8 +100,8 @@ pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     applied
 }
 
-/// What it takes to go from `applied`, without what `steps` change on the disk, to `desired`, before a cluster's own
-/// policy is known.
+/// Decide the disruption of completing the first boot: the difference between `applied`, less the files that
+/// `steps` change on disk, and `desired`. The cluster's own policy is not known yet.
 #[must_use]
 pub fn disruption(
     applied: &HostConfig,
@@ -121,7 +124,7 @@ pub fn disruption(
     (diff, disruption)
 }
 
-/// Whether what stands at `path` is the unit's file, a drop-in of it, or a link that enables or masks it.
+/// Return true if `path` is the unit's file, a drop-in of it, or a link that enables or masks it.
 fn is_of_unit(path: &ManagedPath, name: &str, unit: &UnitSpec) -> bool {
     let drop_ins = format!("{name}.d");
     let is_drop_in = path.parent().is_some_and(|parent| parent.file_name() == drop_ins);
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_served_stands_in_for_what_the_object_says() {
+    fn served_members_replace_those_of_the_object() {
         let empty = json!({"ignition": {"version": "3.2.0"}});
         let served = object(
             "rendered-worker-1",
@@ -170,7 +173,7 @@ mod tests {
         assert_eq!(read_whole["spec"]["kernelArguments"], json!(["a"]));
         assert_eq!(read_whole["spec"]["config"], whole()["spec"]["config"]);
         assert!(read_whole["spec"].get("fips").is_none());
-        assert_eq!(read(&served, None).unwrap(), served, "hollow, where there is nothing else");
+        assert_eq!(read(&served, None).unwrap(), served, "without the content file, the object alone");
         let other = object("rendered-worker-2", &json!({"config": empty}));
         let refused = read(&other, Some(&whole())).unwrap_err().to_string();
         assert!(refused.contains("rendered-worker-1") && refused.contains("rendered-worker-2"), "{refused}");
@@ -179,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_disk_has_already_takes_no_reboot() {
+    fn files_already_on_disk_need_no_reboot() {
         let config = machine_config::parse(whole().to_string().as_bytes()).unwrap();
         let desired = decode::decode(&config).unwrap();
         let arguments = kernel_arguments::parse("rw a b ignition.platform.id=qemu");

@@ -1,34 +1,35 @@
-//! What keeps systemd from deciding otherwise: in the first boot of an `/etc`, which it tells by the machine ID, it has its
-//! presets enable and disable units (machine-id(5), systemd.preset(5)), after a configuration said which are enabled.
+//! Preset file for the first boot of an `/etc`. systemd detects a first boot by the machine ID, and then
+//! enables and disables all units by its presets (machine-id(5), systemd.preset(5)), which would undo the
+//! enablement that the configuration asks for.
 
 use super::unit_texts::PRESET_PATH;
 use crate::core::config::host_config::HostConfig;
 use crate::core::enablement::{NameKind, UnitName};
 use crate::core::values::names::ManagedPath;
 
-/// Sorts before all others, and the first that names a unit decides.
+/// File name that sorts before all others, since the first preset to name a unit decides.
 const NAME: &str = "00-flameholder.preset";
 
-/// Where it lies.
+/// Return the path of the preset file.
 #[must_use]
 pub fn path() -> ManagedPath {
     ManagedPath::constant("/etc/systemd/system-preset").join(NAME)
 }
 
-/// Whether the preset file at this path is ours: what it says is no preset of the OS's or of an administrator's.
+/// Return true if `path` is the agent's preset file, which is no preset of the OS or of an administrator.
 #[must_use]
 pub fn is_ours(path: &ManagedPath) -> bool {
     path.file_name() == NAME && PRESET_PATH.iter().any(|directory| path.is_within(directory))
 }
 
-/// Whether the next boot is the first one of a machine: by what `/etc/machine-id` holds, if it is there. Where it is empty,
-/// systemd itself applies no presets, and whoever prepares images may.
+/// Return true if the next boot is the machine's first, by the content of `/etc/machine-id`. With an empty
+/// file systemd itself applies no presets, but a tool that prepares images may.
 #[must_use]
 pub fn is_first_boot_ahead(machine_id: Option<&[u8]>) -> bool {
     machine_id.is_none_or(|text| matches!(text.trim_ascii(), b"uninitialized" | b""))
 }
 
-/// The file's text: each unit as the configuration has it. Nothing where that is silent.
+/// Return the preset file's text: enablement of each unit as the config sets it; `None` where it sets none.
 #[must_use]
 pub fn text(config: &HostConfig) -> Option<String> {
     let line = |(name, enabled): (&String, bool)| {
@@ -43,7 +44,7 @@ pub fn text(config: &HostConfig) -> Option<String> {
     let said = config.units.iter().filter_map(|(name, unit)| Some((name, unit.enabled?)));
     let text: String = said.filter_map(line).collect();
     (!text.is_empty())
-        .then(|| format!("# Of the first boot's configuration; it is removed with the next one.\n{text}"))
+        .then(|| format!("# Enablement of units for the first boot; the next configuration removes this file.\n{text}"))
 }
 
 #[cfg(test)]
@@ -52,7 +53,7 @@ mod tests {
     use crate::core::config::host_config::UnitSpec;
 
     #[test]
-    fn units_are_as_the_configuration_has_them() {
+    fn preset_lines_follow_the_configuration() {
         let unit = |enabled| UnitSpec { enabled, ..UnitSpec::default() };
         let units = [
             ("a.service", Some(true)),
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_id_tells() {
+    fn first_boot_is_detected_by_the_machine_id() {
         for (text, expected) in [
             (None, true),
             (Some(&b"uninitialized\n"[..]), true),

@@ -1,5 +1,6 @@
-//! What would change, why, and what it would disturb: decided from two configurations alone, and
-//! completed by what a tree looks like where there is one.
+//! Plan of an update: differences, reasons, obstacles and disruption (none, reload, restart, drain, reboot).
+//! A plan is decided from two configurations alone, and completed with the state of a tree where there is
+//! one.
 
 pub mod diff;
 pub mod disruption;
@@ -29,60 +30,62 @@ use diff::ConfigDiff;
 use disruption::Disruption;
 use steps::PlannedSteps;
 
-/// The plan from one configuration to another. Making one has no side effects.
+/// Plan from one configuration to another. Planning has no side effects.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// Whose verdicts apply.
+    /// Profile whose rules apply: `mcd` or `native`.
     pub profile: Profile,
-    /// Name of the current configuration; `None` where nothing was applied yet.
+    /// Name of the current config; `None` where nothing was applied yet.
     pub current: Option<String>,
-    /// Name of the desired configuration.
+    /// Name of the desired config.
     pub desired: String,
-    /// The operating system's side of the current configuration.
+    /// Image, kernel arguments, extensions and FIPS mode of the current config.
     pub current_os: OsSpec,
-    /// The operating system's side of the desired configuration.
+    /// Image, kernel arguments, extensions and FIPS mode of the desired config.
     pub desired_os: OsSpec,
-    /// What differs between the two.
+    /// Differences between the two configs.
     pub diff: ConfigDiff,
-    /// What stands in the way; a plan with any of these cannot be applied.
+    /// Changes that cannot be made on an installed host. A plan with any of these cannot be applied.
     pub irreconcilable: Vec<Refusal>,
-    /// What the workload must bear, by the default policy unless somebody judged by another.
+    /// Disruption of the workload: by the default policy, or by that of [`Plan::apply_policy`].
     pub disruption: Disruption,
-    /// What this target cannot be given, with reasons.
-    pub left_out: Vec<String>,
-    /// What the tree adds, where the plan was made for one.
+    /// Parts of the desired config that this host does not support, with reasons.
+    pub unsupported: Vec<String>,
+    /// Managed files that are stored with the generation and put in place by its activation.
+    pub deferred: Vec<String>,
+    /// Steps and drift of a tree; `None` where the plan was made without one.
     pub tree: Option<TreePlan>,
-    /// What becomes of `/etc`, where the plan was made for a deployment.
+    /// Predicted merge of `/etc`; `None` where the plan was made without a deployment.
     pub etc: Option<EtcPlan>,
 }
 
-/// What libostree's merge does to the `/etc` of the next deployment, before the configuration is written into it.
+/// libostree's merge of `/etc` for the next deployment, before the managed files are written into it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EtcPlan {
-    /// With which image's `/usr/etc`.
+    /// Image that supplies the new `/usr/etc`.
     pub with: MergeImage,
-    /// Whether the plan leads to this merge.
+    /// True if applying the plan leads to this merge; false if it needs no new deployment.
     pub is_due: bool,
-    /// What becomes of changes.
+    /// Local changes and image changes, kept and lost.
     pub findings: MergeFindings,
 }
 
-/// The image that an `/etc` is merged with.
+/// Image whose `/usr/etc` is merged with the local changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeImage {
-    /// The one that the next deployment has.
+    /// Image of the next deployment.
     Next,
-    /// The present one, since the next one is not here yet: that shows what was changed locally.
+    /// Image of the booted deployment, since the next one is not pulled yet: shows the local changes.
     Present,
 }
 
-/// The part of a plan that depends on a tree.
+/// Part of a plan that depends on a tree.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TreePlan {
-    /// The acts on paths.
+    /// Steps that change paths.
     pub steps: PlannedSteps,
-    /// What the desired configuration wants outside `/etc`.
+    /// Desired managed files outside `/etc`.
     pub outside: ManagedFiles,
     /// Managed paths that are not as the current configuration says.
     pub drift: Vec<Drift>,
@@ -90,28 +93,27 @@ pub struct TreePlan {
     pub preflight: Vec<PreflightCheck>,
 }
 
-/// A managed path that deviates.
+/// Drift of one managed path.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Drift {
-    /// The path, or a unit's path for its enablement.
+    /// Path of the file, or of the unit whose enablement differs.
     pub path: ManagedPath,
-    /// In which respect.
+    /// Property that differs.
     pub kind: DriftKind,
 }
 
-/// A condition for applying a plan.
+/// Result of a preflight check, such as free space or a missing program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreflightCheck {
-    /// What was looked at.
+    /// Name of the check.
     pub check: &'static str,
-    /// Whether it holds.
     pub ok: bool,
-    /// What was found, and what to do where it does not hold.
+    /// Finding, and the remedy if the check failed.
     pub detail: String,
 }
 
 impl Plan {
-    /// Compares two configurations and decides.
+    /// Plan the update from `current` to `desired`.
     #[must_use]
     pub fn between(current: Option<&HostConfig>, desired: &HostConfig, profile: Profile) -> Self {
         let nothing = HostConfig::default();
@@ -126,14 +128,16 @@ impl Plan {
             irreconcilable: reconcile::irreconcilable(before, desired, &diff, profile),
             disruption: Disruption::of(&diff, before, desired, &DisruptionPolicy::default()),
             diff,
-            left_out: Vec::new(),
+            unsupported: Vec::new(),
+            deferred: Vec::new(),
             tree: None,
             etc: None,
         }
     }
 
-    /// Decides by this policy what the workload must bear. The configurations are those that the plan was made for.
-    pub fn judge_by(
+    /// Decide the disruption again, by this policy. `current` and `desired` are the configs that the plan was
+    /// made for.
+    pub fn apply_policy(
         &mut self,
         policy: &DisruptionPolicy,
         current: Option<&HostConfig>,
@@ -143,22 +147,22 @@ impl Plan {
         self.disruption = Disruption::of(&self.diff, current.unwrap_or(&nothing), desired, policy);
     }
 
-    /// Whether the configurations differ. Drift is not a difference between configurations.
+    /// Return true if the configs differ. Drift is not a difference between configs.
     #[must_use]
     pub fn has_differences(&self) -> bool {
         self.current.is_none() || !self.diff.is_empty()
     }
 
-    /// Whether something stands in the way of its acts on paths, whatever else keeps it from being applied.
+    /// Return true if a path is obstructed, whatever else keeps the plan from being applied.
     #[must_use]
     pub fn is_obstructed(&self) -> bool {
         self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())
     }
 
-    /// Everything that keeps the plan from being applied, one sentence each. A failed preflight
-    /// check is a warning only: an image that is there already needs no program to pull it.
+    /// Return all reasons for which the plan cannot be applied, one sentence each. A failed preflight check
+    /// is a warning only: an image that was pulled already, for one, needs no program to pull it.
     #[must_use]
-    pub fn hindrances(&self) -> Vec<String> {
+    pub fn obstacles(&self) -> Vec<String> {
         let tree = self.tree.iter();
         let obstructions = tree.flat_map(|tree| &tree.steps.obstructions);
         let merges = self.etc.iter().filter(|etc| etc.is_due && etc.with == MergeImage::Next);

@@ -1,4 +1,4 @@
-//! The password hash of the user `core`, edited into the target's shadow file.
+//! Password hash of the user `core`, written into `/etc/shadow`.
 
 use super::facts::TreeFacts;
 use super::steps::PlanStep;
@@ -8,13 +8,13 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
 
-/// The field of a user that nobody can log in to by password.
+/// Password field of a user without password login.
 const LOCKED: &str = "*";
 
-/// What the field should be; `None` where it is not ours to say. A hash that a config stops
-/// setting is locked, never emptied. The reference also locks a listed user that never had one, when what is said of users
-/// changes; until then an administrator may have set one.
-fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
+/// Return the desired password field; `None` where it is not managed. Where a config no longer sets a hash,
+/// the password is locked, never emptied. MCD also locks the password of a listed user that never had a hash,
+/// but only when the user's entry changes; an administrator may have set a password before that.
+fn desired_hash<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
     let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
     let has_changed = current.is_none_or(|current| current.passwd != desired.passwd);
     let lists_core = has_changed && desired.passwd.users.iter().any(|user| user.name == CORE_USER);
@@ -25,18 +25,17 @@ fn wanted<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Pr
     }
 }
 
-/// What has to happen to the shadow file.
+/// Change to the shadow file.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PasswordEdit {
-    /// Nothing.
     Unchanged,
-    /// This write.
+    /// Write the file.
     Write(PlanStep),
-    /// The tree has no line for the user.
+    /// The shadow file has no line for the user.
     NoUser,
 }
 
-/// Decides. `today` is in days since 1970, as `shadow(5)` counts.
+/// Decide the change to the shadow file. `today` is in days since 1970, as in `shadow(5)`.
 #[must_use]
 pub fn edit(
     facts: &TreeFacts,
@@ -45,10 +44,10 @@ pub fn edit(
     profile: Profile,
     today: u64,
 ) -> PasswordEdit {
-    let Some(hash) = wanted(current, desired, profile) else {
+    let Some(hash) = desired_hash(current, desired, profile) else {
         return PasswordEdit::Unchanged;
     };
-    // A config that brings the whole file says in it what the field is.
+    // A config that lists `/etc/shadow` itself decides the field with it.
     if desired.files.contains_key(SHADOW) {
         return PasswordEdit::Unchanged;
     }
@@ -69,11 +68,11 @@ pub fn edit(
     }
 }
 
-/// Whether the field deviates from what `config` says.
+/// Return true if the password hash in the tree differs from that of `config`.
 #[must_use]
-pub fn deviates(facts: &TreeFacts, config: &HostConfig) -> bool {
+pub fn has_drifted(facts: &TreeFacts, config: &HostConfig) -> bool {
     let Some(hash) = config.passwd.password_hash() else { return false };
     let found = facts.shadow.as_ref().and_then(|shadow| accounts::password(&shadow.text, CORE_USER));
-    // A tree without the user never had the hash; one that lost its line has lost it.
+    // A tree that never had the user cannot have drifted; one whose shadow file lost the user's line has.
     found.map_or(facts.accounts.user(CORE_USER).is_some(), |found| found != hash.as_bytes())
 }

@@ -1,12 +1,12 @@
-//! Which differences can be brought about on a host that exists (the reference's table of
-//! reconcilable changes; the native profile allows more).
+//! Reconcilability: differences that cannot be applied to an installed host, by MCD's rules. The profile
+//! `native` allows more.
 
 use super::diff::ConfigDiff;
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 
-/// Everything that stands in the way of going from `current` to `desired`; all of it, not the first.
+/// Return all reasons for which the host cannot change from `current` to `desired`.
 #[must_use]
 pub fn irreconcilable(
     current: &HostConfig,
@@ -20,14 +20,14 @@ pub fn irreconcilable(
         if current.unapplied.get(section).unwrap_or(&serde_json::Value::Null) != wanted {
             refused.push(Refusal::new(
                 format!("spec.config.{section}"),
-                "this section is only applied when a machine is installed; reinstall it, or take the change back",
+                "this section is applied only at installation; reinstall the machine, or revert the change",
             ));
         }
     }
     if diff.fips {
         refused.push(Refusal::new(
             "spec.fips",
-            "FIPS mode is set when a machine is installed; reinstall it, or take the change back",
+            "FIPS mode is set only at installation; reinstall the machine, or revert the change",
         ));
     }
     if profile == Profile::Mcd {
@@ -53,7 +53,7 @@ fn mcd_storage(desired: &HostConfig, diff: &ConfigDiff, refused: &mut Vec<Refusa
     for (path, file) in desired.files.iter().filter(|(_, file)| !file.append.is_empty()) {
         refused.push(Refusal::new(
             format!("spec.config.storage.files[{}].append", file.index),
-            format!("{path} appends, which the profile `mcd` does not take; the profile `native` does"),
+            format!("the profile `mcd` cannot append to {path}; the profile `native` can"),
         ));
     }
 }
@@ -62,7 +62,7 @@ fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>
     if current.passwd.groups != desired.passwd.groups {
         refused.push(Refusal::new(
             "spec.config.passwd.groups",
-            "groups are only made when a machine is installed",
+            "groups are created only at installation; reinstall the machine, or revert the change",
         ));
     }
     let users = &desired.passwd.users;
@@ -76,7 +76,7 @@ fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>
         } else {
             refused.push(Refusal::new(
                 format!("spec.config.passwd.users[{index}].name"),
-                format!("only the user `{CORE_USER}` can be changed on an installed machine"),
+                format!("only the user `{CORE_USER}` can be changed after installation"),
             ));
         }
     }
@@ -84,13 +84,13 @@ fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>
     if core.keys.is_empty() && core.password_hash.is_none() {
         refused.push(Refusal::new(
             format!("spec.config.passwd.users[{index}]"),
-            format!("`{CORE_USER}` would have neither a key nor a password; list at least one"),
+            format!("user `{CORE_USER}` would have neither an SSH key nor a password; list at least one"),
         ));
     }
     for field in &core.other_fields {
         refused.push(Refusal::new(
             format!("spec.config.passwd.users[{index}].{field}"),
-            "only keys and the password hash can be changed on an installed machine",
+            "only SSH keys and the password hash can be changed after installation",
         ));
     }
 }
@@ -125,13 +125,13 @@ mod tests {
         json!({"passwd": {"users": [user]}})
     }
 
-    /// From nothing to `desired`: the fields that are refused.
+    /// Return the refused fields of a change from an empty config to `desired`.
     fn refused(desired: &Value, profile: Profile) -> Vec<String> {
         fields(&json!({}), desired, profile)
     }
 
     #[test]
-    fn what_both_profiles_refuse() {
+    fn fields_refused_by_both_profiles() {
         let rows = [
             (core(&json!({"homeDir": "/x"})), "spec.config.passwd.users[0].homeDir"),
             (json!({"passwd": {"users": [{"name": "core"}]}}), "spec.config.passwd.users[0]"),
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_reference_refuses() {
+    fn fields_refused_by_mcd_only() {
         let links = json!({"storage": {"links": [{"path": "/etc/l", "target": "x"}]}});
         let directories = json!({"storage": {"directories": [{"path": "/etc/d"}]}});
         let append = json!({"storage": {"files": [{"path": "/etc/a", "append": [{"source": "data:,x"}]}]}});
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_refuses() {
+    fn fields_accepted_by_both_profiles() {
         let luks = json!({"storage": {"luks": [{"name": "x", "device": "/dev/x"}]}});
         for desired in [luks, core(&json!({}))] {
             assert!(refused(&desired, Profile::Mcd).is_empty(), "{desired}");

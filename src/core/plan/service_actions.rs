@@ -1,36 +1,36 @@
-//! The requests to systemd that make running services take up a change, in order.
+//! Service actions (daemon-reload, reload, restart) of a live update, in order.
 
 use super::disruption::Disruption;
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::enablement::{InvalidUnitName, UnitName};
 use crate::core::state::service_action::ServiceAction;
 
-/// Why a change cannot reach the running system.
+/// Reason why an update cannot be live.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotLive {
-    /// Something asks for a reboot.
-    #[error("only a reboot makes this change take effect: {}", summary(because))]
+    /// A change needs a reboot.
+    #[error("this change needs a reboot: {}", summary(because))]
     Reboot {
-        /// What asks for it, one line per cause.
+        /// Causes, one line each.
         because: Vec<String>,
     },
-    /// A policy names a unit that cannot exist.
-    #[error("an action for a unit")]
+    /// A disruption policy names an invalid unit.
+    #[error("a disruption policy names an invalid unit")]
     Unit(#[from] InvalidUnitName),
 }
 
 fn summary(because: &[String]) -> String {
     match because {
-        [] => "its policy says so".to_owned(),
+        [] => "its disruption policy says so".to_owned(),
         [only] => only.clone(),
         [first, rest @ ..] => format!("{first}, and {} more", rest.len()),
     }
 }
 
-/// The actions that `disruption` asks for, in its order; none where nothing is interrupted.
+/// Return the service actions of `disruption`, in its order; empty if no service is affected.
 ///
-/// A drain is not among them: it is asked of the cluster, before the change.
-pub fn of(disruption: &Disruption) -> Result<Vec<ServiceAction>, NotLive> {
+/// A drain is no service action: the cluster is asked for it before the change.
+pub fn service_actions_of(disruption: &Disruption) -> Result<Vec<ServiceAction>, NotLive> {
     let mut actions = Vec::new();
     for required in &disruption.actions {
         actions.extend(match &required.action {
@@ -44,11 +44,11 @@ pub fn of(disruption: &Disruption) -> Result<Vec<ServiceAction>, NotLive> {
             DisruptionAction::Reboot => return Err(NotLive::Reboot { because: required.because.clone() }),
         });
     }
-    // Every file is in place before the first action, so a restart reads all that a reload would.
+    // All files are in place before the first action, so a restart includes the effect of a reload.
     let restarted: Vec<UnitName> = actions.iter().filter_map(ServiceAction::restarted).cloned().collect();
     actions.retain(|action| !matches!(action, ServiceAction::Reload { unit } if restarted.contains(unit)));
-    // A reload that is asked for twice stays twice where something stands between: each of the
-    // two may have to follow, or to precede, what is there.
+    // Two reloads of a unit stay where another action lies between them: each may have to follow or precede
+    // that action.
     actions.dedup();
     Ok(actions)
 }
@@ -66,15 +66,15 @@ mod tests {
         ServiceAction::Restart { unit: UnitName::parse(unit).unwrap() }
     }
 
-    fn of(actions: &[DisruptionAction]) -> Result<Vec<ServiceAction>, NotLive> {
+    fn service_actions_of(actions: &[DisruptionAction]) -> Result<Vec<ServiceAction>, NotLive> {
         let required =
             |action: &DisruptionAction| RequiredAction { action: action.clone(), because: vec!["x".into()] };
         let actions = actions.iter().map(required).collect();
-        super::of(&Disruption { actions, drain: false })
+        super::service_actions_of(&Disruption { actions, drain: false })
     }
 
     #[test]
-    fn the_actions_of_a_disruption() {
+    fn disruption_maps_to_service_actions() {
         let (asked_reload, asked_restart) = (
             |unit: &str| DisruptionAction::Reload(unit.into()),
             |unit: &str| DisruptionAction::Restart(unit.into()),
@@ -99,17 +99,21 @@ mod tests {
             ),
         ];
         for (asked, expected) in rows {
-            assert_eq!(of(&asked), Ok(expected), "{asked:?}");
+            assert_eq!(service_actions_of(&asked), Ok(expected), "{asked:?}");
         }
     }
 
     #[test]
-    fn what_cannot_be_made_live() {
-        let reboot = of(&[DisruptionAction::Restart("a.service".into()), DisruptionAction::Reboot]);
+    fn reboot_and_invalid_unit_are_not_live() {
+        let reboot =
+            service_actions_of(&[DisruptionAction::Restart("a.service".into()), DisruptionAction::Reboot]);
         assert_eq!(reboot, Err(NotLive::Reboot { because: vec!["x".into()] }));
-        assert!(matches!(of(&[DisruptionAction::Restart("no unit".into())]), Err(NotLive::Unit(_))));
+        assert!(matches!(
+            service_actions_of(&[DisruptionAction::Restart("no unit".into())]),
+            Err(NotLive::Unit(_))
+        ));
         let because = ["a changes", "b changes", "c changes"].map(str::to_owned).to_vec();
         let text = NotLive::Reboot { because }.to_string();
-        assert_eq!(text, "only a reboot makes this change take effect: a changes, and 2 more");
+        assert_eq!(text, "this change needs a reboot: a changes, and 2 more");
     }
 }

@@ -1,4 +1,4 @@
-//! Facts about a tree and two configurations into steps, drift and what is left out.
+//! Plan for a tree: steps, drift and unsupported parts, decided from its facts and two configurations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,30 +16,30 @@ use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{DriftKind, PathState};
 
-/// What a tree plan is decided from, beside the facts.
+/// Input of a tree plan, besides the tree's facts.
 #[derive(Debug, Clone, Copy)]
 pub struct TreePlanRequest<'a> {
-    /// The configuration that was applied last.
+    /// Current config; `None` where nothing was applied.
     pub current: Option<&'a HostConfig>,
-    /// The configuration to apply.
+    /// Desired config.
     pub desired: &'a HostConfig,
-    /// What differs between them.
+    /// Differences between the two.
     pub diff: &'a ConfigDiff,
-    /// What earlier changes left to be remembered.
+    /// Pre-images, created directories and labels of earlier changes.
     pub remembered: &'a PriorChanges,
-    /// Whose verdicts apply.
+    /// Profile whose rules apply.
     pub profile: Profile,
-    /// Days since 1970.
+    /// Today's date in days since 1970, for `shadow(5)`.
     pub today: u64,
 }
 
-/// Decides what happens in the tree. Returns the plan and what the tree cannot be given.
+/// Decide the steps for a tree. Return the plan, and the parts of the config that the tree does not support.
 #[must_use]
-pub fn decide(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, Vec<String>) {
+pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, Vec<String>) {
     let TreePlanRequest { current, desired, diff, remembered, profile, today } = request;
-    let links = unit_links::change(facts, current, desired, diff);
-    let mut left_out = facts.desired.left_out.clone();
-    left_out.extend(links.left_out);
+    let links = unit_links::link_changes(facts, current, desired, diff);
+    let mut unsupported = facts.desired.unsupported.clone();
+    unsupported.extend(links.unsupported);
     let mut steps = steps::compute(StepInputs {
         current: &facts.managed,
         desired: &facts.desired,
@@ -53,22 +53,22 @@ pub fn decide(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, Vec
     });
     steps.obstructions.extend(links.obstructions);
     if profile == Profile::Native {
-        steps.obstructions.extend(kept_by_wish(facts, current, desired));
+        steps.obstructions.extend(kept_by_overwrite_false(facts, current, desired));
     }
     match password::edit(facts, current, desired, profile, today) {
         PasswordEdit::Unchanged => {}
         PasswordEdit::Write(step) => steps.steps.push(step),
-        PasswordEdit::NoUser => left_out.push(format!(
+        PasswordEdit::NoUser => unsupported.push(format!(
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),
     }
     let drift = current.map(|current| drift(facts, current, &remembered.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();
-    (TreePlan { steps, outside, drift, preflight: Vec::new() }, left_out)
+    (TreePlan { steps, outside, drift, preflight: Vec::new() }, unsupported)
 }
 
-/// Files of others that the configuration asks not to overwrite.
-fn kept_by_wish(
+/// Find existing files that are not managed and differ, where the config says `overwrite: false`.
+fn kept_by_overwrite_false(
     facts: &TreeFacts,
     current: Option<&HostConfig>,
     desired: &HostConfig,
@@ -84,14 +84,15 @@ fn kept_by_wish(
         .map(|(path, file)| PathObstruction {
             path: path.clone(),
             reason: format!(
-                "spec.config.storage.files[{}].overwrite is false, and another {path} is there already",
+                "spec.config.storage.files[{}].overwrite is false, but {path} exists and differs; remove it, or allow it to be overwritten",
                 file.index
             ),
         })
         .collect()
 }
 
-/// Every managed path that is not as `current` says, or not labelled as it was, in order.
+/// Find drift: managed paths that differ from `current`, or from their recorded SELinux label; in order of
+/// path.
 #[must_use]
 pub fn drift(
     facts: &TreeFacts,
@@ -112,9 +113,9 @@ pub fn drift(
             Some(Drift { path: path.clone(), kind })
         })
         .collect();
-    let links = unit_links::deviating(facts, current).into_iter();
+    let links = unit_links::drifted_links(facts, current).into_iter();
     drift.extend(links.map(|path| Drift { path, kind: DriftKind::Enablement }));
-    if password::deviates(facts, current) {
+    if password::has_drifted(facts, current) {
         let path = ManagedPath::constant(SHADOW);
         drift.push(Drift { path, kind: DriftKind::Password });
     }
@@ -123,7 +124,7 @@ pub fn drift(
     drift
 }
 
-/// Paths whose label is the only thing wrong with them.
+/// Find paths whose only difference is their SELinux label.
 fn mislabelled(facts: &TreeFacts, labels: &BTreeMap<ManagedPath, String>, found: &[Drift]) -> Vec<Drift> {
     let found: BTreeSet<&ManagedPath> = found.iter().map(|drift| &drift.path).collect();
     labels

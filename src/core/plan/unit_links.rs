@@ -1,5 +1,5 @@
-//! The links that enable a configuration's units: which calls of systemctl a change stands for,
-//! and what they would leave on the tree as the configuration makes it.
+//! Enablement of units: the `systemctl enable`, `disable` and `preset` calls that a change amounts to, and
+//! the symbolic links that they would leave in the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,21 +16,21 @@ use crate::core::enablement::{
 use crate::core::values::names::{ManagedPath, below};
 use crate::core::values::tree::FileEntry;
 
-/// What enablement comes to.
+/// Result of enabling and disabling units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitLinks {
-    /// The links before and after.
+    /// Links before and after.
     pub change: LinkChange,
-    /// Enablement that the tree cannot be given, with reasons.
-    pub left_out: Vec<String>,
-    /// Enablement that fails.
+    /// Units that the tree lacks, so that they are not enabled, with reasons.
+    pub unsupported: Vec<String>,
+    /// Units that cannot be enabled, with errors.
     pub obstructions: Vec<PathObstruction>,
 }
 
-/// The links as a change from `current` to `desired` leaves them. Presets apply to units that
-/// changed, as in the reference: what an administrator enabled since then stays.
+/// Compute the links after a change from `current` to `desired`. Presets apply only to units that changed, as
+/// in MCD, so units that an administrator enabled stay enabled.
 #[must_use]
-pub fn change(
+pub fn link_changes(
     facts: &TreeFacts,
     current: Option<&HostConfig>,
     desired: &HostConfig,
@@ -41,9 +41,9 @@ pub fn change(
     evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, diff), &mut unread)
 }
 
-/// The unit files that have to be read before [`change`] or [`deviating`] can answer.
+/// The unit files that have to be read before [`link_changes`] or [`deviating`] can answer.
 #[must_use]
-pub fn unread(facts: &TreeFacts, current: Option<&HostConfig>, desired: &HostConfig) -> UnreadFiles {
+pub fn unread_files(facts: &TreeFacts, current: Option<&HostConfig>, desired: &HostConfig) -> UnreadFiles {
     let nothing = HostConfig::default();
     let diff = ConfigDiff::between(current.unwrap_or(&nothing), desired);
     let mut unread = UnreadFiles::default();
@@ -55,22 +55,22 @@ pub fn unread(facts: &TreeFacts, current: Option<&HostConfig>, desired: &HostCon
     unread
 }
 
-/// Links that are not as `config` says where it says so itself: units that it enables or disables.
+/// Find drift in enablement: links that differ from `config`, for units that it enables or disables itself.
 #[must_use]
-pub fn deviating(facts: &TreeFacts, config: &HostConfig) -> Vec<ManagedPath> {
+pub fn drifted_links(facts: &TreeFacts, config: &HostConfig) -> Vec<ManagedPath> {
     let unread = &mut UnreadFiles::default();
     let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread);
     let differing = links.change.made().map(|(path, _)| path).chain(links.change.removed()).cloned();
-    // What cannot be enabled any more, a masked unit for one, is not enabled.
+    // A unit that can no longer be enabled, because it is masked for one, is not enabled.
     let failing = links.obstructions.iter().map(|obstruction| obstruction.path.clone());
     differing.chain(failing).collect()
 }
 
-/// Links by absolute path.
+/// Targets of links, by absolute path.
 type PathLinks = BTreeMap<ManagedPath, String>;
 
-/// Takes away the links of units that were ours and are not any more, or install differently:
-/// judged by the files that the links were made from.
+/// Remove the links of units that the config no longer contains, or whose `[Install]` section changed; these
+/// links follow from the old unit files.
 fn retire(facts: &TreeFacts, retirements: &[UnitOperation], unread: &mut UnreadFiles) -> PathLinks {
     if retirements.is_empty() {
         return facts.links.clone();
@@ -85,19 +85,19 @@ fn retire(facts: &TreeFacts, retirements: &[UnitOperation], unread: &mut UnreadF
                 unread.units.extend(missing.units);
                 unread.files.extend(missing.files);
             }
-            // Its links are gone by then; what else its damaged files say is unknown.
+            // Its links are removed at this point; the rest of its damaged files is unknown.
             Err(_) => {}
         }
     }
     links.into_iter().filter_map(|(path, target)| Some((link_path(&path)?, target))).collect()
 }
 
-/// The absolute path of a link below the unit directory; `None` where its name is too long for one.
+/// Return the absolute path of a link below the unit directory; `None` where its name is too long.
 fn link_path(below: &str) -> Option<ManagedPath> {
     ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{below}")).ok()
 }
 
-/// Units whose links go before anything else happens.
+/// List the units whose links are removed before all other operations.
 fn retirements(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigDiff) -> Vec<UnitOperation> {
     let before = current.into_iter().flat_map(|current| &current.units);
     let ours = before.filter(|(unit, spec)| spec.contents.is_some() && diff.units.contains_key(*unit));
@@ -112,7 +112,7 @@ fn name(unit: &str) -> UnitName {
     UnitName::parse(unit).expect("a config's unit names are checked when it is decoded")
 }
 
-/// What the configuration says outright: first all that is enabled, then all that is disabled.
+/// List the enablement that the config sets explicitly: all enabled units first, then all disabled ones.
 fn explicit(config: &HostConfig) -> Vec<UnitOperation> {
     let units = || config.units.iter().filter(|(_, unit)| !unit.is_masked());
     let enabled = units().filter(|(_, unit)| unit.enabled == Some(true));
@@ -125,7 +125,7 @@ fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigD
     let mut operations = Vec::new();
     let before = current.map(|current| &current.units);
     let gone = before.into_iter().flatten().filter(|(unit, _)| !desired.units.contains_key(*unit));
-    // The vendor's unit of that name is what its presets say.
+    // A vendor unit of that name returns to its preset.
     operations.extend(gone.map(|(unit, _)| UnitOperation::Preset(name(unit))));
     let changed = desired.units.iter().filter(|(unit, _)| diff.units.contains_key(*unit));
     let preset = changed.filter(|(_, spec)| spec.enabled.is_none() && !spec.is_masked());
@@ -134,7 +134,7 @@ fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigD
     operations
 }
 
-/// The lines from which links are made.
+/// Return the lines of the `[Install]` sections, from which links are made.
 fn install_text(unit: &UnitSpec) -> Vec<&str> {
     let texts = unit.contents.iter().chain(unit.drop_ins.values());
     let mut lines = Vec::new();
@@ -152,7 +152,7 @@ fn install_text(unit: &UnitSpec) -> Vec<&str> {
 }
 
 /// Carries the operations out on the links of `start` and the tree as `managed` makes it. What has to be read first goes to
-/// `unread`, and the answer is of no use then.
+/// `unread_files`, and the answer is of no use then.
 fn evaluate(
     facts: &TreeFacts,
     managed: &ManagedFiles,
@@ -197,14 +197,14 @@ fn evaluate(
 }
 
 impl UnitLinks {
-    /// A preset that cannot be followed changes nothing, as in the reference.
+    /// Record a failed operation. Only a failed `enable` counts; a failed preset changes nothing, as in MCD.
     fn note(&mut self, operation: &UnitOperation, config: &HostConfig, error: &EnablementError) {
         let UnitOperation::Enable(unit) = operation else { return };
         let index = config.units.get(unit.as_str()).map_or(0, |unit| unit.index);
         let field = format!("spec.config.systemd.units[{index}].enabled");
         match error {
             EnablementError::Missing { .. } => {
-                self.left_out
+                self.unsupported
                     .push(format!("{field}: {unit} is not enabled, since the tree has no such unit"));
             }
             error => {
@@ -220,20 +220,20 @@ impl UnitLinks {
     }
 }
 
-/// The tree as it will be: what is observed, with a configuration's own files laid over it.
+/// Future tree: the observed one, overlaid with the files of a configuration.
 struct View<'a> {
     facts: &'a TreeFacts,
     managed: &'a ManagedFiles,
 }
 
 impl View<'_> {
-    /// Whether neither configuration lists the path itself.
+    /// Return true if neither configuration lists the path itself.
     fn is_free(&self, path: &ManagedPath) -> bool {
         let TreeFacts { current, desired, .. } = self.facts;
         !current.entries.contains_key(path) && !desired.entries.contains_key(path)
     }
 
-    /// What will stand at `path`, as systemd sees it.
+    /// Return the future unit file at `path`, as systemd reads it.
     fn at(&self, path: &ManagedPath) -> Option<UnitFile> {
         match self.managed.entries.get(path) {
             Some(FileEntry::File { contents, .. }) => {
@@ -249,7 +249,7 @@ impl View<'_> {
         }
     }
 
-    /// The links of `start` that no configuration lists, and those that ours lists.
+    /// Return the links of `start` that no config lists, and the managed links.
     fn links(&self, start: &PathLinks) -> EnablementLinks {
         let observed = start.iter().filter(|(path, _)| self.is_free(path));
         let mut links: EnablementLinks =
@@ -278,7 +278,7 @@ impl View<'_> {
         files
     }
 
-    /// Texts of a unit's drop-ins, its template's included: one per name, sorted by name.
+    /// Return the texts of a unit's drop-ins, those of its template included: one per name, sorted by name.
     fn drop_ins(&self, unit: &UnitName) -> Vec<String> {
         let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
         for owner in std::iter::once(unit.clone()).chain(unit.template()) {
@@ -299,11 +299,11 @@ impl View<'_> {
             }
         }
         let files = presets.iter().map(|(name, text)| (name.as_str(), text.as_str()));
-        // Lines that systemd skips are the image's own business.
+        // Lines that systemd ignores come from the image, and are ignored here too.
         PresetRules::parse(files, self.facts.systemd).0
     }
 
-    /// Names and texts of the files that will stand in a directory. A link there is a mask.
+    /// Return names and texts of the future files in a directory. A link in it is a mask, with an empty text.
     fn directory(&self, directory: &str, suffix: &str) -> Vec<(String, String)> {
         let observed = below(&self.facts.unit_texts, directory).map(|(path, _)| path);
         let managed = below(&self.managed.entries, directory).map(|(path, _)| path);

@@ -1,70 +1,68 @@
-//! A target that was left again, and is not gone to a second time until somebody says so.
+//! Blocked target: a configuration that failed its boot check, or that an operator rolled back from. It is
+//! not retried until the desired config changes or `flameholder retry` releases it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::own_document;
 use crate::core::values::own_document::DocumentError;
 
-/// Where it lies: outside every deployment, so that none brings it back or takes it away.
-pub const HELD: &str = "/var/lib/flameholder/held";
+/// Path of the document: outside every deployment, so that neither update nor rollback changes it.
+pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
 
-/// The version that this release writes, and the only one that it reads.
+/// Document schema that this release writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
 
-/// The held target.
+/// Blocked target, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedTarget {
-    /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
     /// Name of the `MachineConfig`.
     pub config: String,
-    /// Digest of its document.
+    /// Digest of the configuration document.
     pub config_hash: String,
-    /// Digest of the OS image's manifest, where it has one.
+    /// Digest of the OS image's manifest; `None` where the config names no image.
     pub image_digest: Option<String>,
-    /// The generation that was left.
+    /// Generation that was rolled back.
     pub generation: String,
-    /// Why, in one sentence without a full stop.
+    /// Reason, in one sentence without a full stop.
     pub reason: String,
-    /// How often it was left.
+    /// Number of rollbacks from this configuration.
     pub attempts: u32,
 }
 
-/// Why it cannot be used.
+/// Reason why the document cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockedError {
-    /// It does not parse.
-    #[error("reading the held target {HELD}; `flameholder retry` removes it")]
+    /// Document that does not parse.
+    #[error("reading the blocked target {BLOCKED}; `flameholder retry` removes it")]
     Malformed(#[source] serde_json::Error),
-    /// Another release's.
+    /// Document that another release wrote.
     #[error(
-        "the held target {HELD} has schema {0} and this release reads {SCHEMA}; `flameholder retry` removes it"
+        "the blocked target {BLOCKED} has schema {0}, and this release reads schema {SCHEMA}; `flameholder retry` removes it"
     )]
     Schema(u32),
 }
 
 impl BlockedTarget {
-    /// Whether the configuration with this digest is held.
+    /// Return true if the configuration with this digest is blocked.
     #[must_use]
-    pub fn is_about(&self, config_hash: &str) -> bool {
+    pub fn blocks(&self, config_hash: &str) -> bool {
         self.config_hash == config_hash
     }
 
-    /// The same after it was left once more.
+    /// Return this target with its attempts counted on from `before`, where that is the same configuration.
     #[must_use]
     pub fn after(self, before: Option<&Self>) -> Self {
-        let earlier = before.filter(|before| before.is_about(&self.config_hash));
+        let earlier = before.filter(|before| before.blocks(&self.config_hash));
         Self { attempts: earlier.map_or(0, |before| before.attempts) + 1, ..self }
     }
 
-    /// The document as it is stored: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         own_document::render(self)
     }
 
-    /// Reads it.
     pub fn parse(bytes: &[u8]) -> Result<Self, BlockedError> {
         own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
             DocumentError::Malformed(source) => BlockedError::Malformed(source),
@@ -96,11 +94,11 @@ mod tests {
         assert_eq!(held("a").after(Some(&first)).attempts, 2);
         assert_eq!(held("b").after(Some(&first)).attempts, 1);
         assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
-        assert!(first.is_about("a") && !first.is_about("b"));
+        assert!(first.blocks("a") && !first.blocks("b"));
     }
 
     #[test]
-    fn what_cannot_be_read_says_the_way_out() {
+    fn unreadable_document_names_the_retry_command() {
         for bytes in [&b"{"[..], b"{\"schema\":2}"] {
             assert!(BlockedTarget::parse(bytes).unwrap_err().to_string().contains("flameholder retry"));
         }

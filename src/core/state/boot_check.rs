@@ -1,38 +1,37 @@
-//! What a generation has to show after it booted, and what becomes of one that does not. All of it is about this host:
-//! whether an API or a registry can be reached is never asked.
+//! Boot check: health checks after booting a new generation, and the rule for automatic rollback. All checks
+//! are local to the host: an API server or registry out of reach is never a reason to roll back.
 
 use serde::{Deserialize, Serialize};
 
 use super::pending::PendingGeneration;
 use crate::core::config::settings::boot_check::{HealthPolicy, RollbackPolicy};
 
-/// Tells a node of a control plane.
+/// Static pod of etcd, whose presence marks a control-plane node.
 pub const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
 
-/// The pool whose nodes are a control plane's (the reference's naming of rendered configurations).
+/// Prefix of rendered configs of the control plane's pool, by MCO's naming.
 const CONTROL_PLANE_CONFIG: &str = "rendered-master-";
 
-/// Why a generation is kept although it is not healthy.
+/// Reason why an unhealthy generation is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RollbackDisabled {
-    /// The settings say so.
-    #[error("`health.go-back` is `never`; go back with `flameholder rollback`")]
+    #[error("`boot-check.rollback` is `never`; go back with `flameholder rollback`")]
     BySetting,
-    /// Nobody goes back there unasked.
+    /// Automatic rollback is off on control planes: an unattended rollback could cost etcd its quorum.
     #[error(
-        "this is a control plane, where `health.go-back` is `never` unless it is set to `always`; go back with `flameholder rollback`"
+        "this is a control plane, where `boot-check.rollback` is `never` unless it is set to `always`; go back with `flameholder rollback`"
     )]
     ControlPlane,
-    /// What it replaced was never fit for work.
-    #[error("it completes the first boot, and what ran before was never configured")]
+    /// The deployment before it was never configured.
+    #[error("it completes the first boot, and the deployment before it was never configured")]
     FirstBoot,
 }
 
 impl HealthPolicy {
-    /// Whether `pending` may be left by itself.
-    pub fn may_go_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
+    /// Check if `pending` may be rolled back automatically; the error tells why not.
+    pub fn may_roll_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
         let is_control_plane = has_etcd || pending.intent.record.config.starts_with(CONTROL_PLANE_CONFIG);
-        match self.go_back {
+        match self.rollback {
             _ if pending.intent.completes_first_boot => Err(RollbackDisabled::FirstBoot),
             RollbackPolicy::Never => Err(RollbackDisabled::BySetting),
             RollbackPolicy::Auto if is_control_plane => Err(RollbackDisabled::ControlPlane),
@@ -40,41 +39,40 @@ impl HealthPolicy {
         }
     }
 
-    /// After how many boots `pending` is left; `None` where it may be tried for ever.
+    /// Return the number of boots after which `pending` is rolled back; `None` for no limit.
     #[must_use]
     pub fn most_boots(&self, pending: Option<&PendingGeneration>, has_etcd: bool) -> Option<usize> {
-        pending.is_some_and(|pending| self.may_go_back(pending, has_etcd).is_ok()).then_some(self.boots)
+        pending.is_some_and(|pending| self.may_roll_back(pending, has_etcd).is_ok()).then_some(self.boots)
     }
 }
 
-/// What was found of one thing that has to be well.
+/// Result of one health check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// What was looked at: `boot`, `unit crio.service`, `network`, `kubelet`, `check 10-disk.sh`, `record`.
+    /// Check that ran: `boot`, `unit crio.service`, `network`, `kubelet`, `check 10-disk.sh`, `record`.
     pub check: String,
-    /// Whether it is well.
     pub ok: bool,
-    /// What was seen, in one line.
+    /// Finding, in one line.
     pub detail: String,
 }
 
 impl CheckResult {
-    /// It is well.
+    /// Return a passed check.
     #[must_use]
     pub fn well(check: &str, detail: impl Into<String>) -> Self {
         Self { check: check.to_owned(), ok: true, detail: detail.into() }
     }
 
-    /// It is not, or not yet.
+    /// Return a check that failed, or has not passed yet.
     #[must_use]
     pub fn ill(check: &str, detail: impl Into<String>) -> Self {
         Self { check: check.to_owned(), ok: false, detail: detail.into() }
     }
 }
 
-/// Everything that is not well, in one line; `None` where all is.
+/// Join all failed checks into one line; `None` where all passed.
 #[must_use]
-pub fn complaint(findings: &[CheckResult]) -> Option<String> {
+pub fn failed_checks(findings: &[CheckResult]) -> Option<String> {
     let ill: Vec<String> = findings
         .iter()
         .filter(|finding| !finding.ok)
@@ -83,27 +81,26 @@ pub fn complaint(findings: &[CheckResult]) -> Option<String> {
     (!ill.is_empty()).then(|| ill.join("; "))
 }
 
-/// How far the judgement on what runs is.
+/// Progress of the boot check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthPhase {
-    /// It is still looked at.
+    /// The boot check is still running.
     Checking,
-    /// All was well.
+    /// All checks passed: the generation is confirmed.
     Healthy,
-    /// Something was not well when its time was over.
+    /// A check still failed at the deadline.
     Unhealthy,
 }
 
-/// What is said about the health of what runs.
+/// Report of the boot check, as `flameholder status` shows it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// The generation; `None` where none of ours runs.
+    /// Generation checked; `None` where the booted deployment is foreign.
     pub generation: Option<String>,
-    /// How far the judgement is.
     pub phase: HealthPhase,
-    /// What was seen last.
+    /// Latest result of each check.
     pub findings: Vec<CheckResult>,
 }
 
@@ -120,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_back_by_itself() {
+    fn automatic_rollback_follows_policy_and_node_role() {
         let rows = [
             (RollbackPolicy::Auto, "rendered-worker-1", false, false, Ok(())),
             (RollbackPolicy::Auto, "rendered-master-1", false, false, Err(RollbackDisabled::ControlPlane)),
@@ -129,21 +126,21 @@ mod tests {
             (RollbackPolicy::Never, "rendered-worker-1", false, false, Err(RollbackDisabled::BySetting)),
             (RollbackPolicy::Always, "rendered-worker-1", true, false, Err(RollbackDisabled::FirstBoot)),
         ];
-        for (go_back, config, is_first, has_etcd, expected) in rows {
-            let policy = HealthPolicy { go_back, ..HealthPolicy::default() };
+        for (rollback, config, is_first, has_etcd, expected) in rows {
+            let policy = HealthPolicy { rollback, ..HealthPolicy::default() };
             let pending = pending(config, is_first);
-            assert_eq!(policy.may_go_back(&pending, has_etcd), expected, "{go_back:?} {config}");
+            assert_eq!(policy.may_roll_back(&pending, has_etcd), expected, "{rollback:?} {config}");
             let boots = expected.is_ok().then_some(3);
-            assert_eq!(policy.most_boots(Some(&pending), has_etcd), boots, "{go_back:?} {config}");
+            assert_eq!(policy.most_boots(Some(&pending), has_etcd), boots, "{rollback:?} {config}");
         }
     }
 
     #[test]
-    fn a_complaint_names_all_that_is_not_well() {
+    fn complaint_names_every_failed_check() {
         let well = CheckResult::well("boot", "running");
-        assert_eq!(complaint(std::slice::from_ref(&well)), None);
+        assert_eq!(failed_checks(std::slice::from_ref(&well)), None);
         let ill =
             [CheckResult::ill("network", "no interface is up"), well, CheckResult::ill("kubelet", "silent")];
-        assert_eq!(complaint(&ill).unwrap(), "network: no interface is up; kubelet: silent");
+        assert_eq!(failed_checks(&ill).unwrap(), "network: no interface is up; kubelet: silent");
     }
 }

@@ -1,5 +1,5 @@
-//! What runs: which generation, whether the whole of it, and what became of the one that was to
-//! boot. Decided from the boot entry, the record in `/etc` and the pending generation.
+//! State of the booted deployment and outcome of the pending generation. Decided from the boot entry, the
+//! record in `/etc` and the pending record.
 
 #[cfg(test)]
 mod tests;
@@ -8,37 +8,36 @@ use super::pending::{FailureKind, PendingGeneration, UpdateFailure};
 use super::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
 
-/// So many reboots in vain are enough.
-const MOST_ATTEMPTS: usize = 3;
+/// Failed finalizations after which a generation is no longer staged again.
+const MAX_ATTEMPTS: usize = 3;
 
-/// What the running system is.
+/// Relation of the booted deployment to the agent's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootedState {
-    /// A generation: the record names this deployment, and the boot entry its name, if any.
+    /// The whole generation: the record names this deployment, and the boot entry names the same generation
+    /// or none.
     Complete,
-    /// The deployment of the pending generation, with an `/etc` that was merged without it.
+    /// The pending generation's deployment, but its `/etc` was merged without the configuration.
     WithoutConfig,
-    /// A deployment that somebody else made. Its `/etc` was merged from that of the generation which
-    /// the record names, if there is one.
+    /// Foreign deployment. Its `/etc` was merged from that of the generation named in the record, if there is
+    /// one.
     Foreign,
-    /// The boot entry names a generation that neither the record nor what is pending knows.
+    /// The boot entry names a generation that neither the record nor the pending record knows.
     Unknown,
 }
 
-/// What is known of the system that runs.
+/// Observation of the booted system.
 #[derive(Debug, Clone, Copy)]
 pub struct BootObservation<'a> {
-    /// The deployment that booted.
     pub deployment: &'a DeploymentId,
-    /// The generation that its boot entry names.
+    /// Generation named by the kernel argument `flameholder.generation=`.
     pub argument: Option<&'a str>,
-    /// The record in its `/etc`.
+    /// Record in the deployment's `/etc`.
     pub record: Option<&'a GenerationRecord>,
-    /// The generation that was to boot.
     pub pending: Option<&'a PendingGeneration>,
 }
 
-/// Tells what runs.
+/// Classify the booted deployment.
 #[must_use]
 pub fn standing(seen: BootObservation<'_>) -> BootedState {
     let BootObservation { deployment, argument, record, pending } = seen;
@@ -49,47 +48,53 @@ pub fn standing(seen: BootObservation<'_>) -> BootedState {
         (None, None) => BootedState::Foreign,
         (Some(argument), _) => match pending {
             Some(pending) if pending.generation() == argument => BootedState::WithoutConfig,
-            // Whoever deploys anew takes the arguments over, the generation's name among them.
+            // `rpm-ostree upgrade` and `bootc` copy all kernel arguments, the generation's ID among them.
             _ if record.is_some_and(|record| record.generation == argument) => BootedState::Foreign,
             _ => BootedState::Unknown,
         },
     }
 }
 
-/// What becomes of a pending generation.
+/// Outcome of a pending generation after a boot, and thereby the next action.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PendingOutcome {
-    /// There is none.
+    /// There is no pending generation.
     Nothing,
-    /// It is staged, and the system has not been rebooted since.
+    /// The generation is staged, and the system has not been rebooted since.
     AwaitsReboot,
-    /// It runs, and is to show that it is healthy.
+    /// The generation booted, unconfirmed: the boot check follows.
     Booted,
-    /// It runs without its configuration, which has to be bound; the system reboots once then.
+    /// The deployment booted without its configuration: write it into `/etc` and reboot once.
     WriteConfig,
-    /// It runs, and is to be left for the deployment that it replaced: for this reason.
+    /// The generation booted and must be rolled back, for this reason.
     RollBack(String),
-    /// It had its chance, and the deployment that it replaced runs again: for this reason.
+    /// The generation was booted or finalized, and the deployment before it is booted again, for this reason.
     RolledBack(String),
-    /// The system that it was staged on runs again, and it is to be staged once more.
+    /// The deployment that it was staged on is booted again: stage the generation once more.
     Restage(UpdateFailure),
-    /// Another system runs than the one that it was made for.
+    /// Another deployment is booted than the two that the pending record names.
     Superseded,
 }
 
-/// Decides what becomes of what was pending, in the boot `boot_id`. One that ran in `most_boots` earlier boots and was
-/// never found healthy is left; without that number it may be tried for ever.
+/// Decide the outcome of the pending generation in the boot `boot_id`. A generation that was booted
+/// `most_boots` times before without passing its boot check is rolled back; `None` sets no limit.
 #[must_use]
-pub fn fate(seen: BootObservation<'_>, boot_id: &str, most_boots: Option<usize>) -> PendingOutcome {
+pub fn pending_outcome(
+    seen: BootObservation<'_>,
+    boot_id: &str,
+    most_boots: Option<usize>,
+) -> PendingOutcome {
     let Some(pending) = seen.pending else { return PendingOutcome::Nothing };
     let runs = seen.argument == Some(pending.generation());
     match standing(seen) {
         BootedState::Complete if runs => arrived(pending, boot_id, most_boots),
-        BootedState::WithoutConfig if pending.unbound_in.iter().all(|earlier| earlier == boot_id) => {
+        BootedState::WithoutConfig
+            if pending.booted_without_config_in.iter().all(|earlier| earlier == boot_id) =>
+        {
             PendingOutcome::WriteConfig
         }
         BootedState::WithoutConfig => {
-            PendingOutcome::RollBack("its deployment booted without its configuration, twice".to_owned())
+            PendingOutcome::RollBack("its deployment booted twice without its configuration".to_owned())
         }
         _ if pending.intent.staged_in == boot_id => PendingOutcome::AwaitsReboot,
         _ if *seen.deployment == pending.intent.base => left(pending),
@@ -98,7 +103,7 @@ pub fn fate(seen: BootObservation<'_>, boot_id: &str, most_boots: Option<usize>)
 }
 
 fn arrived(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>) -> PendingOutcome {
-    if let Some(reason) = &pending.given_up {
+    if let Some(reason) = &pending.rejected {
         return PendingOutcome::RollBack(reason.clone());
     }
     let earlier = pending.booted_in.iter().filter(|earlier| *earlier != boot_id).count();
@@ -106,26 +111,26 @@ fn arrived(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>
         Some(most) if earlier >= most => {
             let times = if earlier == 1 { "once".to_owned() } else { format!("{earlier} times") };
             PendingOutcome::RollBack(format!(
-                "it was booted {times}, and each time went down before it was found healthy"
+                "it was booted {times}, but the system went down before its boot check passed"
             ))
         }
         _ => PendingOutcome::Booted,
     }
 }
 
-/// What the return of the system that it was staged on means.
+/// Decide the outcome where the deployment that it was staged on is booted again.
 fn left(pending: &PendingGeneration) -> PendingOutcome {
-    let chosen = "the older deployment was chosen, at the boot menu or by the bootloader";
-    match (&pending.given_up, pending.booted_in.is_empty(), pending.is_finalized) {
+    let chosen = "the previous deployment was booted, chosen at the boot menu or by the bootloader";
+    match (&pending.rejected, pending.booted_in.is_empty(), pending.is_finalized) {
         (Some(reason), ..) => PendingOutcome::RolledBack(reason.clone()),
-        (None, false, _) => PendingOutcome::RolledBack(format!("before it was found healthy {chosen}")),
+        (None, false, _) => PendingOutcome::RolledBack(format!("before its boot check passed, {chosen}")),
         (None, true, true) => PendingOutcome::RolledBack(format!("it did not come up, and {chosen}")),
         (None, true, false) => {
             let failure = why(pending);
-            match attempts_in_vain(pending, &failure) {
-                // Whoever follows would reboot for it for ever.
-                attempts if attempts >= MOST_ATTEMPTS => PendingOutcome::RolledBack(format!(
-                    "its deployment could not be finalized in {attempts} shutdowns, the last time because {}",
+            match failed_attempts(pending, &failure) {
+                // Without a limit the daemon would drain and reboot the node for it forever.
+                attempts if attempts >= MAX_ATTEMPTS => PendingOutcome::RolledBack(format!(
+                    "its deployment could not be finalized in {attempts} shutdowns, most recently because {}",
                     failure.reason
                 )),
                 _ => PendingOutcome::Restage(failure),
@@ -134,24 +139,25 @@ fn left(pending: &PendingGeneration) -> PendingOutcome {
     }
 }
 
-/// How often the system was rebooted for it and did not get there. One that was rebooted for something else does not count.
-fn attempts_in_vain(pending: &PendingGeneration, last: &UpdateFailure) -> usize {
+/// Count the reboots that were meant for this generation and did not boot it; a reboot while the deployment
+/// was locked was not.
+fn failed_attempts(pending: &PendingGeneration, last: &UpdateFailure) -> usize {
     let failures = pending.intent.failures.iter().chain([last]);
     failures.filter(|failure| failure.kind != FailureKind::NotUnlocked).count()
 }
 
-/// Why the system that it was staged on runs again.
+/// Return the reason why the generation did not boot.
 fn why(pending: &PendingGeneration) -> UpdateFailure {
     let staged_in = &pending.intent.staged_in;
-    match (&pending.armed_in, &pending.failure) {
+    match (&pending.unlocked_in, &pending.failure) {
         (_, Some(failure)) if failure.boot_id == *staged_in => failure.clone(),
         (None, _) => UpdateFailure {
             boot_id: staged_in.clone(),
             kind: FailureKind::NotUnlocked,
-            reason: "the system was rebooted before the generation was armed".to_owned(),
+            reason: "the system was rebooted before the generation was unlocked".to_owned(),
         },
-        (Some(armed_in), _) => UpdateFailure {
-            boot_id: armed_in.clone(),
+        (Some(unlocked_in), _) => UpdateFailure {
+            boot_id: unlocked_in.clone(),
             kind: FailureKind::Interrupted,
             reason: "the system went down before its deployment was finalized, and left no reason".to_owned(),
         },

@@ -1,14 +1,14 @@
-//! What does not go back in time with a deployment: paths below `/etc` that belong to what runs, and
-//! trust material.
+//! Paths that do not go back in time with a rollback: run-time-owned paths below `/etc`, and trust material.
 //!
-//! An old deployment's `/etc` is frozen at the moment it was left. Whoever boots it again must not
-//! get yesterday's static pods, certificates and keys with today's `/var`.
+//! An old deployment's `/etc` dates from the last time it was booted. When it boots again, the static pods,
+//! certificates and keys of that day would meet the current `/var`; activation therefore copies the current
+//! ones into it.
 
 use crate::core::values::names::ManagedPath;
 
-/// Written at run time, below `/etc`. Sources: what the kubelet, the cluster's operators, Open
-/// vSwitch, CNI plugins, sshd and the account tools write on a node.
-const OWNED_BY_WHAT_RUNS: [&str; 19] = [
+/// Paths below `/etc` that are written at run time. Sources: the files that kubelet, cluster operators, Open
+/// vSwitch, CNI plugins, sshd and the account tools (useradd, passwd) write on a node.
+const RUNTIME_OWNED_PATHS: [&str; 19] = [
     "/etc/kubernetes/manifests",
     "/etc/kubernetes/static-pod-resources",
     "/etc/kubernetes/kubeconfig",
@@ -30,28 +30,28 @@ const OWNED_BY_WHAT_RUNS: [&str; 19] = [
     "/etc/NetworkManager/system-connections",
 ];
 
-/// Host keys of the SSH server.
+/// Prefix of the SSH server's host keys.
 const HOST_KEYS: &str = "/etc/ssh/ssh_host_";
 
-/// Trust material outside `/etc`: the pull secret, and whatever opens a user's account.
+/// Trust material outside `/etc`: the pull secret, and the SSH keys of users.
 const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 const AUTHORIZED_KEYS: &str = "/.ssh/authorized_keys";
 
-/// The paths to carry into an `/etc` that is older than what ran last; directories with all below.
-pub fn owned_by_what_runs() -> impl Iterator<Item = ManagedPath> {
-    OWNED_BY_WHAT_RUNS.iter().map(|path| ManagedPath::constant(path))
+/// List the paths to copy into the `/etc` of an older deployment; a directory stands for its whole tree.
+pub fn runtime_owned_paths() -> impl Iterator<Item = ManagedPath> {
+    RUNTIME_OWNED_PATHS.iter().map(|path| ManagedPath::constant(path))
 }
 
-/// Whether `path` is a host key, which cannot be listed by name.
+/// Return true if `path` is an SSH host key; their number and names vary, so no list names them.
 #[must_use]
 pub fn is_host_key(path: &ManagedPath) -> bool {
     path.as_str().starts_with(HOST_KEYS)
 }
 
-/// Whether what stands at `path` decides whom this host trusts: it is never taken from an older
-/// generation.
+/// Return true if the file at `path` decides whom this host trusts (keys, password hashes, pull secret, CAs).
+/// Trust material is never taken from an older generation.
 #[must_use]
-pub fn is_trust(path: &ManagedPath) -> bool {
+pub fn is_trust_material(path: &ManagedPath) -> bool {
     let anchors = ["/etc/pki/ca-trust/source/anchors", "/etc/docker/certs.d", "/etc/containers/certs.d"];
     let files = [
         PULL_SECRET,
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn trust_is_told_by_the_path() {
+    fn trust_material_is_recognised_by_its_path() {
         for (path, expected) in [
             ("/var/home/core/.ssh/authorized_keys.d/ignition", true),
             ("/root/.ssh/authorized_keys", true),
@@ -80,9 +80,9 @@ mod tests {
             ("/etc/kubernetes/manifests/etcd.yaml", false),
             ("/etc/ssh/sshd_config", false),
         ] {
-            assert_eq!(is_trust(&ManagedPath::constant(path)), expected, "{path}");
+            assert_eq!(is_trust_material(&ManagedPath::constant(path)), expected, "{path}");
         }
         assert!(is_host_key(&ManagedPath::constant("/etc/ssh/ssh_host_rsa_key.pub")));
-        assert!(owned_by_what_runs().all(|path| path.is_within("/etc")));
+        assert!(runtime_owned_paths().all(|path| path.is_within("/etc")));
     }
 }

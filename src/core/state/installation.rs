@@ -1,5 +1,5 @@
-//! What of the agent lies on a host whose image does not have it: its executables in a directory of their version, a
-//! link by which they are found, and the units that run them.
+//! Files of the agent on a host whose image does not ship it: the executables in a directory per version, a
+//! link to the version in use, and the enabled units that run it. `introduce` installs them from a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,16 +11,16 @@ use crate::core::enablement::{
 };
 use crate::core::values::names::ManagedPath;
 
-/// Where the executables of each version are. Stock SELinux policies let services run what is there.
+/// Parent of the executables' directories, one per version. Stock SELinux policies allow services to run
+/// files here.
 pub const EXECUTABLES: &str = "/usr/local/libexec/flameholder";
-/// By which units and people find the version in use.
+/// Link to the executable of the version in use, for units and operators.
 pub const COMMAND: &str = "/usr/local/bin/flameholder";
-/// What the daemon follows, as environment variables.
+/// Environment file of the daemon's unit: source and settings that the daemon starts with.
 pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
-/// The daemon's unit.
 pub const DAEMON_UNIT: &str = "flameholder-daemon.service";
 
-/// The units that are enabled.
+/// Units to install and enable, with their texts.
 const UNITS: [(&str, &str); 5] = [
     ("flameholder-activate.service", include_str!("../../../systemd/flameholder-activate.service")),
     (DAEMON_UNIT, include_str!("../../../systemd/flameholder-daemon.service")),
@@ -29,7 +29,7 @@ const UNITS: [(&str, &str); 5] = [
     ("flameholder-confirm-boot.service", include_str!("../../../systemd/flameholder-confirm-boot.service")),
 ];
 
-/// What is said in addition of units of others.
+/// Drop-ins for units of ostree and MCD, with their texts.
 const DROP_INS: [(&str, &str); 3] = [
     (
         "machine-config-daemon-firstboot.service.d/50-flameholder.conf",
@@ -45,12 +45,12 @@ const DROP_INS: [(&str, &str); 3] = [
     ),
 ];
 
-/// The files below the unit directory, with their texts.
+/// List the units and drop-ins with their paths below `/etc/systemd/system`, and their texts.
 pub fn unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
     UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed_files::unit_path(name), *text))
 }
 
-/// The links that enable the units, with their targets.
+/// Return the links that enable the units, with their targets.
 #[must_use]
 pub fn unit_links() -> BTreeMap<ManagedPath, String> {
     let mut files = UnitFiles::default();
@@ -68,13 +68,13 @@ pub fn unit_links() -> BTreeMap<ManagedPath, String> {
     links.into_iter().map(|(path, target)| (managed_files::unit_path(&path), target)).collect()
 }
 
-/// Where the executables of a version are.
+/// Return the directory of one version's executables.
 #[must_use]
 pub fn executables(version: &str) -> ManagedPath {
     ManagedPath::constant(EXECUTABLES).join(version)
 }
 
-/// Everything below the unit directory that is ours alone.
+/// Return all paths below the unit directory that belong to the agent alone.
 #[must_use]
 pub fn paths() -> BTreeSet<ManagedPath> {
     unit_files().map(|(path, _)| path).chain(unit_links().into_keys()).collect()

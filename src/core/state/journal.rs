@@ -1,9 +1,10 @@
-//! The journal of one transaction: how each of its acts is undone, and how far it came.
+//! Journal of one live transaction: the moves that change the tree, how to undo each, and the point that the
+//! transaction reached.
 //!
-//! It is a log of lines that can be checked. The first line is the intent and is durable before
-//! anything visible happens; each later one says that a point was reached, and is durable before
-//! what comes after that point. A last line that is cut off was never reached. Anything else that
-//! does not check out is refused: a wrong guess would tear what the journal is there to protect.
+//! The file is a log of checksummed lines. The first line is the intent; it is durable before the first
+//! change becomes visible. Each later line records a point that was reached; it is durable before the
+//! transaction goes on. A last line without its line end counts as never written. Any other damage is
+//! refused, because recovery from a misread journal would overwrite the very files that the journal protects.
 
 #[cfg(test)]
 mod tests;
@@ -15,106 +16,90 @@ use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 
-/// Where the journal of an open transaction lies.
+/// Path of the open transaction's journal.
 pub const JOURNAL: &str = "/var/lib/flameholder/journal";
-/// Where it is written before it has its name.
+/// Path at which a new journal is written, before it is renamed to [`JOURNAL`].
 pub const NEW_JOURNAL: &str = "/var/lib/flameholder/journal.new";
 
-/// The version of the journal that this release writes, and the only one that it reads. Fields
-/// may be added within a version, since readers pass over those that they do not know; whatever
-/// changes how a transaction is settled gets a new one.
+/// Journal version that this release writes, and the only one that it reads. Fields may be added within a
+/// version, since readers ignore unknown ones; any change to the rules of recovery gets a new version.
 pub const VERSION: u32 = 1;
 
-/// What a transaction is about to do.
+/// Plan of a transaction: the journal's first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct JournalIntent {
-    /// [`VERSION`].
     pub version: u32,
-    /// Boot ID of the system that began it.
+    /// ID of the boot in which the transaction began.
     pub boot_id: String,
-    /// Which tree its paths are in.
+    /// Tree that the paths belong to.
     pub scope: JournalScope,
-    /// The generation that the tree was.
+    /// Generation of the tree before the transaction; `None` where nothing was applied.
     pub current: Option<String>,
-    /// The generation that it becomes.
+    /// Generation of the tree after the transaction.
     pub target: Option<String>,
-    /// Directories that hold what is staged, one per mount.
+    /// Staging directories that hold new files and pre-images, one per mount.
     pub staging: Vec<ManagedPath>,
-    /// The visible acts, in order.
+    /// Visible changes, in order.
     pub moves: Vec<JournalMove>,
-    /// Pre-images that are back in their place, removed when the transaction is committed.
+    /// Pre-images that were put back in place; removed once the transaction is committed.
     pub discards: Vec<ManagedPath>,
-    /// What services do after the last move.
+    /// Requests to systemd after the last move, in order.
     pub actions: Vec<ServiceAction>,
 }
 
-/// Which tree the paths of a transaction are in.
+/// Tree that a transaction changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum JournalScope {
-    /// That of one deployment, or a plain one: its record names one of the two generations.
+    /// Tree of one deployment, or a plain tree: its record names one of the two generations.
     Deployment,
-    /// What lies in `/var`, which all deployments share.
+    /// Paths in `/var`, which all deployments share.
     Var,
 }
 
-/// One visible act. Each is a single rename or exchange, so that its inverse leads back to the very
-/// state before it; a slot is a name in a staging directory, and what it holds says whether the act
-/// was carried out.
+/// One visible change, made by a single rename or exchange, so that undoing it restores the exact state
+/// before it. A slot is a name in a staging directory; its content tells if the move was carried out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "act", rename_all = "camelCase")]
 pub enum JournalMove {
-    /// A staged leaf changes places with the leaf that stands at the path.
+    /// Exchange a staged file or link with the one at the path.
     Replace {
-        /// The path.
         path: ManagedPath,
-        /// Where the new leaf waits, and the one before it after that.
+        /// Place of the new file before the move, and of its pre-image after it.
         slot: ManagedPath,
-        /// Inode of the new leaf: what has it is new.
+        /// Inode of the new file, by which recovery tells it from the pre-image.
         inode: u64,
     },
-    /// A staged leaf moves to a path at which nothing stands.
+    /// Move a staged file or link to a path that is free.
     Create {
-        /// The path.
         path: ManagedPath,
-        /// Where the new leaf waits.
+        /// Place of the new file before the move.
         slot: ManagedPath,
     },
-    /// A leaf moves away.
+    /// Move a file or link away.
     Remove {
-        /// The path.
         path: ManagedPath,
-        /// Where it is kept.
+        /// Place of the pre-image after the move.
         slot: ManagedPath,
     },
-    /// A staged directory moves to a path at which nothing stands.
+    /// Move a staged directory to a path that is free.
     MakeDirectory {
-        /// The path.
         path: ManagedPath,
-        /// Where it waits.
+        /// Place of the directory before the move.
         slot: ManagedPath,
     },
-    /// A directory moves away, if it is empty by then.
+    /// Move a directory away if it is empty by then.
     RemoveDirectory {
-        /// The path.
         path: ManagedPath,
-        /// Where it is kept.
+        /// Place of the directory after the move.
         slot: ManagedPath,
     },
-    /// A directory gets another mode or owner.
-    SetAttributes {
-        /// The directory.
-        path: ManagedPath,
-        /// What it has.
-        before: FileAttributes,
-        /// What it gets.
-        after: FileAttributes,
-    },
+    /// Change mode or owner of a directory.
+    SetAttributes { path: ManagedPath, before: FileAttributes, after: FileAttributes },
 }
 
 impl JournalMove {
-    /// The path that changes.
     #[must_use]
     pub fn path(&self) -> &ManagedPath {
         match self {
@@ -127,7 +112,7 @@ impl JournalMove {
         }
     }
 
-    /// The directory that has to be made durable for it; `None` is the root.
+    /// Return the directory to fsync for this move; `None` is the tree's root.
     #[must_use]
     pub fn changed_directory(&self) -> Option<ManagedPath> {
         match self {
@@ -137,61 +122,52 @@ impl JournalMove {
     }
 }
 
-/// A point that a transaction reached.
+/// Point that a transaction reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "reached", rename_all = "camelCase")]
+#[serde(tag = "state", rename_all = "camelCase")]
 pub enum TransactionState {
-    /// The intent is durable, and so is everything staged. Moves may have begun.
+    /// Intent and staged files are durable; moves may have begun.
     Prepared,
-    /// All moves are durable; the first `begun` actions on services may have had their effect.
-    Acting {
-        /// How many.
-        begun: usize,
-    },
-    /// The change holds. What is left of it is only to be cleared away.
+    /// All moves are durable; the first `begun` service actions may have taken effect.
+    Acting { begun: usize },
+    /// The change is kept; only staging directories and pre-images remain to be removed.
     Committed,
 }
 
-/// A journal as it was found.
+/// Parsed journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Journal {
-    /// What the transaction is about.
     pub intent: JournalIntent,
-    /// How far it came for certain.
+    /// Last point that is recorded.
     pub reached: TransactionState,
 }
 
-/// Why a journal is not acted on.
+/// Reason for refusing to recover from a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalError {
-    /// A line is damaged, or is none of ours.
+    /// Line whose checksum does not match, or that is no journal line.
     #[error(
-        "line {line} of the journal {JOURNAL} is damaged, and nothing is done by guesswork; to keep the tree as it is, save its .flameholder.d directories, which hold what was there before, move the journal away, and see `flameholder verify`"
+        "line {line} of the journal {JOURNAL} is damaged, so the interrupted change is neither undone nor completed; to keep the files as they are, save the .flameholder.d directories, which hold the previous files, move the journal away and run `flameholder verify`"
     )]
-    Damaged {
-        /// Counted from 1.
-        line: usize,
-    },
-    /// Another release's.
+    Damaged { line: usize },
+    /// Journal that another release wrote.
     #[error(
-        "the journal {JOURNAL} has version {0} and this release reads {VERSION}; run `flameholder recover` of the release that wrote it"
+        "the journal {JOURNAL} has version {0}, and this release reads version {VERSION}; run `flameholder recover` of the release that wrote it"
     )]
     Version(u32),
-    /// A line checks out, and what it says is unknown.
+    /// Intact line with an unknown entry.
     #[error(
-        "line {line} of the journal {JOURNAL} says what this release does not know; run `flameholder recover` of the release that wrote it"
+        "line {line} of the journal {JOURNAL} has an entry that this release does not know; run `flameholder recover` of the release that wrote it"
     )]
     Unknown {
-        /// Counted from 1.
         line: usize,
-        /// What is unknown.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl JournalIntent {
-    /// The journal's first line.
+    /// Render the journal's first line.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         log_line::render(self)
@@ -199,7 +175,7 @@ impl JournalIntent {
 }
 
 impl TransactionState {
-    /// The line that says so.
+    /// Render the journal line that records this point.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         log_line::render(self)
@@ -207,7 +183,7 @@ impl TransactionState {
 }
 
 impl Journal {
-    /// Reads a journal.
+    /// Parse a journal; fail on damage and on another release's version.
     pub fn parse(bytes: &[u8]) -> Result<Self, JournalError> {
         let mut lines = log_line::whole(bytes).enumerate();
         let damaged = |index: usize| JournalError::Damaged { line: index + 1 };

@@ -1,24 +1,24 @@
-//! Where the machine-config-daemon keeps what stood at a path before it wrote there.
+//! Pre-images that the machine-config-daemon (MCD) keeps of files before it writes them.
 
 use crate::core::values::names::ManagedPath;
 
-/// Copies of what was shipped there.
+/// Directory of MCD's copies of the shipped files.
 pub const ORIG: &str = "/etc/machine-config-daemon/orig";
-/// Stamps that say that nothing was.
+/// Directory of MCD's stamps for paths at which no file existed.
 pub const NOORIG: &str = "/etc/machine-config-daemon/noorig";
 
 const COPY: &str = ".mcdorig";
 const STAMP: &str = ".mcdnoorig";
 
-/// Where the copy of `path` is.
+/// Return the path of MCD's copy of `path`.
 #[must_use]
 pub fn copy_of(path: &ManagedPath) -> ManagedPath {
     ManagedPath::constant(&format!("{ORIG}/{}{COPY}", path.relative()))
 }
 
-/// Where the stamp of `path` is.
+/// Return the path of MCD's stamp for `path`.
 #[must_use]
-pub fn stamp_of(path: &ManagedPath) -> ManagedPath {
+pub fn noorig_stamp_of(path: &ManagedPath) -> ManagedPath {
     ManagedPath::constant(&format!("{NOORIG}/{}{STAMP}", path.relative()))
 }
 
@@ -27,9 +27,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn copies_and_stamps_have_the_whole_path() {
+    fn copies_and_stamps_contain_the_whole_path() {
         let path = ManagedPath::constant("/etc/app/a.conf");
         assert_eq!(copy_of(&path).as_str(), "/etc/machine-config-daemon/orig/etc/app/a.conf.mcdorig");
-        assert_eq!(stamp_of(&path).as_str(), "/etc/machine-config-daemon/noorig/etc/app/a.conf.mcdnoorig");
+        assert_eq!(
+            noorig_stamp_of(&path).as_str(),
+            "/etc/machine-config-daemon/noorig/etc/app/a.conf.mcdnoorig"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The agent's own documents on a host, and the decisions that follow from them at boot.
+//! Documents that the agent keeps on a host (record, journal, pending generation, blocked target), and the
+//! decisions that follow from them at boot: recovery, boot check, rollback.
 
 pub mod blocked;
 pub mod boot_check;

@@ -1,9 +1,9 @@
-//! What a generation has outside `/etc`, in the `/var` that all deployments share: kept in a store
-//! under the digest of its content, and made to match the deployment that boots.
+//! Object store for managed files outside `/etc`. These files lie in `/var`, which all deployments share;
+//! early in boot, activation makes them match the booted deployment's generation.
 //!
-//! The store is a folder of objects, each named by the SHA-256 of its bytes: the contents of files,
-//! and manifests that say which of them belongs where. A record names its manifest, so equal parts
-//! of generations are one, and whatever no manifest of a deployment leads to is garbage.
+//! An object is a file named by the SHA-256 digest of its bytes. It is either the content of a managed file,
+//! or a manifest that maps paths to contents. A generation's record names its manifest, so generations share
+//! equal objects, and an object that no deployment's manifest refers to is garbage.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,127 +18,107 @@ use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{ContentDigest, FileAttributes, FileEntry};
 
-/// Where the objects lie.
+/// Directory of the objects.
 pub const OBJECTS: &str = "/var/lib/flameholder/objects";
-/// Which manifest `/var` matches.
+/// Path of the document that names the active manifest.
 pub const ACTIVE: &str = "/var/lib/flameholder/active";
 
-/// The version of manifests and of [`ActiveManifest`] that this release writes, and the only one it reads.
+/// Schema of [`Manifest`] and [`ActiveManifest`] that this release writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
 
-/// What belongs where.
+/// Managed paths of one generation outside `/etc`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Manifest {
-    /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
-    /// The profile that its configuration was applied with.
+    /// Profile that the configuration was applied with.
     pub profile: Profile,
-    /// What is wanted, by path.
+    /// Desired entry of each managed path.
     pub entries: BTreeMap<ManagedPath, ManifestEntry>,
-    /// Directories that get an owner of their own where they have to be made.
+    /// Mode and owner of parent directories, used where they have to be created.
     pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
 }
 
-/// One path of a manifest.
+/// Desired entry of one managed path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
 pub enum ManifestEntry {
-    /// A file, whose content is an object.
+    /// File whose content is the object `digest`.
     File {
-        /// The object.
         digest: ContentDigest,
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// A symbolic link.
     Symlink {
-        /// What it points to.
         target: String,
         /// User and group of the link itself.
         owner: (u32, u32),
     },
-    /// Another name of a file.
     HardLink {
-        /// The file.
+        /// Path of the file that the link is another name of.
         target: ManagedPath,
     },
-    /// A directory.
     Directory {
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// Nothing may stand there.
+    /// Path that must not exist.
     Absent,
 }
 
-/// Which manifest `/var` matches, and how the way back from it goes on.
+/// Manifest that `/var` matches now, with the data needed to undo it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ActiveManifest {
-    /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
-    /// The manifest; absent where nothing outside `/etc` is managed.
+    /// Digest of the manifest; absent where nothing outside `/etc` is managed.
     pub manifest: Option<ContentDigest>,
-    /// Paths of which a pre-image is kept.
+    /// Paths that have a stored pre-image.
     pub originals: Vec<ManagedPath>,
-    /// Directories that exist only because something below them was applied.
+    /// Directories created for managed paths below them, removed with the last of those.
     pub created_directories: Vec<ManagedPath>,
-    /// The deployment that ran last; absent on a tree without OSTree.
+    /// Deployment that booted last; absent on a tree without OSTree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ran: Option<LastBooted>,
 }
 
-/// Which deployment ran last.
+/// Deployment that booted last, and the newest generation that ever booted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastBooted {
-    /// Its name.
     pub deployment: DeploymentId,
-    /// Its generation.
     pub generation: String,
-    /// The greatest sequence number of all generations that ran.
+    /// Greatest sequence number among all generations that booted.
     pub latest: u64,
 }
 
-/// Why something in the store cannot be used.
+/// Reason why a document or object of the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// A document that does not parse.
+    /// Document that does not parse.
     #[error("reading {path}")]
     Malformed {
-        /// Where it lies.
         path: ManagedPath,
-        /// What is wrong.
         #[source]
         source: serde_json::Error,
     },
-    /// Another release's.
-    #[error("{path} has schema {schema} and this release reads {SCHEMA}; use the release that wrote it")]
-    Schema {
-        /// Where it lies.
-        path: ManagedPath,
-        /// Its schema.
-        schema: u32,
-    },
-    /// An object that is not there.
-    #[error("the object {path} is missing, which a generation needs; apply its configuration again")]
-    Missing {
-        /// Where it should lie.
-        path: ManagedPath,
-    },
-    /// An object that is not what its name says.
+    /// Document that another release wrote.
     #[error(
-        "the object {path} is damaged: its content has another digest; remove it and apply the configuration again"
+        "{path} has schema {schema}, and this release reads schema {SCHEMA}; use the release that wrote it"
     )]
-    Damaged {
-        /// Where it lies.
-        path: ManagedPath,
-    },
+    Schema { path: ManagedPath, schema: u32 },
+    /// Object that a manifest or record refers to, but that does not exist.
+    #[error(
+        "a generation needs the object {path}, which is missing; apply the generation's configuration again"
+    )]
+    Missing { path: ManagedPath },
+    /// Object whose content does not match the digest in its name.
+    #[error(
+        "the object {path} is damaged: its content does not match the digest in its name; remove the file and apply the configuration again"
+    )]
+    Damaged { path: ManagedPath },
 }
 
 impl Manifest {
-    /// The manifest of what `managed` wants, and the objects that it needs by digest.
+    /// Build the manifest of `managed`, and the objects that its files need, by digest.
     #[must_use]
     pub fn of(managed: &ManagedFiles, profile: Profile) -> (Self, BTreeMap<ContentDigest, Vec<u8>>) {
         let mut objects = BTreeMap::new();
@@ -154,7 +134,7 @@ impl Manifest {
                 FileEntry::HardLink { target } => ManifestEntry::HardLink { target },
                 FileEntry::Directory { attributes } => ManifestEntry::Directory { attributes },
                 FileEntry::Absent => ManifestEntry::Absent,
-                // Masks are systemd's, below `/etc`.
+                // Masks are links below `/etc`, and never part of a manifest.
                 FileEntry::Unmasked => continue,
             };
             entries.insert(path.clone(), stored);
@@ -166,7 +146,7 @@ impl Manifest {
         (Self { schema: SCHEMA, profile, entries, owned_parents }, objects)
     }
 
-    /// What it wants, with the contents that `contents` has for its files.
+    /// Return the managed files of this manifest, taking their contents from `contents`.
     #[must_use]
     pub fn managed(&self, contents: &BTreeMap<ContentDigest, Vec<u8>>) -> ManagedFiles {
         let entry = |stored: &ManifestEntry| match stored.clone() {
@@ -179,10 +159,15 @@ impl Manifest {
             ManifestEntry::Absent => FileEntry::Absent,
         };
         let entries = self.entries.iter().map(|(path, stored)| (path.clone(), entry(stored))).collect();
-        ManagedFiles { entries, owned_parents: self.owned_parents.clone(), left_out: Vec::new() }
+        ManagedFiles {
+            entries,
+            owned_parents: self.owned_parents.clone(),
+            unsupported: Vec::new(),
+            deferred: Vec::new(),
+        }
     }
 
-    /// The objects that its files need.
+    /// List the digests of the manifest's file contents.
     pub fn objects(&self) -> impl Iterator<Item = ContentDigest> {
         self.entries.values().filter_map(|stored| match stored {
             ManifestEntry::File { digest, .. } => Some(*digest),
@@ -190,47 +175,46 @@ impl Manifest {
         })
     }
 
-    /// The manifest as it is stored: one line of JSON, the same for equal manifests.
+    /// Render the manifest as one line of JSON; equal manifests render to equal bytes.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         own_document::render(self)
     }
 
-    /// Reads the manifest that is stored as `digest`.
+    /// Parse the manifest that is stored as object `digest`.
     pub fn parse(digest: ContentDigest, bytes: &[u8]) -> Result<Self, StoreError> {
         parse(&object(digest), bytes)
     }
 }
 
 impl ActiveManifest {
-    /// This manifest, put in place by somebody who did it on our behalf.
+    /// Describe `manifest` as active where another tool (Ignition, MCD) put its files in place: no pre-images
+    /// and no created directories are known.
     #[must_use]
     pub fn adopted(manifest: Option<ContentDigest>) -> Self {
         Self { schema: SCHEMA, manifest, originals: Vec::new(), created_directories: Vec::new(), ran: None }
     }
 
-    /// The document as it is stored: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         own_document::render(self)
     }
 
-    /// Reads it.
     pub fn parse(bytes: &[u8]) -> Result<Self, StoreError> {
         parse(&ManagedPath::constant(ACTIVE), bytes)
     }
 }
 
-/// Where the object with this digest lies.
+/// Return the path of the object with this digest.
 #[must_use]
 pub fn object(digest: ContentDigest) -> ManagedPath {
     let name = digest.to_string();
     ManagedPath::constant(OBJECTS).join(name.trim_start_matches("sha256:"))
 }
 
-/// The stored objects that nothing leads to: neither the manifests `live`, nor what they list.
+/// Return the stored objects to remove: neither a manifest in `live`, nor listed by one.
 #[must_use]
-pub fn garbage(
+pub fn unreferenced_objects(
     stored: &BTreeSet<ManagedPath>,
     live: &BTreeMap<ContentDigest, Manifest>,
 ) -> BTreeSet<ManagedPath> {

@@ -1,8 +1,9 @@
-//! The generation that is to boot next: all that is needed to bind it, to stage it again, and to
-//! tell what became of it. Kept in the `/var` that every deployment sees.
+//! Pending generation: the staged deployment with its configuration, and the events of its way to a confirmed
+//! one (unlocked, finalized, booted, rejected). It holds all data needed to finalize it, to stage it again,
+//! and to roll it back; it lies in `/var`, which every deployment sees.
 //!
-//! It is a log of lines that can be checked. The first says what is staged; each later one, that
-//! something happened to it.
+//! The file is a log of checksummed lines. The first line describes the staged generation; each later line
+//! records one event.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -15,70 +16,69 @@ use crate::core::config::layering::PackageLayering;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::log_line;
 
-/// Where it lies.
+/// Path of the pending record.
 pub const PENDING: &str = "/var/lib/flameholder/pending";
 
-/// The version that this release writes, and the only one that it reads.
+/// Version of the pending record that this release writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// What is staged.
+/// Staged generation: the pending record's first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StagedGeneration {
-    /// [`VERSION`].
     pub version: u32,
-    /// The record of the generation as far as it is known before it is bound.
+    /// Record to be written into the deployment's `/etc`; finalization completes it.
     pub record: GenerationRecord,
-    /// The deployment that is staged.
+    /// Staged deployment.
     pub deployment: DeploymentRecord,
-    /// All arguments of its boot entry, in order, without `ostree=`.
+    /// All kernel arguments of the boot entry, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
-    /// What the deployment's origin says of packages.
+    /// Layered packages and overrides, as the deployment's origin lists them.
     #[serde(default)]
     pub layering: PackageLayering,
-    /// The configuration document.
+    /// Configuration document (the `MachineConfig`).
     pub document: Value,
-    /// The deployment that was running when it was staged, whose `/etc` is merged.
+    /// Deployment that was booted at staging, whose `/etc` is merged into the new one.
     pub base: DeploymentId,
-    /// The generation that it replaces.
+    /// Generation of the `base` deployment; `None` where nothing was applied to it.
     pub from: Option<String>,
-    /// ID of the boot in which it was staged: what is staged is lost with the boot.
+    /// ID of the boot in which it was staged; a staged deployment is lost with that boot.
     pub staged_in: String,
-    /// What went wrong with earlier attempts, oldest first.
+    /// Failures of earlier attempts, oldest first.
     #[serde(default)]
     pub failures: Vec<UpdateFailure>,
-    /// Whether it completes a first boot: what it replaces was never fit for work, and is not gone back to.
+    /// True if this generation completes a first boot. The deployment before it was never configured, so
+    /// there is no rollback to it.
     #[serde(default)]
     pub completes_first_boot: bool,
-    /// How many transactions of rpm-ostreed it took to stage it.
+    /// Number of rpm-ostreed transactions that staging took.
     #[serde(default)]
     pub transactions: u32,
-    /// Whether a network interface was up when it was staged.
+    /// True if a network interface was up at staging; the boot check then expects one as well.
     #[serde(default)]
     pub had_network: bool,
 }
 
-/// An attempt that did not lead to the generation.
+/// Failed attempt to boot a pending generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateFailure {
-    /// ID of the boot whose shutdown it was.
+    /// ID of the boot at whose shutdown the attempt failed.
     pub boot_id: String,
-    /// What kind of failure it is.
     pub kind: FailureKind,
-    /// What was said.
+    /// Error text.
     pub reason: String,
 }
 
-/// Kinds of failures, by what to do about them.
+/// Point at which an attempt to boot a pending generation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
-    /// The configuration could not be bound to the deployment.
+    /// The configuration could not be written into the deployment.
     ConfigNotWritten,
-    /// It was bound, and libostree could not finalize the deployment.
+    /// The configuration was written, but libostree could not finalize the deployment.
     NotFinalized,
-    /// The system went down before or while that happened, and left no word.
+    /// The system went down before or during finalization, and recorded no failure.
     Interrupted,
     /// The system was rebooted while the deployment was locked.
     NotUnlocked,
@@ -86,86 +86,82 @@ pub enum FailureKind {
     BootedWithoutConfig,
 }
 
-/// Something that happened to it.
+/// Event in the life of a pending generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "reached", rename_all = "camelCase")]
+#[serde(tag = "state", rename_all = "camelCase")]
 pub enum PendingEntry {
-    /// The next shutdown of this boot switches to it.
+    /// The deployment was unlocked: the next shutdown of this boot finalizes it.
     Unlocked {
-        /// ID of the boot.
         #[serde(rename = "bootId")]
         boot_id: String,
     },
-    /// An attempt failed.
+    /// Finalization failed.
     Failed(UpdateFailure),
-    /// It booted without its configuration, which is then bound where it runs.
+    /// The deployment booted without its configuration, which activation then writes into the running `/etc`.
     BootedWithoutConfig {
-        /// ID of the boot.
         #[serde(rename = "bootId")]
         boot_id: String,
     },
-    /// It is finalized: the bootloader starts it from now on.
+    /// The deployment was finalized: the bootloader starts it from now on.
     Finalized {
-        /// ID of the boot whose shutdown it was.
+        /// ID of the boot at whose shutdown it was finalized.
         #[serde(rename = "bootId")]
         boot_id: String,
     },
-    /// It runs, whole, and was not found healthy yet.
+    /// The generation booted with its configuration; its boot check has not passed yet.
     Booted {
-        /// ID of the boot.
         #[serde(rename = "bootId")]
         boot_id: String,
     },
-    /// It is not healthy, and the deployment that it replaced is to boot again.
+    /// The generation failed its boot check, or an operator rolled it back: the deployment before it is to
+    /// boot.
     Rejected {
-        /// ID of the boot in which that was decided.
+        /// ID of the boot in which it was rejected.
         #[serde(rename = "bootId")]
         boot_id: String,
-        /// Why, in one sentence without a full stop.
+        /// Reason, in one sentence without a full stop.
         reason: String,
     },
 }
 
-/// A pending generation as it was found.
+/// Parsed pending record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingGeneration {
-    /// What is staged.
     pub intent: StagedGeneration,
-    /// ID of the boot in which it was last armed.
-    pub armed_in: Option<String>,
-    /// The latest failure, earlier stagings included.
+    /// ID of the boot in which the deployment was last unlocked.
+    pub unlocked_in: Option<String>,
+    /// Latest failure, those of earlier stagings included.
     pub failure: Option<UpdateFailure>,
-    /// IDs of the boots in which it ran without its configuration.
-    pub unbound_in: Vec<String>,
-    /// Whether the bootloader starts it.
+    /// IDs of the boots in which the deployment ran without its configuration.
+    pub booted_without_config_in: Vec<String>,
+    /// True if the bootloader starts the deployment.
     pub is_finalized: bool,
-    /// IDs of the boots in which it ran whole.
+    /// IDs of the boots in which the generation ran with its configuration.
     pub booted_in: Vec<String>,
-    /// Why it is to be left.
-    pub given_up: Option<String>,
+    /// Reason for rolling it back.
+    pub rejected: Option<String>,
 }
 
-/// Why a pending generation cannot be used.
+/// Reason why the pending record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingError {
-    /// A line is damaged, or is none of ours.
+    /// Line whose checksum does not match, or that does not parse.
     #[error("line {line} of {PENDING} is damaged; remove the file, and apply the configuration again")]
     Damaged {
-        /// Counted from 1.
         line: usize,
-        /// What is wrong, where it is known.
+        /// Parse error; `None` where the checksum does not match.
         #[source]
         source: Option<serde_json::Error>,
     },
-    /// Another release's.
+    /// Pending record that another release wrote.
     #[error(
-        "{PENDING} has version {0} and this release reads {VERSION}; use the release that wrote it, or remove the file and apply the configuration again"
+        "{PENDING} has version {0}, and this release reads version {VERSION}; use the release that wrote it, or remove the file and apply the configuration again"
     )]
     Version(u32),
 }
 
 impl StagedGeneration {
-    /// The first line.
+    /// Render the pending record's first line.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         log_line::render(self)
@@ -173,7 +169,7 @@ impl StagedGeneration {
 }
 
 impl PendingEntry {
-    /// The line that says so.
+    /// Render the line that records this event.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         log_line::render(self)
@@ -181,7 +177,7 @@ impl PendingEntry {
 }
 
 impl PendingGeneration {
-    /// Reads it.
+    /// Parse a pending record; fail on damage and on another release's version.
     pub fn parse(bytes: &[u8]) -> Result<Self, PendingError> {
         let mut lines = log_line::whole(bytes).enumerate();
         let damaged = |index: usize, source| PendingError::Damaged { line: index + 1, source };
@@ -193,39 +189,40 @@ impl PendingGeneration {
         for (index, line) in lines {
             let line = line.ok_or_else(|| damaged(index, None))?;
             match serde_json::from_slice(line).map_err(|source| damaged(index, Some(source)))? {
-                PendingEntry::Unlocked { boot_id } => pending.armed_in = Some(boot_id),
+                PendingEntry::Unlocked { boot_id } => pending.unlocked_in = Some(boot_id),
                 PendingEntry::Failed(failure) => pending.failure = Some(failure),
-                PendingEntry::BootedWithoutConfig { boot_id } => pending.unbound_in.push(boot_id),
+                PendingEntry::BootedWithoutConfig { boot_id } => {
+                    pending.booted_without_config_in.push(boot_id);
+                }
                 PendingEntry::Finalized { .. } => pending.is_finalized = true,
                 PendingEntry::Booted { boot_id } => pending.booted_in.push(boot_id),
-                PendingEntry::Rejected { reason, .. } => pending.given_up = Some(reason),
+                PendingEntry::Rejected { reason, .. } => pending.rejected = Some(reason),
             }
         }
         Ok(pending)
     }
 
-    /// What is staged, and nothing happened to it yet.
+    /// Start the pending record of a newly staged generation, without events.
     #[must_use]
     pub fn staged(intent: StagedGeneration) -> Self {
         let failure = intent.failures.last().cloned();
         Self {
             intent,
-            armed_in: None,
+            unlocked_in: None,
             failure,
-            unbound_in: Vec::new(),
+            booted_without_config_in: Vec::new(),
             is_finalized: false,
             booted_in: Vec::new(),
-            given_up: None,
+            rejected: None,
         }
     }
 
-    /// The generation's name.
     #[must_use]
     pub fn generation(&self) -> &str {
         &self.intent.record.generation
     }
 
-    /// What is to be staged again after `failure`, as `deployment` in the boot `staged_in`.
+    /// Return the generation to stage again after `failure`, as `deployment` in the boot `staged_in`.
     #[must_use]
     pub fn again(
         &self,

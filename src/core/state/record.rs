@@ -1,5 +1,5 @@
-//! The record of what was applied: written with a generation, believed only where it names the
-//! deployment that it is found in.
+//! Record of an applied generation, kept in the `/etc` of its deployment. libostree's merge copies it into
+//! every later deployment, so it is believed only where it names the deployment that holds it.
 
 use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use std::collections::BTreeMap;
@@ -13,70 +13,69 @@ use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 
-/// The version of the record that this release writes.
+/// Record schema that this release writes, and the only one that it reads.
 pub const SCHEMA: u32 = 1;
 
-/// One generation's record.
+/// Record of one generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationRecord {
-    /// [`SCHEMA`] of the release that wrote it.
     pub schema: u32,
-    /// The generation's own name: 128 random bits in hex. Commits and serials repeat, this does not.
+    /// Generation's ID: 128 random bits in hex. Commits and deploy serials recur, IDs do not.
     pub generation: String,
-    /// Later generations of a host have greater numbers. 0 where an earlier release wrote the record.
+    /// Number that grows with each generation of a host; 0 where an earlier release wrote the record.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sequence: u64,
     /// Name of the `MachineConfig`.
     pub config: String,
-    /// Digest of the recorded configuration document.
+    /// Digest of the configuration document.
     pub config_hash: String,
-    /// The profile that it was applied with.
     pub profile: Profile,
-    /// The deployment that it belongs to; absent on a tree without OSTree.
+    /// Deployment that the record belongs to; absent on a tree without OSTree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentRecord>,
-    /// Boot ID of the system that wrote it.
+    /// ID of the boot in which the record was written.
     pub boot_id: String,
-    /// The image of on-cluster layering that stands in for the configuration's own; absent where that is used.
+    /// Image of on-cluster layering used in place of the config's `osImageURL`; absent where the latter is
+    /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub layered_image: Option<String>,
-    /// What it has outside `/etc`: a manifest in the store. Absent where there is nothing.
+    /// Manifest of the managed files outside `/etc`, in the object store; absent where there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest: Option<ContentDigest>,
-    /// Parts of the config that were applied.
+    /// Names of the config's parts that were applied.
     pub applied: Vec<String>,
-    /// What the config asks for and this generation does not have, with the reason.
-    pub left_out: Vec<String>,
-    /// Directories below `/etc` that exist only because something below them was applied.
+    /// Parts of the config that were not applied, each with the reason.
+    pub unsupported: Vec<String>,
+    /// Managed files outside `/etc` that activation puts in place, each with the reason.
+    pub deferred: Vec<String>,
+    /// Directories below `/etc` created for managed paths below them, removed with the last of those.
     pub created_directories: Vec<ManagedPath>,
-    /// Paths below `/etc` of which a pre-image is kept.
+    /// Paths below `/etc` that have a stored pre-image.
     pub originals: Vec<ManagedPath>,
-    /// The SELinux labels that were given, by path and without the NUL that ends them on disk. None
-    /// where there is no SELinux, or where an earlier release wrote the record.
+    /// SELinux labels that were set, by path, without the terminating NUL. Empty where SELinux is off, or
+    /// where an earlier release wrote the record.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<ManagedPath, String>,
 }
 
-/// The deployment that a record belongs to.
+/// Deployment that a record belongs to, with its image and kernel arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentRecord {
-    /// OSTree's stateroot.
     pub stateroot: String,
-    /// The commit.
     pub commit: String,
-    /// The deploy serial.
+    /// OSTree's deploy serial, which tells deployments of one commit apart.
     pub serial: u32,
-    /// The image reference that was imported, where it came from one.
+    /// Reference of the imported image; `None` where the deployment was not made from one.
     pub image: Option<String>,
     /// Digest of the image's manifest.
     pub image_digest: Option<String>,
-    /// The config's `osImageURL`, which an explicit reference may have stood in for.
+    /// `osImageURL` of the config; differs from `image` where an image was given explicitly.
     pub config_image: Option<String>,
-    /// The config's kernel arguments, as they were set.
+    /// Kernel arguments of the config, as they were set.
     pub kernel_arguments: Vec<String>,
-    /// Those of them that others had set before: they stay when the config stops listing them.
+    /// Kernel arguments of the config that were set before by others: they stay when the config drops them.
     #[serde(default)]
     pub taken_over: Vec<String>,
 }
@@ -87,7 +86,6 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl DeploymentRecord {
-    /// The deployment's name.
     #[must_use]
     pub fn id(&self) -> DeploymentId {
         DeploymentId { stateroot: self.stateroot.clone(), commit: self.commit.clone(), serial: self.serial }
@@ -95,14 +93,14 @@ impl DeploymentRecord {
 }
 
 impl GenerationRecord {
-    /// Whether it is about that deployment. libostree's merge carries records into deployments that
-    /// others make.
+    /// Return true if the record belongs to `deployment`; false for a copy that libostree's merge carried
+    /// into a foreign deployment.
     #[must_use]
     pub fn names(&self, deployment: &DeploymentId) -> bool {
         self.deployment.as_ref().is_some_and(|bound| bound.id() == *deployment)
     }
 
-    /// Parses a record. One of a later release is refused rather than guessed at.
+    /// Parse a record; fail on another release's schema.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
         own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
             DocumentError::Malformed(source) => RecordError::Malformed(source),
@@ -110,14 +108,13 @@ impl GenerationRecord {
         })
     }
 
-    /// The record as it is written: one line of JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         own_document::render(self)
     }
 
-    /// Where the pre-image of `path` is kept: under one flat name, since a path that is a file today
-    /// may be a directory tomorrow.
+    /// Return the path of the pre-image of `path`: one flat name, since a file's path today may be a
+    /// directory's tomorrow.
     #[must_use]
     pub fn original_of(path: &ManagedPath) -> ManagedPath {
         let top = if path.is_within("/etc") { ORIGINALS } else { ORIGINALS_OUTSIDE_ETC };
@@ -126,15 +123,15 @@ impl GenerationRecord {
     }
 }
 
-/// Why a record cannot be used.
+/// Reason why a record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// Not a record, or a torn one.
+    /// Document that does not parse, for example after a torn write.
     #[error("reading the generation record {RECORD}")]
     Malformed(#[source] serde_json::Error),
-    /// Another release's.
+    /// Record that another release wrote.
     #[error(
-        "the generation record {RECORD} has schema {0} and this release reads {SCHEMA}; use the release that wrote it"
+        "the generation record {RECORD} has schema {0}, and this release reads schema {SCHEMA}; use the release that wrote it"
     )]
     Schema(u32),
 }
@@ -143,11 +140,11 @@ pub enum RecordError {
 mod tests {
     use super::*;
 
-    /// A record as it was written before labels were kept.
-    const WITHOUT_LABELS: &str = r#"{"schema":1,"generation":"0","config":"c","configHash":"sha256:1","profile":"native","bootId":"1","applied":[],"leftOut":[],"createdDirectories":[],"originals":[]}"#;
+    /// Record in the format before SELinux labels were recorded.
+    const WITHOUT_LABELS: &str = r#"{"schema":1,"generation":"0","config":"c","configHash":"sha256:1","profile":"native","bootId":"1","applied":[],"unsupported":[],"deferred":[],"createdDirectories":[],"originals":[]}"#;
 
     #[test]
-    fn labels_are_written_where_there_are_any_and_read_where_there_are_none() {
+    fn record_with_and_without_labels_renders_and_parses() {
         let mut record = GenerationRecord::parse(WITHOUT_LABELS.as_bytes()).unwrap();
         assert_eq!(record.labels, BTreeMap::new());
         assert_eq!(record.render(), format!("{WITHOUT_LABELS}\n").into_bytes());

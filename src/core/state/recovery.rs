@@ -1,33 +1,31 @@
-//! What becomes of a transaction that was interrupted.
+//! Recovery from an interrupted live transaction: undo it or complete it, decided from its journal.
 
 use super::journal::{Journal, JournalScope, TransactionState};
 
-/// How an interrupted transaction is settled. Each way leads, by any number of further
-/// interruptions, to the whole of the generation before it or the whole of the one after it.
+/// Action that recovers from an interrupted transaction. Each one leads to the complete generation before it
+/// or the complete one after it, however often recovery itself is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecoveryAction {
-    /// There is none.
+    /// There is no journal.
     Nothing,
-    /// All moves are taken back, newest first.
+    /// Undo all moves, newest first.
     Undo {
-        /// So many actions on services, counted from the first, are then repeated, so that the
-        /// services have the generation before it again.
+        /// Number of service actions to repeat after that, counted from the first, so that the services load
+        /// the previous generation again.
         actions: usize,
     },
-    /// It holds; what is left of it is cleared away.
+    /// The transaction was committed: remove its staging directories and its journal.
     CleanUp,
-    /// It was at work on another deployment's `/etc`, and only there can it be settled.
+    /// The transaction changed the `/etc` of another deployment, and can be recovered only from there.
     OtherDeployment,
 }
 
-/// Decides, from the journal that was found, the generation that the record in the tree names, and
-/// the ID of the current boot.
+/// Decide how to recover, from the journal, the generation in the tree's record, and the current boot's ID.
 ///
-/// Until it is committed the generation before it is the one to have: what it became was promised
-/// to nobody yet. A tree whose record names neither generation is not the one that the journal
-/// speaks of, and its files are none of the journal's business.
+/// Before its commit a transaction is undone, since no one was told of success yet. A tree whose record names
+/// neither generation is another deployment's, and the journal's paths do not apply to it.
 #[must_use]
-pub fn settle(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> RecoveryAction {
+pub fn recovery_action(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> RecoveryAction {
     let Some(Journal { intent, reached }) = journal else {
         return RecoveryAction::Nothing;
     };
@@ -35,7 +33,7 @@ pub fn settle(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> 
     if intent.scope == JournalScope::Deployment && !is_named {
         return RecoveryAction::OtherDeployment;
     }
-    // A reboot has stopped every service, and starts it with what is on the disk.
+    // After a reboot every service was started from the files on disk, so none needs its action repeated.
     let rebooted = intent.boot_id != boot_id;
     match *reached {
         TransactionState::Prepared => RecoveryAction::Undo { actions: 0 },
@@ -72,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_open_is_nothing_to_settle() {
+    fn missing_journal_needs_no_recovery() {
         for found in [None, Some("current")] {
-            assert_eq!(settle(None, found, BOOT), RecoveryAction::Nothing);
+            assert_eq!(recovery_action(None, found, BOOT), RecoveryAction::Nothing);
         }
     }
 
     #[test]
-    fn every_state_is_settled_in_one_way() {
+    fn every_journal_state_has_one_recovery_action() {
         let acting = |begun| TransactionState::Acting { begun };
         for (boot, reached, expected) in [
             (BOOT, TransactionState::Prepared, RecoveryAction::Undo { actions: 0 }),
@@ -93,24 +91,24 @@ mod tests {
         ] {
             let deployment = journal(JournalScope::Deployment, boot, reached);
             for found in [Some("current"), Some("target")] {
-                assert_eq!(settle(Some(&deployment), found, BOOT), expected, "{boot}, {reached:?}");
+                assert_eq!(recovery_action(Some(&deployment), found, BOOT), expected, "{boot}, {reached:?}");
             }
             for found in [None, Some("another")] {
                 assert_eq!(
-                    settle(Some(&deployment), found, BOOT),
+                    recovery_action(Some(&deployment), found, BOOT),
                     RecoveryAction::OtherDeployment,
                     "{reached:?}"
                 );
                 let var = journal(JournalScope::Var, boot, reached);
-                assert_eq!(settle(Some(&var), found, BOOT), expected, "{boot}, {reached:?}, /var");
+                assert_eq!(recovery_action(Some(&var), found, BOOT), expected, "{boot}, {reached:?}, /var");
             }
         }
     }
 
     #[test]
-    fn a_tree_that_had_no_generation_has_none_to_name() {
+    fn first_transaction_of_a_tree_is_undone() {
         let mut first = journal(JournalScope::Deployment, BOOT, TransactionState::Prepared);
         first.intent.current = None;
-        assert_eq!(settle(Some(&first), None, BOOT), RecoveryAction::Undo { actions: 0 });
+        assert_eq!(recovery_action(Some(&first), None, BOOT), RecoveryAction::Undo { actions: 0 });
     }
 }

@@ -1,18 +1,17 @@
-//! The configuration of an earlier generation as it is gone back to: whom the host trusts is never
-//! taken from the past.
+//! Configuration document for a rollback: the earlier generation's, with the current trust material.
 
 use serde_json::{Map, Value};
 
 use super::carry_forward;
 use crate::core::values::names::ManagedPath;
 
-/// The document `older` with the users and the trusted files of `newer`: keys and password hashes
-/// that were rotated since stay so, and so do the pull secret and certificates.
+/// Merge two configuration documents for a rollback: `older` with the users and the trusted files of `newer`.
+/// SSH keys, password hashes, the pull secret and certificates that were rotated since stay rotated.
 ///
-/// Files are taken over only between documents of one major Ignition version, whose files are
-/// written alike.
+/// Files are taken from `newer` only if both documents have the same major Ignition version, since the format
+/// of files differs between major versions.
 #[must_use]
-pub fn with_trust_of(older: &Value, newer: &Value) -> Value {
+pub fn with_trust_material_of(older: &Value, newer: &Value) -> Value {
     let mut document = older.clone();
     let Some(config) = document.pointer_mut("/spec/config").and_then(Value::as_object_mut) else {
         return document;
@@ -46,7 +45,7 @@ fn files(config: &Map<String, Value>) -> Vec<Value> {
 
 fn is_trusted(file: &Value) -> bool {
     let path = file.get("path").and_then(Value::as_str).and_then(|path| ManagedPath::parse(path).ok());
-    path.is_some_and(|path| carry_forward::is_trust(&path))
+    path.is_some_and(|path| carry_forward::is_trust_material(&path))
 }
 
 #[cfg(test)]
@@ -68,21 +67,24 @@ mod tests {
     }
 
     #[test]
-    fn trust_is_the_newer_and_everything_else_the_older() {
+    fn trust_material_is_the_newer_and_all_else_the_older() {
         let older =
             document("3.2.0", "old key", &[("/var/lib/kubelet/config.json", "old"), ("/etc/a", "old")]);
         let newer =
             document("3.5.0", "new key", &[("/etc/a", "new"), ("/var/lib/kubelet/config.json", "new")]);
         let expected =
             document("3.2.0", "new key", &[("/etc/a", "old"), ("/var/lib/kubelet/config.json", "new")]);
-        assert_eq!(with_trust_of(&older, &newer), expected);
+        assert_eq!(with_trust_material_of(&older, &newer), expected);
     }
 
     #[test]
-    fn files_of_another_notation_stay() {
+    fn files_of_another_ignition_version_stay() {
         let older = document("2.2.0", "old key", &[("/etc/shadow", "old")]);
         let newer = document("3.5.0", "new key", &[("/etc/shadow", "new")]);
-        assert_eq!(with_trust_of(&older, &newer), document("2.2.0", "new key", &[("/etc/shadow", "old")]));
-        assert_eq!(with_trust_of(&json!({"spec": {}}), &newer), json!({"spec": {}}));
+        assert_eq!(
+            with_trust_material_of(&older, &newer),
+            document("2.2.0", "new key", &[("/etc/shadow", "old")])
+        );
+        assert_eq!(with_trust_material_of(&json!({"spec": {}}), &newer), json!({"spec": {}}));
     }
 }

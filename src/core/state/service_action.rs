@@ -1,4 +1,4 @@
-//! One request to systemd that makes running services take up a change.
+//! Requests to systemd by which running services pick up a change: daemon-reload, reload, restart.
 
 use std::fmt;
 
@@ -6,26 +6,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::enablement::UnitName;
 
-/// One thing that is asked of systemd. It is kept in a journal, so its spelling there is fixed.
+/// One request to systemd. Journals store it, so its JSON must not change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase", deny_unknown_fields)]
 pub enum ServiceAction {
-    /// It rereads all unit files.
+    /// `systemctl daemon-reload`: systemd rereads all unit files.
     DaemonReload,
-    /// A unit rereads its configuration.
-    Reload {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// A unit is restarted, or started where it does not run.
-    Restart {
-        /// The unit.
-        unit: UnitName,
-    },
+    /// `systemctl reload`: the unit rereads its configuration.
+    Reload { unit: UnitName },
+    /// `systemctl restart`: the unit restarts, or starts where it is inactive.
+    Restart { unit: UnitName },
 }
 
 impl ServiceAction {
-    /// The unit that it is about; none for a rereading of them all.
+    /// Return the unit of this action; `None` for a daemon-reload.
     #[must_use]
     pub fn unit(&self) -> Option<&UnitName> {
         match self {
@@ -61,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_keeps_them() {
+    fn action_round_trips_through_its_fixed_json() {
         for (action, text) in [
             (ServiceAction::DaemonReload, r#"{"type":"daemonReload"}"#),
             (

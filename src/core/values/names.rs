@@ -27,13 +27,13 @@ pub enum PathError {
     Relative,
     /// It has a `..` component.
     #[error("the path has a `..` component and could leave the root")]
-    Parent,
+    ParentComponent,
     /// It is `/`.
     #[error("the path is the root directory itself")]
     Root,
     /// It has a component that says nothing: `.`, or one that is empty.
     #[error("the path is not fully simplified: it has a `.`, a doubled slash or one at its end")]
-    Dirty,
+    NotNormalized,
     /// It has a NUL byte or a control character.
     #[error("the path has a control character")]
     Control,
@@ -46,7 +46,7 @@ impl ManagedPath {
     /// Parses a path that must be spelt as it is kept, as Ignition demands of a config.
     pub fn parse(spelled: &str) -> Result<Self, PathError> {
         let path = Self::simplified(spelled)?;
-        if path.as_str() == spelled { Ok(path) } else { Err(PathError::Dirty) }
+        if path.as_str() == spelled { Ok(path) } else { Err(PathError::NotNormalized) }
     }
 
     /// Parses a path of somebody else's, such as a home directory: what says nothing is dropped.
@@ -61,7 +61,7 @@ impl ManagedPath {
         for component in spelled.split('/') {
             match component {
                 "" | "." => {}
-                ".." => return Err(PathError::Parent),
+                ".." => return Err(PathError::ParentComponent),
                 name if name.len() > NAME_MAX => return Err(PathError::TooLong),
                 name => {
                     path.push('/');
@@ -204,12 +204,12 @@ mod tests {
     fn paths_are_normal_or_refused() {
         for (spelled, expected) in [
             ("/etc/x/y", Ok("/etc/x/y")),
-            ("/etc//x", Err(PathError::Dirty)),
-            ("/etc/./x", Err(PathError::Dirty)),
-            ("/etc/x/", Err(PathError::Dirty)),
+            ("/etc//x", Err(PathError::NotNormalized)),
+            ("/etc/./x", Err(PathError::NotNormalized)),
+            ("/etc/x/", Err(PathError::NotNormalized)),
             ("etc/x", Err(PathError::Relative)),
             ("", Err(PathError::Relative)),
-            ("/etc/../../x", Err(PathError::Parent)),
+            ("/etc/../../x", Err(PathError::ParentComponent)),
             ("//", Err(PathError::Root)),
             ("/etc/a\0b", Err(PathError::Control)),
             ("/etc/..x", Ok("/etc/..x")),

@@ -46,7 +46,7 @@ fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
     let failed = |errno| match errno {
         // It was listed, so only what it leads to can be missing, or out of reach.
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO => {
-            HostError::NoFile { path: path.to_string() }
+            HostError::NotAFile { path: path.to_string() }
         }
         errno => HostError::new(FileOperation::Read, path.as_str(), errno),
     };
@@ -54,7 +54,7 @@ fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
     let stat = rustix::fs::fstat(&file).map_err(failed)?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(file),
-        _ => Err(HostError::NoFile { path: path.to_string() }),
+        _ => Err(HostError::NotAFile { path: path.to_string() }),
     }
 }
 

@@ -116,7 +116,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
 /// Reads unit files until enablement can be told: a unit may bring others along.
 fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) -> Result<(), HostError> {
     loop {
-        let unread = unit_links::unread(facts, subject.current, subject.desired);
+        let unread = unit_links::unread_files(facts, subject.current, subject.desired);
         if unread == UnreadFiles::default() {
             return Ok(());
         }

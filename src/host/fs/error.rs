@@ -84,19 +84,19 @@ pub enum HostError {
     #[error(
         "{path}: a directory above it is a symbolic link that others than root may change; make it a directory"
     )]
-    Distrusted {
+    UntrustedLink {
         /// The path.
         path: String,
     },
     /// A name that no configuration can spell.
     #[error("{directory} is in the way and holds a file whose name is not plain text; move it away")]
-    Unspeakable {
+    InvalidName {
         /// The directory.
         directory: String,
     },
     /// What should be a file is something else, or a link that leads to none.
     #[error("{path} is no file, and no link to one beneath the root; make it a file or remove it")]
-    NoFile {
+    NotAFile {
         /// The path.
         path: String,
     },
@@ -120,13 +120,13 @@ pub enum HostError {
 
 impl HostError {
     /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`], and a lookup's
-    /// "not to be trusted" [`HostError::Distrusted`].
+    /// "not to be trusted" [`HostError::UntrustedLink`].
     #[must_use]
     pub fn new(op: FileOperation, path: &str, source: Errno) -> Self {
         let path = path.to_owned();
         match source {
             Errno::XDEV if op != FileOperation::Rename && op != FileOperation::Link => Self::Escape { path },
-            Errno::NOLINK => Self::Distrusted { path },
+            Errno::NOLINK => Self::UntrustedLink { path },
             source => Self::Failed { op, path, source },
         }
     }

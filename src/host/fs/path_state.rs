@@ -22,7 +22,7 @@ impl Root {
     pub fn node(&self, path: &ManagedPath) -> Result<PathState, HostError> {
         let parent = match self.parent(path, FileOperation::Read) {
             Ok(parent) => parent,
-            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => {
+            Err(HostError::Escape { .. } | HostError::UntrustedLink { .. }) => {
                 return Ok(PathState::Unreachable);
             }
             Err(error) if error.errno() == Some(Errno::LOOP) => return Ok(PathState::Unreachable),
@@ -68,7 +68,7 @@ impl Root {
         });
         match target {
             Ok(target) => Ok(Some(target.to_string_lossy().into_owned())),
-            Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => Ok(None),
+            Err(HostError::Escape { .. } | HostError::UntrustedLink { .. }) => Ok(None),
             Err(error) if matches!(error.errno(), Some(Errno::INVAL | Errno::LOOP)) => Ok(None),
             Err(error) => absent_or(error).map(|_| None),
         }
@@ -164,7 +164,7 @@ impl Root {
         let mut found = Vec::new();
         for name in self.names(path)? {
             let Some(name) = mentionable(&name) else {
-                return Err(HostError::Unspeakable { directory: path.to_string() });
+                return Err(HostError::InvalidName { directory: path.to_string() });
             };
             let child = path.join(&name);
             let is_directory = self.status_of(&child)?.is_some_and(|found| found.kind == FileKind::Directory);

@@ -26,7 +26,7 @@ pub enum LogindError {
     /// An error of the bus or of logind.
     Bus(BusError),
     /// No answer in time.
-    Silent,
+    TimedOut,
 }
 
 impl<E: Into<BusError>> From<E> for LogindError {
@@ -75,7 +75,7 @@ impl LoginBus {
             let messages = MessageStream::from(&connection);
             Ok(Self { connection, logind, messages, has_news: false, limit })
         };
-        tokio::time::timeout(limit, connected).await.unwrap_or(Err(LogindError::Silent))
+        tokio::time::timeout(limit, connected).await.unwrap_or(Err(LogindError::TimedOut))
     }
 
     /// The shutdown that is under way, else the one that is scheduled.
@@ -127,7 +127,7 @@ impl LoginBus {
     }
 
     /// What was asked after this is older than the next news.
-    pub fn forget_news(&mut self) {
+    pub fn forget_changes(&mut self) {
         self.has_news = false;
     }
 
@@ -135,7 +135,7 @@ impl LoginBus {
     pub async fn news(&mut self) -> Result<(), LogindError> {
         while !self.has_news {
             let message = self.messages.next().await;
-            self.has_news = is_news(&self.logind, message)?;
+            self.has_news = is_change(&self.logind, message)?;
         }
         Ok(())
     }
@@ -171,11 +171,11 @@ impl LoginBus {
             loop {
                 tokio::select! {
                     reply = &mut call => return Ok(reply?),
-                    message = self.messages.next() => self.has_news |= is_news(logind, message)?,
+                    message = self.messages.next() => self.has_news |= is_change(logind, message)?,
                 }
             }
         };
-        tokio::time::timeout(limit, answered).await.unwrap_or(Err(LogindError::Silent))
+        tokio::time::timeout(limit, answered).await.unwrap_or(Err(LogindError::TimedOut))
     }
 }
 
@@ -212,8 +212,8 @@ async fn forward_signals(connection: &Connection, logind: &OwnedUniqueName) -> R
 }
 
 /// Whether a message says that something has changed at logind.
-fn is_news(logind: &OwnedUniqueName, message: Option<zbus::Result<Message>>) -> Result<bool, BusError> {
-    let message = message.ok_or(BusError::Ended)??;
+fn is_change(logind: &OwnedUniqueName, message: Option<zbus::Result<Message>>) -> Result<bool, BusError> {
+    let message = message.ok_or(BusError::ConnectionClosed)??;
     let header = message.header();
     if header.message_type() != Type::Signal {
         return Ok(false);
@@ -223,7 +223,7 @@ fn is_news(logind: &OwnedUniqueName, message: Option<zbus::Result<Message>>) -> 
         "PropertiesChanged" | "PrepareForShutdown" => Ok(sender.is_some_and(|sender| sender == logind)),
         "NameOwnerChanged" if sender.is_some_and(|sender| sender.as_str() == BUS) => {
             let (name, _, _): (String, String, String) = message.body().deserialize()?;
-            if name == NAME { Err(BusError::Left) } else { Ok(false) }
+            if name == NAME { Err(BusError::NameLost) } else { Ok(false) }
         }
         _ => Ok(false),
     }

@@ -71,7 +71,9 @@ impl LogindReboot {
     /// What a fault means as long as the reboot is not asked for.
     fn before(&self, fault: LogindError) -> RebootError {
         match fault {
-            LogindError::Silent => RebootError::Silent { whom: RebootBackend::Logind, deadline: self.answer },
+            LogindError::TimedOut => {
+                RebootError::TimedOut { whom: RebootBackend::Logind, deadline: self.answer }
+            }
             LogindError::Bus(error) => explained(error),
         }
     }
@@ -79,9 +81,9 @@ impl LogindReboot {
     /// What a fault means once the reboot is asked for.
     fn after(&self, fault: LogindError) -> RebootError {
         let how = match fault {
-            LogindError::Silent => format!("no answer within {} seconds", self.answer.as_secs_f64()),
-            LogindError::Bus(BusError::Ended) => "the bus closed the connection".to_owned(),
-            LogindError::Bus(BusError::Left) => "logind left the bus".to_owned(),
+            LogindError::TimedOut => format!("no answer within {} seconds", self.answer.as_secs_f64()),
+            LogindError::Bus(BusError::ConnectionClosed) => "the bus closed the connection".to_owned(),
+            LogindError::Bus(BusError::NameLost) => "logind left the bus".to_owned(),
             LogindError::Bus(error) => match explained(error) {
                 RebootError::Unreachable { source, .. } => source.0,
                 answered => return answered,
@@ -104,7 +106,7 @@ impl LogindReboot {
         let end = tokio::time::Instant::now() + request.patience;
         let mut told = Vec::new();
         loop {
-            bus.forget_news();
+            bus.forget_changes();
             if let Some(shutdown) = bus.pending().await.map_err(|fault| self.before(fault))? {
                 return joined(shutdown);
             }
@@ -209,7 +211,7 @@ impl LogindReboot {
         };
         match announced.await.map_err(|fault| self.before(fault)) {
             Ok(before) => Ok(Some(before)),
-            Err(lost @ (RebootError::Silent { .. } | RebootError::Unreachable { .. })) => Err(lost),
+            Err(lost @ (RebootError::TimedOut { .. } | RebootError::Unreachable { .. })) => Err(lost),
             Err(refused) => {
                 log::warn!("nobody is told the reason of the reboot ({reason}): {refused}");
                 Ok(None)
@@ -260,7 +262,7 @@ fn joined(shutdown: PendingShutdown) -> Result<RebootOutcome, RebootError> {
     if shutdown.reboots() {
         Ok(RebootOutcome::AlreadyPending(shutdown))
     } else {
-        Err(RebootError::Other { shutdown })
+        Err(RebootError::OtherShutdown { shutdown })
     }
 }
 
@@ -279,8 +281,8 @@ fn explained(error: BusError) -> RebootError {
             }
         }
         BusError::DBus(error) => unreachable_because(error.to_string()),
-        BusError::Ended => unreachable_because("the bus closed the connection".to_owned()),
-        BusError::Left => unreachable_because("logind left the bus".to_owned()),
+        BusError::ConnectionClosed => unreachable_because("the bus closed the connection".to_owned()),
+        BusError::NameLost => unreachable_because("logind left the bus".to_owned()),
     }
 }
 

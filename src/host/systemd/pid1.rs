@@ -73,7 +73,7 @@ impl Pid1Reboot {
         let whom = RebootBackend::Pid1;
         match error {
             PeerError::Answered { name, text } => refused(whom, &name, text),
-            PeerError::Silent => RebootError::Silent { whom, deadline: self.answer },
+            PeerError::TimedOut => RebootError::TimedOut { whom, deadline: self.answer },
             PeerError::Socket(error) if error.kind() == ErrorKind::PermissionDenied => {
                 RebootError::AccessDenied { whom, source: ReportedError(error.to_string()) }
             }

@@ -32,13 +32,13 @@ pub enum PeerError {
     Socket(#[source] std::io::Error),
     /// Nothing came in time.
     #[error("no answer in time")]
-    Silent,
+    TimedOut,
     /// It does not let us in.
     #[error("it does not accept this user: {0}")]
-    Unwelcome(String),
+    AuthenticationFailed(String),
     /// What came is no D-Bus.
     #[error("what it answers is no D-Bus message: {0}")]
-    Nonsense(String),
+    ProtocolError(String),
     /// It answered with an error.
     #[error("{name}: {text}")]
     Answered {
@@ -78,7 +78,7 @@ impl PrivateSocket {
         let end = Instant::now() + answer;
         let line = peer.line(end)?;
         if !line.starts_with("OK ") {
-            return Err(PeerError::Unwelcome(line));
+            return Err(PeerError::AuthenticationFailed(line));
         }
         // Whether it passes file descriptors does not matter.
         peer.line(end)?;
@@ -142,7 +142,7 @@ impl PrivateSocket {
         while !line.ends_with(b"\r\n") {
             line.extend(self.bytes(1, end)?);
             if line.len() > 1024 {
-                return Err(PeerError::Nonsense("a greeting without an end".into()));
+                return Err(PeerError::ProtocolError("a greeting without an end".into()));
             }
         }
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
@@ -154,7 +154,7 @@ impl PrivateSocket {
         while !rest.is_empty() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(PeerError::Silent);
+                return Err(PeerError::TimedOut);
             }
             self.stream.set_read_timeout(Some(left)).map_err(PeerError::Socket)?;
             match self.stream.read(rest) {
@@ -187,16 +187,16 @@ fn parsed<T: DeserializeOwned + Type>(bytes: Vec<u8>, endian: Endian) -> Result<
 
 fn as_length(length: u32) -> Result<usize, PeerError> {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > LONGEST { Err(PeerError::Nonsense(format!("{length} bytes"))) } else { Ok(length) }
+    if length > LONGEST { Err(PeerError::ProtocolError(format!("{length} bytes"))) } else { Ok(length) }
 }
 
 fn nonsense(error: impl std::fmt::Display) -> PeerError {
-    PeerError::Nonsense(error.to_string())
+    PeerError::ProtocolError(error.to_string())
 }
 
 fn in_time(error: std::io::Error) -> PeerError {
     match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => PeerError::Silent,
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => PeerError::TimedOut,
         _ => PeerError::Socket(error),
     }
 }

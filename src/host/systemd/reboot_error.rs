@@ -44,7 +44,7 @@ pub enum RebootError {
     #[error(
         "rebooting: {shutdown}; let it happen, or cancel a scheduled one with `shutdown -c`, and try again"
     )]
-    Other {
+    OtherShutdown {
         /// Which.
         shutdown: PendingShutdown,
     },
@@ -68,7 +68,7 @@ pub enum RebootError {
     },
     /// There is no answer, to a question that came before the reboot itself.
     #[error("rebooting: {whom} gave no answer within {} seconds; {}", deadline.as_secs_f64(), look(*whom))]
-    Silent {
+    TimedOut {
         /// Who was asked.
         whom: RebootBackend,
         /// How long was waited.

@@ -170,7 +170,7 @@ impl RebootControl for FakeReboot {
             return if joined {
                 Ok(RebootOutcome::AlreadyPending(shutdown))
             } else {
-                Err(RebootError::Other { shutdown })
+                Err(RebootError::OtherShutdown { shutdown })
             };
         }
         let over: Vec<_> = self.inhibitors.iter().filter(|lock| lock.blocks()).cloned().collect();

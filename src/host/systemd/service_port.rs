@@ -98,7 +98,7 @@ pub enum ServiceError {
     },
     /// systemd gave the action up.
     #[error("{action}: {end}; see `journalctl -u {}`", unit(action))]
-    GivenUp {
+    JobEnded {
         /// What was asked.
         action: ServiceAction,
         /// How the job ended.

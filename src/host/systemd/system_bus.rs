@@ -22,9 +22,9 @@ pub enum BusError {
     /// An error of the bus or of systemd.
     DBus(zbus::Error),
     /// The connection to the bus ended.
-    Ended,
+    ConnectionClosed,
     /// systemd left the bus.
-    Left,
+    NameLost,
 }
 
 impl From<zbus::Error> for BusError {
@@ -190,7 +190,7 @@ impl SystemBus {
 
     /// The job whose end a message reports; none where it is about something else.
     fn removed(&self, message: Option<zbus::Result<Message>>) -> Result<Option<Removed>, BusError> {
-        let message = message.ok_or(BusError::Ended)??;
+        let message = message.ok_or(BusError::ConnectionClosed)??;
         let header = message.header();
         if header.message_type() != Type::Signal {
             return Ok(None);
@@ -204,7 +204,7 @@ impl SystemBus {
             }
             "NameOwnerChanged" if sender.is_some_and(|sender| sender.as_str() == BUS) => {
                 let (name, _, _): (String, String, String) = message.body().deserialize()?;
-                if name == NAME { Err(BusError::Left) } else { Ok(None) }
+                if name == NAME { Err(BusError::NameLost) } else { Ok(None) }
             }
             _ => Ok(None),
         }

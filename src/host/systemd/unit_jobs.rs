@@ -163,7 +163,7 @@ async fn on_unit(
         && matches!(action, ServiceAction::Reload { .. })
         && ["inactive", "deactivating"].contains(&state.active.as_str());
     match end {
-        Some(end) if !is_moot => Err(ServiceError::GivenUp { action: action.clone(), end }),
+        Some(end) if !is_moot => Err(ServiceError::JobEnded { action: action.clone(), end }),
         _ => Ok(()),
     }
 }
@@ -190,8 +190,8 @@ fn explained(action: &ServiceAction, error: BusError) -> ServiceError {
             ServiceError::AccessDenied { action: action.clone(), source: ReportedError(error.to_string()) }
         }
         BusError::DBus(error) => unreachable_because(action, error.to_string()),
-        BusError::Ended => unreachable_because(action, "the bus closed the connection".to_owned()),
-        BusError::Left => unreachable_because(action, "systemd left the bus".to_owned()),
+        BusError::ConnectionClosed => unreachable_because(action, "the bus closed the connection".to_owned()),
+        BusError::NameLost => unreachable_because(action, "systemd left the bus".to_owned()),
     }
 }
 

@@ -8,13 +8,13 @@ use tokio::time::{Instant, sleep, timeout};
 use zbus::zvariant::Value;
 use zbus::{Connection, DBusError as _};
 
-use super::proxies::{NAME, Options, StaterootProxy, SysrootProxy};
+use super::proxies::{DbusOptions, NAME, RpmOstreeStaterootProxy, RpmOstreeSysrootProxy};
 use super::transaction;
-use super::transaction::{Canceller, News, Outcome};
-use super::{Deadlines, LayerRequest};
+use super::transaction::{CancelledBy, RpmOstreeEvent, RpmOstreeOutcome};
+use super::{LayerRequest, RpmOstreeDeadlines};
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
-use crate::os::Cause;
+use crate::os::RedactedCause;
 
 /// What it calls itself towards the daemon, which notes that with what it deploys.
 const CLIENT: &str = "flameholder";
@@ -27,19 +27,19 @@ const CALLS: u32 = 5;
 
 /// Why the daemon could not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum DaemonError {
+pub enum RpmOstreeError {
     /// There is no bus, or no such service on it.
     #[error("rpm-ostreed cannot be reached: {0}; see `systemctl status rpm-ostreed.service`")]
-    Unreachable(Cause),
+    Unreachable(RedactedCause),
     /// It said nothing in time.
     #[error("rpm-ostreed does not answer within {0} seconds; see `systemctl status rpm-ostreed.service`")]
-    Silent(u64),
+    TimedOut(u64),
     /// Somebody else has it do something, for longer than is waited for.
     #[error("rpm-ostreed is busy: {0}")]
-    Busy(Cause),
+    Busy(RedactedCause),
     /// It refuses.
     #[error("rpm-ostreed refuses: {0}")]
-    Refused(Cause),
+    Refused(RedactedCause),
 }
 
 /// What a call led to.
@@ -47,19 +47,22 @@ enum Called {
     /// A transaction, which is found there.
     Transaction(String),
     /// The daemon went away, and may have made one.
-    Gone(Cause),
+    Gone(RedactedCause),
 }
 
 /// A connection on which the daemon is asked. While it lives, the daemon does not leave for want of work.
 #[derive(Debug)]
-pub struct Daemon {
+pub struct RpmOstreeDaemon {
     connection: Connection,
-    deadlines: Deadlines,
+    deadlines: RpmOstreeDeadlines,
 }
 
-impl Daemon {
+impl RpmOstreeDaemon {
     /// Connects to the bus at `address`, else to the system's. The daemon itself is started when it is asked.
-    pub async fn connect(address: Option<&str>, deadlines: Deadlines) -> Result<Self, DaemonError> {
+    pub async fn connect(
+        address: Option<&str>,
+        deadlines: RpmOstreeDeadlines,
+    ) -> Result<Self, RpmOstreeError> {
         let connected = async {
             let builder = match address {
                 Some(address) => zbus::connection::Builder::address(address)?,
@@ -73,7 +76,7 @@ impl Daemon {
     }
 
     /// Whether the bus knows how to start the daemon, or it runs.
-    pub async fn is_there(&self) -> Result<bool, DaemonError> {
+    pub async fn is_there(&self) -> Result<bool, RpmOstreeError> {
         let bus = zbus::fdo::DBusProxy::new(&self.connection).await.map_err(|error| unreachable(&error))?;
         let activatable = bus.list_activatable_names().await.map_err(|error| unreachable(&error.into()))?;
         if activatable.iter().any(|name| name.as_str() == NAME) {
@@ -85,7 +88,9 @@ impl Daemon {
 
     /// The objects of the daemon: of the sysroot, and of the stateroot that runs. One that leaves, or dies, at the very
     /// moment in which it is called is called again.
-    async fn objects(&self) -> Result<(SysrootProxy<'_>, StaterootProxy<'_>), DaemonError> {
+    async fn objects(
+        &self,
+    ) -> Result<(RpmOstreeSysrootProxy<'_>, RpmOstreeStaterootProxy<'_>), RpmOstreeError> {
         let mut call = 0;
         loop {
             call += 1;
@@ -101,12 +106,12 @@ impl Daemon {
 
     /// Registers, which starts the daemon, every time: one that was started anew does not know us. Then it looks at the
     /// sysroot.
-    async fn look(&self) -> zbus::Result<(SysrootProxy<'_>, StaterootProxy<'_>)> {
-        let sysroot = SysrootProxy::new(&self.connection).await?;
-        sysroot.register_client(&Options::from([("id", Value::from(CLIENT))])).await?;
+    async fn look(&self) -> zbus::Result<(RpmOstreeSysrootProxy<'_>, RpmOstreeStaterootProxy<'_>)> {
+        let sysroot = RpmOstreeSysrootProxy::new(&self.connection).await?;
+        sysroot.register_client(&DbusOptions::from([("id", Value::from(CLIENT))])).await?;
         sysroot.reload().await?;
         let path = sysroot.booted().await?;
-        let stateroot = StaterootProxy::builder(&self.connection).path(path)?.build().await?;
+        let stateroot = RpmOstreeStaterootProxy::builder(&self.connection).path(path)?.build().await?;
         Ok((sysroot, stateroot))
     }
 
@@ -115,21 +120,21 @@ impl Daemon {
     pub async fn layer(
         &self,
         request: &LayerRequest,
-        news: &mut (dyn FnMut(News) + '_),
+        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
         to_cancel: impl Future<Output = ()>,
-    ) -> Result<Outcome, DaemonError> {
+    ) -> Result<RpmOstreeOutcome, RpmOstreeError> {
         let mut to_cancel = pin!(to_cancel);
         let called = tokio::select! {
             called = self.call(request, news) => called?,
             // What was called for meanwhile is not started, and goes with the connection.
-            () = &mut to_cancel => return Ok(Outcome::Cancelled(Canceller::Caller)),
+            () = &mut to_cancel => return Ok(RpmOstreeOutcome::Cancelled(CancelledBy::Caller)),
         };
         match called {
             Called::Transaction(address) => {
                 let own_name = self.connection.unique_name().map_or("", |name| name.as_str());
                 Ok(transaction::follow(&address, own_name, &self.deadlines, news, to_cancel).await)
             }
-            Called::Gone(cause) => Ok(Outcome::Unknown(cause)),
+            Called::Gone(cause) => Ok(RpmOstreeOutcome::Unknown(cause)),
         }
     }
 
@@ -137,8 +142,8 @@ impl Daemon {
     async fn call(
         &self,
         request: &LayerRequest,
-        news: &mut (dyn FnMut(News) + '_),
-    ) -> Result<Called, DaemonError> {
+        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+    ) -> Result<Called, RpmOstreeError> {
         let patience = Instant::now() + self.deadlines.patience;
         let mut failures = 0;
         loop {
@@ -149,17 +154,17 @@ impl Daemon {
             match stateroot.update_deployment(&modifiers, &options).await {
                 Ok(address) => return Ok(Called::Transaction(address)),
                 Err(error) if is_busy(&error) => {
-                    let with = with_what(&sysroot, &error).await;
+                    let with = busy_reason(&sysroot, &error).await;
                     if Instant::now() >= patience {
-                        return Err(DaemonError::Busy(Cause::new(&with)));
+                        return Err(RpmOstreeError::Busy(RedactedCause::new(&with)));
                     }
-                    news(News::Waits(with));
+                    news(RpmOstreeEvent::Busy(with));
                     failures += 1;
                     sleep(self.deadlines.pace(failures)).await;
                 }
                 Err(error) if is_gone(&error) => {
                     let text = format!("rpm-ostreed went away when it was called: {error}");
-                    return Ok(Called::Gone(Cause::new(&text)));
+                    return Ok(Called::Gone(RedactedCause::new(&text)));
                 }
                 Err(error) => return Err(self.failed(&error)),
             }
@@ -167,17 +172,20 @@ impl Daemon {
     }
 
     /// Waits until it has nothing to do; `news` says with what it is busy.
-    pub async fn until_idle(&self, news: &mut (dyn FnMut(News) + '_)) -> Result<(), DaemonError> {
+    pub async fn until_idle(
+        &self,
+        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+    ) -> Result<(), RpmOstreeError> {
         let patience = Instant::now() + self.deadlines.patience;
         let mut looks = 0;
         loop {
             let (sysroot, _) = self.objects().await?;
             let active = sysroot.active_transaction().await.map_err(|error| self.failed(&error))?;
-            let Some(with) = in_words(&active) else { return Ok(()) };
+            let Some(with) = describe_transaction(&active) else { return Ok(()) };
             if Instant::now() >= patience {
-                return Err(DaemonError::Busy(Cause::new(&with)));
+                return Err(RpmOstreeError::Busy(RedactedCause::new(&with)));
             }
-            news(News::Waits(with));
+            news(RpmOstreeEvent::Busy(with));
             looks += 1;
             sleep(self.deadlines.pace(looks)).await;
         }
@@ -185,18 +193,18 @@ impl Daemon {
 
     /// Lets the daemon go, which leaves by itself then. Nothing depends on it: the end of the connection says the same.
     pub async fn leave(self) {
-        if let Ok(sysroot) = SysrootProxy::new(&self.connection).await {
-            drop(sysroot.unregister_client(&Options::new()).await);
+        if let Ok(sysroot) = RpmOstreeSysrootProxy::new(&self.connection).await {
+            drop(sysroot.unregister_client(&DbusOptions::new()).await);
         }
         drop(timeout(self.deadlines.answer, self.connection.close()).await);
     }
 
-    fn failed(&self, error: &zbus::Error) -> DaemonError {
+    fn failed(&self, error: &zbus::Error) -> RpmOstreeError {
         match error {
             zbus::Error::MethodError(..) if is_gone(error) => unreachable(error),
             zbus::Error::MethodError(_, text, _) => {
                 let text = text.clone().unwrap_or_else(|| error.to_string());
-                DaemonError::Refused(Cause::new(&text))
+                RpmOstreeError::Refused(RedactedCause::new(&text))
             }
             zbus::Error::InputOutput(source) if source.kind() == std::io::ErrorKind::TimedOut => {
                 silent(&self.deadlines)
@@ -206,12 +214,12 @@ impl Daemon {
     }
 }
 
-fn unreachable(error: &zbus::Error) -> DaemonError {
-    DaemonError::Unreachable(Cause::new(&error.to_string()))
+fn unreachable(error: &zbus::Error) -> RpmOstreeError {
+    RpmOstreeError::Unreachable(RedactedCause::new(&error.to_string()))
 }
 
-fn silent(deadlines: &Deadlines) -> DaemonError {
-    DaemonError::Silent(deadlines.answer.as_secs())
+fn silent(deadlines: &RpmOstreeDeadlines) -> RpmOstreeError {
+    RpmOstreeError::TimedOut(deadlines.answer.as_secs())
 }
 
 /// The error's D-Bus name. Those of properties come by another way.
@@ -236,23 +244,23 @@ fn is_gone(error: &zbus::Error) -> bool {
 }
 
 /// What the daemon is busy with: who calls for what, or the text of the error.
-async fn with_what(sysroot: &SysrootProxy<'_>, error: &zbus::Error) -> String {
+async fn busy_reason(sysroot: &RpmOstreeSysrootProxy<'_>, error: &zbus::Error) -> String {
     let text = match error {
         zbus::Error::MethodError(_, Some(text), _) => text.lines().next().unwrap_or_default(),
         _ => "",
     };
-    match sysroot.active_transaction().await.ok().and_then(|active| in_words(&active)) {
+    match sysroot.active_transaction().await.ok().and_then(|active| describe_transaction(&active)) {
         Some(active) => format!("{text} ({active})"),
         None => text.to_owned(),
     }
 }
 
-/// The transaction that is active, as [`SysrootProxy::active_transaction`] says it.
-fn in_words((method, caller, _): &(String, String, String)) -> Option<String> {
+/// The transaction that is active, as [`RpmOstreeSysrootProxy::active_transaction`] says it.
+fn describe_transaction((method, caller, _): &(String, String, String)) -> Option<String> {
     (!method.is_empty()).then(|| format!("{method}, called by {caller}"))
 }
 
-impl Deadlines {
+impl RpmOstreeDeadlines {
     /// How long to wait before a busy daemon is asked again.
     fn pace(&self, failures: u32) -> Duration {
         RetryClass::Time.delay(failures, boot::chance()).min(self.pace)

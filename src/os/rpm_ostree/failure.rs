@@ -1,15 +1,15 @@
 //! What a transaction failed at, as far as its text tells: rpm-ostreed gives no code.
 
 use crate::core::values::image::ImageRef;
-use crate::os::{Cause, OsError, PullFailure, wording};
+use crate::os::{OsError, PullFailure, RedactedCause, wording};
 
 /// Why a transaction failed, by what to do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Failure {
+pub enum RpmOstreeFailure {
     /// What runs or is staged follows that image already, by name.
     RefsEqual,
     /// The image is older than what runs, and going back was not allowed.
-    Older,
+    Downgrade,
     /// A file system is full.
     NoSpace,
     /// A file system cannot be written to.
@@ -21,22 +21,22 @@ pub enum Failure {
     /// Somebody inhibits the shutdown that was asked for with it.
     Inhibited,
     /// The host is going down.
-    GoingDown,
+    ShuttingDown,
     /// The daemon found no unit that its caller belongs to, and was asked to note one.
     NoUnit,
     /// Its text says nothing that is known here.
-    Unclear,
+    Unknown,
 }
 
 /// In this order: texts about packages quote what the network said.
-const PHRASES: [(Failure, &[&str]); 6] = [
-    (Failure::RefsEqual, &["old and new refs are equal"]),
-    (Failure::Older, &["chronologically older than"]),
-    (Failure::Inhibited, &["systemd inhibitor lock"]),
-    (Failure::GoingDown, &["reboot initiated, cannot start"]),
-    (Failure::NoUnit, &["could not find caller systemd unit"]),
+const PHRASES: [(RpmOstreeFailure, &[&str]); 6] = [
+    (RpmOstreeFailure::RefsEqual, &["old and new refs are equal"]),
+    (RpmOstreeFailure::Downgrade, &["chronologically older than"]),
+    (RpmOstreeFailure::Inhibited, &["systemd inhibitor lock"]),
+    (RpmOstreeFailure::ShuttingDown, &["reboot initiated, cannot start"]),
+    (RpmOstreeFailure::NoUnit, &["could not find caller systemd unit"]),
     (
-        Failure::Packages,
+        RpmOstreeFailure::Packages,
         &[
             "packages not found",
             "no package matches",
@@ -59,7 +59,7 @@ const PHRASES: [(Failure, &[&str]); 6] = [
     ),
 ];
 
-impl Failure {
+impl RpmOstreeFailure {
     /// Tells apart what the daemon says. `image` is what was to be pulled: its name may hold any phrase.
     #[must_use]
     pub fn of(text: &str, image: Option<&ImageRef>) -> Self {
@@ -70,10 +70,10 @@ impl Failure {
             _ if wording::is_full(text) => Self::NoSpace,
             _ if wording::is_read_only(text) => Self::ReadOnly,
             (None, Some(image)) => match wording::pull_failure(text, image) {
-                PullFailure::Other => Self::Unclear,
+                PullFailure::Other => Self::Unknown,
                 reason => Self::Pull(reason),
             },
-            (None, None) => Self::Unclear,
+            (None, None) => Self::Unknown,
         }
     }
 
@@ -86,7 +86,7 @@ impl Failure {
     /// As an error of the sysroot's port.
     #[must_use]
     pub fn into_error(self, text: &str, image: Option<&ImageRef>) -> OsError {
-        let source = Cause::new(text);
+        let source = RedactedCause::new(text);
         let doing = || match image {
             Some(image) => format!("having rpm-ostreed deploy {image}"),
             None => "having rpm-ostreed change packages".to_owned(),
@@ -112,57 +112,67 @@ mod tests {
     fn texts_of_the_daemon_are_told_apart() {
         let image: ImageRef = "registry.example.com/denied/os:refs".parse().unwrap();
         for (text, expected) in [
-            ("Old and new refs are equal: ostree-unverified-registry:h/x", Failure::RefsEqual),
+            ("Old and new refs are equal: ostree-unverified-registry:h/x", RpmOstreeFailure::RefsEqual),
             (
                 "Upgrade target revision 'a' with timestamp 'x' is chronologically older than current revision 'b'",
-                Failure::Older,
+                RpmOstreeFailure::Downgrade,
             ),
             (
                 "Creating importer: failed to invoke method OpenImage: pinging container registry h: Get \
                  \"https://h/v2/\": dial tcp: lookup h: no such host",
-                Failure::Pull(PullFailure::Dns),
+                RpmOstreeFailure::Pull(PullFailure::Dns),
             ),
             (
                 "reading manifest 1 in registry.example.com/denied/os:refs: manifest unknown",
-                Failure::Pull(PullFailure::NotFound),
+                RpmOstreeFailure::Pull(PullFailure::NotFound),
             ),
             (
                 "unauthorized: access to the requested resource is not authorized",
-                Failure::Pull(PullFailure::Denied),
+                RpmOstreeFailure::Pull(PullFailure::Denied),
             ),
-            ("x509: certificate has expired or is not yet valid", Failure::Pull(PullFailure::Tls)),
+            ("x509: certificate has expired or is not yet valid", RpmOstreeFailure::Pull(PullFailure::Tls)),
             (
                 "Source image rejected: A signature was required, but no signature exists",
-                Failure::Pull(PullFailure::SignatureRejected),
+                RpmOstreeFailure::Pull(PullFailure::SignatureRejected),
             ),
-            ("Writing object: fallocate: No space left on device", Failure::NoSpace),
-            ("min-free-space-percent '3%' would be exceeded, at least 1 kB requested", Failure::NoSpace),
-            ("openat(x): Read-only file system", Failure::ReadOnly),
-            ("Packages not found: usbguard", Failure::Packages),
-            ("Package \"kernel-rt\" not found", Failure::Packages),
-            ("Could not depsolve transaction; 1 problem detected: conflicting requests", Failure::Packages),
+            ("Writing object: fallocate: No space left on device", RpmOstreeFailure::NoSpace),
+            (
+                "min-free-space-percent '3%' would be exceeded, at least 1 kB requested",
+                RpmOstreeFailure::NoSpace,
+            ),
+            ("openat(x): Read-only file system", RpmOstreeFailure::ReadOnly),
+            ("Packages not found: usbguard", RpmOstreeFailure::Packages),
+            ("Package \"kernel-rt\" not found", RpmOstreeFailure::Packages),
+            (
+                "Could not depsolve transaction; 1 problem detected: conflicting requests",
+                RpmOstreeFailure::Packages,
+            ),
             (
                 "Cannot update repo 'coreos-extensions': Curl error (6): Could not resolve host",
-                Failure::Packages,
+                RpmOstreeFailure::Packages,
             ),
             (
                 "Reboot blocked by a systemd inhibitor lock in use. Use --bypass-inhibitors",
-                Failure::Inhibited,
+                RpmOstreeFailure::Inhibited,
             ),
-            ("Reboot initiated, cannot start new transaction", Failure::GoingDown),
-            ("could not find caller systemd unit", Failure::NoUnit),
-            ("something new", Failure::Unclear),
+            ("Reboot initiated, cannot start new transaction", RpmOstreeFailure::ShuttingDown),
+            ("could not find caller systemd unit", RpmOstreeFailure::NoUnit),
+            ("something new", RpmOstreeFailure::Unknown),
         ] {
-            assert_eq!(Failure::of(text, Some(&image)), expected, "{text}");
+            assert_eq!(RpmOstreeFailure::of(text, Some(&image)), expected, "{text}");
         }
-        assert_eq!(Failure::of("manifest unknown", None), Failure::Unclear, "nothing was to be pulled");
+        assert_eq!(
+            RpmOstreeFailure::of("manifest unknown", None),
+            RpmOstreeFailure::Unknown,
+            "nothing was to be pulled"
+        );
     }
 
     #[test]
     fn an_error_quotes_the_daemon_without_credentials() {
         let image: ImageRef = "h/x:1".parse().unwrap();
         let text = "Get https://u:secret@h/v2/: unauthorized";
-        let error = Failure::of(text, Some(&image)).into_error(text, Some(&image));
+        let error = RpmOstreeFailure::of(text, Some(&image)).into_error(text, Some(&image));
         let OsError::Pull { reason: PullFailure::Denied, source, .. } = error else { panic!("{error}") };
         assert!(!source.to_string().contains("secret"), "{source}");
     }

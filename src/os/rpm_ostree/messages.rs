@@ -1,7 +1,7 @@
 //! How far a transaction is, told from what it says for people. It sends no number of bytes for container images.
 
-use super::transaction::News;
-use crate::os::{Phase, Progress};
+use super::transaction::RpmOstreeEvent;
+use crate::os::{PullPhase, PullProgress};
 
 /// A message that says how many layers are to be fetched, and how large they are together, holds this.
 const NEEDED: &str = "layers needed: ";
@@ -10,37 +10,37 @@ const LAYER_TASKS: [&str; 2] = ["Fetching", "Importing"];
 
 /// What was said so far.
 #[derive(Debug, Clone)]
-pub(super) struct Heard {
-    progress: Progress,
+pub(super) struct TransactionProgress {
+    progress: PullProgress,
 }
 
-impl Heard {
+impl TransactionProgress {
     pub(super) fn nothing() -> Self {
         let progress =
-            Progress { phase: Phase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 };
+            PullProgress { phase: PullPhase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 };
         Self { progress }
     }
 
     /// How far it is after this; `None` where it says nothing of that.
-    pub(super) fn hear(&mut self, news: &News) -> Option<Progress> {
+    pub(super) fn hear(&mut self, news: &RpmOstreeEvent) -> Option<PullProgress> {
         let is_layer = |task: &str| LAYER_TASKS.iter().any(|start| task.starts_with(start));
         let progress = &mut self.progress;
         match news {
-            News::Message(text) => {
+            RpmOstreeEvent::Message(text) => {
                 let (layers, bytes) = needed(text)?;
                 progress.layers += layers;
                 progress.bytes += bytes;
-                progress.phase = Phase::Layers;
+                progress.phase = PullPhase::Layers;
             }
-            News::TaskEnds(task) if is_layer(task) && progress.layers_done < progress.layers => {
+            RpmOstreeEvent::TaskEnd(task) if is_layer(task) && progress.layers_done < progress.layers => {
                 progress.layers_done += 1;
                 // Nobody says how large one is.
                 let share =
                     |total: u64| u128::from(total) * progress.layers_done as u128 / progress.layers as u128;
                 progress.bytes_done = u64::try_from(share(progress.bytes)).unwrap_or(progress.bytes);
             }
-            News::TaskBegins(task) if !is_layer(task) && progress.phase != Phase::Merge => {
-                progress.phase = Phase::Merge;
+            RpmOstreeEvent::TaskBegin(task) if !is_layer(task) && progress.phase != PullPhase::Merge => {
+                progress.phase = PullPhase::Merge;
                 progress.layers_done = progress.layers;
                 progress.bytes_done = progress.bytes;
             }
@@ -78,19 +78,19 @@ mod tests {
 
     #[test]
     fn a_pull_is_followed_by_what_it_says() {
-        let mut heard = Heard::nothing();
-        let mut hear = |news: News| {
+        let mut heard = TransactionProgress::nothing();
+        let mut hear = |news: RpmOstreeEvent| {
             heard.hear(&news).map(|now| (now.phase, now.layers_done, now.layers, now.bytes_done))
         };
-        assert_eq!(hear(News::Message("Pulling manifest: h/x".into())), None);
-        let needed = News::Message("ostree chunk layers needed: 2 (14.2\u{a0}MB)".into());
-        assert_eq!(hear(needed), Some((Phase::Layers, 0, 2, 0)));
+        assert_eq!(hear(RpmOstreeEvent::Message("Pulling manifest: h/x".into())), None);
+        let needed = RpmOstreeEvent::Message("ostree chunk layers needed: 2 (14.2\u{a0}MB)".into());
+        assert_eq!(hear(needed), Some((PullPhase::Layers, 0, 2, 0)));
         let task = "Fetching ostree chunk sha256:1 (7 MB)";
-        assert_eq!(hear(News::TaskBegins(task.into())), None);
-        assert_eq!(hear(News::TaskEnds(task.into())), Some((Phase::Layers, 1, 2, 7_100_000)));
-        let staging = News::TaskBegins("Staging deployment".into());
-        assert_eq!(hear(staging), Some((Phase::Merge, 2, 2, 14_200_000)));
-        assert_eq!(hear(News::TaskEnds("Staging deployment".into())), None);
+        assert_eq!(hear(RpmOstreeEvent::TaskBegin(task.into())), None);
+        assert_eq!(hear(RpmOstreeEvent::TaskEnd(task.into())), Some((PullPhase::Layers, 1, 2, 7_100_000)));
+        let staging = RpmOstreeEvent::TaskBegin("Staging deployment".into());
+        assert_eq!(hear(staging), Some((PullPhase::Merge, 2, 2, 14_200_000)));
+        assert_eq!(hear(RpmOstreeEvent::TaskEnd("Staging deployment".into())), None);
     }
 
     #[test]

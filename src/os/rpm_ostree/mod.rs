@@ -26,12 +26,12 @@ pub mod verdict;
 use std::time::Duration;
 
 pub use proxies::NAME;
-pub use request::{Base, LayerRequest};
-pub use session::RpmOstree;
+pub use request::{LayerBase, LayerRequest};
+pub use session::RpmOstreeSession;
 
 /// How long is waited for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deadlines {
+pub struct RpmOstreeDeadlines {
     /// For the answer to a method of the daemon: some open and lock the sysroot. Its own command line waits as long.
     pub answer: Duration,
     /// For the answer to the start of a transaction.
@@ -46,7 +46,7 @@ pub struct Deadlines {
     pub pace: Duration,
 }
 
-impl Default for Deadlines {
+impl Default for RpmOstreeDeadlines {
     fn default() -> Self {
         let minutes = |number: u64| Duration::from_secs(number * 60);
         Self {

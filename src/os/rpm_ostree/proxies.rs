@@ -8,21 +8,21 @@ use zbus::zvariant::{OwnedObjectPath, Value};
 pub const NAME: &str = "org.projectatomic.rpmostree1";
 
 /// A dictionary that is sent. The daemon ignores keys that it does not know, and values of a wrong type.
-pub(super) type Options<'a> = HashMap<&'static str, Value<'a>>;
+pub(super) type DbusOptions<'a> = HashMap<&'static str, Value<'a>>;
 
-/// `…/Sysroot`. Its properties are current once `Reload` has returned, so nothing is kept.
+/// `…/RpmOstreeSysroot`. Its properties are current once `Reload` has returned, so nothing is kept.
 #[zbus::proxy(
     interface = "org.projectatomic.rpmostree1.Sysroot",
     default_service = "org.projectatomic.rpmostree1",
     default_path = "/org/projectatomic/rpmostree1/Sysroot",
     gen_blocking = false
 )]
-pub(super) trait Sysroot {
+pub(super) trait RpmOstreeSysroot {
     /// Starts the daemon, and keeps it from leaving while this connection lives.
-    fn register_client(&self, options: &Options<'_>) -> zbus::Result<()>;
+    fn register_client(&self, options: &DbusOptions<'_>) -> zbus::Result<()>;
 
     /// Lets it go.
-    fn unregister_client(&self, options: &Options<'_>) -> zbus::Result<()>;
+    fn unregister_client(&self, options: &DbusOptions<'_>) -> zbus::Result<()>;
 
     /// Looks at the sysroot again.
     fn reload(&self) -> zbus::Result<()>;
@@ -42,8 +42,12 @@ pub(super) trait Sysroot {
     default_service = "org.projectatomic.rpmostree1",
     gen_blocking = false
 )]
-pub(super) trait Stateroot {
+pub(super) trait RpmOstreeStateroot {
     /// Makes a new deployment from the one that is pending, else from the one that runs. Returns where the transaction
     /// is found that does so.
-    fn update_deployment(&self, modifiers: &Options<'_>, options: &Options<'_>) -> zbus::Result<String>;
+    fn update_deployment(
+        &self,
+        modifiers: &DbusOptions<'_>,
+        options: &DbusOptions<'_>,
+    ) -> zbus::Result<String>;
 }

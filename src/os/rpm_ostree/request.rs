@@ -2,17 +2,17 @@
 
 use zbus::zvariant::Value;
 
-use super::proxies::Options;
+use super::proxies::DbusOptions;
 use crate::core::config::layering::LayeringChange;
 use crate::core::values::image::ImageRef;
 
 /// What a deployment is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Base {
+pub enum LayerBase {
     /// The commit that runs, beneath its packages.
-    Kept,
+    BootedCommit,
     /// What the image that runs is by its name now.
-    Followed,
+    BootedImageName,
     /// Another image.
     Image(ImageRef),
 }
@@ -21,7 +21,7 @@ pub enum Base {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerRequest {
     /// What it is made from.
-    pub base: Base,
+    pub base: LayerBase,
     /// What becomes of packages.
     pub change: LayeringChange,
     /// Whether the daemon is to note that the unit of this process drives updates: people who call its command line are
@@ -34,12 +34,12 @@ impl LayerRequest {
     #[must_use]
     pub fn image(&self) -> Option<&ImageRef> {
         match &self.base {
-            Base::Image(image) => Some(image),
-            Base::Kept | Base::Followed => None,
+            LayerBase::Image(image) => Some(image),
+            LayerBase::BootedCommit | LayerBase::BootedImageName => None,
         }
     }
 
-    pub(super) fn modifiers(&self) -> Options<'_> {
+    pub(super) fn modifiers(&self) -> DbusOptions<'_> {
         let LayeringChange { install, uninstall, remove, reset } = &self.change;
         let lists = [
             ("install-packages", install),
@@ -52,8 +52,8 @@ impl LayerRequest {
         lists.map(|(key, list)| (key, Value::from(list.clone()))).chain(image).collect()
     }
 
-    pub(super) fn options(&self, command_line: &str) -> Options<'static> {
-        let mut options = Options::from([
+    pub(super) fn options(&self, command_line: &str) -> DbusOptions<'static> {
+        let mut options = DbusOptions::from([
             ("initiating-command-line", Value::from(command_line.to_owned())),
             // The way back is the image that runs: its name stays until the next generation is settled.
             ("skip-purge", Value::from(true)),
@@ -62,7 +62,7 @@ impl LayerRequest {
             ("allow-downgrade", Value::from(true)),
             // A package that is requested already is none to complain about.
             ("idempotent-layering", Value::from(true)),
-            ("no-pull-base", Value::from(self.base == Base::Kept)),
+            ("no-pull-base", Value::from(self.base == LayerBase::BootedCommit)),
         ]);
         if self.drives {
             options.insert("register-driver", Value::from("flameholder"));
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn one_call_says_it_all() {
         let request = LayerRequest {
-            base: Base::Image("h/os:1".parse().unwrap()),
+            base: LayerBase::Image("h/os:1".parse().unwrap()),
             change: LayeringChange {
                 install: vec!["usbguard".into()],
                 remove: vec!["kernel".into()],
@@ -93,7 +93,7 @@ mod tests {
         let options = request.options("flameholder 1");
         assert_eq!(options["no-pull-base"], Value::from(false));
         assert_eq!(options["register-driver"], Value::from("flameholder"));
-        let kept = LayerRequest { base: Base::Kept, drives: false, ..request };
+        let kept = LayerRequest { base: LayerBase::BootedCommit, drives: false, ..request };
         assert_eq!(kept.options("x")["no-pull-base"], Value::from(true));
         assert!(
             !kept.options("x").contains_key("register-driver")

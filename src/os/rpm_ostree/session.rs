@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Deadlines;
-use super::daemon::Daemon;
-use super::messages::Heard;
-use super::request::{Base, LayerRequest};
-use super::transaction::{News, Outcome};
-use super::verdict::{Verdict, conclude};
+use super::RpmOstreeDeadlines;
+use super::daemon::RpmOstreeDaemon;
+use super::messages::TransactionProgress;
+use super::request::{LayerBase, LayerRequest};
+use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
+use super::verdict::{LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::image::ImageRef;
 use crate::host::facts::boot;
 use crate::host::interrupt_signals::InterruptSignals;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{
-    Cause, DeployRequest, Deployment, DeploymentId, Imported, Origin, OsError, Phase, Progress, Sysroot,
-    Wanted, pull_secret,
+    DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportRequest, ImportedCommit, OsError,
+    PullPhase, PullProgress, RedactedCause, Sysroot, pull_secret,
 };
 
 /// The sysroot that runs is called this, by libostree as well.
@@ -35,23 +35,23 @@ const KNOWS_IMAGES: (u32, u32) = (2022, 10);
 /// A session that asks rpm-ostreed for images and packages, and libostree for everything else. The daemon takes libostree's
 /// lock, so the session with libostree ends before it is asked.
 #[derive(Debug)]
-pub struct RpmOstree {
+pub struct RpmOstreeSession {
     program: WorkerProgram,
     interrupt: InterruptSignals,
-    deadlines: Deadlines,
+    deadlines: RpmOstreeDeadlines,
     special_files: SpecialFiles,
-    local: Option<(Access, WorkerSession)>,
+    local: Option<(SysrootAccess, WorkerSession)>,
     /// What the daemon staged and is to be staged anew.
     made: Option<DeploymentId>,
 }
 
-impl RpmOstree {
+impl RpmOstreeSession {
     /// Opens the sysroot. The daemon is not asked yet.
     pub fn open(
         program: WorkerProgram,
         interrupt: InterruptSignals,
-        deadlines: Deadlines,
-        access: Access,
+        deadlines: RpmOstreeDeadlines,
+        access: SysrootAccess,
     ) -> Result<Self, OsError> {
         let special_files = SpecialFiles::Refused;
         let mut session = Self { program, interrupt, deadlines, special_files, local: None, made: None };
@@ -60,8 +60,9 @@ impl RpmOstree {
     }
 
     /// The session with libostree, with at least this access.
-    fn local(&mut self, access: Access) -> Result<&mut WorkerSession, OsError> {
-        let serves = self.local.as_ref().is_some_and(|(has, _)| *has == access || access == Access::Read);
+    fn local(&mut self, access: SysrootAccess) -> Result<&mut WorkerSession, OsError> {
+        let serves =
+            self.local.as_ref().is_some_and(|(has, _)| *has == access || access == SysrootAccess::Read);
         if !serves {
             self.local = None;
         }
@@ -73,14 +74,14 @@ impl RpmOstree {
     }
 
     /// Whoever holds the lock is waited for: the daemon goes on with what a caller began that is gone since.
-    fn open_patiently(&self, access: Access) -> Result<WorkerSession, OsError> {
+    fn open_patiently(&self, access: SysrootAccess) -> Result<WorkerSession, OsError> {
         let open = || WorkerSession::open(&self.program, Path::new(SYSROOT), access);
         match open() {
             Err(OsError::Busy { .. }) => {}
             opened => return opened,
         }
         match self.let_the_daemon_finish() {
-            Err(error @ OsError::DaemonBusy { .. }) => return Err(error),
+            Err(error @ OsError::RpmOstreedBusy { .. }) => return Err(error),
             // It is not the daemon who holds it.
             Err(error) => log::debug!("rpm-ostreed cannot be waited for: {error}"),
             Ok(()) => {}
@@ -97,7 +98,7 @@ impl RpmOstree {
     fn let_the_daemon_finish(&self) -> Result<(), OsError> {
         let mut waits = Waits::default();
         in_runtime(async {
-            let daemon = Daemon::connect(None, self.deadlines).await?;
+            let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
             let finished = daemon.until_idle(&mut |news| waits.hear(&news)).await;
             daemon.leave().await;
             Ok(finished?)
@@ -109,7 +110,7 @@ impl RpmOstree {
     fn ask(
         &mut self,
         mut request: LayerRequest,
-        progress: &mut dyn FnMut(Progress),
+        progress: &mut dyn FnMut(PullProgress),
     ) -> Result<(Option<Deployment>, u32), OsError> {
         let mut transactions = 0;
         loop {
@@ -117,11 +118,11 @@ impl RpmOstree {
             self.local = None;
             let outcome = self.ask_once(&request, progress)?;
             transactions += 1;
-            let deployments = self.local(Access::Read)?.deployments()?;
+            let deployments = self.local(SysrootAccess::Read)?.deployments()?;
             match conclude(&outcome, &request, &deployments) {
-                Verdict::Made(deployment) => return Ok((Some(*deployment), transactions)),
-                Verdict::Nothing => return Ok((None, transactions)),
-                Verdict::Again { without_driver, error } if transactions < TRIES => {
+                LayerVerdict::Staged(deployment) => return Ok((Some(*deployment), transactions)),
+                LayerVerdict::Unchanged => return Ok((None, transactions)),
+                LayerVerdict::Retry { without_driver, error } if transactions < TRIES => {
                     request.drives &= !without_driver;
                     let delay = RetryClass::Time.delay(transactions, boot::chance()).min(self.deadlines.pace);
                     let cause =
@@ -129,7 +130,7 @@ impl RpmOstree {
                     log::warn!("{error}: {cause}; it is asked again");
                     std::thread::sleep(delay);
                 }
-                Verdict::Again { error, .. } | Verdict::Failed(error) => return Err(error),
+                LayerVerdict::Retry { error, .. } | LayerVerdict::Failed(error) => return Err(error),
             }
         }
     }
@@ -137,9 +138,9 @@ impl RpmOstree {
     fn ask_once(
         &self,
         request: &LayerRequest,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Outcome, OsError> {
-        let (mut heard, mut waits) = (Heard::nothing(), Waits::default());
+        progress: &mut dyn FnMut(PullProgress),
+    ) -> Result<RpmOstreeOutcome, OsError> {
+        let (mut heard, mut waits) = (TransactionProgress::nothing(), Waits::default());
         let mut news = |news| {
             log::debug!(news:?; "rpm-ostreed");
             waits.hear(&news);
@@ -147,10 +148,10 @@ impl RpmOstree {
                 progress(step);
             }
         };
-        let mut care = self.interrupt.take_care();
+        let mut care = self.interrupt.guard();
         in_runtime(async {
             // A connection for each: what an earlier one had begun goes with it.
-            let daemon = Daemon::connect(None, self.deadlines).await?;
+            let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
             let outcome = daemon.layer(request, &mut news, care.asked()).await;
             daemon.leave().await;
             Ok(outcome?)
@@ -159,7 +160,7 @@ impl RpmOstree {
 
     /// Whether the daemon that runs can rebase to images at all. Where nobody knows, it is asked.
     fn knows_images(&mut self, booted: &Deployment) -> Result<bool, OsError> {
-        let version = self.local(Access::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
+        let version = self.local(SysrootAccess::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
         Ok(version.as_deref().is_none_or(is_new_enough))
     }
 }
@@ -171,8 +172,8 @@ struct Waits {
 }
 
 impl Waits {
-    fn hear(&mut self, news: &News) {
-        if let News::Waits(with) = news
+    fn hear(&mut self, news: &RpmOstreeEvent) {
+        if let RpmOstreeEvent::Busy(with) = news
             && self.said != *with
         {
             log::warn!("rpm-ostreed is busy, and is waited for: {with}");
@@ -184,7 +185,7 @@ impl Waits {
 /// In this thread alone.
 fn in_runtime<T>(work: impl Future<Output = Result<T, OsError>>) -> Result<T, OsError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| OsError::Daemon(Cause::new(&error.to_string())))?.block_on(work)
+    runtime.map_err(|error| OsError::RpmOstreed(RedactedCause::new(&error.to_string())))?.block_on(work)
 }
 
 fn is_new_enough(version: &str) -> bool {
@@ -197,25 +198,29 @@ fn is_in_unit() -> bool {
     std::env::var_os("INVOCATION_ID").is_some()
 }
 
-impl Sysroot for RpmOstree {
+impl Sysroot for RpmOstreeSession {
     fn layers_packages(&self) -> bool {
         true
     }
 
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError> {
-        self.local(Access::Read)?.deployments()
+        self.local(SysrootAccess::Read)?.deployments()
     }
 
-    fn import(&mut self, wanted: &Wanted, progress: &mut dyn FnMut(Progress)) -> Result<Imported, OsError> {
+    fn import(
+        &mut self,
+        wanted: &ImportRequest,
+        progress: &mut dyn FnMut(PullProgress),
+    ) -> Result<ImportedCommit, OsError> {
         let deployments = self.deployments()?;
         let Some(booted) = deployments.into_iter().find(|deployment| deployment.booted) else {
-            return Err(OsError::AtRest { path: SYSROOT.into() });
+            return Err(OsError::NotRunning { path: SYSROOT.into() });
         };
         // Its packages would be lost with another image under them, were it not the daemon that puts it there.
         let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
         if let Some(image) = &wanted.image {
             if let (true, Some(digest)) = (is_bare, image.digest())
-                && let Some(found) = self.local(Access::Read)?.find(digest)?
+                && let Some(found) = self.local(SysrootAccess::Read)?.find(digest)?
             {
                 return Ok(found);
             }
@@ -225,27 +230,35 @@ impl Sysroot for RpmOstree {
                     log::warn!(
                         "the rpm-ostreed that runs is too old to deploy images; libostree does it without it"
                     );
-                    return self.local(Access::Stage)?.import(wanted, progress);
+                    return self.local(SysrootAccess::Stage)?.import(wanted, progress);
                 }
                 (false, false) => {
                     let text = "the rpm-ostreed that runs is too old to deploy images with packages; update to a version of the OS without packages first";
-                    return Err(OsError::Packages { source: Cause::new(text) });
+                    return Err(OsError::Packages { source: RedactedCause::new(text) });
                 }
             }
         }
-        pull_secret::lend()?;
-        progress(Progress { phase: Phase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 });
+        pull_secret::link_cluster_secret()?;
+        progress(PullProgress {
+            phase: PullPhase::Manifest,
+            layers_done: 0,
+            layers: 0,
+            bytes_done: 0,
+            bytes: 0,
+        });
         let base = match &wanted.image {
-            None => Base::Kept,
-            Some(image) if image.digest().is_none() && booted.image.as_ref() == Some(image) => Base::Followed,
-            Some(image) => Base::Image(image.clone()),
+            None => LayerBase::BootedCommit,
+            Some(image) if image.digest().is_none() && booted.image.as_ref() == Some(image) => {
+                LayerBase::BootedImageName
+            }
+            Some(image) => LayerBase::Image(image.clone()),
         };
         let request = LayerRequest { base, change: wanted.packages.clone(), drives: is_in_unit() };
         let (made, transactions) = self.ask(request, progress)?;
         let staged = made.as_ref().map(|made| made.id.clone());
         self.made.clone_from(&staged);
         let deployment = made.unwrap_or(booted);
-        Ok(Imported {
+        Ok(ImportedCommit {
             commit: deployment.id.commit,
             manifest_digest: deployment.manifest_digest,
             version: deployment.version,
@@ -257,7 +270,7 @@ impl Sysroot for RpmOstree {
     }
 
     fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError> {
-        self.local(Access::Read)?.unpack(image, within, to)
+        self.local(SysrootAccess::Read)?.unpack(image, within, to)
     }
 
     fn deploy(&mut self, _request: &DeployRequest) -> Result<Deployment, OsError> {
@@ -265,7 +278,7 @@ impl Sysroot for RpmOstree {
     }
 
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
-        self.local(Access::Stage)?.labels(paths)
+        self.local(SysrootAccess::Stage)?.labels(paths)
     }
 
     fn special_files(&self) -> SpecialFiles {
@@ -273,7 +286,7 @@ impl Sysroot for RpmOstree {
     }
 
     fn check_out_etc(&mut self, commit: &str) -> Result<std::path::PathBuf, OsError> {
-        self.local(Access::Stage)?.check_out_etc(commit)
+        self.local(SysrootAccess::Stage)?.check_out_etc(commit)
     }
 
     fn finish(&mut self) -> Result<(), OsError> {
@@ -281,33 +294,33 @@ impl Sysroot for RpmOstree {
     }
 
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError> {
-        self.local(Access::Stage)?.set_default(deployment)
+        self.local(SysrootAccess::Stage)?.set_default(deployment)
     }
 
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
         let mut request = request.clone();
         if let Some(made) = self.made.clone().filter(|made| made.commit == request.commit) {
             // Its origin is the daemon's, packages included.
-            request.origin = Origin::Of(made.clone());
+            request.origin = DeploymentOrigin::Deployment(made.clone());
             request.replaces = Some(made);
         }
-        let staged = self.local(Access::Stage)?.stage(&request)?;
+        let staged = self.local(SysrootAccess::Stage)?.stage(&request)?;
         self.made = None;
         Ok(staged)
     }
 
     fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
-        self.local(Access::Stage)?.unlock(staged)
+        self.local(SysrootAccess::Stage)?.unlock(staged)
     }
 
     fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
-        self.local(Access::Stage)?.unstage(staged)?;
+        self.local(SysrootAccess::Stage)?.unstage(staged)?;
         self.made = None;
         Ok(())
     }
 
     fn clean_up(&mut self) -> Result<(), OsError> {
-        self.local(Access::Stage)?.clean_up()
+        self.local(SysrootAccess::Stage)?.clean_up()
     }
 }
 

@@ -15,8 +15,8 @@ use zbus::message::{Message, Type};
 use zbus::zvariant::{DynamicType, OwnedValue};
 use zbus::{Connection, MessageStream};
 
-use super::Deadlines;
-use crate::os::Cause;
+use super::RpmOstreeDeadlines;
+use crate::os::RedactedCause;
 
 const INTERFACE: &str = "org.projectatomic.rpmostree1.Transaction";
 
@@ -28,41 +28,41 @@ const WAS_CANCELLED: &str = "operation was cancelled";
 
 /// What came of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RpmOstreeOutcome {
     /// It did what it was asked.
     Succeeded,
     /// It did not, and said why.
-    Failed(Cause),
+    Failed(RedactedCause),
     /// Somebody ended it.
-    Cancelled(Canceller),
+    Cancelled(CancelledBy),
     /// Nobody says what it did: the deployments have to be looked at.
-    Unknown(Cause),
+    Unknown(RedactedCause),
 }
 
 /// Who ended a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Canceller {
+pub enum CancelledBy {
     /// Whoever waited for it.
     Caller,
     /// It had said nothing for too long.
     Deadline,
     /// Another program: any local user can.
-    SomebodyElse,
+    OtherClient,
 }
 
 /// What a transaction says while it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum News {
+pub enum RpmOstreeEvent {
     /// It has not begun: the daemon does something else, which is waited for.
-    Waits(String),
+    Busy(String),
     /// A line of text.
     Message(String),
     /// A task begins.
-    TaskBegins(String),
+    TaskBegin(String),
     /// A task ends.
-    TaskEnds(String),
+    TaskEnd(String),
     /// So much of a task is done.
-    Percent(String, u32),
+    PercentProgress(String, u32),
 }
 
 /// Starts the transaction at `address`, spelt as D-Bus spells addresses, and follows it to its end. It has to be one that
@@ -70,17 +70,17 @@ pub enum News {
 pub async fn follow(
     address: &str,
     caller: &str,
-    deadlines: &Deadlines,
-    news: &mut (dyn FnMut(News) + '_),
+    deadlines: &RpmOstreeDeadlines,
+    news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     to_cancel: impl Future<Output = ()>,
-) -> Outcome {
+) -> RpmOstreeOutcome {
     let connected = timeout(deadlines.answer, connect(address)).await;
     let peer = match connected {
         Ok(Ok(peer)) => peer,
         Ok(Err(error)) => return unknown(&format!("its socket {address} cannot be connected to: {error}")),
         Err(_) => return unknown(&format!("its socket {address} does not answer")),
     };
-    let outcome = converse(&peer, caller, deadlines, news, to_cancel).await;
+    let outcome = run_transaction(&peer, caller, deadlines, news, to_cancel).await;
     // At once: until the last peer has left, nobody else gets a transaction.
     let closed = timeout(deadlines.answer, peer.0.close()).await;
     if !matches!(closed, Ok(Ok(()))) {
@@ -124,16 +124,16 @@ async fn connect(address: &str) -> zbus::Result<Peer> {
     Ok(Peer(builder.max_queued(QUEUED).build().await?))
 }
 
-async fn converse(
+async fn run_transaction(
     peer: &Peer,
     caller: &str,
-    deadlines: &Deadlines,
-    news: &mut (dyn FnMut(News) + '_),
+    deadlines: &RpmOstreeDeadlines,
+    news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     to_cancel: impl Future<Output = ()>,
-) -> Outcome {
+) -> RpmOstreeOutcome {
     // Before anything is asked: what it says from now on is kept.
     let mut messages = MessageStream::from(&peer.0);
-    if let Err(text) = ensure_of(peer, caller, deadlines).await {
+    if let Err(text) = ensure_own_transaction(peer, caller, deadlines).await {
         return unknown(&text);
     }
     let mut starting = pin!(timeout(deadlines.start, peer.start()));
@@ -144,7 +144,7 @@ async fn converse(
         tokio::select! {
             biased;
             message = messages.next() => {
-                match message.map(|message| message.map(|message| heard(&message))) {
+                match message.map(|message| message.map(|message| parse_signal(&message))) {
                     Some(Ok(Heard::Finished(success, text))) => return finished(success, &text, canceller),
                     Some(Ok(Heard::News(what))) => {
                         // Once it was asked to stop, nothing that it says gives it more time.
@@ -168,14 +168,14 @@ async fn converse(
                 }
             }
             () = &mut to_cancel, if canceller.is_none() => {
-                canceller = Some(Canceller::Caller);
+                canceller = Some(CancelledBy::Caller);
                 silent_until = ask_to_stop(peer, deadlines).await;
             }
             () = sleep_until(silent_until) => {
                 if canceller.is_some() {
                     return unknown("it was asked to stop, and goes on");
                 }
-                canceller = Some(Canceller::Deadline);
+                canceller = Some(CancelledBy::Deadline);
                 silent_until = ask_to_stop(peer, deadlines).await;
             }
         }
@@ -183,7 +183,11 @@ async fn converse(
 }
 
 /// The socket's name is always the same, so it may be another transaction's by now.
-async fn ensure_of(peer: &Peer, caller: &str, deadlines: &Deadlines) -> Result<(), String> {
+async fn ensure_own_transaction(
+    peer: &Peer,
+    caller: &str,
+    deadlines: &RpmOstreeDeadlines,
+) -> Result<(), String> {
     match timeout(deadlines.answer, peer.whose()).await {
         Ok(Ok(whose)) if is_of(&whose, caller) => Ok(()),
         Ok(Ok(whose)) => Err(format!("its socket belongs to the transaction of {whose}")),
@@ -193,32 +197,32 @@ async fn ensure_of(peer: &Peer, caller: &str, deadlines: &Deadlines) -> Result<(
 }
 
 /// Says until when it may still end.
-async fn ask_to_stop(peer: &Peer, deadlines: &Deadlines) -> Instant {
+async fn ask_to_stop(peer: &Peer, deadlines: &RpmOstreeDeadlines) -> Instant {
     if let Ok(Err(error)) = timeout(deadlines.answer, peer.cancel()).await {
         log::debug!("it could not be asked to stop: {error}");
     }
     Instant::now() + deadlines.stop
 }
 
-fn finished(success: bool, text: &str, canceller: Option<Canceller>) -> Outcome {
+fn finished(success: bool, text: &str, canceller: Option<CancelledBy>) -> RpmOstreeOutcome {
     match success {
-        true => Outcome::Succeeded,
+        true => RpmOstreeOutcome::Succeeded,
         false if text.trim().eq_ignore_ascii_case(WAS_CANCELLED) => {
-            Outcome::Cancelled(canceller.unwrap_or(Canceller::SomebodyElse))
+            RpmOstreeOutcome::Cancelled(canceller.unwrap_or(CancelledBy::OtherClient))
         }
-        false => Outcome::Failed(Cause::new(text)),
+        false => RpmOstreeOutcome::Failed(RedactedCause::new(text)),
     }
 }
 
 /// What a message means here.
 enum Heard {
     Finished(bool, String),
-    News(News),
+    News(RpmOstreeEvent),
     Nothing,
 }
 
 /// A signal whose contents are not as specified says nothing.
-fn heard(message: &Message) -> Heard {
+fn parse_signal(message: &Message) -> Heard {
     let header = message.header();
     let is_signal = header.message_type() == Type::Signal;
     if !is_signal || header.interface().is_none_or(|interface| interface.as_str() != INTERFACE) {
@@ -231,12 +235,13 @@ fn heard(message: &Message) -> Heard {
             let ended = body.deserialize::<(bool, String)>();
             return ended.map_or(Heard::Nothing, |(success, text)| Heard::Finished(success, text));
         }
-        "Message" => text().map(News::Message),
-        "TaskBegin" => text().map(News::TaskBegins),
-        "TaskEnd" => text().map(News::TaskEnds),
-        "PercentProgress" => {
-            body.deserialize::<(String, u32)>().ok().map(|(text, percent)| News::Percent(text, percent))
-        }
+        "Message" => text().map(RpmOstreeEvent::Message),
+        "TaskBegin" => text().map(RpmOstreeEvent::TaskBegin),
+        "TaskEnd" => text().map(RpmOstreeEvent::TaskEnd),
+        "PercentProgress" => body
+            .deserialize::<(String, u32)>()
+            .ok()
+            .map(|(text, percent)| RpmOstreeEvent::PercentProgress(text, percent)),
         _ => None,
     };
     heard.map_or(Heard::Nothing, Heard::News)
@@ -251,8 +256,8 @@ fn is_of(description: &str, caller: &str) -> bool {
         .any(|word| word == number)
 }
 
-fn unknown(text: &str) -> Outcome {
-    Outcome::Unknown(Cause::new(text))
+fn unknown(text: &str) -> RpmOstreeOutcome {
+    RpmOstreeOutcome::Unknown(RedactedCause::new(text))
 }
 
 #[cfg(test)]
@@ -276,10 +281,14 @@ mod tests {
     fn only_its_whole_text_says_that_it_was_cancelled() {
         assert_eq!(
             finished(false, "Operation was cancelled", None),
-            Outcome::Cancelled(Canceller::SomebodyElse)
+            RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient)
         );
         let text = "pull: Operation was cancelled by the registry";
-        assert_eq!(finished(false, text, None), Outcome::Failed(Cause::new(text)));
-        assert_eq!(finished(true, "", Some(Canceller::Caller)), Outcome::Succeeded, "it was too late");
+        assert_eq!(finished(false, text, None), RpmOstreeOutcome::Failed(RedactedCause::new(text)));
+        assert_eq!(
+            finished(true, "", Some(CancelledBy::Caller)),
+            RpmOstreeOutcome::Succeeded,
+            "it was too late"
+        );
     }
 }

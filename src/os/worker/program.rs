@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::os::{Cause, OsError};
+use crate::os::{OsError, RedactedCause};
 
 /// Where distributions install it.
 const LIBEXEC: &str = "/usr/libexec/flameholder";
@@ -45,7 +45,7 @@ impl WorkerProgram {
     pub fn locate() -> Result<Self, OsError> {
         let executable = std::env::current_exe().map_err(|source| OsError::Other {
             doing: "finding the running executable".into(),
-            source: Cause::new(&source.to_string()),
+            source: RedactedCause::new(&source.to_string()),
         })?;
         let candidates = candidates(&executable);
         match candidates.iter().find(|path| path.is_file()) {
@@ -87,7 +87,7 @@ impl WorkerProgram {
             .spawn()
             .map_err(|source| OsError::WorkerNotStarted {
                 program: self.path.clone(),
-                source: Cause::new(&source.to_string()),
+                source: RedactedCause::new(&source.to_string()),
             })
     }
 }

@@ -1,19 +1,19 @@
 //! One view told to the cluster: conditions, annotations and events, as few requests as it takes.
 
-use crate::cluster::{Cluster, ClusterError, NodeSeen, NodeStatus};
+use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{conditions, events};
-use crate::source::View;
+use crate::source::LifecycleView;
 
 /// How often conditions are made anew because somebody else wrote some.
 const CONFLICTS: usize = 5;
 
 /// Tells views one after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Publisher {
-    cluster: Cluster,
+pub(super) struct NodePublisher {
+    cluster: ClusterClient,
     /// The conditions as they were last seen; `None` where they have to be read.
     status: Option<NodeStatus>,
     /// Whether the cluster has such an object for this node at all.
@@ -22,14 +22,14 @@ pub(super) struct Publisher {
 
 /// What is told, and what came back.
 #[derive(Debug)]
-pub(super) struct Published {
-    pub(super) view: View,
-    pub(super) node: NodeSeen,
-    pub(super) publisher: Publisher,
+pub(super) struct PublishOutcome {
+    pub(super) view: LifecycleView,
+    pub(super) node: ObservedNode,
+    pub(super) publisher: NodePublisher,
 }
 
-impl Publisher {
-    pub(super) fn new(cluster: Cluster) -> Self {
+impl NodePublisher {
+    pub(super) fn new(cluster: ClusterClient) -> Self {
         Self { cluster, status: None, has_status: true }
     }
 
@@ -40,19 +40,19 @@ impl Publisher {
 
     pub(super) async fn publish(
         mut self,
-        view: View,
+        view: LifecycleView,
         before: &Lifecycle,
-        mut node: NodeSeen,
+        mut node: ObservedNode,
         seed: &NodeAnnotations,
-    ) -> Result<Published, ClusterError> {
+    ) -> Result<PublishOutcome, ClusterError> {
         let lifecycle = &view.lifecycle;
         let is_done = lifecycle.phase == DaemonPhase::Done;
         // A pool counts a node by its annotations: they come last on the way, and first in the end.
         if !is_done {
             self.tell_conditions(lifecycle).await?;
         }
-        let changes = annotations::changes(lifecycle, &node.annotations, seed);
-        let drains = !annotations::is_alone(&node.annotations);
+        let changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
+        let drains = !annotations::is_single_node(&node.annotations);
         if !changes.is_empty() {
             node = self.cluster.annotate(&changes).await?;
         }
@@ -61,13 +61,13 @@ impl Publisher {
         }
         let rests = matches!(lifecycle.phase, DaemonPhase::Uncordoning { .. } | DaemonPhase::Done);
         if !rests || !changes.is_empty() {
-            for event in events::between(before, lifecycle, drains) {
+            for event in events::events_between(before, lifecycle, drains) {
                 if let Err(error) = self.cluster.tell(&node, &event).await {
                     log::debug!("the event {} is lost: {error}", event.reason);
                 }
             }
         }
-        Ok(Published { node, publisher: self, view })
+        Ok(PublishOutcome { node, publisher: self, view })
     }
 
     async fn tell_conditions(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
@@ -79,7 +79,7 @@ impl Publisher {
                 Err(ClusterError::Conflict(_)) => self.status = None,
                 // They are for people. An update does not depend on them.
                 Err(
-                    error @ (ClusterError::Denied(_) | ClusterError::Missing(_) | ClusterError::Refused(_)),
+                    error @ (ClusterError::Denied(_) | ClusterError::NotFound(_) | ClusterError::Refused(_)),
                 ) => {
                     log::warn!("the conditions of the MachineConfigNode are not written: {error}");
                     self.has_status = false;
@@ -101,12 +101,12 @@ impl Publisher {
         };
         let now = k8s_openapi::jiff::Timestamp::now();
         let now = format!("{}", now.strftime("%Y-%m-%dT%H:%M:%SZ"));
-        let conditions = conditions::after(&status.conditions, lifecycle, &now);
-        let name = |wish: &Option<ConfigRef>| wish.as_ref().map(|wish| wish.config.clone());
-        let current = name(&lifecycle.runs).filter(|_| lifecycle.phase == DaemonPhase::Done);
+        let conditions = conditions::updated_conditions(&status.conditions, lifecycle, &now);
+        let name = |desired: &Option<ConfigRef>| desired.as_ref().map(|desired| desired.config.clone());
+        let current = name(&lifecycle.current).filter(|_| lifecycle.phase == DaemonPhase::Done);
         // What is only being fetched may not even exist.
         let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
-        let desired = name(&lifecycle.wish).filter(|_| is_begun);
+        let desired = name(&lifecycle.desired).filter(|_| is_begun);
         let next = status.with(conditions, current.as_deref(), desired.as_deref());
         if let Some(next) = next {
             self.status = Some(self.cluster.apply_status(&next).await?);

@@ -2,7 +2,7 @@
 //! forward and back. Needs no network, no D-Bus and no libostree.
 
 use crate::host::facts::booted;
-use crate::transaction::state::current::is_older;
+use crate::transaction::state::current::is_older_than_last_booted;
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -26,16 +26,16 @@ use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
-use crate::transaction::engine::labels::Labels;
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::Current;
+use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{objects, record};
 
 /// What came of an activation.
 #[derive(Debug)]
-pub struct Activated {
+pub struct ActivationOutcome {
     /// The generation that `/var` matches now.
     pub generation: String,
     /// Whether anything had to be done.
@@ -44,20 +44,20 @@ pub struct Activated {
 
 /// What has to happen for `/var` to match.
 #[derive(Debug)]
-pub struct Activation {
+pub struct ActivationPlan {
     /// The generation that it matches then.
     pub generation: String,
     /// The acts on paths, in order.
     pub steps: Vec<PlanStep>,
     /// The labels of what they make.
-    pub labels: Labels,
+    pub labels: SelinuxLabels,
 }
 
-impl Activation {
+impl ActivationPlan {
     /// The change as the engine takes it.
     #[must_use]
-    pub fn change<'a>(&'a self, boot_id: &'a str) -> Change<'a> {
-        Change {
+    pub fn change<'a>(&'a self, boot_id: &'a str) -> JournaledChange<'a> {
+        JournaledChange {
             current: None,
             target: Some(&self.generation),
             boot_id,
@@ -70,31 +70,31 @@ impl Activation {
 }
 
 /// Makes what lies outside the `/etc` of `root` match the generation that is in it.
-pub fn activate(root: &Root) -> Result<Activated, TransactionError> {
+pub fn activate(root: &Root) -> Result<ActivationOutcome, TransactionError> {
     let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
-    interrupted::settle_first(root, &boot_id)?;
+    interrupted::recover_first(root, &boot_id)?;
     activate_locked(root, &boot_id)
 }
 
 /// The same where the caller holds the lock, and no change is open.
-pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<Activated, TransactionError> {
-    let wanted = wanted(root)?;
+pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<ActivationOutcome, TransactionError> {
+    let wanted = files_outside_etc(root)?;
     ensure_link_targets(root, &wanted.managed)?;
     let activation = decide_on(root, wanted)?;
     apply::apply(root, &NoServices, activation.change(boot_id))?;
-    Ok(Activated { generation: activation.generation, changed: !activation.steps.is_empty() })
+    Ok(ActivationOutcome { generation: activation.generation, changed: !activation.steps.is_empty() })
 }
 
 /// The same for the deployment of a sysroot at rest that boots next.
-pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<Activated, TransactionError> {
+pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOutcome, TransactionError> {
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place.display().to_string()));
     };
     let root = booted::open_deployment(place, &next.id)?;
-    let record = Current::load_record(&root)?;
+    let record = CurrentState::load_record(&root)?;
     if !record.is_some_and(|record| record.names(&next.id)) {
-        return Err(TransactionError::Foreign(next.id.to_string()));
+        return Err(TransactionError::ForeignDeployment(next.id.to_string()));
     }
     activate(&root)
 }
@@ -125,8 +125,8 @@ struct Wanted {
 }
 
 /// What the generation in `/etc` wants.
-fn wanted(root: &Root) -> Result<Wanted, TransactionError> {
-    let Some(record) = Current::load_record(root)? else {
+fn files_outside_etc(root: &Root) -> Result<Wanted, TransactionError> {
+    let Some(record) = CurrentState::load_record(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
     let (managed, profile) = match record.manifest {
@@ -137,38 +137,38 @@ fn wanted(root: &Root) -> Result<Wanted, TransactionError> {
 }
 
 /// Decides what has to happen on `root`, in which no change is open.
-pub fn decide(root: &Root) -> Result<Activation, TransactionError> {
-    decide_on(root, wanted(root)?)
+pub fn plan_activation(root: &Root) -> Result<ActivationPlan, TransactionError> {
+    decide_on(root, files_outside_etc(root)?)
 }
 
 fn decide_on(
     root: &Root,
     Wanted { record, managed, profile }: Wanted,
-) -> Result<Activation, TransactionError> {
-    let current = Current::load(root)?;
-    let keeps_trust = is_older(&record, &current);
-    let managed = if keeps_trust { without_trust(managed) } else { managed };
+) -> Result<ActivationPlan, TransactionError> {
+    let current = CurrentState::load(root)?;
+    let keeps_trust = is_older_than_last_booted(&record, &current);
+    let managed = if keeps_trust { without_trust_material(managed) } else { managed };
     let steps = steps(root, &current, &managed, profile, keeps_trust)?;
-    let mut active = record::active(&record, &steps, ran(&record, current.active.as_ref()));
+    let mut active = record::active_manifest(&record, &steps, last_booted(&record, current.active.as_ref()));
     if let (true, Some(before)) = (keeps_trust, &current.active) {
-        remember_trust(root, &mut active, before)?;
+        retain_trust_material(root, &mut active, before)?;
     }
-    let mut files = OwnFiles::after(root, steps.preserve);
+    let mut files = AgentFiles::after(root, steps.preserve);
     files.extend(steps.steps);
-    objects::activate(&mut files, current.active.as_ref(), &active)?;
-    let labels = labels::of_steps(root, &files.steps, &current.remembered().labels)?;
-    Ok(Activation { generation: record.generation, steps: files.steps, labels })
+    objects::write_active_manifest(&mut files, current.active.as_ref(), &active)?;
+    let labels = labels::labels_of_steps(root, &files.steps, &current.remembered().labels)?;
+    Ok(ActivationPlan { generation: record.generation, steps: files.steps, labels })
 }
 
 /// Whom the host trusts does not go back in time.
-fn without_trust(mut managed: ManagedFiles) -> ManagedFiles {
-    managed.entries.retain(|path, _| !carry_forward::is_trust(path));
+fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
+    managed.entries.retain(|path, _| !carry_forward::is_trust_material(path));
     managed
 }
 
 /// What stays in place is taken back one day as what was put there: its pre-images and directories are
 /// remembered on.
-fn remember_trust(
+fn retain_trust_material(
     root: &Root,
     active: &mut ActiveManifest,
     before: &ActiveManifest,
@@ -176,8 +176,8 @@ fn remember_trust(
     let Some(manifest) = before.manifest else { return Ok(()) };
     let manifest = objects::load_manifest(root, manifest)?;
     let kept: Vec<&ManagedPath> =
-        manifest.entries.keys().filter(|path| carry_forward::is_trust(path)).collect();
-    let originals = before.originals.iter().filter(|path| carry_forward::is_trust(path));
+        manifest.entries.keys().filter(|path| carry_forward::is_trust_material(path)).collect();
+    let originals = before.originals.iter().filter(|path| carry_forward::is_trust_material(path));
     let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
     let directories = before.created_directories.iter().filter(above);
     for (remembered, more) in [
@@ -192,7 +192,7 @@ fn remember_trust(
 }
 
 /// What is to be remembered of the deployment that `record` belongs to, once it runs.
-fn ran(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
+fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
     let before = before.and_then(|active| active.ran.clone());
     let Some(bound) = &record.deployment else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
@@ -201,7 +201,7 @@ fn ran(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<Las
 
 fn steps(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     desired: &ManagedFiles,
     profile: Profile,
     keeps_trust: bool,
@@ -211,7 +211,7 @@ fn steps(
         Some(active) => objects::load_manifest(root, active)?.managed(&BTreeMap::new()),
         None => ManagedFiles::default(),
     };
-    let managed = if keeps_trust { without_trust(managed) } else { managed };
+    let managed = if keeps_trust { without_trust_material(managed) } else { managed };
     let remembered = current.remembered().outside("/etc");
     let seen = tree_observation::look(root, [&managed, &managed], desired, &remembered)?;
     let steps = steps::compute(StepInputs {
@@ -225,7 +225,7 @@ fn steps(
         remembered: &remembered,
         profile,
     });
-    let hindrances: Vec<String> =
+    let obstacles: Vec<String> =
         steps.obstructions.iter().map(|obstruction| obstruction.reason.clone()).collect();
-    if hindrances.is_empty() { Ok(steps) } else { Err(TransactionError::Hindered(hindrances)) }
+    if obstacles.is_empty() { Ok(steps) } else { Err(TransactionError::Obstructed(obstacles)) }
 }

@@ -16,14 +16,14 @@ const SSH: &str = "/etc/ssh";
 
 /// The steps that make the run-time-owned paths of `older` those of `newer`. What the configuration
 /// of `older` manages stays its own, trust material excepted.
-pub(crate) fn steps(
+pub(crate) fn carry_forward_steps(
     older: &Root,
     newer: &Root,
     config: Option<&HostConfig>,
 ) -> Result<Vec<PlanStep>, HostError> {
     let managed = |path: &ManagedPath| config.is_some_and(|config| config.files.contains_key(path));
     let mut paths = BTreeSet::new();
-    for top in carry_forward::owned_by_what_runs() {
+    for top in carry_forward::runtime_owned_paths() {
         for root in [older, newer] {
             paths.extend(root.below(&top)?);
         }
@@ -34,7 +34,7 @@ pub(crate) fn steps(
         let keys = root.list(&ssh)?.into_iter().map(|name| ssh.join(&name));
         paths.extend(keys.filter(carry_forward::is_host_key));
     }
-    paths.retain(|path| carry_forward::is_trust(path) || !managed(path));
+    paths.retain(|path| carry_forward::is_trust_material(path) || !managed(path));
     let (mut made, mut removed) = (above(older, newer)?, Vec::new());
     for path in paths {
         match (older.node(&path)?, newer.node(&path)?) {
@@ -43,7 +43,7 @@ pub(crate) fn steps(
             }
             (PathState::Absent, PathState::Absent) => {}
             (_, PathState::Absent) => removed.push(PlanStep::Remove { path }),
-            (before, after) => made.extend(copied(newer, path, &before, after)?),
+            (before, after) => made.extend(copy_step(newer, path, &before, after)?),
         }
     }
     // What lies below goes before what it lies in.
@@ -55,7 +55,7 @@ pub(crate) fn steps(
 /// Directories above the run-time-owned ones that are missing.
 fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
     let directories: BTreeSet<ManagedPath> =
-        carry_forward::owned_by_what_runs().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
+        carry_forward::runtime_owned_paths().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for path in directories {
         if let (PathState::Absent, PathState::Directory { attributes, .. }) =
@@ -69,7 +69,7 @@ fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
 
 /// How what stands at `path` becomes `after`. A path that changes its type is passed over: what is
 /// there was put there on purpose.
-fn copied(
+fn copy_step(
     newer: &Root,
     path: ManagedPath,
     before: &PathState,

@@ -1,13 +1,15 @@
 //! What booted shows that it is healthy, and is settled; or its time is over, and the deployment that it replaced boots
 //! again.
 
-use crate::transaction::state::boot_check_time::{has_etcd, most_boots, policy};
+use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::plan::first_boot::ENCAPSULATED;
-use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, RollbackDisabled, complaint};
+use crate::core::state::boot_check::{
+    CheckResult, HealthPhase, HealthReport, RollbackDisabled, failed_checks,
+};
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::PendingGeneration;
@@ -17,13 +19,13 @@ use crate::host::Root;
 use crate::host::facts::boot;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::fs::lock::HostLock;
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 
 use super::{early_boot, health_checks};
-use crate::transaction::state::current::Current;
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{login_message, pending, status_files};
 use crate::transaction::update::sysroot;
-use crate::transaction::{Sessions, TransactionError};
+use crate::transaction::{SysrootOpener, TransactionError};
 
 /// How often is looked.
 const PACE: Duration = Duration::from_secs(2);
@@ -32,22 +34,22 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What came of it.
 #[derive(Debug)]
-pub enum Judgement {
+pub enum BootCheckOutcome {
     /// Nothing here was ever applied.
     Unmanaged,
     /// What runs was settled before; how it is.
-    Examined(HealthReport),
+    AlreadyConfirmed(HealthReport),
     /// It is healthy, and settled: what only earlier ones needed is removed.
-    Settled(Box<GenerationRecord>),
+    Confirmed(Box<GenerationRecord>),
     /// It is not healthy, and is left: the deployment that it replaced has to be booted now.
-    Left {
+    RolledBack {
         /// The generation.
         generation: String,
         /// Why.
         reason: String,
     },
     /// It is not healthy, and stays.
-    Kept {
+    KeptUnhealthy {
         /// The generation.
         generation: String,
         /// What is wrong.
@@ -58,68 +60,69 @@ pub enum Judgement {
 }
 
 /// Looks until all is well, or the time is over, and acts on it. `say` gets what it waits for, whenever that changes.
-pub fn judge(
+pub fn check_boot(
     booted: &BootedDeployment,
-    os: Sessions<'_>,
+    os: SysrootOpener<'_>,
     say: &mut dyn FnMut(&str),
-) -> Result<Judgement, TransactionError> {
+) -> Result<BootCheckOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let record = Current::load_record(&root)?;
+    let record = CurrentState::load_record(&root)?;
     // Where a first boot is completed without a reboot, there is a record at its end.
     if record.is_none() && !root.exists(&ManagedPath::constant(ENCAPSULATED))? {
-        return Ok(Judgement::Unmanaged);
+        return Ok(BootCheckOutcome::Unmanaged);
     }
     let found = pending::load(&root)?;
-    let most = most_boots(&root, found.as_ref());
-    let fate = booted_state::fate(booted.seen(record.as_ref(), found.as_ref()), &boot::boot_id(), most);
-    let on_probation = found.filter(|_| fate == PendingOutcome::Booted);
-    let policy = policy(&root);
-    let findings = watch(&root, record.as_ref(), on_probation.as_ref(), &policy, os, say)?;
-    let Some(record) = Current::load_record(&root)? else { return Ok(Judgement::Unmanaged) };
-    let complaint = complaint(&findings);
+    let most = max_boots(&root, found.as_ref());
+    let fate =
+        booted_state::pending_outcome(booted.seen(record.as_ref(), found.as_ref()), &boot::boot_id(), most);
+    let unconfirmed = found.filter(|_| fate == PendingOutcome::Booted);
+    let policy = boot_check_policy(&root);
+    let findings = wait_until_healthy(&root, record.as_ref(), unconfirmed.as_ref(), &policy, os, say)?;
+    let Some(record) = CurrentState::load_record(&root)? else { return Ok(BootCheckOutcome::Unmanaged) };
+    let complaint = failed_checks(&findings);
     let phase = if complaint.is_some() { HealthPhase::Unhealthy } else { HealthPhase::Healthy };
     let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
     status_files::HEALTH.publish(&root, &report);
     login_message::refresh(&root);
-    match (on_probation, complaint) {
-        (None, _) => Ok(Judgement::Examined(report)),
-        (Some(pending), None) => patiently(&mut || settle(&root, booted, &pending, os, &record)),
+    match (unconfirmed, complaint) {
+        (None, _) => Ok(BootCheckOutcome::AlreadyConfirmed(report)),
+        (Some(pending), None) => retry_while_busy(&mut || confirm(&root, booted, &pending, os, &record)),
         (Some(pending), Some(complaint)) => {
-            patiently(&mut || leave(&root, &policy, &pending, os, &complaint))
+            retry_while_busy(&mut || roll_back(&root, &policy, &pending, os, &complaint))
         }
     }
 }
 
 /// Looks until everything was well for long enough, or there is no time left; says what was seen last.
-fn watch(
+fn wait_until_healthy(
     root: &Root,
     record: Option<&GenerationRecord>,
     pending: Option<&PendingGeneration>,
     policy: &HealthPolicy,
-    os: Sessions<'_>,
+    os: SysrootOpener<'_>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<CheckResult>, TransactionError> {
-    let left = || policy.probation.saturating_sub(boot::uptime());
+    let left = || policy.timeout.saturating_sub(boot::uptime());
     let (mut well_since, mut said) = (None, String::new());
     loop {
-        let mut findings = health_checks::glance(policy, pending);
+        let mut findings = health_checks::quick_checks(policy, pending);
         // Nothing depends on what was settled before: once it is up, one look tells how it is.
         if pending.is_none() && findings.first().is_some_and(|boot| boot.ok) {
-            findings.extend(health_checks::examine(policy, os, &|| policy.check_timeout));
+            findings.extend(health_checks::full_checks(policy, os, &|| policy.check_timeout));
             return Ok(findings);
         }
-        let since = complaint(&findings).is_none().then(|| well_since.unwrap_or_else(boot::uptime));
+        let since = failed_checks(&findings).is_none().then(|| well_since.unwrap_or_else(boot::uptime));
         well_since = since;
         if since.is_some_and(|since| boot::uptime().saturating_sub(since) >= policy.steady) {
             // Whoever checks has time to say so, however late it is.
             let deadline = || left().max(PACE);
-            findings.extend(health_checks::examine(policy, os, &deadline));
-            if complaint(&findings).is_none() {
+            findings.extend(health_checks::full_checks(policy, os, &deadline));
+            if failed_checks(&findings).is_none() {
                 return Ok(findings);
             }
             well_since = None;
         }
-        let complaint = complaint(&findings);
+        let complaint = failed_checks(&findings);
         if left().is_zero() && complaint.is_some() {
             return Ok(findings);
         }
@@ -137,9 +140,9 @@ fn watch(
 }
 
 /// Acts on the judgement. Others who change the host are waited for.
-fn patiently(
-    act: &mut dyn FnMut() -> Result<Judgement, TransactionError>,
-) -> Result<Judgement, TransactionError> {
+fn retry_while_busy(
+    act: &mut dyn FnMut() -> Result<BootCheckOutcome, TransactionError>,
+) -> Result<BootCheckOutcome, TransactionError> {
     let end = boot::uptime() + PATIENCE;
     loop {
         match act() {
@@ -149,46 +152,46 @@ fn patiently(
     }
 }
 
-fn settle(
+fn confirm(
     root: &Root,
     booted: &BootedDeployment,
     pending: &PendingGeneration,
-    os: Sessions<'_>,
+    os: SysrootOpener<'_>,
     record: &GenerationRecord,
-) -> Result<Judgement, TransactionError> {
-    let mut os = os(Access::Stage)?;
+) -> Result<BootCheckOutcome, TransactionError> {
+    let mut os = os(SysrootAccess::Stage)?;
     let _lock = HostLock::take(root)?;
     // Somebody may have gone back, or settled it, meanwhile.
     if pending::load(root)?.is_some_and(|now| now.intent == pending.intent) {
-        pending::close(root)?;
+        pending::remove(root)?;
     }
     // What is left over takes space and does no harm; the next change tries again.
     if let Err(error) = os.clean_up() {
         log::warn!("what no deployment needs could not be removed: {error}");
     }
     let stateroot = &booted.deployment.stateroot;
-    if let Err(error) = sysroot::prune(&mut *os, Path::new(SYSROOT), stateroot, Some(root)) {
+    if let Err(error) = sysroot::prune_objects(&mut *os, Path::new(SYSROOT), stateroot, Some(root)) {
         log::warn!("the store could not be pruned: {error}");
     }
-    Ok(Judgement::Settled(Box::new(record.clone())))
+    Ok(BootCheckOutcome::Confirmed(Box::new(record.clone())))
 }
 
-fn leave(
+fn roll_back(
     root: &Root,
     policy: &HealthPolicy,
     pending: &PendingGeneration,
-    os: Sessions<'_>,
+    os: SysrootOpener<'_>,
     complaint: &str,
-) -> Result<Judgement, TransactionError> {
+) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
-    let reason = format!("it was not healthy within {} seconds: {complaint}", policy.probation.as_secs());
-    if let Err(because) = policy.may_go_back(pending, has_etcd(root)) {
-        return Ok(Judgement::Kept { generation, reason, because });
+    let reason = format!("it was not healthy within {} seconds: {complaint}", policy.timeout.as_secs());
+    if let Err(because) = policy.may_roll_back(pending, has_etcd(root)) {
+        return Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because });
     }
     let base = &pending.intent.base;
-    if !os(Access::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
-        return Err(TransactionError::NoWayBack { generation, base: base.to_string() });
+    if !os(SysrootAccess::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
+        return Err(TransactionError::RollbackDeploymentGone { generation, base: base.to_string() });
     }
-    early_boot::leave(os, pending, &reason)?;
-    Ok(Judgement::Left { generation, reason })
+    early_boot::roll_back(os, pending, &reason)?;
+    Ok(BootCheckOutcome::RolledBack { generation, reason })
 }

@@ -13,9 +13,9 @@ use crate::host::programs;
 use crate::host::programs::HookProgram;
 use crate::host::systemd::system_status;
 use crate::host::systemd::system_status::{KUBELET, SystemStatus};
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 
-use crate::transaction::Sessions;
+use crate::transaction::SysrootOpener;
 use crate::transaction::update::sysroot;
 
 /// There where greenboot is installed, which runs its own checks.
@@ -25,14 +25,14 @@ const GREENBOOT: [&str; 2] =
 const NAMED: usize = 3;
 
 /// What costs next to nothing to look at.
-pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&PendingGeneration>) -> Vec<CheckResult> {
+pub(crate) fn quick_checks(policy: &HealthPolicy, pending: Option<&PendingGeneration>) -> Vec<CheckResult> {
     let mut names: Vec<&str> = policy.required_units.iter().map(UnitName::as_str).collect();
     if !names.contains(&KUBELET) {
         names.push(KUBELET);
     }
     let mut findings = match system_status::look(Path::new("/"), &names) {
         Ok(None) => vec![CheckResult::well("boot", "no systemd runs here")],
-        Ok(Some(states)) => of_units(policy, &states),
+        Ok(Some(states)) => unit_checks(policy, &states),
         Err(error) => vec![CheckResult::ill("boot", error.to_string())],
     };
     // Whether somebody answers there does not matter.
@@ -46,8 +46,8 @@ pub(crate) fn glance(policy: &HealthPolicy, pending: Option<&PendingGeneration>)
     findings
 }
 
-fn of_units(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult> {
-    let mut findings = vec![of_boot(states)];
+fn unit_checks(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult> {
+    let mut findings = vec![boot_complete_check(states)];
     for unit in &states.asked {
         let is_required = policy.required_units.iter().any(|required| required.as_str() == unit.name);
         let check = format!("unit {}", unit.name);
@@ -71,7 +71,7 @@ fn of_units(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult> {
     findings
 }
 
-fn of_boot(states: &SystemStatus) -> CheckResult {
+fn boot_complete_check(states: &SystemStatus) -> CheckResult {
     match states.system.as_str() {
         "running" => CheckResult::well("boot", "complete"),
         "degraded" => {
@@ -86,9 +86,9 @@ fn of_boot(states: &SystemStatus) -> CheckResult {
 }
 
 /// The rest: programs that others put there, none longer than until `deadline`, and the record.
-pub(crate) fn examine(
+pub(crate) fn full_checks(
     policy: &HealthPolicy,
-    os: Sessions<'_>,
+    os: SysrootOpener<'_>,
     deadline: &dyn Fn() -> Duration,
 ) -> Vec<CheckResult> {
     let mut findings: Vec<CheckResult> = programs()
@@ -101,7 +101,7 @@ pub(crate) fn examine(
             }
         })
         .collect();
-    findings.push(of_record(os));
+    findings.push(record_check(os));
     findings
 }
 
@@ -113,9 +113,9 @@ fn programs() -> Vec<HookProgram> {
     programs::list(&directories)
 }
 
-fn of_record(os: Sessions<'_>) -> CheckResult {
+fn record_check(os: SysrootOpener<'_>) -> CheckResult {
     // It only looks: libostree's lock is for those who change something.
-    match os(Access::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
+    match os(SysrootAccess::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
         Ok(verified) if !verified.deviates() => CheckResult::well("record", "everything is as it says"),
         Ok(verified) => {
             let paths = first_of(&verified.paths(), NAMED);
@@ -131,7 +131,7 @@ fn of_record(os: Sessions<'_>) -> CheckResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::state::boot_check::complaint;
+    use crate::core::state::boot_check::failed_checks;
     use crate::host::systemd::system_status::UnitState;
 
     fn states(system: &str, kubelet_is_enabled: bool, units: &[(&str, &str)]) -> SystemStatus {
@@ -165,14 +165,14 @@ mod tests {
             ("starting", false, [("crio.service", "active"), (KUBELET, "none")], Some("slow.service")),
             ("maintenance", false, [("crio.service", "active"), (KUBELET, "none")], Some("maintenance")),
         ] {
-            let said = complaint(&of_units(&policy, &states(system, enabled, &units)));
+            let said = failed_checks(&unit_checks(&policy, &states(system, enabled, &units)));
             match expected {
                 None => assert_eq!(said, None, "{system} {units:?}"),
                 Some(expected) => assert!(said.as_ref().unwrap().contains(expected), "{said:?}"),
             }
         }
         assert!(
-            of_boot(&states("degraded", false, &[]))
+            boot_complete_check(&states("degraded", false, &[]))
                 .detail
                 .ends_with("a.service, b.service, c.service and 1 more")
         );

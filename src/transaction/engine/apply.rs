@@ -10,15 +10,15 @@ use crate::host::fs::staging::StagingArea;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
 use crate::host::{HostDisk, HostError};
 
-use super::labels::Labels;
+use super::labels::SelinuxLabels;
 use super::prepare::prepare;
 use super::recover;
-use super::recover::{SettleError, touched};
+use super::recover::{RecoveryError, changed_directories};
 use super::{journal, moves};
 
 /// What is to change.
 #[derive(Debug, Clone, Copy)]
-pub struct Change<'a> {
+pub struct JournaledChange<'a> {
     /// The generation that the tree is.
     pub current: Option<&'a str>,
     /// The generation that it becomes.
@@ -30,14 +30,14 @@ pub struct Change<'a> {
     /// The acts on paths, in order.
     pub steps: &'a [PlanStep],
     /// The labels of what they make.
-    pub labels: &'a Labels,
+    pub labels: &'a SelinuxLabels,
     /// What services do afterwards, in order.
     pub actions: &'a [ServiceAction],
 }
 
 /// What went wrong first.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum StepError {
     /// An act on a path.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -48,23 +48,23 @@ pub enum Failure {
 
 /// Why a change does not hold, or is not over.
 #[derive(Debug, thiserror::Error)]
-pub enum LiveError {
+pub enum ApplyError {
     /// Nothing was visible yet, or all of it is taken back.
     #[error("the change was not applied, everything is as it was before")]
-    Undone(#[source] Failure),
+    Undone(#[source] StepError),
     /// It holds, and clearing up after it failed.
     #[error("the change is applied, but clearing up after it failed; `flameholder recover` repeats that")]
-    Leftover(#[source] HostError),
+    NotCleanedUp(#[source] HostError),
     /// Taking back failed as well; the journal tells how to go on.
     #[error(
         "the change failed ({failed}) and is not wholly taken back; run `flameholder recover` once the cause is gone"
     )]
-    Stuck {
+    NotUndone {
         /// What failed first.
-        failed: Failure,
+        failed: StepError,
         /// What failed while taking back.
         #[source]
-        undo: SettleError,
+        undo: RecoveryError,
     },
 }
 
@@ -72,8 +72,8 @@ pub enum LiveError {
 pub fn apply(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
-    change: Change<'_>,
-) -> Result<(), LiveError> {
+    change: JournaledChange<'_>,
+) -> Result<(), ApplyError> {
     if change.steps.is_empty() {
         return Ok(());
     }
@@ -83,14 +83,16 @@ pub fn apply(
         if let Err(error) = abandon(disk, &staging) {
             log::warn!("what was staged could not be removed: {error}");
         }
-        LiveError::Undone(failed.into())
+        ApplyError::Undone(failed.into())
     })?;
     let mut begun = 0;
-    match carry_out(disk, services, &intent, &mut begun) {
-        Ok(()) => recover::clear(disk, &intent.staging, &intent.discards).map_err(LiveError::Leftover),
-        Err(failed) => match take_back(disk, services, &intent, begun) {
-            Ok(()) => Err(LiveError::Undone(failed)),
-            Err(undo) => Err(LiveError::Stuck { failed, undo }),
+    match perform_moves(disk, services, &intent, &mut begun) {
+        Ok(()) => {
+            recover::clean_up(disk, &intent.staging, &intent.discards).map_err(ApplyError::NotCleanedUp)
+        }
+        Err(failed) => match undo(disk, services, &intent, begun) {
+            Ok(()) => Err(ApplyError::Undone(failed)),
+            Err(undo) => Err(ApplyError::NotUndone { failed, undo }),
         },
     }
 }
@@ -99,7 +101,7 @@ pub fn apply(
 fn begin(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
-    change: Change<'_>,
+    change: JournaledChange<'_>,
 ) -> Result<JournalIntent, HostError> {
     let prepared = prepare(disk, staging, change.steps, change.labels)?;
     let intent = JournalIntent {
@@ -119,53 +121,57 @@ fn begin(
 
 /// Removes what was staged; first the journal, which needs it.
 fn abandon(disk: &dyn HostDisk, staging: &StagingArea<'_>) -> Result<(), HostError> {
-    journal::withdraw(disk)?;
-    recover::clear_staged(disk, &staging.directories(), &[])
+    journal::close_durably(disk)?;
+    recover::remove_staging(disk, &staging.directories(), &[])
 }
 
 /// Makes everything visible and has services take it up. `begun` counts the actions on services.
-fn carry_out(
+fn perform_moves(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
     intent: &JournalIntent,
     begun: &mut usize,
-) -> Result<(), Failure> {
+) -> Result<(), StepError> {
     for act in &intent.moves {
         moves::perform(disk, act)?;
     }
-    disk.sync(&touched(&intent.moves))?;
+    disk.sync(&changed_directories(&intent.moves))?;
     for action in &intent.actions {
-        journal::reach(disk, TransactionState::Acting { begun: *begun + 1 })?;
+        journal::append_state(disk, TransactionState::Acting { begun: *begun + 1 })?;
         *begun += 1;
         services.perform(action).map_err(Box::new)?;
     }
-    Ok(journal::reach(disk, TransactionState::Committed)?)
+    Ok(journal::append_state(disk, TransactionState::Committed)?)
 }
 
 /// Nobody was told yet that the change holds, whatever the journal's last line may say by now.
-fn take_back(
+fn undo(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
     intent: &JournalIntent,
     begun: usize,
-) -> Result<(), SettleError> {
+) -> Result<(), RecoveryError> {
     // A line that is there, though it could not be made durable, would be believed after a crash.
     let is_committed = |open: &Journal| open.reached == TransactionState::Committed;
     if !matches!(journal::load(disk), Ok(Some(open)) if !is_committed(&open)) {
-        journal::rewind(disk, intent, TransactionState::Acting { begun })?;
+        journal::rewrite(disk, intent, TransactionState::Acting { begun })?;
     }
     recover::undo(disk, services, intent, begun)
 }
 
 /// Writes `steps` into a tree that nothing uses yet: there is nothing to go back to, and whoever
 /// made it abandons it upon an error.
-pub fn write(disk: &dyn HostDisk, steps: &[PlanStep], labels: &Labels) -> Result<(), HostError> {
+pub fn write_to_unused(
+    disk: &dyn HostDisk,
+    steps: &[PlanStep],
+    labels: &SelinuxLabels,
+) -> Result<(), HostError> {
     // It was copied from a tree, perhaps with what a killed run had staged there.
-    recover::clear_staged(disk, &staging::leftovers(disk)?, &[])?;
+    recover::remove_staging(disk, &staging::leftovers(disk)?, &[])?;
     let staging = StagingArea::new(disk);
     let prepared = prepare(disk, &staging, steps, labels)?;
     disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
-    disk.sync(&touched(&prepared.moves))?;
-    recover::clear_staged(disk, &staging.directories(), &[])
+    disk.sync(&changed_directories(&prepared.moves))?;
+    recover::remove_staging(disk, &staging.directories(), &[])
 }

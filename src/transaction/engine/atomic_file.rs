@@ -14,7 +14,7 @@ pub(crate) fn write(
     new: &ManagedPath,
     contents: &[u8],
 ) -> Result<(), HostError> {
-    forget(disk, new)?;
+    remove_if_present(disk, new)?;
     disk.create_file(new, contents, ATTRIBUTES, None)?;
     disk.sync(&[Some(new.clone())])?;
     if disk.status(path)?.is_none() {
@@ -27,7 +27,7 @@ pub(crate) fn write(
 }
 
 /// The same below `/run`, where the directories may be missing.
-pub(crate) fn write_for_this_boot(
+pub(crate) fn write_to_run(
     root: &Root,
     path: &ManagedPath,
     new: &ManagedPath,
@@ -42,7 +42,7 @@ pub(crate) fn write_for_this_boot(
 }
 
 /// Removes it where it is there; the caller syncs.
-pub(crate) fn forget(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
+pub(crate) fn remove_if_present(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
     match disk.status(path)? {
         Some(_) => disk.remove_file(path),
         None => Ok(()),

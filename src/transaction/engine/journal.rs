@@ -9,7 +9,7 @@ use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError};
 
 use super::atomic_file;
-use super::atomic_file::{ATTRIBUTES, forget};
+use super::atomic_file::{ATTRIBUTES, remove_if_present};
 
 /// The most that is read of a journal, in bytes: the paths of as many files as a configuration may
 /// have, with their slots, several times over.
@@ -17,7 +17,7 @@ const JOURNAL_BYTES: usize = 64 << 20;
 
 /// Why a journal cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum JournalLoadError {
     /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -27,7 +27,7 @@ pub enum LoadError {
 }
 
 /// Reads the journal of an open transaction; `None` where none is open.
-pub fn load(disk: &dyn HostDisk) -> Result<Option<Journal>, LoadError> {
+pub fn load(disk: &dyn HostDisk) -> Result<Option<Journal>, JournalLoadError> {
     let bytes = disk.read(&ManagedPath::constant(JOURNAL), JOURNAL_BYTES)?;
     Ok(bytes.map(|bytes| Journal::parse(&bytes)).transpose()?)
 }
@@ -56,7 +56,7 @@ pub(crate) fn open(
 }
 
 /// Notes durably that a point was reached.
-pub(crate) fn reach(disk: &dyn HostDisk, reached: TransactionState) -> Result<(), HostError> {
+pub(crate) fn append_state(disk: &dyn HostDisk, reached: TransactionState) -> Result<(), HostError> {
     let journal = ManagedPath::constant(JOURNAL);
     disk.append(&journal, &reached.render())?;
     disk.sync(&[Some(journal)])
@@ -64,7 +64,7 @@ pub(crate) fn reach(disk: &dyn HostDisk, reached: TransactionState) -> Result<()
 
 /// Makes the journal say again that `reached` is how far it came: a line that could not be added may
 /// be there in part, or in whole.
-pub(crate) fn rewind(
+pub(crate) fn rewrite(
     disk: &dyn HostDisk,
     intent: &JournalIntent,
     reached: TransactionState,
@@ -75,13 +75,13 @@ pub(crate) fn rewind(
 
 /// Removes the journal of a transaction that is taken back, durably: what is staged is what nobody
 /// needs any more from then on.
-pub(crate) fn withdraw(disk: &dyn HostDisk) -> Result<(), HostError> {
+pub(crate) fn close_durably(disk: &dyn HostDisk) -> Result<(), HostError> {
     close(disk)?;
     disk.sync(&[ManagedPath::constant(JOURNAL).parent()])
 }
 
 /// Removes the journal: nothing of the transaction is left.
 pub(crate) fn close(disk: &dyn HostDisk) -> Result<(), HostError> {
-    forget(disk, &ManagedPath::constant(JOURNAL))?;
-    forget(disk, &ManagedPath::constant(NEW_JOURNAL))
+    remove_if_present(disk, &ManagedPath::constant(JOURNAL))?;
+    remove_if_present(disk, &ManagedPath::constant(NEW_JOURNAL))
 }

@@ -16,17 +16,17 @@ const SYMBOLIC_LINK: u32 = 0o120_000;
 const DIRECTORY: u32 = 0o040_000;
 
 /// Labels by path, as SELinux stores them: with a NUL at the end.
-pub type Labels = BTreeMap<ManagedPath, Vec<u8>>;
+pub type SelinuxLabels = BTreeMap<ManagedPath, Vec<u8>>;
 
 /// The labels of what `steps` make: the one that its path was given before, or else the one that it
 /// inherits, from what it replaces or from the nearest directory, as the kernel would give it.
-pub(crate) fn of_steps(
+pub(crate) fn labels_of_steps(
     disk: &dyn HostDisk,
     steps: &[PlanStep],
     given: &BTreeMap<ManagedPath, String>,
-) -> Result<Labels, HostError> {
+) -> Result<SelinuxLabels, HostError> {
     let mut known: BTreeMap<ManagedPath, Option<Vec<u8>>> = BTreeMap::new();
-    let mut labels = Labels::new();
+    let mut labels = SelinuxLabels::new();
     for step in steps {
         let (PlanStep::Write { path, .. }
         | PlanStep::Symlink { path, .. }
@@ -36,7 +36,7 @@ pub(crate) fn of_steps(
         };
         let label = match given.get(path) {
             Some(label) => Some(terminated(label)),
-            None if stands(disk, path) => disk.label(path)?,
+            None if exists(disk, path) => disk.label(path)?,
             None => of_directory(disk, path, &mut known)?,
         };
         labels.extend(label.map(|label| (path.clone(), label)));
@@ -45,7 +45,7 @@ pub(crate) fn of_steps(
 }
 
 /// What cannot be reached is as good as absent: it is about to be cleared away.
-fn stands(disk: &dyn HostDisk, path: &ManagedPath) -> bool {
+fn exists(disk: &dyn HostDisk, path: &ManagedPath) -> bool {
     matches!(disk.status(path), Ok(Some(_)))
 }
 
@@ -58,7 +58,7 @@ fn of_directory(
     if let Some(label) = known.get(&directory) {
         return Ok(label.clone());
     }
-    let label = if stands(disk, &directory) {
+    let label = if exists(disk, &directory) {
         // A link's own label says nothing about what is made behind it.
         disk.directory_label(&directory)?
     } else {
@@ -75,10 +75,10 @@ pub(crate) fn terminated(label: &str) -> Vec<u8> {
 
 /// What a record remembers of labels: those that were given before, but for what `steps` take away,
 /// and those that they give.
-pub(crate) fn recorded(
+pub(crate) fn recorded_labels(
     given: &BTreeMap<ManagedPath, String>,
     steps: &[PlanStep],
-    labels: &Labels,
+    labels: &SelinuxLabels,
 ) -> BTreeMap<ManagedPath, String> {
     let mut recorded = given.clone();
     for step in steps {
@@ -104,7 +104,7 @@ pub(crate) fn recorded(
 
 /// The labels that earlier changes gave, as the new deployment's policy has them: libostree gives
 /// them to what it merges.
-pub(crate) fn again_of_policy(
+pub(crate) fn policy_labels_of_prior(
     os: &mut dyn Sysroot,
     root: &Root,
     remembered: &PriorChanges,
@@ -125,7 +125,10 @@ pub(crate) fn again_of_policy(
 }
 
 /// The labels that the new deployment's policy gives to what `steps` make.
-pub(crate) fn of_policy(os: &mut dyn Sysroot, steps: &[PlanStep]) -> Result<Labels, TransactionError> {
+pub(crate) fn policy_labels_of_steps(
+    os: &mut dyn Sysroot,
+    steps: &[PlanStep],
+) -> Result<SelinuxLabels, TransactionError> {
     let paths: Vec<(ManagedPath, u32)> = steps
         .iter()
         .filter_map(|step| match step {

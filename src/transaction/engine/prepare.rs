@@ -12,14 +12,14 @@ use crate::core::values::tree::{FileAttributes, FileKind};
 use crate::host::fs::staging::StagingArea;
 use crate::host::{FileOperation, HostDisk, HostError};
 
-use super::labels::Labels;
+use super::labels::SelinuxLabels;
 
 /// The most that is copied of a pre-image that cannot be linked, in bytes.
 const PRE_IMAGE_BYTES: usize = 256 << 20;
 
 /// What is staged, not yet durable.
 #[derive(Debug, Default)]
-pub(crate) struct Prepared {
+pub(crate) struct PreparedMoves {
     /// The acts that make it visible, in order.
     pub(crate) moves: Vec<JournalMove>,
     /// Pre-images that are back in their place afterwards.
@@ -33,13 +33,13 @@ pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
     steps: &[PlanStep],
-    labels: &Labels,
-) -> Result<Prepared, HostError> {
+    labels: &SelinuxLabels,
+) -> Result<PreparedMoves, HostError> {
     let mut preparing = Preparing {
         disk,
         staging,
         labels,
-        result: Prepared::default(),
+        result: PreparedMoves::default(),
         written: BTreeMap::new(),
         stands: BTreeMap::new(),
     };
@@ -50,8 +50,8 @@ pub(crate) fn prepare(
 struct Preparing<'a> {
     disk: &'a dyn HostDisk,
     staging: &'a StagingArea<'a>,
-    labels: &'a Labels,
-    result: Prepared,
+    labels: &'a SelinuxLabels,
+    result: PreparedMoves,
     /// Slots of the files that earlier steps put in place.
     written: BTreeMap<ManagedPath, ManagedPath>,
     /// What stands after the earlier steps, where they change it.

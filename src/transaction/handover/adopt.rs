@@ -24,31 +24,31 @@ use crate::host::{Root, ServiceControl};
 use crate::os::Sysroot;
 
 use super::installation;
-use super::installation::Version;
-use super::{HandoverError, begin, ensure_alone, shipped};
+use super::installation::AgentVersion;
+use super::{HandoverError, ensure_mcd_stopped, lock_host, shipped};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
-use crate::transaction::engine::labels::Labels;
-use crate::transaction::plan::deployment_plan::{Draft, draft_after};
-use crate::transaction::plan::target::{Errand, Site, Target};
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::{Configuration, Current};
-use crate::transaction::state::decided_change::Decided;
+use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment_after};
+use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::pending;
-use crate::transaction::update::offline_sysroot::bound;
+use crate::transaction::update::offline_sysroot::deployment_record;
 use crate::transaction::update::stage;
 
 /// What to do about a host that is not as it should be.
-const WAY_OUT: &str = "put that back, or have it put back: flameholder adopt --mend";
+const WAY_OUT: &str = "put that back, or have it put back: flameholder adopt --repair";
 
 /// The same where that is not ours to do.
-const BY_HAND: &str = "not all of it can be put back by `--mend`; put it back by hand";
+const BY_HAND: &str = "not all of it can be put back by `--repair`; put it back by hand";
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Adopted {
+pub struct AdoptOutcome {
     /// The configuration.
     pub config: String,
     /// Its generation.
@@ -58,16 +58,16 @@ pub struct Adopted {
     /// Whether anything had to be done.
     pub has_changed: bool,
     /// What was not as the configuration says, and is now.
-    pub mended: Vec<Drift>,
+    pub repaired: Vec<Drift>,
 }
 
 /// How a host is taken over.
 #[derive(Debug)]
-pub struct Adoption<'a> {
+pub struct AdoptRequest<'a> {
     /// The agent that is put on it; `None` where its image has one.
-    pub version: Option<Version<'a>>,
+    pub version: Option<AgentVersion<'a>>,
     /// Whether what deviates is made good, instead of being a reason not to.
-    pub mends: bool,
+    pub repairs: bool,
     /// The text of [`DAEMON_ENVIRONMENT`], where it is to have one.
     pub environment: Option<&'a str>,
 }
@@ -77,53 +77,53 @@ pub fn adopt(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
     booted: &BootedDeployment,
-    adoption: Adoption<'_>,
-) -> Result<Adopted, TransactionError> {
-    let (root, _lock, boot_id) = begin()?;
-    let mut current = Current::load(&root)?;
-    let Adoption { version, mends, environment } = adoption;
+    adoption: AdoptRequest<'_>,
+) -> Result<AdoptOutcome, TransactionError> {
+    let (root, _lock, boot_id) = lock_host()?;
+    let mut current = CurrentState::load(&root)?;
+    let AdoptRequest { version, repairs, environment } = adoption;
     let installing = match version {
-        Some(version) => installation::installing(&root, version)?,
-        None => installation::removing(&root)?,
+        Some(version) => installation::install_steps(&root, version)?,
+        None => installation::removal_steps(&root)?,
     };
     let mut adopting = Adopting { from: None, to: String::new(), installing, environment, boot_id };
     // Another version of us changes nothing that somebody else could be at.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
-        let has_changed = adopting.carry_out(&root, os, services, Vec::new(), Labels::new())?;
-        return Ok(Adopted { config, generation, was_ours: true, has_changed, mended: Vec::new() });
+        let has_changed = adopting.carry_out(&root, os, services, Vec::new(), SelinuxLabels::new())?;
+        return Ok(AdoptOutcome { config, generation, was_ours: true, has_changed, repaired: Vec::new() });
     }
-    ensure_alone()?;
+    ensure_mcd_stopped()?;
     if let Some(pending) = pending::load(&root)? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
     let applied = applied(&root, current.configuration.take())?;
     current.configuration = Some(applied.clone());
     let policy = DisruptionPolicy::default();
-    let target = Target {
-        site: Site::Running(booted),
+    let target = UpdateTarget {
+        site: TargetSysroot::Running(booted),
         desired: &applied,
         image: None,
-        errand: Errand::Update,
+        errand: UpdatePurpose::Update,
         profile: Profile::Mcd,
         policy: &policy,
     };
     stage::ensure_none_staged(os, &root, booted)?;
-    let mut draft = draft_after(os, target, |_| Ok(current))?;
+    let mut draft = plan_deployment_after(os, target, |_| Ok(current))?;
     draft.ensure_unhindered()?;
-    ensure_runs(&draft, target)?;
+    ensure_update_finished(&draft, target)?;
     let tree = draft.plan.tree.get_or_insert_default();
-    let mended = mend(tree, mends, &applied.object.name)?;
-    take_originals(&root, &applied.host, &mut tree.steps)?;
-    let bound = bound(&draft.base, &draft, None, target);
+    let repaired = repair(tree, repairs, &applied.object.name)?;
+    adopt_originals(&root, &applied.host, &mut tree.steps)?;
+    let bound = deployment_record(&draft.base, &draft, None, target);
     // A host that was given back has the argument still.
     let named = booted.generation.as_deref();
-    let decided = Decided::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
+    let decided = DecidedChange::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
     let has_changed = adopting.carry_out(&root, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
-    Ok(Adopted { config, generation, was_ours: false, has_changed, mended })
+    Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired })
 }
 
 /// What it leads to, and by what.
@@ -143,19 +143,19 @@ impl Adopting<'_> {
         os: &mut dyn Sysroot,
         services: &dyn ServiceControl,
         steps: Vec<PlanStep>,
-        mut labels: Labels,
+        mut labels: SelinuxLabels,
     ) -> Result<bool, TransactionError> {
-        labels.extend(labels::of_policy(os, &self.installing)?);
+        labels.extend(labels::policy_labels_of_steps(os, &self.installing)?);
         let actions = installation::actions(&self.installing);
-        let mut files = OwnFiles::after(root, self.installing);
+        let mut files = AgentFiles::after(root, self.installing);
         files.extend(steps);
         if let Some(text) = self.environment {
             files.write(ManagedPath::constant(DAEMON_ENVIRONMENT), text.as_bytes().to_vec(), 0o644)?;
         }
-        for (path, label) in labels::of_steps(root, &files.steps, &BTreeMap::new())? {
+        for (path, label) in labels::labels_of_steps(root, &files.steps, &BTreeMap::new())? {
             labels.entry(path).or_insert(label);
         }
-        let change = Change {
+        let change = JournaledChange {
             current: self.from.as_deref(),
             target: Some(&self.to),
             boot_id: &self.boot_id,
@@ -171,24 +171,24 @@ impl Adopting<'_> {
 
 /// What was applied last. A first boot leaves that without files and units, or not at all; then what the config server
 /// sent along is what Ignition wrote.
-fn applied(root: &Root, found: Option<Configuration>) -> Result<Configuration, TransactionError> {
+fn applied(root: &Root, found: Option<DecodedConfig>) -> Result<DecodedConfig, TransactionError> {
     let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
-    let is_whole = |found: &Configuration| !found.host.files.is_empty() || !found.host.units.is_empty();
+    let is_whole = |found: &DecodedConfig| !found.host.files.is_empty() || !found.host.units.is_empty();
     let name = found.as_ref().map(|found| found.object.name.clone());
     let whole = if let Some(found) = found.filter(is_whole) {
         found
     } else {
-        let sent = read(CONTENT)?.map(|bytes| Configuration::parse(&bytes)).transpose()?;
-        let is_same = |sent: &Configuration| name.as_ref().is_none_or(|name| *name == sent.object.name);
+        let sent = read(CONTENT)?.map(|bytes| DecodedConfig::parse(&bytes)).transpose()?;
+        let is_same = |sent: &DecodedConfig| name.as_ref().is_none_or(|name| *name == sent.object.name);
         let sent = sent.filter(|sent| is_whole(sent) && is_same(sent));
-        sent.ok_or_else(|| name.map_or(HandoverError::NothingApplied, HandoverError::Hollow))?
+        sent.ok_or_else(|| name.map_or(HandoverError::NothingApplied, HandoverError::ConfigIncomplete))?
     };
     let image = read(CURRENT_IMAGE)?.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
     Ok(whole.layered(image.filter(|image| !image.is_empty())))
 }
 
 /// An update that is under way has to end first: half of it would be taken for the whole.
-fn ensure_runs(draft: &Draft, target: Target<'_>) -> Result<(), HandoverError> {
+fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Result<(), HandoverError> {
     let config = target.desired.object.name.clone();
     if let Some(wanted) = &draft.image {
         let runs = draft.base.image.as_ref().map_or_else(|| draft.base.id.to_string(), ToString::to_string);
@@ -206,21 +206,21 @@ fn ensure_runs(draft: &Draft, target: Target<'_>) -> Result<(), HandoverError> {
 }
 
 /// Leaves of the steps those that make good what deviates, and says what that is. Nothing else is anybody's wish.
-fn mend(tree: &mut TreePlan, mends: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
+fn repair(tree: &mut TreePlan, repairs: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
     let RepairPlan { steps, created_directories, hindered } = drift_repair::choose(tree, &chosen);
     let deviations = std::mem::take(&mut tree.drift);
-    if !deviations.is_empty() && (!mends || !hindered.is_empty()) {
-        let way_out = if mends { BY_HAND } else { WAY_OUT };
-        return Err(HandoverError::Deviates { config: config.to_owned(), deviations, way_out });
+    if !deviations.is_empty() && (!repairs || !hindered.is_empty()) {
+        let way_out = if repairs { BY_HAND } else { WAY_OUT };
+        return Err(HandoverError::Drifted { config: config.to_owned(), deviations, way_out });
     }
     tree.steps = PlannedSteps { steps, created_directories, ..PlannedSteps::default() };
     Ok(deviations)
 }
 
 /// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.
-fn take_originals(root: &Root, host: &HostConfig, steps: &mut PlannedSteps) -> Result<(), TransactionError> {
-    let mut files = OwnFiles::after(root, std::mem::take(&mut steps.preserve));
+fn adopt_originals(root: &Root, host: &HostConfig, steps: &mut PlannedSteps) -> Result<(), TransactionError> {
+    let mut files = AgentFiles::after(root, std::mem::take(&mut steps.preserve));
     for path in managed_files::written_paths(host) {
         let copy = mcd_originals::copy_of(&path);
         let kept = root.node(&copy)?;

@@ -10,19 +10,19 @@ use crate::core::values::tree::PathState;
 use crate::host::{Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
-use crate::transaction::engine::labels::Labels;
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::Current;
+use crate::transaction::engine::apply::JournaledChange;
+use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::CurrentState;
 
-use super::begin;
+use super::lock_host;
 
 const EXECUTABLE: u32 = 0o755;
 const UNIT: u32 = 0o644;
 
 /// A version of the agent.
 #[derive(Debug)]
-pub struct Version<'a> {
+pub struct AgentVersion<'a> {
     /// How it is called.
     pub name: &'a str,
     /// Its executables, by file name; the first is the one that is called.
@@ -31,8 +31,11 @@ pub struct Version<'a> {
 
 /// What puts a version and its units on the host, in place of whatever version is there. An executable comes before what
 /// runs it, and goes after it: a host that loses its power in between starts nothing that is not there.
-pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<PlanStep>, TransactionError> {
-    let mut files = OwnFiles::after(root, Vec::new());
+pub(super) fn install_steps(
+    root: &Root,
+    version: AgentVersion<'_>,
+) -> Result<Vec<PlanStep>, TransactionError> {
+    let mut files = AgentFiles::after(root, Vec::new());
     let directory = executables(version.name);
     let mut command = None;
     for (name, contents) in version.executables {
@@ -54,7 +57,7 @@ pub(super) fn installing(root: &Root, version: Version<'_>) -> Result<Vec<PlanSt
 }
 
 /// What takes every version and its units away.
-pub(super) fn removing(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
+pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     let mut steps = Vec::new();
     let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
     // Drop-ins were installed last.
@@ -86,16 +89,16 @@ pub(super) fn actions(steps: &[PlanStep]) -> &'static [ServiceAction] {
 
 /// Takes the agent off the host.
 pub fn remove(services: &dyn ServiceControl) -> Result<(), TransactionError> {
-    let (root, _lock, boot_id) = begin()?;
-    let steps = removing(&root)?;
-    let generation = Current::load_record(&root)?.map(|record| record.generation);
-    let change = Change {
+    let (root, _lock, boot_id) = lock_host()?;
+    let steps = removal_steps(&root)?;
+    let generation = CurrentState::load_record(&root)?.map(|record| record.generation);
+    let change = JournaledChange {
         current: generation.as_deref(),
         target: generation.as_deref(),
         boot_id: &boot_id,
         scope: JournalScope::Deployment,
         steps: &steps,
-        labels: &Labels::new(),
+        labels: &SelinuxLabels::new(),
         actions: actions(&steps),
     };
     Ok(apply::apply(&root, services, change)?)

@@ -32,7 +32,7 @@ pub enum HandoverError {
     #[error(
         "the machine-config-daemon runs here as process {0}; have the cluster run it on this node no longer, and try again once it is gone"
     )]
-    OtherRuns(u32),
+    McdRuns(u32),
     /// Our daemon would go on with it.
     #[error(
         "flameholder's daemon runs as process {0}; end it first: systemctl disable --now flameholder-daemon.service"
@@ -50,7 +50,7 @@ pub enum HandoverError {
     #[error(
         "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, which a first boot leaves so, and /etc/mcs-machine-config-content.json does not have them either; put the whole configuration there, or let the machine-config-daemon apply one"
     )]
-    Hollow(String),
+    ConfigIncomplete(String),
     /// An update is under way, or failed.
     #[error(
         "the host does not run the image of {config}, {wanted}, but {runs}; let the machine-config-daemon finish its update first"
@@ -92,7 +92,7 @@ pub enum HandoverError {
     },
     /// Somebody changed it.
     #[error("the host is not as {config} says:{}\n{way_out}", listed(deviations))]
-    Deviates {
+    Drifted {
         /// The configuration.
         config: String,
         /// What deviates.
@@ -115,7 +115,7 @@ pub enum HandoverError {
 impl HandoverError {
     /// Whether somebody is at work, and may be done later.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(self, Self::OtherRuns(_) | Self::DaemonRuns(_) | Self::Pending(_))
+        matches!(self, Self::McdRuns(_) | Self::DaemonRuns(_) | Self::Pending(_))
     }
 }
 
@@ -124,15 +124,15 @@ fn listed(deviations: &[Drift]) -> String {
 }
 
 /// Refuses while the machine-config-daemon runs.
-pub fn ensure_alone() -> Result<(), TransactionError> {
+pub fn ensure_mcd_stopped() -> Result<(), TransactionError> {
     let found = processes::named(MACHINE_CONFIG_DAEMON).map_err(HandoverError::Processes)?;
     match found.first() {
-        Some(other) => Err(HandoverError::OtherRuns(other.pid).into()),
+        Some(other) => Err(HandoverError::McdRuns(other.pid).into()),
         None => Ok(()),
     }
 }
 
-fn ensure_daemon_gone() -> Result<(), TransactionError> {
+fn ensure_daemon_stopped() -> Result<(), TransactionError> {
     let found = processes::named(FLAMEHOLDER).map_err(HandoverError::Processes)?;
     let is_daemon = |arguments: &[String]| arguments.iter().any(|argument| argument == DAEMON);
     match found.iter().find(|found| is_daemon(&found.arguments)) {
@@ -142,11 +142,11 @@ fn ensure_daemon_gone() -> Result<(), TransactionError> {
 }
 
 /// The host, locked and with nothing left of an interrupted change; and the ID of this boot.
-fn begin() -> Result<(Root, HostLock, String), TransactionError> {
+fn lock_host() -> Result<(Root, HostLock, String), TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
-    interrupted::settle_first(&root, &boot_id)?;
+    interrupted::recover_first(&root, &boot_id)?;
     Ok((root, lock, boot_id))
 }
 

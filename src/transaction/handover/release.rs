@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::blocked::HELD;
+use crate::core::state::blocked::BLOCKED;
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
@@ -21,14 +21,14 @@ use crate::host::systemd::service_port::NoServices;
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::Current;
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{objects, pending};
 use crate::transaction::update::sysroot;
 
-use super::{HandoverError, begin, ensure_daemon_gone, shipped};
+use super::{HandoverError, ensure_daemon_stopped, lock_host, shipped};
 
 /// What to do about a host that is not as it should be.
 const WAY_OUT: &str =
@@ -36,7 +36,7 @@ const WAY_OUT: &str =
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Released {
+pub struct ReleaseOutcome {
     /// The configuration.
     pub config: String,
     /// What an administrator had written where the configuration writes now, by path, and where that is kept: the
@@ -48,48 +48,48 @@ pub struct Released {
 pub fn release(
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
-) -> Result<Option<Released>, TransactionError> {
-    ensure_daemon_gone()?;
-    let (root, _lock, boot_id) = begin()?;
+) -> Result<Option<ReleaseOutcome>, TransactionError> {
+    ensure_daemon_stopped()?;
+    let (root, _lock, boot_id) = lock_host()?;
     if let Some(pending) = pending::load(&root)? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
-    let current = Current::load(&root)?;
+    let current = CurrentState::load(&root)?;
     let (Some(record), Some(configuration)) = (&current.record, &current.configuration) else {
         return Ok(None);
     };
-    ensure_fit(os, record, booted, &configuration.host)?;
-    let mut files = OwnFiles::after(&root, Vec::new());
-    let kept = give_originals(&root, &mut files, &configuration.host, &current)?;
+    ensure_releasable(os, record, booted, &configuration.host)?;
+    let mut files = AgentFiles::after(&root, Vec::new());
+    let kept = restore_mcd_originals(&root, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
     steps.extend(objects::prune(&root, &BTreeMap::new())?);
-    for path in [ACTIVE, HELD, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
+    for path in [ACTIVE, BLOCKED, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
         if root.exists(&path)? {
             steps.push(PlanStep::Remove { path });
         }
     }
-    let change = Change {
+    let change = JournaledChange {
         current: Some(&record.generation),
         target: None,
         boot_id: &boot_id,
         scope: JournalScope::Deployment,
         steps: &steps,
-        labels: &labels::of_steps(&root, &steps, &BTreeMap::new())?,
+        labels: &labels::labels_of_steps(&root, &steps, &BTreeMap::new())?,
         actions: &[],
     };
     apply::apply(&root, &NoServices, change)?;
-    Ok(Some(Released { config: record.config.clone(), kept }))
+    Ok(Some(ReleaseOutcome { config: record.config.clone(), kept }))
 }
 
 /// Whether the machine-config-daemon would find everything in order.
-fn ensure_fit(
+fn ensure_releasable(
     os: &mut dyn Sysroot,
     record: &GenerationRecord,
     booted: &BootedDeployment,
     host: &HostConfig,
 ) -> Result<(), TransactionError> {
     if !record.names(&booted.deployment) {
-        return Err(TransactionError::Foreign(booted.deployment.to_string()));
+        return Err(TransactionError::ForeignDeployment(booted.deployment.to_string()));
     }
     if let Some((path, _)) = host.files.iter().find(|(_, file)| !file.append.is_empty()) {
         return Err(HandoverError::Appended(path.to_string()).into());
@@ -107,21 +107,21 @@ fn ensure_fit(
     if deviations.is_empty() {
         return Ok(());
     }
-    Err(HandoverError::Deviates { config, deviations, way_out: WAY_OUT }.into())
+    Err(HandoverError::Drifted { config, deviations, way_out: WAY_OUT }.into())
 }
 
 /// Copies of what stood where the configuration writes, and stamps where nothing did; as the machine-config-daemon would
 /// have made them: it stamps files only, and keeps no copy of a file that nobody ships. What is kept of such stays ours.
-fn give_originals(
+fn restore_mcd_originals(
     root: &Root,
-    files: &mut OwnFiles<'_>,
+    files: &mut AgentFiles<'_>,
     host: &HostConfig,
-    current: &Current,
+    current: &CurrentState,
 ) -> Result<BTreeMap<ManagedPath, ManagedPath>, TransactionError> {
     let ours = current.remembered().originals;
     let (mut expected, mut kept) = (BTreeSet::new(), BTreeMap::new());
     for path in managed_files::written_paths(host) {
-        let (copy, stamp) = (mcd_originals::copy_of(&path), mcd_originals::stamp_of(&path));
+        let (copy, stamp) = (mcd_originals::copy_of(&path), mcd_originals::noorig_stamp_of(&path));
         let shipped = shipped_leaf(root, &path)?;
         let is_file = host.files.contains_key(&path);
         let original = ours.contains(&path).then(|| GenerationRecord::original_of(&path));

@@ -15,21 +15,21 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 use crate::host::Root;
 use crate::host::facts::boot;
-use crate::os::{Deployment, Imported, Sysroot, Wanted};
+use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
 use crate::transaction::state::interrupted;
 
 use super::{layering, tree_plan};
 use crate::transaction::TransactionError;
-use crate::transaction::plan::target::{Stage, Target};
-use crate::transaction::state::current::{Current, CurrentError};
+use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
+use crate::transaction::state::current::{CurrentState, CurrentStateError};
 
 /// Where a deployment says which SELinux policy it has.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 
 /// The state of the sysroot that a plan starts from, and what it would become.
-pub(crate) struct Draft {
+pub(crate) struct DeploymentPlan {
     pub(crate) base: Deployment,
-    pub(crate) current: Current,
+    pub(crate) current: CurrentState,
     pub(crate) plan: Plan,
     /// The image to import; `None` where the base's commit is deployed again.
     pub(crate) image: Option<ImageRef>,
@@ -44,19 +44,19 @@ pub(crate) struct Draft {
     pub(crate) unresolved: Option<RefusalList>,
 }
 
-impl Draft {
+impl DeploymentPlan {
     /// Brings the image in where one is wanted that is not deployed yet. From here on `image` says
     /// whether another one than the base's is deployed.
     pub(crate) fn import(
         &mut self,
         os: &mut dyn Sysroot,
-        progress: &mut dyn FnMut(Stage),
-    ) -> Result<Option<Imported>, TransactionError> {
+        progress: &mut dyn FnMut(UpdateProgress),
+    ) -> Result<Option<ImportedCommit>, TransactionError> {
         let imported = if self.is_same_os() {
             None
         } else {
             let wanted = self.wanted();
-            Some(os.import(&wanted, &mut |step| progress(Stage::Importing(step)))?)
+            Some(os.import(&wanted, &mut |step| progress(UpdateProgress::Pulling(step)))?)
         };
         // The same image by the same name: what is deployed stays what it is.
         let is_deployed = imported.as_ref().is_some_and(|imported| {
@@ -75,8 +75,8 @@ impl Draft {
 
     /// Fails where something keeps it from being carried out.
     pub(crate) fn ensure_unhindered(&self) -> Result<(), TransactionError> {
-        let hindrances = self.plan.hindrances();
-        if hindrances.is_empty() { Ok(()) } else { Err(TransactionError::Hindered(hindrances)) }
+        let obstacles = self.plan.obstacles();
+        if obstacles.is_empty() { Ok(()) } else { Err(TransactionError::Obstructed(obstacles)) }
     }
 
     /// Whether the deployment that it is made from has the OS that is wanted, packages included.
@@ -85,7 +85,7 @@ impl Draft {
     }
 
     /// The image that packages are in which are installed, or installed again on another OS.
-    pub(crate) fn extensions_image<'a>(&self, target: Target<'a>, os: &dyn Sysroot) -> Option<&'a str> {
+    pub(crate) fn extensions_image<'a>(&self, target: UpdateTarget<'a>, os: &dyn Sysroot) -> Option<&'a str> {
         let desired = &target.desired.host.os;
         let has_packages = !self.base.layering.is_empty() || !self.packages.install.is_empty();
         let is_needed = os.layers_packages() && !self.is_same_os() && has_packages;
@@ -98,30 +98,33 @@ impl Draft {
     }
 
     /// What has to be brought in where it has not.
-    pub(crate) fn wanted(&self) -> Wanted {
-        Wanted { image: self.image.clone(), packages: self.packages.clone() }
+    pub(crate) fn wanted(&self) -> ImportRequest {
+        ImportRequest { image: self.image.clone(), packages: self.packages.clone() }
     }
 }
 
 /// Looks at the sysroot and decides, without changing anything.
-pub(crate) fn draft(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Draft, TransactionError> {
-    draft_after(os, target, Current::load)
+pub(crate) fn plan_deployment(
+    os: &mut dyn Sysroot,
+    target: UpdateTarget<'_>,
+) -> Result<DeploymentPlan, TransactionError> {
+    plan_deployment_after(os, target, CurrentState::load)
 }
 
 /// The same after what somebody else knows to have been applied last.
-pub(crate) fn draft_after(
+pub(crate) fn plan_deployment_after(
     os: &mut dyn Sysroot,
-    target: Target<'_>,
-    applied: impl FnOnce(&Root) -> Result<Current, CurrentError>,
-) -> Result<Draft, TransactionError> {
+    target: UpdateTarget<'_>,
+    applied: impl FnOnce(&Root) -> Result<CurrentState, CurrentStateError>,
+) -> Result<DeploymentPlan, TransactionError> {
     let site = target.site;
     let Some(base) = site.base(os.deployments()?) else {
         return Err(TransactionError::NoDeployment(site.place()));
     };
     let root = site.open(&base.id)?;
-    interrupted::ensure_whole(&root)?;
+    interrupted::ensure_not_interrupted(&root)?;
     let current = applied(&root)?;
-    let image = wanted_image(&base, &current, target)?;
+    let image = image_to_import(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
     let mut before = current.host().cloned();
     // What is compared is what the deployment is made of, not by which name a config calls it.
@@ -130,7 +133,7 @@ pub(crate) fn draft_after(
     if let Some(before) = &mut before {
         before.os.image.clone_from(&deployed);
     }
-    let existing = others_arguments(&base);
+    let existing = foreign_kernel_arguments(&base);
     if target.begins_first_boot(&current) {
         let found = InstalledOs {
             image: deployed.as_ref(),
@@ -140,25 +143,27 @@ pub(crate) fn draft_after(
         before = Some(first_boot::applied(&desired, found));
     }
     let before = before.as_ref();
-    let (mut plan, unresolved) = planned(&root, &current, before, &desired, image.is_some(), target)?;
+    let (mut plan, unresolved) = plan_for_base(&root, &current, before, &desired, image.is_some(), target)?;
     plan.current_os.image = deployed;
     let packages = match target.again() {
         // It has those that it had.
         Some(_) => LayeringChange::default(),
-        None => layering::decide(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan),
+        None => {
+            layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
+        }
     };
     refuse_paths_in_the_image(&desired, &mut plan);
-    look_for_programs(&root, image.is_some(), &mut plan)?;
+    check_programs(&root, image.is_some(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.begins_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
-    let (kernel_arguments, taken_over) = arguments(&existing, before, &current, &desired);
+    let (kernel_arguments, taken_over) = merge_kernel_arguments(&existing, before, &current, &desired);
     let kernel_arguments_change = kernel_arguments != existing;
     if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
         let path = ManagedPath::constant(RECORD);
         tree.drift.push(Drift { path, kind: DriftKind::KernelArguments });
     }
-    Ok(Draft {
+    Ok(DeploymentPlan {
         base,
         current,
         plan,
@@ -172,35 +177,36 @@ pub(crate) fn draft_after(
 }
 
 /// Plans for the base. What it cannot resolve may be known to the image that is to be brought in.
-fn planned(
+fn plan_for_base(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     before: Option<&HostConfig>,
     desired: &HostConfig,
     has_image: bool,
-    target: Target<'_>,
+    target: UpdateTarget<'_>,
 ) -> Result<(Plan, Option<RefusalList>), TransactionError> {
     let (profile, reach) = (target.profile, target.site.reach());
-    let (mut plan, unresolved) = match tree_plan::plan(root, current, before, desired, profile, reach) {
-        Err(TransactionError::Refused(refusals)) if has_image => {
-            (Plan::between(before, desired, profile), Some(refusals))
-        }
-        plan => (plan?, None),
-    };
-    plan.judge_by(target.policy, before, desired);
+    let (mut plan, unresolved) =
+        match tree_plan::plan_tree_update(root, current, before, desired, profile, reach) {
+            Err(TransactionError::Refused(refusals)) if has_image => {
+                (Plan::between(before, desired, profile), Some(refusals))
+            }
+            plan => (plan?, None),
+        };
+    plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))
 }
 
 /// All arguments of the new boot entry, and those of the desired ones that others had set.
-fn arguments(
+fn merge_kernel_arguments(
     existing: &[KernelArgument],
     before: Option<&HostConfig>,
-    current: &Current,
+    current: &CurrentState,
     desired: &HostConfig,
 ) -> (Vec<KernelArgument>, Vec<KernelArgument>) {
     let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
     let (owned, wanted) =
-        (kernel_arguments::less(listed, &taken_over_before(current)), &desired.os.kernel_arguments);
+        (kernel_arguments::less(listed, &previously_taken_over(current)), &desired.os.kernel_arguments);
     (
         kernel_arguments::apply(existing, &owned, wanted),
         kernel_arguments::taken_over(existing, &owned, wanted),
@@ -208,7 +214,7 @@ fn arguments(
 }
 
 /// The arguments of the base's boot entry that are nobody's name and not about a first boot.
-fn others_arguments(base: &Deployment) -> Vec<KernelArgument> {
+fn foreign_kernel_arguments(base: &Deployment) -> Vec<KernelArgument> {
     let is_kept =
         |argument: &&String| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument);
     base.kernel_arguments
@@ -219,7 +225,7 @@ fn others_arguments(base: &Deployment) -> Vec<KernelArgument> {
 }
 
 /// What the last generation lists, and others had set before.
-fn taken_over_before(current: &Current) -> Vec<KernelArgument> {
+fn previously_taken_over(current: &CurrentState) -> Vec<KernelArgument> {
     let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
     applied
         .iter()
@@ -229,10 +235,10 @@ fn taken_over_before(current: &Current) -> Vec<KernelArgument> {
 }
 
 /// The image to import, unless the base deployment is that image already.
-fn wanted_image(
+fn image_to_import(
     base: &Deployment,
-    current: &Current,
-    target: Target<'_>,
+    current: &CurrentState,
+    target: UpdateTarget<'_>,
 ) -> Result<Option<ImageRef>, TransactionError> {
     if target.again().is_some() {
         return Ok(None);
@@ -275,7 +281,7 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
 }
 
 /// The programs of this host that an update will start.
-fn look_for_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
+fn check_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
     let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
     let programs = [
         (imports, "skopeo", "images are pulled with it"),
@@ -300,7 +306,7 @@ fn program_check(program: &'static str, purpose: &str) -> PreflightCheck {
 }
 
 /// The name of the generation that the default deployment already is.
-pub(crate) fn settled(draft: &Draft, target: Target<'_>) -> Option<String> {
+pub(crate) fn unchanged_generation(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Option<String> {
     let record = draft.current.record.as_ref()?;
     let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
     let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);

@@ -16,32 +16,32 @@ use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 
 /// A deviation, and what is to become of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct DriftFinding {
     /// The deviation.
     pub drift: Drift,
     /// What the settings say about its path.
     pub policy: DriftPolicy,
     /// Why it was not repaired, where it should have been.
-    pub hindrance: Option<String>,
+    pub obstacle: Option<String>,
 }
 
 /// What was found.
 #[derive(Debug)]
-pub struct Verified {
+pub struct DriftReport {
     /// The generation that the tree was compared with.
     pub record: GenerationRecord,
     /// What deviates from it.
-    pub deviations: Vec<Finding>,
+    pub deviations: Vec<DriftFinding>,
     /// What deviated and was made good.
     pub repaired: Vec<Drift>,
     policies: DriftPolicies,
 }
 
-impl Verified {
+impl DriftReport {
     /// Whether anything deviates that is not ignored.
     #[must_use]
     pub fn deviates(&self) -> bool {
@@ -57,31 +57,33 @@ impl Verified {
 
     /// What an older generation says of whom the host trusts does not count: that never goes back in time.
     pub(crate) fn forgive_trust(&mut self) {
-        for found in self.deviations.iter_mut().filter(|found| carry_forward::is_trust(&found.drift.path)) {
+        for found in
+            self.deviations.iter_mut().filter(|found| carry_forward::is_trust_material(&found.drift.path))
+        {
             found.policy = DriftPolicy::Ignore;
         }
     }
 
     pub(crate) fn add(&mut self, drift: Drift) {
         let policy = self.policies.of(&drift.path);
-        self.deviations.push(Finding { drift, policy, hindrance: None });
+        self.deviations.push(DriftFinding { drift, policy, obstacle: None });
     }
 }
 
 /// Compares the tree at `root` with its record.
-pub fn verify(root: &Root, reach: TreeScope) -> Result<Verified, TransactionError> {
-    crate::transaction::state::interrupted::ensure_whole(root)?;
-    compare(root, &Current::load(root)?, reach, settings(root)?.drift)
+pub fn verify(root: &Root, reach: TreeScope) -> Result<DriftReport, TransactionError> {
+    crate::transaction::state::interrupted::ensure_not_interrupted(root)?;
+    find_drift(root, &CurrentState::load(root)?, reach, settings(root)?.drift)
 }
 
 /// Compares the tree at `root` with what was applied last.
-pub(crate) fn compare(
+pub(crate) fn find_drift(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     reach: TreeScope,
     policies: DriftPolicies,
-) -> Result<Verified, TransactionError> {
-    let Current { record: Some(record), configuration: Some(configuration), .. } = current else {
+) -> Result<DriftReport, TransactionError> {
+    let CurrentState { record: Some(record), configuration: Some(configuration), .. } = current else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
     let remembered = current.remembered();
@@ -89,7 +91,7 @@ pub(crate) fn compare(
     let mut drift = tree_plan::drift(&facts, &configuration.host, &remembered.labels, record.profile);
     drift.extend(drift_of_record(root, record, configuration, &remembered)?);
     let mut verified =
-        Verified { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };
+        DriftReport { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };
     for drift in drift {
         verified.add(drift);
     }
@@ -100,7 +102,7 @@ pub(crate) fn compare(
 fn drift_of_record(
     root: &Root,
     record: &GenerationRecord,
-    configuration: &Configuration,
+    configuration: &DecodedConfig,
     remembered: &PriorChanges,
 ) -> Result<Vec<Drift>, TransactionError> {
     let mut drift = Vec::new();
@@ -129,7 +131,7 @@ fn drift_of_record(
 fn facts_of(
     root: &Root,
     record: &GenerationRecord,
-    configuration: &Configuration,
+    configuration: &DecodedConfig,
     remembered: &PriorChanges,
     reach: TreeScope,
 ) -> Result<TreeFacts, TransactionError> {

@@ -8,12 +8,12 @@ use crate::core::values::image::ImageRef;
 use crate::core::values::names::ManagedPath;
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root};
-use crate::os::{Deployment, DeploymentId, Imported, OsError, Sysroot};
+use crate::os::{Deployment, DeploymentId, ImportedCommit, OsError, Sysroot};
 
-use super::deployment_plan::Draft;
+use super::deployment_plan::DeploymentPlan;
 use crate::transaction::TransactionError;
-use crate::transaction::plan::deployment_plan::settled;
-use crate::transaction::plan::target::Target;
+use crate::transaction::plan::deployment_plan::unchanged_generation;
+use crate::transaction::plan::target::UpdateTarget;
 
 /// What the image ships as `/etc`.
 const SHIPPED: &str = "/usr/etc";
@@ -56,7 +56,7 @@ pub fn diff(os: &mut dyn Sysroot, sysroot: &Path, to: Option<&str>) -> Result<Et
         return Err(TransactionError::NoDeployment(sysroot.display().to_string()));
     };
     let to = match to {
-        Some(name) => named(&deployments, name)?,
+        Some(name) => find_by_commit(&deployments, name)?,
         None => next(&deployments, from),
     };
     let merge = open_deployment(sysroot, &from.id)?;
@@ -71,7 +71,7 @@ fn next<'a>(deployments: &'a [Deployment], from: &'a Deployment) -> &'a Deployme
     before.filter(|other| other.id.stateroot == from.id.stateroot).last().unwrap_or(from)
 }
 
-fn named<'a>(deployments: &'a [Deployment], name: &str) -> Result<&'a Deployment, OsError> {
+fn find_by_commit<'a>(deployments: &'a [Deployment], name: &str) -> Result<&'a Deployment, OsError> {
     let is_named = |id: &DeploymentId| format!("{}.{}", id.commit, id.serial).starts_with(name);
     let mut found = deployments.iter().filter(|other| is_named(&other.id));
     match (found.next(), found.next()) {
@@ -81,29 +81,29 @@ fn named<'a>(deployments: &'a [Deployment], name: &str) -> Result<&'a Deployment
 }
 
 /// Completes the plan by the merge that it leads to, where the next image's `/usr/etc` is here already.
-pub(crate) fn foresee(
+pub(crate) fn predict_merge(
     os: &mut dyn Sysroot,
-    target: Target<'_>,
-    draft: &mut Draft,
+    target: UpdateTarget<'_>,
+    draft: &mut DeploymentPlan,
 ) -> Result<(), TransactionError> {
     let deployments = os.deployments()?;
     let next = match (&draft.image, target.again()) {
         (None, Some(again)) => Some(again),
         (None, None) if draft.packages.is_empty() => Some(&draft.base),
         (None, None) => None,
-        (Some(image), _) => deployments.iter().find(|deployment| is_of(deployment, image)),
+        (Some(image), _) => deployments.iter().find(|deployment| is_of_image(deployment, image)),
     };
     let merge = open_deployment(target.site.sysroot(), &draft.base.id)?;
     let other = next.filter(|next| next.id.commit != draft.base.id.commit);
     let new = other.map(|next| open_deployment(target.site.sysroot(), &next.id)).transpose()?;
     let findings = predict(&merge, new.as_ref(), os.special_files())?.findings;
     let with = if next.is_some() { MergeImage::Next } else { MergeImage::Present };
-    draft.plan.etc = Some(EtcPlan { with, is_due: settled(draft, target).is_none(), findings });
+    draft.plan.etc = Some(EtcPlan { with, is_due: unchanged_generation(draft, target).is_none(), findings });
     Ok(())
 }
 
 /// Whether the deployment is this very image. A tag or a directory can hold another one by now.
-fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
+fn is_of_image(deployment: &Deployment, image: &ImageRef) -> bool {
     let by_name = || deployment.image.as_ref().is_some_and(|deployed| deployed.is_same_image(image));
     image.digest().is_some_and(|digest| deployment.manifest_digest.as_deref() == Some(digest) || by_name())
 }
@@ -112,9 +112,9 @@ fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
 /// image that had to be imported ships as `/etc`.
 pub(crate) fn ensure_mergeable(
     os: &mut dyn Sysroot,
-    target: Target<'_>,
-    draft: &Draft,
-    imported: Option<&Imported>,
+    target: UpdateTarget<'_>,
+    draft: &DeploymentPlan,
+    imported: Option<&ImportedCommit>,
 ) -> Result<(), TransactionError> {
     let foreseen = draft.plan.etc.as_ref().is_some_and(|etc| etc.with == MergeImage::Next);
     if foreseen && imported.is_none() {

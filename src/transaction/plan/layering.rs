@@ -14,7 +14,7 @@ const PAGES_64K: &str = "aarch64";
 
 /// Decides it, and says in `plan` what is left out or stands in the way. `is_served` is whether somebody can change
 /// packages here, and `image` the one that the base's is replaced with.
-pub(crate) fn decide(
+pub(crate) fn plan_layering(
     root: &Root,
     base: &Deployment,
     desired: &HostConfig,
@@ -36,7 +36,7 @@ pub(crate) fn decide(
         } else {
             "packages are changed by rpm-ostreed, on a host that runs and has it"
         };
-        plan.left_out.extend(asked_for(desired).map(|part| format!("{part}: {reason}")));
+        plan.unsupported.extend(requested_parts(desired).map(|part| format!("{part}: {reason}")));
         return LayeringChange::default();
     }
     if desired.os.kernel_type == KernelType::Pages64k && std::env::consts::ARCH != PAGES_64K {
@@ -47,7 +47,7 @@ pub(crate) fn decide(
     LayeringChange::between(&base.layering, &desired.os)
 }
 
-fn asked_for(config: &HostConfig) -> impl Iterator<Item = &'static str> {
+fn requested_parts(config: &HostConfig) -> impl Iterator<Item = &'static str> {
     let parts = [
         ("spec.kernelType", config.os.kernel_type != KernelType::Default),
         ("spec.extensions", !config.os.extensions.is_empty()),

@@ -7,21 +7,21 @@ use crate::host::facts::booted::open_deployment;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root};
-use crate::os::{Deployment, DeploymentId, Progress};
-use crate::transaction::state::current::{Configuration, Current};
+use crate::os::{Deployment, DeploymentId, PullProgress};
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use std::path::Path;
 
 /// What the operator asks for.
 #[derive(Debug, Clone, Copy)]
-pub struct Target<'a> {
+pub struct UpdateTarget<'a> {
     /// The sysroot.
-    pub site: Site<'a>,
+    pub site: TargetSysroot<'a>,
     /// The configuration.
-    pub desired: &'a Configuration,
+    pub desired: &'a DecodedConfig,
     /// An image that stands in for the configuration's own.
     pub image: Option<&'a ImageRef>,
     /// What it is wanted for.
-    pub errand: Errand<'a>,
+    pub errand: UpdatePurpose<'a>,
     /// Whose verdicts apply.
     pub profile: Profile,
     /// Which changes interrupt what.
@@ -30,7 +30,7 @@ pub struct Target<'a> {
 
 /// What a configuration is applied for.
 #[derive(Debug, Clone, Copy)]
-pub enum Errand<'a> {
+pub enum UpdatePurpose<'a> {
     /// It is wanted.
     Update,
     /// It is wanted, be it held or deviated from, and over a reboot even where nothing else needs one.
@@ -39,43 +39,43 @@ pub enum Errand<'a> {
     FirstBoot,
     /// The host goes back to this deployment, whose commit is deployed again, whatever the configuration says of the
     /// image.
-    Return(&'a Deployment),
+    Rollback(&'a Deployment),
 }
 
-impl<'a> Target<'a> {
+impl<'a> UpdateTarget<'a> {
     /// The deployment whose commit is deployed again.
     pub(crate) fn again(self) -> Option<&'a Deployment> {
         match self.errand {
-            Errand::Return(to) => Some(to),
-            Errand::Update | Errand::Forced | Errand::FirstBoot => None,
+            UpdatePurpose::Rollback(to) => Some(to),
+            UpdatePurpose::Update | UpdatePurpose::Forced | UpdatePurpose::FirstBoot => None,
         }
     }
 
     /// Whether a deployment is made of it even where nothing differs.
     pub(crate) fn reboots_anyway(self) -> bool {
-        matches!(self.errand, Errand::Forced | Errand::Return(_))
+        matches!(self.errand, UpdatePurpose::Forced | UpdatePurpose::Rollback(_))
     }
 
     /// Whether it completes what Ignition began, and nothing was applied since.
-    pub(crate) fn begins_first_boot(self, current: &Current) -> bool {
-        matches!(self.errand, Errand::FirstBoot) && current.record.is_none()
+    pub(crate) fn begins_first_boot(self, current: &CurrentState) -> bool {
+        matches!(self.errand, UpdatePurpose::FirstBoot) && current.record.is_none()
     }
 }
 
 /// Which sysroot a generation is made for.
 #[derive(Debug, Clone, Copy)]
-pub enum Site<'a> {
+pub enum TargetSysroot<'a> {
     /// One that is not running.
-    AtRest(&'a Path),
+    Offline(&'a Path),
     /// The one that runs.
     Running(&'a BootedDeployment),
 }
 
-impl Site<'_> {
+impl TargetSysroot<'_> {
     /// The deployment that a new one is made from: what boots next, or what runs.
     pub(crate) fn base(self, deployments: Vec<Deployment>) -> Option<Deployment> {
         deployments.into_iter().find(|deployment| match self {
-            Self::AtRest(_) => true,
+            Self::Offline(_) => true,
             Self::Running(_) => deployment.booted,
         })
     }
@@ -83,7 +83,7 @@ impl Site<'_> {
     /// A deployment's tree, with the `/var` of its stateroot; the base that runs as it runs.
     pub(crate) fn open(self, base: &DeploymentId) -> Result<Root, HostError> {
         match self {
-            Self::AtRest(sysroot) => open_deployment(sysroot, base),
+            Self::Offline(sysroot) => open_deployment(sysroot, base),
             Self::Running(_) => Root::open(Path::new("/")),
         }
     }
@@ -91,7 +91,7 @@ impl Site<'_> {
     /// How much of that tree a change can be made to at once.
     pub(crate) fn reach(self) -> TreeScope {
         match self {
-            Self::AtRest(_) => TreeScope::Etc,
+            Self::Offline(_) => TreeScope::Etc,
             Self::Running(_) => TreeScope::Everything,
         }
     }
@@ -99,7 +99,7 @@ impl Site<'_> {
     /// Where its deployments lie.
     pub(crate) fn sysroot(&self) -> &Path {
         match self {
-            Self::AtRest(sysroot) => sysroot,
+            Self::Offline(sysroot) => sysroot,
             Self::Running(_) => Path::new(SYSROOT),
         }
     }
@@ -107,7 +107,7 @@ impl Site<'_> {
     /// What it is called in messages.
     pub(crate) fn place(self) -> String {
         match self {
-            Self::AtRest(sysroot) => sysroot.display().to_string(),
+            Self::Offline(sysroot) => sysroot.display().to_string(),
             Self::Running(_) => "/".to_owned(),
         }
     }
@@ -115,9 +115,9 @@ impl Site<'_> {
 
 /// How far a transaction is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stage {
+pub enum UpdateProgress {
     /// The image is brought in.
-    Importing(Progress),
+    Pulling(PullProgress),
     /// The packages of extensions and kernels are brought in.
     Unpacking,
     /// The new deployment is made.
@@ -125,5 +125,5 @@ pub enum Stage {
     /// The configuration is written into it.
     Configuring,
     /// The boot entries are written.
-    Finishing,
+    WritingBootEntries,
 }

@@ -11,13 +11,13 @@ use crate::host::facts::tree_facts;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 
 use crate::transaction::TransactionError;
-use crate::transaction::state::current::Current;
+use crate::transaction::state::current::CurrentState;
 
 /// Plans going from `before` to `desired` on the tree at `root`. `before` is the recorded
 /// configuration unless somebody asks from another.
-pub fn plan(
+pub fn plan_tree_update(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     before: Option<&HostConfig>,
     desired: &HostConfig,
     profile: Profile,
@@ -44,8 +44,9 @@ pub fn plan(
         profile,
         today: boot::today(),
     };
-    let (tree, left_out) = tree_plan::decide(&facts, request);
-    plan.left_out.extend(left_out);
+    let (tree, unsupported) = tree_plan::plan_tree(&facts, request);
+    plan.unsupported.extend(unsupported);
+    plan.deferred.extend(facts.desired.deferred.iter().cloned());
     plan.tree = Some(tree);
     Ok(plan)
 }

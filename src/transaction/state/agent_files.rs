@@ -13,7 +13,7 @@ const PRIVATE: [&str; 2] = ["/var/lib/flameholder", ORIGINALS];
 
 /// Steps that write files of ours, with the directories that they need.
 #[derive(Debug)]
-pub(crate) struct OwnFiles<'a> {
+pub(crate) struct AgentFiles<'a> {
     root: &'a Root,
     /// Directories that a step makes.
     made: BTreeSet<ManagedPath>,
@@ -21,7 +21,7 @@ pub(crate) struct OwnFiles<'a> {
     pub(crate) steps: Vec<PlanStep>,
 }
 
-impl<'a> OwnFiles<'a> {
+impl<'a> AgentFiles<'a> {
     /// After `steps`, on `root`.
     pub(crate) fn after(root: &'a Root, steps: Vec<PlanStep>) -> Self {
         let mut files = Self { root, made: BTreeSet::new(), steps: Vec::new() };

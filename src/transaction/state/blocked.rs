@@ -1,6 +1,6 @@
 //! The held target on a disk.
 
-use crate::core::state::blocked::{BlockedError, BlockedTarget, HELD, SCHEMA};
+use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
@@ -9,36 +9,36 @@ use crate::host::{HostDisk, HostError, Root};
 use super::login_message;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
-use crate::transaction::engine::atomic_file::forget;
+use crate::transaction::engine::atomic_file::remove_if_present;
 
 /// Where it is written before it has its name.
-const NEW_HELD: &str = "/var/lib/flameholder/held.new";
+const NEW_HELD: &str = "/var/lib/flameholder/blocked.new";
 
 /// Why a held target cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum BlockedLoadError {
     /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
     /// It cannot be understood.
     #[error(transparent)]
-    Held(#[from] BlockedError),
+    Blocked(#[from] BlockedError),
 }
 
 /// Reads it; `None` where nothing is held.
-pub fn load(disk: &dyn HostDisk) -> Result<Option<BlockedTarget>, LoadError> {
-    let bytes = disk.read(&ManagedPath::constant(HELD), limits::DOCUMENT_BYTES)?;
+pub fn load(disk: &dyn HostDisk) -> Result<Option<BlockedTarget>, BlockedLoadError> {
+    let bytes = disk.read(&ManagedPath::constant(BLOCKED), limits::DOCUMENT_BYTES)?;
     Ok(bytes.map(|bytes| BlockedTarget::parse(&bytes)).transpose()?)
 }
 
 /// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
-fn write(root: &Root, held: BlockedTarget) -> Result<(), LoadError> {
+fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
     let before = load(root).unwrap_or_default();
     if before.as_ref().is_some_and(|before| before.generation == held.generation) {
         return Ok(());
     }
     let held = held.after(before.as_ref());
-    let (path, new) = (ManagedPath::constant(HELD), ManagedPath::constant(NEW_HELD));
+    let (path, new) = (ManagedPath::constant(BLOCKED), ManagedPath::constant(NEW_HELD));
     atomic_file::write(root, &path, &new, &held.render())?;
     login_message::refresh(root);
     Ok(())
@@ -46,13 +46,13 @@ fn write(root: &Root, held: BlockedTarget) -> Result<(), LoadError> {
 
 /// Holds nothing any more, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
-    forget(root, &ManagedPath::constant(HELD))?;
-    root.sync(&[ManagedPath::constant(HELD).parent()])?;
+    remove_if_present(root, &ManagedPath::constant(BLOCKED))?;
+    root.sync(&[ManagedPath::constant(BLOCKED).parent()])?;
     login_message::refresh(root);
     Ok(())
 }
 
-pub(crate) fn hold(root: &Root, record: &GenerationRecord, reason: &str) -> Result<(), TransactionError> {
+pub(crate) fn block(root: &Root, record: &GenerationRecord, reason: &str) -> Result<(), TransactionError> {
     let held = BlockedTarget {
         schema: SCHEMA,
         config: record.config.clone(),

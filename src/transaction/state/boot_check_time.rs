@@ -11,8 +11,8 @@ use std::time::Duration;
 
 /// What a generation has to show; the defaults, where the settings cannot be read: that is found anyway when it is compared
 /// with its record.
-pub(crate) fn policy(root: &Root) -> HealthPolicy {
-    settings::settings(root).map(|settings| settings.health).unwrap_or_default()
+pub(crate) fn boot_check_policy(root: &Root) -> HealthPolicy {
+    settings::settings(root).map(|settings| settings.boot_check).unwrap_or_default()
 }
 
 pub(crate) fn has_etcd(root: &Root) -> bool {
@@ -20,11 +20,11 @@ pub(crate) fn has_etcd(root: &Root) -> bool {
 }
 
 /// After how many boots without a judgement the pending generation is left; `None` where it may be tried for ever.
-pub(crate) fn most_boots(root: &Root, pending: Option<&PendingGeneration>) -> Option<usize> {
-    policy(root).most_boots(pending, has_etcd(root))
+pub(crate) fn max_boots(root: &Root, pending: Option<&PendingGeneration>) -> Option<usize> {
+    boot_check_policy(root).most_boots(pending, has_etcd(root))
 }
 
 /// How long what booted may still take; `None` where that is over.
 pub(crate) fn time_left(root: &Root) -> Option<Duration> {
-    policy(root).probation.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
+    boot_check_policy(root).timeout.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
 }

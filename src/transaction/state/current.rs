@@ -19,11 +19,11 @@ use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root};
 
 use super::objects;
-use super::objects::StoreFailure;
+use super::objects::StoreLoadError;
 
 /// A configuration, as an object and decoded.
 #[derive(Debug, Clone)]
-pub struct Configuration {
+pub struct DecodedConfig {
     /// The object.
     pub object: MachineConfig,
     /// What it asks of a host.
@@ -32,7 +32,7 @@ pub struct Configuration {
     pub layered_image: Option<String>,
 }
 
-impl Configuration {
+impl DecodedConfig {
     /// Parses and decodes a document.
     pub fn parse(bytes: &[u8]) -> Result<Self, RefusalList> {
         let object = machine_config::parse(bytes)?;
@@ -68,24 +68,24 @@ impl Configuration {
 
 /// The state that the last transaction left.
 #[derive(Debug, Clone, Default)]
-pub struct Current {
+pub struct CurrentState {
     /// The generation's record; absent on a tree that another agent configured.
     pub record: Option<GenerationRecord>,
     /// The configuration.
-    pub configuration: Option<Configuration>,
+    pub configuration: Option<DecodedConfig>,
     /// What is active outside `/etc`; absent where nothing ever was.
     pub active: Option<ActiveManifest>,
 }
 
 /// Why that state cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub enum CurrentError {
+pub enum CurrentStateError {
     /// The tree cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
     /// What is active outside `/etc` cannot be read.
     #[error(transparent)]
-    Store(#[from] StoreFailure),
+    Store(#[from] StoreLoadError),
     /// The record is damaged or another release's.
     #[error(transparent)]
     Record(#[from] RecordError),
@@ -93,7 +93,7 @@ pub enum CurrentError {
     #[error(
         "the applied configuration {CURRENT_CONFIG} is missing or empty; restore it, or remove {RECORD} too to start over"
     )]
-    Lost,
+    ConfigMissing,
     /// The recorded configuration is damaged.
     #[error(
         "reading the applied configuration {CURRENT_CONFIG}; restore it, or remove it together with {RECORD} to start over"
@@ -101,16 +101,16 @@ pub enum CurrentError {
     Configuration(#[source] RefusalList),
 }
 
-impl Current {
+impl CurrentState {
     /// Loads it from the tree at `root`.
-    pub fn load(root: &Root) -> Result<Self, CurrentError> {
+    pub fn load(root: &Root) -> Result<Self, CurrentStateError> {
         let record = Self::load_record(root)?;
         let path = ManagedPath::constant(CURRENT_CONFIG);
         let configuration = root.read(&path, limits::DOCUMENT_BYTES)?.filter(|bytes| !bytes.is_empty());
-        let configuration = configuration.map(|bytes| Configuration::parse(&bytes)).transpose();
-        let configuration = configuration.map_err(CurrentError::Configuration)?;
+        let configuration = configuration.map(|bytes| DecodedConfig::parse(&bytes)).transpose();
+        let configuration = configuration.map_err(CurrentStateError::Configuration)?;
         if record.is_some() && configuration.is_none() {
-            return Err(CurrentError::Lost);
+            return Err(CurrentStateError::ConfigMissing);
         }
         let image = record.as_ref().and_then(|record| record.layered_image.clone());
         let configuration = configuration.map(|configuration| configuration.layered(image));
@@ -119,7 +119,7 @@ impl Current {
     }
 
     /// Loads the record alone.
-    pub fn load_record(root: &Root) -> Result<Option<GenerationRecord>, CurrentError> {
+    pub fn load_record(root: &Root) -> Result<Option<GenerationRecord>, CurrentStateError> {
         let bytes = root.read(&ManagedPath::constant(RECORD), limits::DOCUMENT_BYTES)?;
         Ok(bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose()?)
     }
@@ -158,7 +158,7 @@ impl Current {
         &self,
         root: &Root,
         reach: TreeScope,
-    ) -> Result<Option<ManagedFiles>, StoreFailure> {
+    ) -> Result<Option<ManagedFiles>, StoreLoadError> {
         let recorded = self.record.as_ref().and_then(|record| record.manifest);
         let active = self.active.as_ref().and_then(|active| active.manifest);
         match active {
@@ -177,7 +177,7 @@ impl Current {
 }
 
 /// Whether a later generation ran on this host already.
-pub(crate) fn is_older(record: &GenerationRecord, current: &Current) -> bool {
+pub(crate) fn is_older_than_last_booted(record: &GenerationRecord, current: &CurrentState) -> bool {
     let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
     ran.is_some_and(|ran| record.sequence < ran.latest)
 }

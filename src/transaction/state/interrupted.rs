@@ -9,12 +9,12 @@ use crate::host::{HostError, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::journal;
 use crate::transaction::engine::recover;
-use crate::transaction::engine::recover::{SettleError, Settled};
-use crate::transaction::state::current::Current;
+use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
+use crate::transaction::state::current::CurrentState;
 
 /// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
 pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
-    let open = journal::load(root).map_err(SettleError::from)?;
+    let open = journal::load(root).map_err(RecoveryError::from)?;
     open.map(|open| match HostLock::ensure_free(root) {
         Ok(()) => Ok((open, false)),
         Err(HostError::Locked { .. }) => Ok((open, true)),
@@ -24,8 +24,8 @@ pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionEr
 }
 
 /// What looks at a tree does not settle it, and must not take half a change for a whole one.
-pub(crate) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
-    let open = journal::load(root).map_err(SettleError::from)?;
+pub(crate) fn ensure_not_interrupted(root: &Root) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(RecoveryError::from)?;
     if !open.is_some_and(|open| {
         matches!(open.reached, TransactionState::Prepared | TransactionState::Acting { .. })
     }) {
@@ -37,23 +37,23 @@ pub(crate) fn ensure_whole(root: &Root) -> Result<(), TransactionError> {
 }
 
 /// Settles what an interrupted run left in the tree at `root`.
-pub fn recover(root: &Root) -> Result<Settled, TransactionError> {
+pub fn recover(root: &Root) -> Result<RecoveryOutcome, TransactionError> {
     let _lock = HostLock::take(root)?;
-    settle_open(root, &boot::boot_id())
+    recover_open(root, &boot::boot_id())
 }
 
 /// The same on the way to something else, which says so.
-pub(crate) fn settle_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
-    if let Settled::TakenBack { target } = settle_open(root, boot_id)? {
+pub(crate) fn recover_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
+    if let RecoveryOutcome::Undone { target } = recover_open(root, boot_id)? {
         let target = target.unwrap_or_default();
         log::warn!("a change to generation {target} had been interrupted, and is taken back first");
     }
     Ok(())
 }
 
-pub(crate) fn settle_open(root: &Root, boot_id: &str) -> Result<Settled, TransactionError> {
-    let found = Current::load_record(root)?.map(|record| record.generation);
+pub(crate) fn recover_open(root: &Root, boot_id: &str) -> Result<RecoveryOutcome, TransactionError> {
+    let found = CurrentState::load_record(root)?.map(|record| record.generation);
     let services: &dyn ServiceControl =
         if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
-    Ok(recover::settle(root, services, found.as_deref(), boot_id)?)
+    Ok(recover::recover(root, services, found.as_deref(), boot_id)?)
 }

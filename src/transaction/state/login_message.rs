@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::core::state::boot_check::{HealthPhase, complaint};
+use crate::core::state::boot_check::{HealthPhase, failed_checks};
 use crate::host::Root;
 
 use super::{blocked, status_files};
@@ -42,7 +42,7 @@ fn text(root: &Root) -> Option<String> {
     }
     if let Some(report) =
         status_files::HEALTH.load(root).filter(|report| report.phase == HealthPhase::Unhealthy)
-        && let Some(complaint) = complaint(&report.findings)
+        && let Some(complaint) = failed_checks(&report.findings)
     {
         text += &format!("flameholder: this host is not healthy: {complaint}\n");
     }

@@ -12,14 +12,14 @@ use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 use crate::host::{HostError, Root};
 
-use super::agent_files::OwnFiles;
+use super::agent_files::AgentFiles;
 
 /// Mode of everything in the store: contents may be secret.
 const MODE: u32 = 0o600;
 
 /// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StoreFailure {
+pub enum StoreLoadError {
     /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -29,13 +29,13 @@ pub enum StoreFailure {
 }
 
 /// Which manifest `/var` matches.
-pub fn load_active(root: &Root) -> Result<Option<ActiveManifest>, StoreFailure> {
+pub fn load_active(root: &Root) -> Result<Option<ActiveManifest>, StoreLoadError> {
     let bytes = root.read(&ManagedPath::constant(ACTIVE), limits::DOCUMENT_BYTES)?;
     Ok(bytes.map(|bytes| ActiveManifest::parse(&bytes)).transpose()?)
 }
 
 /// The manifest with this digest.
-pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manifest, StoreFailure> {
+pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manifest, StoreLoadError> {
     Ok(Manifest::parse(digest, &load_object(root, digest)?)?)
 }
 
@@ -43,14 +43,14 @@ pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manife
 pub(crate) fn load_managed(
     root: &Root,
     digest: ContentDigest,
-) -> Result<(ManagedFiles, Profile), StoreFailure> {
+) -> Result<(ManagedFiles, Profile), StoreLoadError> {
     let manifest = load_manifest(root, digest)?;
     let contents = manifest.objects().map(|object| Ok((object, load_object(root, object)?)));
-    let contents = contents.collect::<Result<BTreeMap<_, _>, StoreFailure>>()?;
+    let contents = contents.collect::<Result<BTreeMap<_, _>, StoreLoadError>>()?;
     Ok((manifest.managed(&contents), manifest.profile))
 }
 
-fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreFailure> {
+fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadError> {
     let path = objects::object(digest);
     let bytes = root.read(&path, limits::INFLATED_BYTES)?;
     match bytes {
@@ -61,17 +61,17 @@ fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreFailu
 }
 
 /// The digest of the manifest of `outside`; `None` where nothing is wanted.
-pub(crate) fn digest_of(outside: &ManagedFiles, profile: Profile) -> Option<ContentDigest> {
+pub(crate) fn manifest_digest(outside: &ManagedFiles, profile: Profile) -> Option<ContentDigest> {
     let is_empty = outside.entries.is_empty();
     (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.render()))
 }
 
 /// Adds what the store needs for `outside`.
-pub(crate) fn keep(
-    files: &mut OwnFiles<'_>,
+pub(crate) fn store_objects(
+    files: &mut AgentFiles<'_>,
     outside: &ManagedFiles,
     profile: Profile,
-) -> Result<(), StoreFailure> {
+) -> Result<(), StoreLoadError> {
     if outside.entries.is_empty() {
         return Ok(());
     }
@@ -84,8 +84,8 @@ pub(crate) fn keep(
 }
 
 /// Adds that `/var` matches a manifest from now on.
-pub(crate) fn activate(
-    files: &mut OwnFiles<'_>,
+pub(crate) fn write_active_manifest(
+    files: &mut AgentFiles<'_>,
     before: Option<&ActiveManifest>,
     active: &ActiveManifest,
 ) -> Result<(), HostError> {
@@ -101,15 +101,15 @@ pub(crate) fn activate(
 }
 
 /// The manifests with these digests. One that cannot be read leads nowhere.
-pub(crate) fn load_live(
+pub(crate) fn load_referenced(
     root: &Root,
     digests: impl IntoIterator<Item = ContentDigest>,
-) -> Result<BTreeMap<ContentDigest, Manifest>, StoreFailure> {
+) -> Result<BTreeMap<ContentDigest, Manifest>, StoreLoadError> {
     let mut live = BTreeMap::new();
     for digest in digests {
         match load_manifest(root, digest) {
             Ok(manifest) => drop(live.insert(digest, manifest)),
-            Err(StoreFailure::Store(error)) => log::warn!("{error}"),
+            Err(StoreLoadError::Store(error)) => log::warn!("{error}"),
             Err(error) => return Err(error),
         }
     }
@@ -120,10 +120,10 @@ pub(crate) fn load_live(
 pub(crate) fn prune(
     root: &Root,
     live: &BTreeMap<ContentDigest, Manifest>,
-) -> Result<Vec<PlanStep>, StoreFailure> {
+) -> Result<Vec<PlanStep>, StoreLoadError> {
     let directory = ManagedPath::constant(OBJECTS);
     let stored: BTreeSet<ManagedPath> =
         root.list(&directory)?.iter().map(|name| directory.join(name)).collect();
-    let garbage = objects::garbage(&stored, live).into_iter();
+    let garbage = objects::unreferenced_objects(&stored, live).into_iter();
     Ok(garbage.map(|path| PlanStep::Remove { path }).collect())
 }

@@ -7,7 +7,7 @@ use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError};
 
 use crate::transaction::engine::atomic_file;
-use crate::transaction::engine::atomic_file::forget;
+use crate::transaction::engine::atomic_file::remove_if_present;
 
 /// Where it is written before it has its name.
 const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
@@ -17,7 +17,7 @@ const PENDING_BYTES: usize = 4 * limits::DOCUMENT_BYTES;
 
 /// Why a pending generation cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum LoadError {
+pub enum PendingLoadError {
     /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
@@ -27,13 +27,13 @@ pub enum LoadError {
 }
 
 /// Reads it; `None` where nothing is pending.
-pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, LoadError> {
+pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, PendingLoadError> {
     let bytes = disk.read(&ManagedPath::constant(PENDING), PENDING_BYTES)?;
     Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
 }
 
 /// Writes it in place of the one before, durably.
-pub(crate) fn open(disk: &dyn HostDisk, intent: &StagedGeneration) -> Result<(), HostError> {
+pub(crate) fn write_staged(disk: &dyn HostDisk, intent: &StagedGeneration) -> Result<(), HostError> {
     write(disk, &intent.render())
 }
 
@@ -42,7 +42,7 @@ fn write(disk: &dyn HostDisk, contents: &[u8]) -> Result<(), HostError> {
 }
 
 /// Notes durably that something happened to it.
-pub(crate) fn reach(disk: &dyn HostDisk, reached: &PendingEntry) -> Result<(), HostError> {
+pub(crate) fn append_entry(disk: &dyn HostDisk, reached: &PendingEntry) -> Result<(), HostError> {
     let pending = ManagedPath::constant(PENDING);
     let written = disk.read(&pending, PENDING_BYTES)?.unwrap_or_default();
     let whole = log_line::whole_length(&written);
@@ -58,8 +58,8 @@ pub(crate) fn reach(disk: &dyn HostDisk, reached: &PendingEntry) -> Result<(), H
 }
 
 /// Removes it, durably: nothing is pending any more.
-pub(crate) fn close(disk: &dyn HostDisk) -> Result<(), HostError> {
-    forget(disk, &ManagedPath::constant(PENDING))?;
-    forget(disk, &ManagedPath::constant(NEW_PENDING))?;
+pub(crate) fn remove(disk: &dyn HostDisk) -> Result<(), HostError> {
+    remove_if_present(disk, &ManagedPath::constant(PENDING))?;
+    remove_if_present(disk, &ManagedPath::constant(NEW_PENDING))?;
     disk.sync(&[ManagedPath::constant(PENDING).parent()])
 }

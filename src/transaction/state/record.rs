@@ -14,10 +14,10 @@ use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::host::facts::boot;
 use crate::host::{HostError, Root};
 
-use super::agent_files::OwnFiles;
-use super::current::{Configuration, Current};
+use super::agent_files::AgentFiles;
+use super::current::{CurrentState, DecodedConfig};
 use super::objects;
-use super::objects::StoreFailure;
+use super::objects::StoreLoadError;
 
 /// By which systemd tells a first boot.
 const MACHINE_ID: &str = "/etc/machine-id";
@@ -25,9 +25,9 @@ const MACHINE_ID: &str = "/etc/machine-id";
 /// The record of carrying `plan` out. The same configuration applied again to a tree keeps its generation, and so does a
 /// deployment whose files change while it runs: its boot entry names it.
 #[must_use]
-pub fn compose(
-    current: &Current,
-    desired: &Configuration,
+pub fn compose_record(
+    current: &CurrentState,
+    desired: &DecodedConfig,
     plan: &Plan,
     labels: BTreeMap<ManagedPath, String>,
     deployment: Option<DeploymentRecord>,
@@ -45,9 +45,10 @@ pub fn compose(
         deployment,
         boot_id: String::new(),
         layered_image: desired.layered_image.clone(),
-        manifest: tree.and_then(|tree| objects::digest_of(&tree.outside, plan.profile)),
+        manifest: tree.and_then(|tree| objects::manifest_digest(&tree.outside, plan.profile)),
         applied: applied(&desired.host),
-        left_out: plan.left_out.clone(),
+        unsupported: plan.unsupported.clone(),
+        deferred: plan.deferred.clone(),
         created_directories: steps
             .clone()
             .flat_map(|steps| steps.created_directories.iter().filter(in_etc).cloned())
@@ -87,7 +88,7 @@ fn applied(config: &HostConfig) -> Vec<String> {
 }
 
 /// What is active outside `/etc` once `steps` are carried out.
-pub(crate) fn active(
+pub(crate) fn active_manifest(
     record: &GenerationRecord,
     steps: &PlannedSteps,
     ran: Option<LastBooted>,
@@ -105,13 +106,13 @@ pub(crate) fn active(
 /// All steps of a change to what `/etc` holds, in order: pre-images are kept, the record names
 /// them, the tree changes, and the configuration says last that it was applied. No steps at all
 /// where nothing changed.
-pub(crate) fn frame(
-    files: &mut OwnFiles<'_>,
+pub(crate) fn etc_change_steps(
+    files: &mut AgentFiles<'_>,
     steps: PlannedSteps,
-    desired: &Configuration,
+    desired: &DecodedConfig,
     record: &GenerationRecord,
-    between: impl FnOnce(&mut OwnFiles<'_>) -> Result<(), StoreFailure>,
-) -> Result<(), StoreFailure> {
+    between: impl FnOnce(&mut AgentFiles<'_>) -> Result<(), StoreLoadError>,
+) -> Result<(), StoreLoadError> {
     let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
     // A directory that the configuration itself makes comes before the record in it.
     let (needed, others): (Vec<PlanStep>, Vec<PlanStep>) = steps
@@ -132,9 +133,9 @@ pub(crate) fn frame(
 /// Adds to the steps of a change to a deployment what its first boot, where that is ahead, must not decide otherwise; and
 /// takes that away once it is behind.
 pub(crate) fn first_presets(
-    files: &mut OwnFiles<'_>,
+    files: &mut AgentFiles<'_>,
     root: &Root,
-    desired: &Configuration,
+    desired: &DecodedConfig,
 ) -> Result<(), HostError> {
     let path = first_presets::path();
     let machine_id = root.read(&ManagedPath::constant(MACHINE_ID), limits::FRAGMENT_BYTES)?;
@@ -148,24 +149,24 @@ pub(crate) fn first_presets(
 }
 
 /// All steps of a change to a plain tree, where what lies outside `/etc` changes as well.
-pub(crate) fn frame_tree(
+pub(crate) fn tree_change_steps(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     tree: TreePlan,
-    desired: &Configuration,
+    desired: &DecodedConfig,
     record: &GenerationRecord,
-) -> Result<Vec<PlanStep>, StoreFailure> {
-    let mut files = OwnFiles::after(root, Vec::new());
+) -> Result<Vec<PlanStep>, StoreLoadError> {
+    let mut files = AgentFiles::after(root, Vec::new());
     let ran = current.active.as_ref().and_then(|active| active.ran.clone());
-    let active = active(record, &tree.steps, ran);
+    let active = active_manifest(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);
-    frame(&mut files, tree.steps, desired, record, |files| {
-        objects::keep(files, &tree.outside, record.profile)?;
-        objects::activate(files, current.active.as_ref(), &active)?;
+    etc_change_steps(&mut files, tree.steps, desired, record, |files| {
+        objects::store_objects(files, &tree.outside, record.profile)?;
+        objects::write_active_manifest(files, current.active.as_ref(), &active)?;
         // Other deployments need theirs as well; those are pruned with them.
         if before != record.manifest && record.deployment.is_none() {
             // The one before it stays, for whoever brings its `/etc` back.
-            let mut live = objects::load_live(root, before)?;
+            let mut live = objects::load_referenced(root, before)?;
             let (manifest, _) = Manifest::of(&tree.outside, record.profile);
             live.extend(record.manifest.map(|digest| (digest, manifest)));
             files.extend(objects::prune(root, &live)?);

@@ -14,22 +14,22 @@ use crate::host::Root;
 use crate::transaction::engine::atomic_file;
 
 /// How healthy the host is.
-pub const HEALTH: Report<HealthReport> =
-    Report::at("/run/flameholder/health.json", "how healthy the host is");
+pub const HEALTH: StatusFile<HealthReport> =
+    StatusFile::at("/run/flameholder/boot-check.json", "how healthy the host is");
 /// Where the daemon stands.
-pub const DAEMON: Report<DaemonReport> =
-    Report::at("/run/flameholder/daemon.json", "where the daemon stands");
+pub const DAEMON: StatusFile<DaemonReport> =
+    StatusFile::at("/run/flameholder/daemon.json", "where the daemon stands");
 
 /// A report. What programs say in it is not for everybody: the file is root's.
 #[derive(Debug)]
-pub struct Report<T> {
+pub struct StatusFile<T> {
     /// Where it lies.
     pub path: &'static str,
     what: &'static str,
     content: PhantomData<fn() -> T>,
 }
 
-impl<T: Serialize + DeserializeOwned> Report<T> {
+impl<T: Serialize + DeserializeOwned> StatusFile<T> {
     const fn at(path: &'static str, what: &'static str) -> Self {
         Self { path, what, content: PhantomData }
     }
@@ -38,7 +38,7 @@ impl<T: Serialize + DeserializeOwned> Report<T> {
     pub fn publish(&self, root: &Root, content: &T) {
         let (path, new) = (self.place(""), self.place(".new"));
         let text = serde_json::to_vec(content).expect("a report of ours has only string keys");
-        if let Err(error) = atomic_file::write_for_this_boot(root, &path, &new, &text) {
+        if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text) {
             log::warn!("{} cannot be published: {error}", self.what);
         }
     }

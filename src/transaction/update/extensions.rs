@@ -13,7 +13,7 @@ use crate::host::{FileOperation, HostDisk, HostError, Root};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
-use crate::transaction::engine::atomic_file::forget;
+use crate::transaction::engine::atomic_file::remove_if_present;
 
 /// Where an image has them.
 const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
@@ -25,26 +25,26 @@ const REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";
 
 /// They are there until this goes.
 #[derive(Debug)]
-pub(crate) struct Lent<'a>(&'a Root);
+pub(crate) struct ExtensionsRepository<'a>(&'a Root);
 
-impl Drop for Lent<'_> {
+impl Drop for ExtensionsRepository<'_> {
     fn drop(&mut self) {
-        if let Err(error) = take_back(self.0) {
+        if let Err(error) = remove(self.0) {
             log::warn!("{REPOSITORY} and {UNPACKED} are left for the next command to remove: {error}");
         }
     }
 }
 
 /// Unpacks `image`, as a config names it, and lends what is in it. What an earlier run lent is taken back already.
-pub(crate) fn lend<'a>(
+pub(crate) fn provide<'a>(
     root: &'a Root,
     os: &mut dyn Sysroot,
     image: &str,
-) -> Result<Lent<'a>, TransactionError> {
+) -> Result<ExtensionsRepository<'a>, TransactionError> {
     let image: ImageRef = image.parse().map_err(|error: crate::core::values::image::ImageRefError| {
         RefusalList::one("spec.baseOSExtensionsContainerImage", error.to_string())
     })?;
-    let lent = Lent(root);
+    let lent = ExtensionsRepository(root);
     let directory = Path::new(UNPACKED);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| HostError::io(FileOperation::MakeDirectory, directory, &error))?;
@@ -63,10 +63,10 @@ pub(crate) fn lend<'a>(
 }
 
 /// Takes back what was lent, by this run or by one that was killed.
-pub(crate) fn take_back(root: &Root) -> Result<(), HostError> {
+pub(crate) fn remove(root: &Root) -> Result<(), HostError> {
     let path = ManagedPath::constant(REPOSITORY);
     if root.status(&path)?.is_some() {
-        forget(root, &path)?;
+        remove_if_present(root, &path)?;
         root.sync(&[path.parent()])?;
     }
     let directory = Path::new(UNPACKED);

@@ -19,19 +19,19 @@ use crate::host::fs::etc_copy;
 use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, Root};
-use crate::os::protocol::Access;
+use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalizer};
 
 use super::{shipped_links, stage};
 use crate::transaction::engine::labels;
-use crate::transaction::engine::labels::Labels;
-use crate::transaction::engine::recover::SettleError;
+use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, journal};
 use crate::transaction::plan::{etc_merge, tree_plan};
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{pending, record};
-use crate::transaction::{Sessions, TransactionError};
+use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Where the copy is made: memory, which no disk can be too full for.
 const COPY: &str = "/run/flameholder/etc";
@@ -40,37 +40,41 @@ const REHEARSAL: &str = "/run/flameholder/rehearsal";
 
 /// What came of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Bound {
+pub enum FinalizeOutcome {
     /// The generation boots next.
     Generation(String),
     /// Nothing of ours was staged, or it is locked; libostree did what it does without us.
-    Passed,
+    PassedThrough,
 }
 
 /// Finalizes whatever is staged, bound to its configuration where it is the pending generation.
-pub fn bind(
+pub fn finalize(
     namespace: &MountNamespace,
     booted: &BootedDeployment,
-    open: Sessions<'_>,
-) -> Result<Bound, TransactionError> {
+    open: SysrootOpener<'_>,
+) -> Result<FinalizeOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let Some(pending) = pending::load(&root)? else {
         // Where nobody can be asked, nothing of ours was staged either.
-        let staged = open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).unwrap_or_default();
-        return pass(booted, staged.as_ref());
+        let staged = open(SysrootAccess::Read)
+            .and_then(|mut os| stage::staged_deployment(&mut *os))
+            .unwrap_or_default();
+        return pass_through(booted, staged.as_ref());
     };
     let mut kind = FailureKind::ConfigNotWritten;
     let bound =
-        open(Access::Read).and_then(|mut os| stage::staged(&mut *os)).and_then(|staged| match &staged {
-            Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
-                bind_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
-                Ok(Bound::Generation(pending.generation().to_owned()))
+        open(SysrootAccess::Read).and_then(|mut os| stage::staged_deployment(&mut *os)).and_then(|staged| {
+            match &staged {
+                Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
+                    finalize_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
+                    Ok(FinalizeOutcome::Generation(pending.generation().to_owned()))
+                }
+                staged => pass_through(booted, staged.as_ref()),
             }
-            staged => pass(booted, staged.as_ref()),
         });
     if let Err(error) = &bound {
         let failure = UpdateFailure { boot_id: boot::boot_id(), kind, reason: error.chain() };
-        if let Err(error) = pending::reach(&root, &PendingEntry::Failed(failure)) {
+        if let Err(error) = pending::append_entry(&root, &PendingEntry::Failed(failure)) {
             log::error!("why the generation was not bound could not be noted: {error}");
         }
     }
@@ -79,15 +83,18 @@ pub fn bind(
 
 /// Has libostree do what it does without us, unless what is staged is ours: without its
 /// configuration it must not boot.
-fn pass(booted: &BootedDeployment, staged: Option<&Deployment>) -> Result<Bound, TransactionError> {
-    if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_ours(staged, booted)) {
-        return Err(TransactionError::Forgotten(staged.id.to_string()));
+fn pass_through(
+    booted: &BootedDeployment,
+    staged: Option<&Deployment>,
+) -> Result<FinalizeOutcome, TransactionError> {
+    if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_staged_by_us(staged, booted)) {
+        return Err(TransactionError::PendingRecordMissing(staged.id.to_string()));
     }
-    finalizer::finalize()?;
-    Ok(Bound::Passed)
+    finalizer::finalize_staged()?;
+    Ok(FinalizeOutcome::PassedThrough)
 }
 
-fn bind_pending(
+fn finalize_pending(
     namespace: &MountNamespace,
     root: &Root,
     booted: &BootedDeployment,
@@ -96,23 +103,23 @@ fn bind_pending(
     kind: &mut FailureKind,
 ) -> Result<(), TransactionError> {
     let _lock = HostLock::take(root)?;
-    ensure_settled(root, pending)?;
+    ensure_no_open_change(root, pending)?;
     let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
     std::fs::create_dir_all(copy)
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, copy, &error))?;
     namespace.mount_memory(copy)?;
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
-    configure(&copies.next(&directory)?, pending)?;
+    write_generation(&copies.next(&directory)?, pending)?;
     namespace.bind(&copies.local, &running)?;
     if copies.is_base_changed {
         namespace.bind(&copies.base, &booted.directory().join("usr/etc"))?;
     }
     *kind = FailureKind::NotFinalized;
-    finalizer::finalize()?;
+    finalizer::finalize_staged()?;
     ensure_written(&directory, pending)?;
     // Once this is durable, the bootloader starts it: should another system come up, that was chosen.
-    if let Err(error) = pending::reach(root, &PendingEntry::Finalized { boot_id: boot::boot_id() }) {
+    if let Err(error) = pending::append_entry(root, &PendingEntry::Finalized { boot_id: boot::boot_id() }) {
         log::warn!("that the generation is finalized could not be noted: {error}");
     }
     Ok(())
@@ -130,7 +137,7 @@ pub(crate) fn rehearse(
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, Path::new(REHEARSAL), &error))?;
     let directory = Path::new(SYSROOT).join(pending.intent.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
-    configure(&copies.next(&directory)?, pending)?;
+    write_generation(&copies.next(&directory)?, pending)?;
     let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
     let predicted = etc_merge::predict(&merge, Some(&Root::open(&directory)?), special_files)?;
     etc_merge::ensure_accepted(&predicted)
@@ -153,8 +160,12 @@ impl Copies {
             std::fs::create_dir(to).map_err(|error| failed(to, error))?;
             etc_copy::copy(&running.join(from), to)?;
         }
-        let added =
-            shipped_links::add(&new.join("usr/etc"), &running.join("usr/etc"), &local, &[&base, &local]);
+        let added = shipped_links::add_shipped_links(
+            &new.join("usr/etc"),
+            &running.join("usr/etc"),
+            &local,
+            &[&base, &local],
+        );
         let is_base_changed = added.map_err(|error| failed(&local, error))?;
         Ok(Self { local, base, is_base_changed })
     }
@@ -194,8 +205,8 @@ fn private_directory() -> std::io::Result<Private> {
 }
 
 /// A change that is half made would be copied half.
-fn ensure_settled(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    let open = journal::load(root).map_err(SettleError::from)?;
+fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
+    let open = journal::load(root).map_err(RecoveryError::from)?;
     match open {
         Some(open) if open.reached != JournalReached::Committed => {
             let what = format!("the running system, before generation {} was bound", pending.generation());
@@ -206,34 +217,35 @@ fn ensure_settled(root: &Root, pending: &PendingGeneration) -> Result<(), Transa
 }
 
 /// Brings the managed paths in the `/etc` of `next` to the pending generation, and writes its record.
-fn configure(next: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    let current = Current::load(next)?;
-    let binding = binding(next, &current, pending)?;
-    Ok(apply::write(next, &binding.steps, &binding.labels)?)
+fn write_generation(next: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
+    let current = CurrentState::load(next)?;
+    let binding = etc_steps(next, &current, pending)?;
+    Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
 }
 
 /// What binding does to an `/etc`.
-pub(crate) struct Binding {
+pub(crate) struct EtcSteps {
     pub(crate) steps: Vec<PlanStep>,
-    pub(crate) labels: Labels,
+    pub(crate) labels: SelinuxLabels,
 }
 
 /// Decides how the `/etc` of `next`, which was that of `current`, becomes that of the pending generation.
-pub(crate) fn binding(
+pub(crate) fn etc_steps(
     next: &Root,
-    current: &Current,
+    current: &CurrentState,
     pending: &PendingGeneration,
-) -> Result<Binding, TransactionError> {
-    let desired: Configuration = stage::configuration(pending)?;
+) -> Result<EtcSteps, TransactionError> {
+    let desired: DecodedConfig = stage::pending_config(pending)?;
     let staged = &pending.intent.record;
     let begins = pending.intent.completes_first_boot && current.record.is_none();
     let before = if begins { Some(&desired.host) } else { current.host() };
-    let plan = tree_plan::plan(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
+    let plan =
+        tree_plan::plan_tree_update(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
-        return Err(TransactionError::Hindered(plan.hindrances()));
+        return Err(TransactionError::Obstructed(plan.obstacles()));
     }
     let tree = plan.tree.clone().unwrap_or_default();
-    let composed = record::compose(
+    let composed = record::compose_record(
         current,
         &desired,
         &plan,
@@ -244,22 +256,23 @@ pub(crate) fn binding(
         generation: staged.generation.clone(),
         sequence: staged.sequence,
         manifest: staged.manifest,
-        left_out: staged.left_out.clone(),
+        unsupported: staged.unsupported.clone(),
+        deferred: staged.deferred.clone(),
         boot_id: boot::boot_id(),
         ..composed
     };
-    let mut files = OwnFiles::after(next, Vec::new());
-    record::frame(&mut files, tree.steps, &desired, &record, |files| {
+    let mut files = AgentFiles::after(next, Vec::new());
+    record::etc_change_steps(&mut files, tree.steps, &desired, &record, |files| {
         Ok(record::first_presets(files, next, &desired)?)
     })?;
-    let labels = labels::of_steps(next, &files.steps, &staged.labels)?;
-    Ok(Binding { steps: files.steps, labels })
+    let labels = labels::labels_of_steps(next, &files.steps, &staged.labels)?;
+    Ok(EtcSteps { steps: files.steps, labels })
 }
 
 /// libostree says of nothing staged, too, that it is finalized.
 fn ensure_written(directory: &Path, pending: &PendingGeneration) -> Result<(), TransactionError> {
     // A record that cannot be read names nothing.
-    let record = Root::open(directory).ok().and_then(|root| Current::load_record(&root).ok()?);
+    let record = Root::open(directory).ok().and_then(|root| CurrentState::load_record(&root).ok()?);
     if record.is_some_and(|record| record.generation == pending.generation()) {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! A configuration as a generation: one new deployment of a sysroot that is not running, with its
 //! `/etc` complete before any boot entry names it.
 
-use crate::transaction::plan::deployment_plan::settled;
-use crate::transaction::plan::target::{Stage, Target};
+use crate::transaction::plan::deployment_plan::unchanged_generation;
+use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use std::path::Path;
 
 use crate::core::plan::Plan;
@@ -10,22 +10,22 @@ use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::fs::lock::HostLock;
-use crate::os::{DeployRequest, Deployment, Imported, Origin, Sysroot};
+use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 
 use super::sysroot;
 use crate::host::facts::booted::open_deployment;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::labels;
-use crate::transaction::plan::deployment_plan::{Draft, draft};
+use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment};
 use crate::transaction::plan::{etc_merge, tree_plan};
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::Configuration;
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, record};
 
 /// What came of it.
 #[derive(Debug)]
-pub struct Generated {
+pub struct OfflineUpdate {
     /// The plan that was carried out.
     pub plan: Plan,
     /// The new deployment; `None` where nothing had to be done.
@@ -36,55 +36,55 @@ pub struct Generated {
 
 /// A plan, and the configuration that it starts from.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedUpdate {
     /// The plan.
     pub plan: Plan,
     /// What was applied last.
-    pub before: Option<Configuration>,
+    pub before: Option<DecodedConfig>,
 }
 
 /// Plans without changing anything.
-pub fn plan(os: &mut dyn Sysroot, target: Target<'_>) -> Result<Planned, TransactionError> {
-    let mut draft = draft(os, target)?;
-    etc_merge::foresee(os, target, &mut draft)?;
-    Ok(Planned { plan: draft.plan, before: draft.current.configuration })
+pub fn plan(os: &mut dyn Sysroot, target: UpdateTarget<'_>) -> Result<PlannedUpdate, TransactionError> {
+    let mut draft = plan_deployment(os, target)?;
+    etc_merge::predict_merge(os, target, &mut draft)?;
+    Ok(PlannedUpdate { plan: draft.plan, before: draft.current.configuration })
 }
 
 /// Makes the next generation, or leaves the sysroot bootable into the one that it has.
 pub fn apply(
     os: &mut dyn Sysroot,
     sysroot: &Path,
-    target: Target<'_>,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Generated, TransactionError> {
-    sysroot::settle(os, sysroot)?;
-    let mut draft = draft(os, target)?;
-    etc_merge::foresee(os, target, &mut draft)?;
+    target: UpdateTarget<'_>,
+    progress: &mut dyn FnMut(UpdateProgress),
+) -> Result<OfflineUpdate, TransactionError> {
+    sysroot::recover(os, sysroot)?;
+    let mut draft = plan_deployment(os, target)?;
+    etc_merge::predict_merge(os, target, &mut draft)?;
     draft.ensure_unhindered()?;
     let imported = draft.import(os, progress)?;
-    if let Some(generation) = settled(&draft, target) {
-        return Ok(Generated { plan: draft.plan, deployment: None, generation });
+    if let Some(generation) = unchanged_generation(&draft, target) {
+        return Ok(OfflineUpdate { plan: draft.plan, deployment: None, generation });
     }
     etc_merge::ensure_mergeable(os, target, &draft, imported.as_ref())?;
-    progress(crate::transaction::plan::target::Stage::Deploying);
+    progress(crate::transaction::plan::target::UpdateProgress::Deploying);
     let generation = crate::host::facts::boot::new_generation_id();
-    let deployment = os.deploy(&request(&draft, imported.as_ref(), target.again(), &generation))?;
-    progress(crate::transaction::plan::target::Stage::Configuring);
-    let bound = bound(&deployment, &draft, imported.as_ref(), target);
-    configure(os, sysroot, target, &draft, bound, &generation)?;
-    progress(crate::transaction::plan::target::Stage::Finishing);
+    let deployment = os.deploy(&deploy_request(&draft, imported.as_ref(), target.again(), &generation))?;
+    progress(crate::transaction::plan::target::UpdateProgress::Configuring);
+    let bound = deployment_record(&deployment, &draft, imported.as_ref(), target);
+    write_generation(os, sysroot, target, &draft, bound, &generation)?;
+    progress(crate::transaction::plan::target::UpdateProgress::WritingBootEntries);
     os.finish()?;
     // What is not needed any more takes space and does no harm; the next change tries again.
-    if let Err(error) = sysroot::prune(os, sysroot, &deployment.id.stateroot, None) {
+    if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
         log::warn!("the store could not be pruned: {error}");
     }
-    Ok(Generated { plan: draft.plan, deployment: Some(deployment), generation })
+    Ok(OfflineUpdate { plan: draft.plan, deployment: Some(deployment), generation })
 }
 
 /// What libostree is asked for.
-pub(crate) fn request(
-    draft: &Draft,
-    imported: Option<&Imported>,
+pub(crate) fn deploy_request(
+    draft: &DeploymentPlan,
+    imported: Option<&ImportedCommit>,
     again: Option<&Deployment>,
     generation: &str,
 ) -> DeployRequest {
@@ -92,11 +92,11 @@ pub(crate) fn request(
     let mut kernel_arguments: Vec<String> = draft.kernel_arguments.iter().map(ToString::to_string).collect();
     kernel_arguments.push(format!("{GENERATION_ARGUMENT}{generation}"));
     let (commit, origin) = match (again, imported, &draft.image) {
-        (Some(again), ..) => (&again.id.commit, Origin::Of(again.id.clone())),
-        (None, Some(imported), Some(image)) => (&imported.commit, Origin::Image(image.clone())),
+        (Some(again), ..) => (&again.id.commit, DeploymentOrigin::Deployment(again.id.clone())),
+        (None, Some(imported), Some(image)) => (&imported.commit, DeploymentOrigin::Image(image.clone())),
         // With other packages, of the same image.
-        (None, Some(imported), None) => (&imported.commit, Origin::Kept),
-        (None, None, _) => (&base.commit, Origin::Kept),
+        (None, Some(imported), None) => (&imported.commit, DeploymentOrigin::MergeDeployment),
+        (None, None, _) => (&base.commit, DeploymentOrigin::MergeDeployment),
     };
     DeployRequest {
         stateroot: base.stateroot.clone(),
@@ -110,11 +110,11 @@ pub(crate) fn request(
 }
 
 /// What a record says of the deployment.
-pub(crate) fn bound(
+pub(crate) fn deployment_record(
     deployment: &Deployment,
-    draft: &Draft,
-    imported: Option<&Imported>,
-    target: Target<'_>,
+    draft: &DeploymentPlan,
+    imported: Option<&ImportedCommit>,
+    target: UpdateTarget<'_>,
 ) -> DeploymentRecord {
     let host = &target.desired.host;
     let source = target.again().unwrap_or(&draft.base);
@@ -134,36 +134,42 @@ pub(crate) fn bound(
 
 /// Writes the configuration and the record into the `/etc` of the new deployment, which nothing
 /// boots yet. Its image may ship other accounts and files than the base, so facts are its own.
-fn configure(
+fn write_generation(
     os: &mut dyn Sysroot,
     sysroot: &Path,
-    target: Target<'_>,
-    draft: &Draft,
+    target: UpdateTarget<'_>,
+    draft: &DeploymentPlan,
     bound: DeploymentRecord,
     generation: &str,
 ) -> Result<(), TransactionError> {
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
-    let mut plan = tree_plan::plan(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
+    let mut plan =
+        tree_plan::plan_tree_update(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
-        return Err(TransactionError::Hindered(plan.hindrances()));
+        return Err(TransactionError::Obstructed(plan.obstacles()));
     }
-    plan.left_out.clone_from(&draft.plan.left_out);
+    plan.unsupported.clone_from(&draft.plan.unsupported);
+    plan.deferred.clone_from(&draft.plan.deferred);
     // The store is in the `/var` that other commands work on too.
     let _lock = HostLock::take(&root)?;
     let tree = plan.tree.clone().unwrap_or_default();
-    let given = labels::again_of_policy(os, &root, &current.remembered())?;
-    let labels = labels::recorded(&given, &tree.steps.steps, &labels::of_policy(os, &tree.steps.steps)?);
+    let given = labels::policy_labels_of_prior(os, &root, &current.remembered())?;
+    let labels = labels::recorded_labels(
+        &given,
+        &tree.steps.steps,
+        &labels::policy_labels_of_steps(os, &tree.steps.steps)?,
+    );
     let record = GenerationRecord {
         generation: generation.to_owned(),
         boot_id: crate::host::facts::boot::boot_id(),
-        ..record::compose(current, target.desired, &plan, labels, Some(bound))
+        ..record::compose_record(current, target.desired, &plan, labels, Some(bound))
     };
-    let mut files = OwnFiles::after(&root, Vec::new());
-    record::frame(&mut files, tree.steps, target.desired, &record, |files| {
+    let mut files = AgentFiles::after(&root, Vec::new());
+    record::etc_change_steps(&mut files, tree.steps, target.desired, &record, |files| {
         record::first_presets(files, &root, target.desired)?;
-        objects::keep(files, &tree.outside, record.profile)
+        objects::store_objects(files, &tree.outside, record.profile)
     })?;
     let steps = files.steps;
-    Ok(apply::write(&root, &steps, &labels::of_policy(os, &steps)?)?)
+    Ok(apply::write_to_unused(&root, &steps, &labels::policy_labels_of_steps(os, &steps)?)?)
 }

@@ -8,17 +8,17 @@ use crate::host::facts::boot;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
-use crate::transaction::state::interrupted::{ensure_whole, settle_first};
+use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::plan::tree_plan;
-use crate::transaction::state::current::{Configuration, Current};
-use crate::transaction::state::decided_change::Decided;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::decided_change::DecidedChange;
 
 /// What a transaction did.
 #[derive(Debug)]
-pub struct Applied {
+pub struct TreeUpdate {
     /// The plan that was carried out.
     pub plan: Plan,
     /// Name of the generation.
@@ -34,20 +34,21 @@ pub fn plan(
     desired: &HostConfig,
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
-    ensure_whole(root)?;
-    let current = Current::load(root)?;
+    ensure_not_interrupted(root)?;
+    let current = CurrentState::load(root)?;
     plan_from(root, &current, before.or(current.host()), desired, profile)
 }
 
 fn plan_from(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     before: Option<&HostConfig>,
     desired: &HostConfig,
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
-    let mut plan = tree_plan::plan(root, current, before, desired, profile, TreeScope::Everything)?;
-    plan.left_out.extend(os_parts(desired));
+    let mut plan =
+        tree_plan::plan_tree_update(root, current, before, desired, profile, TreeScope::Everything)?;
+    plan.unsupported.extend(os_parts(desired));
     Ok(plan)
 }
 
@@ -66,23 +67,27 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 }
 
 /// Makes the tree at `root` what `desired` says, or leaves it as it is.
-pub fn apply(root: &Root, desired: &Configuration, profile: Profile) -> Result<Applied, TransactionError> {
+pub fn apply(root: &Root, desired: &DecodedConfig, profile: Profile) -> Result<TreeUpdate, TransactionError> {
     let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
-    settle_first(root, &boot_id)?;
+    recover_first(root, &boot_id)?;
     let decided = decide(root, desired, profile)?;
     apply::apply(root, &NoServices, decided.change(&boot_id))?;
-    let Decided { plan, generation, steps, .. } = decided;
-    Ok(Applied { plan, generation, changed: !steps.is_empty() })
+    let DecidedChange { plan, generation, steps, .. } = decided;
+    Ok(TreeUpdate { plan, generation, changed: !steps.is_empty() })
 }
 
 /// Decides how the tree at `root`, in which no change is open, becomes what `desired` says.
-pub fn decide(root: &Root, desired: &Configuration, profile: Profile) -> Result<Decided, TransactionError> {
-    let current = Current::load(root)?;
+pub fn decide(
+    root: &Root,
+    desired: &DecodedConfig,
+    profile: Profile,
+) -> Result<DecidedChange, TransactionError> {
+    let current = CurrentState::load(root)?;
     let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
-    let hindrances = plan.hindrances();
-    if !hindrances.is_empty() {
-        return Err(TransactionError::Hindered(hindrances));
+    let obstacles = plan.obstacles();
+    if !obstacles.is_empty() {
+        return Err(TransactionError::Obstructed(obstacles));
     }
-    Decided::of(root, &current, desired, plan, None, None)
+    DecidedChange::of(root, &current, desired, plan, None, None)
 }

@@ -21,12 +21,12 @@ use crate::host::systemd::service_port::NoServices;
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
+use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
-use crate::transaction::plan::drift::{Verified, compare};
+use crate::transaction::plan::drift::{DriftReport, find_drift};
 use crate::transaction::plan::tree_plan;
-use crate::transaction::state::agent_files::OwnFiles;
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::state::agent_files::AgentFiles;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings;
 use crate::transaction::state::{objects, record};
 
@@ -35,12 +35,12 @@ type Hindered = BTreeMap<ManagedPath, String>;
 
 /// Repairs the deviations of the tree at `root` whose policy is `repair`, all in one transaction,
 /// and compares again.
-pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
+pub fn repair(root: &Root) -> Result<DriftReport, TransactionError> {
     let policies = settings(root)?.drift;
     let _lock = HostLock::take(root)?;
-    interrupted::settle_first(root, &boot::boot_id())?;
-    let current = Current::load(root)?;
-    let before = compare(root, &current, TreeScope::Everything, policies.clone())?;
+    interrupted::recover_first(root, &boot::boot_id())?;
+    let current = CurrentState::load(root)?;
+    let before = find_drift(root, &current, TreeScope::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before
         .deviations
         .iter()
@@ -52,24 +52,24 @@ pub fn repair(root: &Root) -> Result<Verified, TransactionError> {
     else {
         return Ok(before);
     };
-    let hindered = if fits(&before) {
+    let hindered = if record_matches_config(&before) {
         carry_out(root, &current, recorded, configuration, &chosen)?
     } else {
         let reason = "an apply was interrupted, so what is right is not known: run `flameholder apply` to its end first";
         chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
     };
-    let mut after = compare(root, &Current::load(root)?, TreeScope::Everything, policies)?;
+    let mut after = find_drift(root, &CurrentState::load(root)?, TreeScope::Everything, policies)?;
     let remains = |path: &ManagedPath| after.deviations.iter().any(|found| found.drift.path == *path);
     let drift = before.deviations.into_iter().map(|found| found.drift);
     after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
     for found in &mut after.deviations {
-        found.hindrance = hindered.get(&found.drift.path).cloned();
+        found.obstacle = hindered.get(&found.drift.path).cloned();
     }
     Ok(after)
 }
 
 /// Whether the record is that of the configuration beside it.
-fn fits(verified: &Verified) -> bool {
+fn record_matches_config(verified: &DriftReport) -> bool {
     let torn = |path: &ManagedPath, kind| path.as_str() == RECORD && kind == DriftKind::Content;
     !verified.deviations.iter().any(|found| torn(&found.drift.path, found.drift.kind))
 }
@@ -77,13 +77,20 @@ fn fits(verified: &Verified) -> bool {
 /// Repairs what can be repaired and says of the rest why it cannot.
 fn carry_out(
     root: &Root,
-    current: &Current,
+    current: &CurrentState,
     recorded: &GenerationRecord,
-    configuration: &Configuration,
+    configuration: &DecodedConfig,
     chosen: &BTreeSet<ManagedPath>,
 ) -> Result<Hindered, TransactionError> {
     let host = &configuration.host;
-    let plan = tree_plan::plan(root, current, Some(host), host, recorded.profile, TreeScope::Everything)?;
+    let plan = tree_plan::plan_tree_update(
+        root,
+        current,
+        Some(host),
+        host,
+        recorded.profile,
+        TreeScope::Everything,
+    )?;
     let RepairPlan { steps, created_directories, mut hindered } =
         plan.tree.map(|tree| drift_repair::choose(&tree, chosen)).unwrap_or_default();
     for path in &recorded.originals {
@@ -93,23 +100,28 @@ fn carry_out(
             hindered.insert(original, reason);
         }
     }
-    let record = remembering(recorded, &created_directories);
+    let record = with_created_directories(recorded, &created_directories);
     let rewrites = |path: &ManagedPath| match path.as_str() {
         RECORD => record != *recorded || chosen.contains(path),
         CURRENT_CONFIG => chosen.contains(path),
         CURRENT_IMAGE => false,
         _ => true,
     };
-    let mut files = OwnFiles::after(root, Vec::new());
+    let mut files = AgentFiles::after(root, Vec::new());
     let steps = PlannedSteps { steps, ..PlannedSteps::default() };
-    record::frame(&mut files, steps, configuration, &record, |files| {
-        let active = current.active.as_ref().map(|active| remembering_active(active, &created_directories));
-        Ok(active.map_or(Ok(()), |active| objects::activate(files, current.active.as_ref(), &active))?)
+    record::etc_change_steps(&mut files, steps, configuration, &record, |files| {
+        let active = current
+            .active
+            .as_ref()
+            .map(|active| active_with_created_directories(active, &created_directories));
+        Ok(active.map_or(Ok(()), |active| {
+            objects::write_active_manifest(files, current.active.as_ref(), &active)
+        })?)
     })?;
     let mut steps = files.steps;
     steps.retain(|step| rewrites(step.path()));
-    let labels = labels::of_steps(root, &steps, &recorded.labels)?;
-    let change = Change {
+    let labels = labels::labels_of_steps(root, &steps, &recorded.labels)?;
+    let change = JournaledChange {
         current: Some(&recorded.generation),
         target: Some(&record.generation),
         boot_id: &boot::boot_id(),
@@ -123,7 +135,10 @@ fn carry_out(
 }
 
 /// The record, with directories that were made on the way to what is back.
-fn remembering(recorded: &GenerationRecord, created: &BTreeSet<ManagedPath>) -> GenerationRecord {
+fn with_created_directories(
+    recorded: &GenerationRecord,
+    created: &BTreeSet<ManagedPath>,
+) -> GenerationRecord {
     let known: BTreeSet<ManagedPath> = recorded.created_directories.iter().cloned().collect();
     let created: BTreeSet<ManagedPath> =
         created.iter().filter(|path| path.is_within("/etc")).cloned().collect();
@@ -138,7 +153,10 @@ fn remembering(recorded: &GenerationRecord, created: &BTreeSet<ManagedPath>) -> 
 }
 
 /// The same for what lies outside `/etc`.
-fn remembering_active(active: &ActiveManifest, created: &BTreeSet<ManagedPath>) -> ActiveManifest {
+fn active_with_created_directories(
+    active: &ActiveManifest,
+    created: &BTreeSet<ManagedPath>,
+) -> ActiveManifest {
     let known: BTreeSet<ManagedPath> = active.created_directories.iter().cloned().collect();
     let created = created.iter().filter(|path| !path.is_within("/etc"));
     ActiveManifest {

@@ -17,56 +17,60 @@ use crate::host::{HostError, Root, ServiceControl};
 use crate::os::{Deployment, Sysroot};
 
 use super::running_host;
-use super::running_host::Outcome;
+use super::running_host::UpdateOutcome;
 use crate::transaction::TransactionError;
-use crate::transaction::plan::target::{Errand, Site, Stage, Target};
-use crate::transaction::state::blocked::hold;
-use crate::transaction::state::current::{Configuration, Current};
+use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::blocked::block;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 
 /// Where the agent and the one it replaces write down what they did, relative to `/etc`.
 const OWN: [&str; 2] = ["flameholder", "machine-config-daemon"];
 
 /// What is gone back to.
 #[derive(Debug)]
-pub struct Previous {
+pub struct PreviousGeneration {
     /// The deployment whose commit is deployed again.
     pub deployment: Deployment,
     /// Its record.
     pub record: GenerationRecord,
     /// Its configuration, with today's trust material.
-    pub configuration: Configuration,
+    pub configuration: DecodedConfig,
 }
 
 /// The generation before the one that runs.
-pub fn previous(os: &mut dyn Sysroot, booted: &BootedDeployment) -> Result<Previous, TransactionError> {
-    let now = Current::load(&Root::open(Path::new("/"))?)?.configuration;
+pub fn previous_generation(
+    os: &mut dyn Sysroot,
+    booted: &BootedDeployment,
+) -> Result<PreviousGeneration, TransactionError> {
+    let now = CurrentState::load(&Root::open(Path::new("/"))?)?.configuration;
     let stateroot = &booted.deployment.stateroot;
     for deployment in os.deployments()? {
         let is_other = deployment.id != booted.deployment && !deployment.staged;
         if !is_other || deployment.id.stateroot != *stateroot {
             continue;
         }
-        let current = Current::load(&booted::open_deployment(Path::new(SYSROOT), &deployment.id)?)?;
-        let belongs = current.record.filter(|record| record.names(&deployment.id));
-        if let (Some(record), Some(then)) = (belongs, current.configuration) {
+        let current = CurrentState::load(&booted::open_deployment(Path::new(SYSROOT), &deployment.id)?)?;
+        let record_matches = current.record.filter(|record| record.names(&deployment.id));
+        if let (Some(record), Some(then)) = (record_matches, current.configuration) {
             let configuration = match &now {
                 Some(now) => {
-                    let document = rollback::with_trust_of(&then.object.document, &now.object.document);
-                    Configuration::parse(document.to_string().as_bytes())?
+                    let document =
+                        rollback::with_trust_material_of(&then.object.document, &now.object.document);
+                    DecodedConfig::parse(document.to_string().as_bytes())?
                 }
                 None => then,
             };
-            return Ok(Previous { deployment, record, configuration });
+            return Ok(PreviousGeneration { deployment, record, configuration });
         }
     }
-    Err(TransactionError::NoGenerationBefore(stateroot.clone()))
+    Err(TransactionError::NoPreviousGeneration(stateroot.clone()))
 }
 
 /// What the rollback leaves as it is now though the deployment that is gone back to has it otherwise, relative to `/etc`:
 /// what others wrote since, and whom the host trusts. `plan` says what it changes.
-pub fn left_alone(
+pub fn unmanaged_differences(
     booted: &BootedDeployment,
-    previous: &Previous,
+    previous: &PreviousGeneration,
     plan: &Plan,
 ) -> Result<Vec<PathBuf>, TransactionError> {
     let read = |directory: &Path| -> Result<EtcTree, HostError> {
@@ -89,25 +93,25 @@ pub fn left_alone(
 }
 
 /// Stages it, and holds the target that is left: nothing goes there again by itself.
-pub fn stage(
+pub fn stage_rollback(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
     booted: &BootedDeployment,
-    previous: &Previous,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Outcome, TransactionError> {
-    let target = Target {
-        site: Site::Running(booted),
+    previous: &PreviousGeneration,
+    progress: &mut dyn FnMut(UpdateProgress),
+) -> Result<UpdateOutcome, TransactionError> {
+    let target = UpdateTarget {
+        site: TargetSysroot::Running(booted),
         desired: &previous.configuration,
         image: None,
-        errand: Errand::Return(&previous.deployment),
+        errand: UpdatePurpose::Rollback(&previous.deployment),
         profile: previous.record.profile,
         policy: &DisruptionPolicy::default(),
     };
     let outcome = running_host::apply(os, services, booted, target, progress)?;
     let root = Root::open(Path::new("/"))?;
-    if let Some(left) = Current::load_record(&root)? {
-        hold(&root, &left, "it was rolled back by hand")?;
+    if let Some(left) = CurrentState::load_record(&root)? {
+        block(&root, &left, "it was rolled back by hand")?;
     }
     Ok(outcome)
 }

@@ -11,30 +11,30 @@ use crate::host::facts::boot;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::fs::lock::HostLock;
 use crate::host::{Root, ServiceControl};
-use crate::os::protocol::Access;
-use crate::os::{Imported, Sysroot};
+use crate::os::protocol::SysrootAccess;
+use crate::os::{ImportedCommit, Sysroot};
 use crate::transaction::state::boot_check_time;
 use crate::transaction::state::interrupted;
 
-use super::offline_sysroot::bound;
+use super::offline_sysroot::deployment_record;
 use super::{extensions, stage};
 use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::Change;
-use crate::transaction::plan::deployment_plan::settled;
-use crate::transaction::plan::deployment_plan::{Draft, draft};
+use crate::transaction::engine::apply::JournaledChange;
+use crate::transaction::plan::deployment_plan::unchanged_generation;
+use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment};
 use crate::transaction::plan::etc_merge;
-use crate::transaction::plan::target::{Errand, Stage, Target};
-use crate::transaction::state::blocked::hold;
-use crate::transaction::state::current::Current;
-use crate::transaction::state::decided_change::Decided;
+use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::blocked::block;
+use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::{blocked, pending, rpm_ostree_request};
-use crate::transaction::{Sessions, TransactionError};
+use crate::transaction::{SysrootOpener, TransactionError};
 
 /// What came of it.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum UpdateOutcome {
     /// The host is what the configuration says already.
-    Nothing {
+    Unchanged {
         /// Its generation.
         generation: String,
     },
@@ -56,14 +56,14 @@ pub enum Outcome {
 
 /// What is left to be done, after everything slow.
 #[derive(Debug)]
-pub enum Prepared {
+pub enum UpdatePreparation {
     /// Nothing: the host is what the configuration says already.
-    Nothing {
+    Unchanged {
         /// Its generation.
         generation: String,
     },
     /// It can become so at once.
-    Ready {
+    Live {
         /// The plan that will be carried out.
         plan: Plan,
     },
@@ -81,16 +81,18 @@ pub fn apply(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
     booted: &BootedDeployment,
-    target: Target<'_>,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Outcome, TransactionError> {
+    target: UpdateTarget<'_>,
+    progress: &mut dyn FnMut(UpdateProgress),
+) -> Result<UpdateOutcome, TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
     let boot_id = boot::boot_id();
     match decide(&root, os, booted, target, &boot_id, progress)? {
-        Decision::Nothing { generation } => Ok(Outcome::Nothing { generation }),
-        Decision::Ready(draft) => at_once(&root, services, *draft, target, &boot_id),
-        Decision::Staged(plan, pending) => Ok(Outcome::Staged { plan: plan.map(|plan| *plan), pending }),
+        Decision::Nothing { generation } => Ok(UpdateOutcome::Unchanged { generation }),
+        Decision::Ready(draft) => apply_live(&root, services, *draft, target, &boot_id),
+        Decision::Staged(plan, pending) => {
+            Ok(UpdateOutcome::Staged { plan: plan.map(|plan| *plan), pending })
+        }
     }
 }
 
@@ -99,22 +101,24 @@ pub fn apply(
 pub fn prepare(
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
-    target: Target<'_>,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Prepared, TransactionError> {
+    target: UpdateTarget<'_>,
+    progress: &mut dyn FnMut(UpdateProgress),
+) -> Result<UpdatePreparation, TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
     Ok(match decide(&root, os, booted, target, &boot::boot_id(), progress)? {
-        Decision::Nothing { generation } => Prepared::Nothing { generation },
-        Decision::Ready(draft) => Prepared::Ready { plan: draft.plan },
-        Decision::Staged(plan, pending) => Prepared::Staged { plan: plan.map(|plan| *plan), pending },
+        Decision::Nothing { generation } => UpdatePreparation::Unchanged { generation },
+        Decision::Ready(draft) => UpdatePreparation::Live { plan: draft.plan },
+        Decision::Staged(plan, pending) => {
+            UpdatePreparation::Staged { plan: plan.map(|plan| *plan), pending }
+        }
     })
 }
 
 /// How the host becomes what is wanted.
 enum Decision {
     Nothing { generation: String },
-    Ready(Box<Draft>),
+    Ready(Box<DeploymentPlan>),
     Staged(Option<Box<Plan>>, Box<PendingGeneration>),
 }
 
@@ -123,68 +127,68 @@ fn decide(
     root: &Root,
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
-    target: Target<'_>,
+    target: UpdateTarget<'_>,
     boot_id: &str,
-    progress: &mut dyn FnMut(Stage),
+    progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Decision, TransactionError> {
-    interrupted::settle_first(root, boot_id)?;
-    extensions::take_back(root)?;
-    let found = look(root, booted, boot_id)?;
-    let runs = found.as_ref().is_some_and(|found| found.is_on_probation_for(target));
-    ensure_may_be(root, found.as_ref(), target)?;
-    let mut draft = draft(os, target)?;
-    etc_merge::foresee(os, target, &mut draft)?;
+    interrupted::recover_first(root, boot_id)?;
+    extensions::remove(root)?;
+    let found = observe_pending(root, booted, boot_id)?;
+    let runs = found.as_ref().is_some_and(|found| found.is_unconfirmed_for(target));
+    ensure_allowed(root, found.as_ref(), target)?;
+    let mut draft = plan_deployment(os, target)?;
+    etc_merge::predict_merge(os, target, &mut draft)?;
     draft.ensure_unhindered()?;
     let mut waits = match &found {
         // It runs already: nothing of it is staged.
         Some(_) if runs => stage::ensure_none_staged(os, root, booted).map(|()| None)?,
-        found => waiting(root, os, booted, found.as_ref())?,
+        found => staged_pending(root, os, booted, found.as_ref())?,
     };
     if os.layers_packages() && !draft.is_same_os() {
         // Whoever brings it in stages as well, in place of what is staged.
         if runs {
-            ensure_judged(root, found.as_ref())?;
+            ensure_confirmed(root, found.as_ref())?;
         }
-        if let Some(pending) = keep(root, os, waits.take(), target, draft.digest())? {
+        if let Some(pending) = keep_or_unstage(root, os, waits.take(), target, draft.digest())? {
             return Ok(Decision::Staged(None, pending));
         }
     }
-    let imported = bring_in(root, os, &mut draft, target, progress)?;
+    let imported = import(root, os, &mut draft, target, progress)?;
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
-    if let Some(pending) = keep(root, os, waits, target, digest)? {
+    if let Some(pending) = keep_or_unstage(root, os, waits, target, digest)? {
         return Ok(Decision::Staged(None, pending));
     }
     if !target.reboots_anyway()
-        && let Some(generation) = settled(&draft, target)
+        && let Some(generation) = unchanged_generation(&draft, target)
     {
         return Ok(Decision::Nothing { generation });
     }
-    if !reboots(&draft, target) {
+    if !needs_reboot(&draft, target) {
         return Ok(Decision::Ready(Box::new(draft)));
     }
     if runs {
-        give_way(root, found.as_ref()).inspect_err(|_| discard(os, imported.as_ref()))?;
+        replace_unconfirmed(root, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;
     }
-    let pending = stage_anew(root, os, &draft, imported.as_ref(), target, progress)
-        .inspect_err(|_| discard(os, imported.as_ref()))?;
+    let pending = stage_checked(root, os, &draft, imported.as_ref(), target, progress)
+        .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
     Ok(Decision::Staged(Some(Box::new(draft.plan)), Box::new(pending)))
 }
 
 /// Brings the OS in where it is another one.
-fn bring_in(
+fn import(
     root: &Root,
     os: &mut dyn Sysroot,
-    draft: &mut Draft,
-    target: Target<'_>,
-    progress: &mut dyn FnMut(Stage),
-) -> Result<Option<Imported>, TransactionError> {
+    draft: &mut DeploymentPlan,
+    target: UpdateTarget<'_>,
+    progress: &mut dyn FnMut(UpdateProgress),
+) -> Result<Option<ImportedCommit>, TransactionError> {
     if os.layers_packages() && !draft.is_same_os() {
-        rpm_ostree_request::note(root, &draft.wanted())?;
+        rpm_ostree_request::write_request(root, &draft.wanted())?;
     }
     let _lent = match draft.extensions_image(target, &*os) {
         Some(image) => {
-            progress(Stage::Unpacking);
-            Some(extensions::lend(root, os, image)?)
+            progress(UpdateProgress::Unpacking);
+            Some(extensions::provide(root, os, image)?)
         }
         None => None,
     };
@@ -192,22 +196,22 @@ fn bring_in(
 }
 
 /// Takes back what was staged with what was brought in.
-fn discard(os: &mut dyn Sysroot, imported: Option<&Imported>) {
+fn discard_imported(os: &mut dyn Sysroot, imported: Option<&ImportedCommit>) {
     if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
         stage::discard(os, made);
     }
 }
 
-fn stage_anew(
+fn stage_checked(
     root: &Root,
     os: &mut dyn Sysroot,
-    draft: &Draft,
-    imported: Option<&Imported>,
-    target: Target<'_>,
-    progress: &mut dyn FnMut(Stage),
+    draft: &DeploymentPlan,
+    imported: Option<&ImportedCommit>,
+    target: UpdateTarget<'_>,
+    progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<PendingGeneration, TransactionError> {
     etc_merge::ensure_mergeable(os, target, draft, imported)?;
-    stage::stage(os, root, draft, imported, target, progress)
+    stage::stage_generation(os, root, draft, imported, target, progress)
 }
 
 /// What is pending, and what is to become of it.
@@ -218,20 +222,24 @@ struct Found {
 
 impl Found {
     /// Whether what is wanted runs already, and is still to be judged.
-    fn is_on_probation_for(&self, target: Target<'_>) -> bool {
+    fn is_unconfirmed_for(&self, target: UpdateTarget<'_>) -> bool {
         let is_wanted = self.pending.intent.record.config_hash == target.desired.hash();
         self.fate == PendingOutcome::Booted && is_wanted && target.again().is_none()
     }
 }
 
 /// Finds it. What was left is held before anything else is wanted.
-fn look(root: &Root, booted: &BootedDeployment, boot_id: &str) -> Result<Option<Found>, TransactionError> {
+fn observe_pending(
+    root: &Root,
+    booted: &BootedDeployment,
+    boot_id: &str,
+) -> Result<Option<Found>, TransactionError> {
     let Some(pending) = pending::load(root)? else { return Ok(None) };
-    let record = Current::load_record(root)?;
-    match booted_state::fate(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
+    let record = CurrentState::load_record(root)?;
+    match booted_state::pending_outcome(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
         PendingOutcome::RolledBack(reason) => {
-            hold(root, &pending.intent.record, &reason)?;
-            pending::close(root)?;
+            block(root, &pending.intent.record, &reason)?;
+            pending::remove(root)?;
             Ok(None)
         }
         fate => Ok(Some(Found { pending, fate })),
@@ -239,25 +247,29 @@ fn look(root: &Root, booted: &BootedDeployment, boot_id: &str) -> Result<Option<
 }
 
 /// Whether the host may become this now. Whoever goes back by hand has said so.
-fn ensure_may_be(root: &Root, found: Option<&Found>, target: Target<'_>) -> Result<(), TransactionError> {
+fn ensure_allowed(
+    root: &Root,
+    found: Option<&Found>,
+    target: UpdateTarget<'_>,
+) -> Result<(), TransactionError> {
     if target.again().is_some() {
         return Ok(());
     }
-    if !found.is_some_and(|found| found.is_on_probation_for(target)) {
-        ensure_judged(root, found)?;
+    if !found.is_some_and(|found| found.is_unconfirmed_for(target)) {
+        ensure_confirmed(root, found)?;
     }
-    ensure_not_held(root, target)
+    ensure_not_blocked(root, target)
 }
 
 /// What needs a reboot waits until what runs was judged: the way back from that is the deployment before it, which would
 /// be lost.
-fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+fn ensure_confirmed(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
     match found {
         Some(Found { pending, fate: PendingOutcome::Booted | PendingOutcome::RollBack(_) }) => {
             match boot_check_time::time_left(root) {
                 Some(left) => {
                     let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
-                    Err(TransactionError::OnProbation { generation, seconds })
+                    Err(TransactionError::Unconfirmed { generation, seconds })
                 }
                 None => Ok(()),
             }
@@ -266,11 +278,11 @@ fn ensure_judged(root: &Root, found: Option<&Found>) -> Result<(), TransactionEr
     }
 }
 
-fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionError> {
-    let is_forced = matches!(target.errand, Errand::Forced);
+fn ensure_not_blocked(root: &Root, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
+    let is_forced = matches!(target.errand, UpdatePurpose::Forced);
     match blocked::load(root)? {
-        Some(held) if held.is_about(&target.desired.hash()) && !is_forced => {
-            Err(TransactionError::Held(Box::new(held)))
+        Some(held) if held.blocks(&target.desired.hash()) && !is_forced => {
+            Err(TransactionError::Blocked(Box::new(held)))
         }
         // Another configuration is wanted: what was held is history.
         Some(BlockedTarget { .. }) => Ok(blocked::release(root)?),
@@ -280,14 +292,14 @@ fn ensure_not_held(root: &Root, target: Target<'_>) -> Result<(), TransactionErr
 
 /// The generation that is staged in this boot and not yet lost. What another boot left behind is
 /// settled first.
-fn waiting(
+fn staged_pending(
     root: &Root,
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
     found: Option<&Found>,
 ) -> Result<Option<PendingGeneration>, TransactionError> {
     if let (Some(Found { pending, fate: PendingOutcome::AwaitsReboot }), Some(staged)) =
-        (found, stage::staged(os)?)
+        (found, stage::staged_deployment(os)?)
         && stage::is_pending(&staged, pending)
     {
         return Ok(Some(pending.clone()));
@@ -295,18 +307,18 @@ fn waiting(
     stage::ensure_none_staged(os, root, booted)?;
     if let Some(Found { fate, .. }) = found {
         log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
-        pending::close(root)?;
+        pending::remove(root)?;
     }
     Ok(None)
 }
 
 /// What is on probation gives way, where it had its time.
-fn give_way(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
-    ensure_judged(root, found)?;
-    Ok(pending::close(root)?)
+fn replace_unconfirmed(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+    ensure_confirmed(root, found)?;
+    Ok(pending::remove(root)?)
 }
 
-fn is_same(pending: &PendingGeneration, target: Target<'_>, imported: Option<&str>) -> bool {
+fn is_same(pending: &PendingGeneration, target: UpdateTarget<'_>, imported: Option<&str>) -> bool {
     let (record, deployment) = (&pending.intent.record, &pending.intent.deployment);
     let is_image = match (target.again(), imported) {
         (Some(again), _) => again.id.commit == deployment.commit,
@@ -317,70 +329,74 @@ fn is_same(pending: &PendingGeneration, target: Target<'_>, imported: Option<&st
 }
 
 /// What waits already, where it is what is wanted, with the image of this digest. Otherwise it is taken back.
-fn keep(
+fn keep_or_unstage(
     root: &Root,
     os: &mut dyn Sysroot,
     waits: Option<PendingGeneration>,
-    target: Target<'_>,
+    target: UpdateTarget<'_>,
     digest: Option<&str>,
 ) -> Result<Option<Box<PendingGeneration>>, TransactionError> {
     match waits {
         Some(pending) if is_same(&pending, target, digest) => Ok(Some(Box::new(pending))),
-        Some(pending) => abandon(root, os, &pending).map(|()| None),
+        Some(pending) => unstage_locked(root, os, &pending).map(|()| None),
         None => Ok(None),
     }
 }
 
 /// Takes back what is staged. It is forgotten first: what nobody speaks of is never bound.
-fn abandon(root: &Root, os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    pending::close(root)?;
+fn unstage_locked(
+    root: &Root,
+    os: &mut dyn Sysroot,
+    pending: &PendingGeneration,
+) -> Result<(), TransactionError> {
+    pending::remove(root)?;
     Ok(os.unstage(&pending.intent.deployment.id())?)
 }
 
 /// Takes back what was staged and is not wanted after all.
-pub fn withdraw(os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
+pub fn unstage(os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
-    abandon(&root, os, pending)
+    unstage_locked(&root, os, pending)
 }
 
 /// Takes back whatever we staged in this boot: what runs is what is wanted. Where that is nothing, nobody is kept from
 /// the sysroot.
-pub fn clear(booted: &BootedDeployment, open: Sessions<'_>) -> Result<(), TransactionError> {
+pub fn unstage_leftover(booted: &BootedDeployment, open: SysrootOpener<'_>) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
-    let Some(found) = look(&root, booted, &boot::boot_id())? else { return Ok(()) };
+    let Some(found) = observe_pending(&root, booted, &boot::boot_id())? else { return Ok(()) };
     if found.fate != PendingOutcome::AwaitsReboot {
         return Ok(());
     }
-    let mut os = open(Access::Stage)?;
-    match waiting(&root, &mut *os, booted, Some(&found))? {
-        Some(pending) => abandon(&root, &mut *os, &pending),
+    let mut os = open(SysrootAccess::Stage)?;
+    match staged_pending(&root, &mut *os, booted, Some(&found))? {
+        Some(pending) => unstage_locked(&root, &mut *os, &pending),
         None => Ok(()),
     }
 }
 
-fn reboots(draft: &Draft, target: Target<'_>) -> bool {
+fn needs_reboot(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> bool {
     let is_deployed_anew = !draft.is_same_os() || target.reboots_anyway() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
 }
 
 /// Changes the tree that runs, in a journaled transaction.
-fn at_once(
+fn apply_live(
     root: &Root,
     services: &dyn ServiceControl,
-    draft: Draft,
-    target: Target<'_>,
+    draft: DeploymentPlan,
+    target: UpdateTarget<'_>,
     boot_id: &str,
-) -> Result<Outcome, TransactionError> {
+) -> Result<UpdateOutcome, TransactionError> {
     // On a first boot nothing is started yet that would have to take it up; what waits for us would wait for ever.
     let actions = match target.errand {
-        Errand::FirstBoot => Vec::new(),
-        _ => service_actions::of(&draft.plan.disruption)?,
+        UpdatePurpose::FirstBoot => Vec::new(),
+        _ => service_actions::service_actions_of(&draft.plan.disruption)?,
     };
-    let bound = bound(&draft.base, &draft, None, target);
-    let decided = Decided::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;
-    apply::apply(root, services, Change { actions: &actions, ..decided.change(boot_id) })?;
-    let Decided { plan, generation, .. } = decided;
-    Ok(Outcome::Live { plan, generation })
+    let bound = deployment_record(&draft.base, &draft, None, target);
+    let decided = DecidedChange::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;
+    apply::apply(root, services, JournaledChange { actions: &actions, ..decided.change(boot_id) })?;
+    let DecidedChange { plan, generation, .. } = decided;
+    Ok(UpdateOutcome::Live { plan, generation })
 }

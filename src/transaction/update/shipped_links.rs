@@ -14,17 +14,17 @@ const UNITS: &str = "systemd/system";
 
 /// Puts the links that only `new` has into `copies`: directories that stand for an `/etc` each, of which `base` and
 /// `local` do not have them. Returns whether there are any.
-pub(crate) fn add(new: &Path, base: &Path, local: &Path, copies: &[&Path]) -> io::Result<bool> {
+pub(crate) fn add_shipped_links(new: &Path, base: &Path, local: &Path, copies: &[&Path]) -> io::Result<bool> {
     let mut links = Vec::new();
     collect(new, Path::new(UNITS), &mut links)?;
-    links.retain(|link| !stands(&base.join(link)) && !stands(&local.join(link)));
+    links.retain(|link| !exists(&base.join(link)) && !exists(&local.join(link)));
     for link in &links {
         let target = fs::read_link(new.join(link))?;
         for copy in copies {
             make_parents(new, copy, link)?;
             let at = copy.join(link);
             // A parent may be a file here; libostree refuses that, or drops the link, without our doing.
-            if at.parent().is_some_and(Path::is_dir) && !stands(&at) {
+            if at.parent().is_some_and(Path::is_dir) && !exists(&at) {
                 symlink(&target, at)?;
             }
         }
@@ -32,7 +32,7 @@ pub(crate) fn add(new: &Path, base: &Path, local: &Path, copies: &[&Path]) -> io
     Ok(!links.is_empty())
 }
 
-fn stands(path: &Path) -> bool {
+fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
@@ -59,7 +59,7 @@ fn make_parents(new: &Path, copy: &Path, link: &Path) -> io::Result<()> {
     parents.reverse();
     for parent in parents {
         let directory = copy.join(parent);
-        if !stands(&directory) {
+        if !exists(&directory) {
             fs::create_dir(&directory)?;
             let mode = new.join(parent).metadata()?.permissions().mode();
             fs::set_permissions(&directory, fs::Permissions::from_mode(mode & 0o7777))?;
@@ -88,13 +88,13 @@ mod tests {
             fs::create_dir(top.join(wants)).unwrap();
             symlink("elsewhere", top.join(wants).join(unit)).unwrap();
         }
-        assert!(add(&new, &base, &local, &[&base, &local]).unwrap());
+        assert!(add_shipped_links(&new, &base, &local, &[&base, &local]).unwrap());
         for (top, other) in [(&base, "in-base"), (&local, "in-local")] {
             let mut names: Vec<_> =
                 top.join(wants).read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
             names.sort();
             assert_eq!(names, [other, "shipped"]);
         }
-        assert!(!add(&base, &new, &local, &[&local]).unwrap());
+        assert!(!add_shipped_links(&base, &new, &local, &[&local]).unwrap());
     }
 }

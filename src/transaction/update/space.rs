@@ -25,7 +25,7 @@ const SLACK: u64 = 8 << 20;
     place.display(),
     mebibytes(*free)
 )]
-pub struct NoRoom {
+pub struct SpaceError {
     what: &'static str,
     place: PathBuf,
     needed: u64,
@@ -38,7 +38,7 @@ fn mebibytes(bytes: u64) -> u64 {
 
 /// Fails where the deployment at `directory` cannot be finalized for want of space: its kernel on
 /// `/boot`, unless that is there already, and its `/etc` beside it.
-pub(crate) fn ensure_room(directory: &Path) -> Result<(), TransactionError> {
+pub(crate) fn ensure_space(directory: &Path) -> Result<(), TransactionError> {
     let kernel = kernel_bytes(directory).unwrap_or(0);
     ensure("the kernel of the new deployment", Path::new(BOOT), kernel)?;
     let etc = tree_bytes(Path::new("/etc")).unwrap_or(0);
@@ -52,7 +52,7 @@ fn ensure(what: &'static str, place: &Path, needed: u64) -> Result<(), Transacti
     if free >= needed {
         return Ok(());
     }
-    Err(NoRoom { what, place: place.to_owned(), needed, free }.into())
+    Err(SpaceError { what, place: place.to_owned(), needed, free }.into())
 }
 
 /// What would be copied to `/boot`; nothing where the kernel that runs is there already. Deployments share

@@ -22,30 +22,30 @@ use crate::os::{Deployment, DeploymentId, Sysroot};
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
-use crate::transaction::engine::labels::Labels;
+use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover;
-use crate::transaction::engine::recover::{SettleError, Settled};
-use crate::transaction::plan::drift::Verified;
-use crate::transaction::state::current::Current;
+use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
+use crate::transaction::plan::drift::DriftReport;
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{objects, pending};
 
 /// A deployment and the record found in it.
 #[derive(Debug)]
-pub struct Standing {
+pub struct DeploymentState {
     /// The deployment.
     pub deployment: Deployment,
     /// The record; absent where no generation of ours was ever merged into it.
     pub record: Option<GenerationRecord>,
     /// Whether the record names this deployment. libostree's merge carries records into
     /// deployments that others make.
-    pub belongs: bool,
+    pub record_matches: bool,
 }
 
 /// The change in the `/var` of what boots next that is not settled, and whether somebody is at work
 /// on it.
 pub fn open_change(
     sysroot: &Path,
-    standings: &[Standing],
+    standings: &[DeploymentState],
 ) -> Result<Option<(Journal, bool)>, TransactionError> {
     let next =
         standings.first().map(|standing| open_deployment(sysroot, &standing.deployment.id)).transpose()?;
@@ -54,31 +54,31 @@ pub fn open_change(
 
 /// Settles what an interrupted run left in the `/var` of each stateroot, and the live change that
 /// one of its deployments was in the middle of. Where nothing is left, nothing is touched.
-pub fn settle(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Settled, TransactionError> {
+pub fn recover(os: &mut dyn Sysroot, sysroot: &Path) -> Result<RecoveryOutcome, TransactionError> {
     let mut deployments: BTreeMap<String, Vec<DeploymentId>> = BTreeMap::new();
     for deployment in os.deployments()? {
         deployments.entry(deployment.id.stateroot.clone()).or_default().push(deployment.id);
     }
-    let mut settled = Settled::Nothing;
+    let mut settled = RecoveryOutcome::Nothing;
     for ids in deployments.into_values() {
         let roots = ids.iter().map(|id| open_deployment(sysroot, id)).collect::<Result<Vec<_>, _>>()?;
         if let Some(root) = roots.first()
             && recover::is_needed(root)?
         {
             let _lock = HostLock::take(root)?;
-            settled = settle_one(&roots)?;
+            settled = recover_one_of(&roots)?;
         }
     }
     Ok(settled)
 }
 
 /// An open change is about one of the deployments; which, their records tell.
-fn settle_one(deployments: &[Root]) -> Result<Settled, TransactionError> {
+fn recover_one_of(deployments: &[Root]) -> Result<RecoveryOutcome, TransactionError> {
     let boot_id = boot::boot_id();
-    let mut elsewhere = Ok(Settled::Nothing);
+    let mut elsewhere = Ok(RecoveryOutcome::Nothing);
     for root in deployments {
-        match interrupted::settle_open(root, &boot_id) {
-            Err(TransactionError::Settle(error @ SettleError::Elsewhere { .. })) => {
+        match interrupted::recover_open(root, &boot_id) {
+            Err(TransactionError::Recovery(error @ RecoveryError::OtherDeployment { .. })) => {
                 elsewhere = Err(error.into());
             }
             settled => return settled,
@@ -89,7 +89,7 @@ fn settle_one(deployments: &[Root]) -> Result<Settled, TransactionError> {
 
 /// Removes from the store what neither a deployment of the stateroot nor a pending generation needs any more.
 /// `running` is the root of the system that runs, where that is the sysroot's.
-pub(crate) fn prune(
+pub(crate) fn prune_objects(
     os: &mut dyn Sysroot,
     sysroot: &Path,
     stateroot: &str,
@@ -100,30 +100,33 @@ pub(crate) fn prune(
     for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == stateroot) {
         // A staged one has no record yet: it is pending.
         let root = open_deployment(sysroot, &deployment.id)?;
-        live.extend(Current::load_record(&root)?.and_then(|record| record.manifest));
+        live.extend(CurrentState::load_record(&root)?.and_then(|record| record.manifest));
         last = Some(root);
     }
     let Some(root) = running.or(last.as_ref()) else { return Ok(()) };
     live.extend(objects::load_active(root)?.and_then(|active| active.manifest));
     live.extend(pending::load(root)?.and_then(|pending| pending.intent.record.manifest));
-    let live = objects::load_live(root, live)?;
+    let live = objects::load_referenced(root, live)?;
     let garbage = objects::prune(root, &live)?;
-    Ok(apply::write(root, &garbage, &Labels::new())?)
+    Ok(apply::write_to_unused(root, &garbage, &SelinuxLabels::new())?)
 }
 
 /// All deployments in boot order, each with its record.
-pub fn standings(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Vec<Standing>, TransactionError> {
+pub fn deployment_states(
+    os: &mut dyn Sysroot,
+    sysroot: &Path,
+) -> Result<Vec<DeploymentState>, TransactionError> {
     let standing = |deployment: Deployment| {
         let root = open_deployment(sysroot, &deployment.id)?;
-        let record = Current::load(&root)?.record;
-        let belongs = record.as_ref().is_some_and(|record| record.names(&deployment.id));
-        Ok(Standing { deployment, record, belongs })
+        let record = CurrentState::load(&root)?.record;
+        let record_matches = record.as_ref().is_some_and(|record| record.names(&deployment.id));
+        Ok(DeploymentState { deployment, record, record_matches })
     };
     os.deployments()?.into_iter().map(standing).collect()
 }
 
 /// Compares the deployment that boots next with its record: its `/etc` and its boot entry.
-pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, TransactionError> {
+pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, TransactionError> {
     let place = || sysroot.display().to_string();
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place()));
@@ -131,24 +134,24 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<Verified, Transact
     let root = open_deployment(sysroot, &next.id)?;
     let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Etc)?;
     if !verified.record.names(&next.id) {
-        return Err(TransactionError::Foreign(next.id.to_string()));
+        return Err(TransactionError::ForeignDeployment(next.id.to_string()));
     }
     verify_boot_entry(&mut verified, &next);
     Ok(verified)
 }
 
 /// Compares the deployment that runs with its record: all that it manages, and its boot entry.
-pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError> {
+pub fn verify_running(os: &mut dyn Sysroot) -> Result<DriftReport, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Everything)?;
-    if current::is_older(&verified.record, &Current::load(&root)?) {
+    if current::is_older_than_last_booted(&verified.record, &CurrentState::load(&root)?) {
         verified.forgive_trust();
     }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
         return Err(TransactionError::NoDeployment("/".to_owned()));
     };
     if !verified.record.names(&running.id) {
-        return Err(TransactionError::Foreign(running.id.to_string()));
+        return Err(TransactionError::ForeignDeployment(running.id.to_string()));
     }
     verify_boot_entry(&mut verified, &running);
     // What the bootloader gave the kernel is not always what its entry says.
@@ -164,7 +167,7 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<Verified, TransactionError
 }
 
 /// Compares a deployment's boot entry with its record.
-fn verify_boot_entry(verified: &mut Verified, next: &Deployment) {
+fn verify_boot_entry(verified: &mut DriftReport, next: &Deployment) {
     let arguments = |written: &[String]| -> Vec<KernelArgument> {
         written.iter().flat_map(|argument| kernel_arguments::parse(argument)).collect()
     };
@@ -192,7 +195,7 @@ pub fn roll_back(os: &mut dyn Sysroot, sysroot: &Path) -> Result<(Deployment, De
     let stateroot = &default.id.stateroot;
     let previous = deployments.iter().skip(1).find(|other| other.id.stateroot == *stateroot);
     let Some(previous) = previous else {
-        return Err(TransactionError::NoRollback(stateroot.clone()));
+        return Err(TransactionError::NoPreviousDeployment(stateroot.clone()));
     };
     os.set_default(&previous.id)?;
     Ok((default.clone(), previous.clone()))

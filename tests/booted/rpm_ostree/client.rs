@@ -3,9 +3,9 @@
 use std::{future::Future, time::Duration};
 
 use flameholder::core::config::layering::LayeringChange;
-use flameholder::os::rpm_ostree::daemon::{Daemon, DaemonError};
-use flameholder::os::rpm_ostree::transaction::{News, Outcome};
-use flameholder::os::rpm_ostree::{Base, Deadlines, LayerRequest};
+use flameholder::os::rpm_ostree::daemon::{RpmOstreeDaemon, RpmOstreeError};
+use flameholder::os::rpm_ostree::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
+use flameholder::os::rpm_ostree::{LayerBase, LayerRequest, RpmOstreeDeadlines};
 use osimage::Os;
 use rpmostreed::Faults;
 
@@ -13,7 +13,7 @@ use crate::rpm_ostree::bus::{Bus, address, fail};
 use testbed::booted::host::Host;
 
 /// What these tests wait for.
-pub(crate) const DEADLINES: Deadlines = Deadlines {
+pub(crate) const DEADLINES: RpmOstreeDeadlines = RpmOstreeDeadlines {
     answer: Duration::from_secs(20),
     start: Duration::from_secs(20),
     silence: Duration::from_secs(20),
@@ -46,23 +46,23 @@ impl Seen {
         Some(Self { host, image, runtime, _bus: bus })
     }
 
-    pub(crate) async fn daemon(&self, deadlines: Deadlines) -> Daemon {
-        Daemon::connect(Some(&address(&self.host)), deadlines).await.unwrap()
+    pub(crate) async fn daemon(&self, deadlines: RpmOstreeDeadlines) -> RpmOstreeDaemon {
+        RpmOstreeDaemon::connect(Some(&address(&self.host)), deadlines).await.unwrap()
     }
 
     /// The image of version 2.
     pub(crate) fn rebase(&self) -> LayerRequest {
-        let base = Base::Image(self.image.parse().unwrap());
+        let base = LayerBase::Image(self.image.parse().unwrap());
         LayerRequest { base, change: LayeringChange::default(), drives: false }
     }
 
     /// Asks once, and says what came of it and what was said meanwhile.
     pub(crate) async fn ask(
         &self,
-        deadlines: Deadlines,
+        deadlines: RpmOstreeDeadlines,
         request: &LayerRequest,
         to_cancel: impl Future<Output = ()>,
-    ) -> (Result<Outcome, DaemonError>, Vec<News>) {
+    ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
         let daemon = self.daemon(deadlines).await;
         let mut said = Vec::new();
         let outcome = daemon.layer(request, &mut |news| said.push(news), to_cancel).await;
@@ -74,7 +74,7 @@ impl Seen {
     pub(crate) async fn ask_until_it_speaks(
         &self,
         request: &LayerRequest,
-    ) -> (Result<Outcome, DaemonError>, Vec<News>) {
+    ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
         let (daemon, spoke) = (self.daemon(DEADLINES).await, tokio::sync::Notify::new());
         let mut said = Vec::new();
         let mut news = |news| {
@@ -87,22 +87,25 @@ impl Seen {
     }
 
     /// The same, with all the time that it may take.
-    pub(crate) async fn asked(&self, request: &LayerRequest) -> (Result<Outcome, DaemonError>, Vec<News>) {
+    pub(crate) async fn asked(
+        &self,
+        request: &LayerRequest,
+    ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
         self.ask(DEADLINES, request, std::future::pending()).await
     }
 }
 
 /// Asks for nothing.
 pub(crate) fn nothing() -> LayerRequest {
-    LayerRequest { base: Base::Kept, change: LayeringChange::default(), drives: false }
+    LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default(), drives: false }
 }
 
 /// Whether a message with this text was among it.
-pub(crate) fn heard(said: &[News], text: &str) -> bool {
-    said.iter().any(|news| matches!(news, News::Message(message) if message.contains(text)))
+pub(crate) fn heard(said: &[RpmOstreeEvent], text: &str) -> bool {
+    said.iter().any(|news| matches!(news, RpmOstreeEvent::Message(message) if message.contains(text)))
 }
 
 /// Whether it was waited for something with this text.
-pub(crate) fn waited(said: &[News], text: &str) -> bool {
-    said.iter().any(|news| matches!(news, News::Waits(with) if with.contains(text)))
+pub(crate) fn waited(said: &[RpmOstreeEvent], text: &str) -> bool {
+    said.iter().any(|news| matches!(news, RpmOstreeEvent::Busy(with) if with.contains(text)))
 }

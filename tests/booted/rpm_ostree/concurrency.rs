@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use flameholder::os::rpm_ostree::{Deadlines, daemon::DaemonError, failure::Failure, transaction::Outcome};
+use flameholder::os::rpm_ostree::RpmOstreeDeadlines;
+use flameholder::os::rpm_ostree::daemon::RpmOstreeError;
+use flameholder::os::rpm_ostree::failure::RpmOstreeFailure;
+use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
 use rpmostreed::Faults;
 
 use crate::rpm_ostree::{
@@ -13,13 +16,13 @@ use crate::rpm_ostree::{
 #[test]
 fn whoever_keeps_it_busy_is_named_once_patience_is_over() {
     let Some(seen) = Seen::new(&Faults::default()) else { return };
-    let deadlines = Deadlines { patience: Duration::from_millis(300), ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { patience: Duration::from_millis(300), ..DEADLINES };
     seen.runtime.block_on(async {
         // Called for, and never started: that counts as well.
         let stranger = Stranger::connect(&seen).await;
         stranger.change_nothing().await;
         let (outcome, _) = seen.ask(deadlines, &nothing(), std::future::pending()).await;
-        let DaemonError::Busy(with) = outcome.unwrap_err() else { panic!("it is busy") };
+        let RpmOstreeError::Busy(with) = outcome.unwrap_err() else { panic!("it is busy") };
         let expected =
             format!("Transaction in progress: new-deployment (PkgChange, called by {})", stranger.name());
         assert_eq!(with.to_string(), expected);
@@ -36,8 +39,8 @@ fn equal_calls_are_not_joined() {
         assert!(told(&first.1) != told(&second.1), "one waits for the other: {first:?} {second:?}");
         let late = if told(&first.1) { first.0 } else { second.0 };
         // The result is its own, not the earlier one's.
-        let Outcome::Failed(text) = late.unwrap() else { panic!("it comes second") };
-        assert_eq!(Failure::of(&text.to_string(), request.image()), Failure::RefsEqual);
+        let RpmOstreeOutcome::Failed(text) = late.unwrap() else { panic!("it comes second") };
+        assert_eq!(RpmOstreeFailure::of(&text.to_string(), request.image()), RpmOstreeFailure::RefsEqual);
     });
 }
 
@@ -55,7 +58,7 @@ fn a_lock_of_another_program_is_waited_for() {
             lock = None;
         };
         let outcome = daemon.layer(&nothing(), &mut news, std::future::pending()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(waited(&said, "System transaction in progress"), "{said:?}");
     });
 }
@@ -67,7 +70,7 @@ fn a_host_that_goes_down_begins_nothing() {
         return;
     };
     let (outcome, _) = seen.runtime.block_on(seen.asked(&nothing()));
-    let DaemonError::Refused(cause) = outcome.unwrap_err() else { panic!("it refuses") };
+    let RpmOstreeError::Refused(cause) = outcome.unwrap_err() else { panic!("it refuses") };
     assert_eq!(cause.to_string(), text);
 }
 
@@ -86,6 +89,6 @@ fn a_start_by_somebody_else_is_as_good() {
         };
         let request = nothing();
         let ((outcome, _), (success, _)) = tokio::join!(seen.asked(&request), meddler);
-        assert!(success && outcome.unwrap() == Outcome::Succeeded);
+        assert!(success && outcome.unwrap() == RpmOstreeOutcome::Succeeded);
     });
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, time::Instant};
 
-use flameholder::os::rpm_ostree::transaction::Outcome;
+use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
 use rpmostreed::Faults;
 
 use crate::rpm_ostree::client::{Seen, nothing};
@@ -19,7 +19,7 @@ fn a_thousand_transactions_leave_no_descriptor_and_no_registration() {
         let (before, started) = (open(), Instant::now());
         for number in 0..TRANSACTIONS {
             let (outcome, _) = seen.asked(&request).await;
-            assert_eq!(outcome.unwrap(), Outcome::Succeeded, "transaction {number}");
+            assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded, "transaction {number}");
         }
         eprintln!("{TRANSACTIONS} transactions in {:?}", started.elapsed());
         assert!(open() <= before + 1, "{} descriptors, {before} before", open());

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use flameholder::os::rpm_ostree::{
-    Deadlines,
-    transaction::{Canceller, Outcome, follow},
-};
+use flameholder::os::rpm_ostree::RpmOstreeDeadlines;
+use flameholder::os::rpm_ostree::transaction::{CancelledBy, RpmOstreeOutcome, follow};
 use rpmostreed::{Die, Faults};
 
 use crate::rpm_ostree::{
@@ -39,7 +37,7 @@ fn one_that_is_never_started_goes_with_its_caller() {
         stranger.change_nothing().await;
         drop(stranger);
         let (outcome, _) = seen.asked(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
@@ -52,7 +50,7 @@ fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
         assert!(peer.start().await);
         drop((peer, stranger));
         let (outcome, said) = seen.asked(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(waited(&said, "Transaction in progress: uninstall"), "{said:?}");
         assert!(waited(&said, "(PkgChange, called by :1."), "{said:?}");
     });
@@ -63,10 +61,10 @@ fn it_is_cancelled_by_whoever_waits_for_it() {
     let Some(seen) = Seen::new(&SLOW) else { return };
     seen.runtime.block_on(async {
         let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Caller));
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller));
         // And nothing is left that would be in the way.
         crate::rpm_ostree::bus::fail(&seen.host, &Faults::default());
-        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), Outcome::Succeeded);
+        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
@@ -77,7 +75,7 @@ fn waiting_for_others_can_be_ended() {
         let stranger = Stranger::connect(&seen).await;
         stranger.change_nothing().await;
         let (outcome, said) = seen.ask_until_it_speaks(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Caller), "{said:?}");
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller), "{said:?}");
     });
 }
 
@@ -86,25 +84,25 @@ fn what_is_cancelled_too_late_has_succeeded() {
     let Some(seen) = Seen::new(&Faults { deaf: true, ..slow(1000) }) else { return };
     seen.runtime.block_on(async {
         let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
 #[test]
 fn one_that_says_nothing_for_too_long_is_cancelled() {
     let Some(seen) = Seen::new(&SLOW) else { return };
-    let deadlines = Deadlines { silence: Duration::from_millis(500), ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { silence: Duration::from_millis(500), ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
-    assert_eq!(outcome.unwrap(), Outcome::Cancelled(Canceller::Deadline));
+    assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Deadline));
 }
 
 #[test]
 fn one_that_does_not_even_end_then_is_left() {
     let Some(seen) = Seen::new(&Faults { mute: true, ..Faults::default() }) else { return };
     let short = Duration::from_millis(500);
-    let deadlines = Deadlines { silence: short, stop: short, ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { silence: short, stop: short, ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
-    let Outcome::Unknown(text) = outcome.unwrap() else { panic!("nobody knows") };
+    let RpmOstreeOutcome::Unknown(text) = outcome.unwrap() else { panic!("nobody knows") };
     assert_eq!(text.to_string(), "it was asked to stop, and goes on");
 }
 
@@ -117,7 +115,7 @@ fn a_peer_that_stays_is_waited_for_until_it_is_thrown_out() {
         assert!(peer.start().await);
         assert!(peer.finished().await.0);
         let (outcome, said) = seen.asked(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(waited(&said, "Transaction in progress: uninstall"), "{said:?}");
     });
 }
@@ -135,16 +133,16 @@ fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
             let address = address.clone();
             async move { follow(&address, &caller, &DEADLINES, &mut |_| (), std::future::pending()).await }
         };
-        assert_eq!(again(stranger.name()).await, Outcome::Succeeded);
+        assert_eq!(again(stranger.name()).await, RpmOstreeOutcome::Succeeded);
         // Whoever did not call for it is not told that it was theirs.
-        let Outcome::Unknown(text) = again(":1.4711".to_owned()).await else { panic!("another's") };
+        let RpmOstreeOutcome::Unknown(text) = again(":1.4711".to_owned()).await else { panic!("another's") };
         assert!(text.to_string().contains("belongs to the transaction of caller :1."), "{text}");
         drop(peer);
         let socket = crate::rpm_ostree::bus::socket(&seen.host);
         while socket.exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let Outcome::Unknown(text) = again(stranger.name()).await else { panic!("it is gone") };
+        let RpmOstreeOutcome::Unknown(text) = again(stranger.name()).await else { panic!("it is gone") };
         assert!(text.to_string().contains("No such file or directory"), "{text}");
     });
 }
@@ -156,17 +154,17 @@ fn a_daemon_that_dies_leaves_nobody_waiting() {
         let Some(seen) = Seen::new(&faults) else { return };
         seen.runtime.block_on(async {
             let (outcome, _) = seen.asked(&seen.rebase()).await;
-            assert!(matches!(outcome.unwrap(), Outcome::Unknown(_)), "{die:?}");
+            assert!(matches!(outcome.unwrap(), RpmOstreeOutcome::Unknown(_)), "{die:?}");
             // Its socket is still there, and nobody behind it.
             let address = format!("unix:path={}", crate::rpm_ostree::bus::socket(&seen.host).display());
             let stale = follow(&address, ":1.1", &DEADLINES, &mut |_| (), std::future::pending()).await;
-            assert!(matches!(stale, Outcome::Unknown(_)), "{die:?}");
+            assert!(matches!(stale, RpmOstreeOutcome::Unknown(_)), "{die:?}");
             crate::rpm_ostree::bus::fail(&seen.host, &Faults::default());
             let (outcome, _) = seen.asked(&seen.rebase()).await;
             let outcome = outcome.unwrap();
             let is_there =
-                matches!(&outcome, Outcome::Failed(text) if text.to_string().contains("refs are equal"));
-            assert!(outcome == Outcome::Succeeded || is_there, "{die:?}: {outcome:?}");
+                matches!(&outcome, RpmOstreeOutcome::Failed(text) if text.to_string().contains("refs are equal"));
+            assert!(outcome == RpmOstreeOutcome::Succeeded || is_there, "{die:?}: {outcome:?}");
         });
     }
 }

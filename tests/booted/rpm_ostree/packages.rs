@@ -136,7 +136,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     ];
     assert_eq!(installed(&host), expected);
     let status = host.status();
-    assert_eq!(status["deployments"][0]["generation"]["leftOut"], json!([]), "{status}");
+    assert_eq!(status["deployments"][0]["generation"]["unsupported"], json!([]), "{status}");
     // Nobody is asked where nothing of that changes: neither daemon nor registry is there.
     fs::remove_dir_all(host.path("media/images")).unwrap();
     let files = with(&host, &whole("two"), "realtime", &["usbguard"], &lent);
@@ -232,7 +232,7 @@ fn what_a_host_cannot_have_is_left_out_with_the_reason() {
     let config = with(&host, &whole("one"), "realtime", &["usbguard"], "h/x:1");
     let left_out = |host: &Host| {
         let planned = host.must(["flameholder", "plan", "-o", "json", "--desired", &config]);
-        serde_json::from_str::<Value>(&planned).unwrap()["leftOut"].to_string()
+        serde_json::from_str::<Value>(&planned).unwrap()["unsupported"].to_string()
     };
     assert!(left_out(&host).contains("packages are changed by rpm-ostreed"), "{}", left_out(&host));
     let _bus = Bus::start(&host);

@@ -1,9 +1,9 @@
 //! The same thing asked for again.
 
 use flameholder::core::config::layering::LayeringChange;
-use flameholder::os::rpm_ostree::failure::Failure;
-use flameholder::os::rpm_ostree::transaction::Outcome;
-use flameholder::os::rpm_ostree::{Base, LayerRequest};
+use flameholder::os::rpm_ostree::failure::RpmOstreeFailure;
+use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
+use flameholder::os::rpm_ostree::{LayerBase, LayerRequest};
 use osimage::Os;
 use rpmostreed::Faults;
 
@@ -14,20 +14,20 @@ fn what_is_there_is_said_to_be() {
     let Some(seen) = Seen::new(&Faults::default()) else { return };
     seen.runtime.block_on(async {
         let (outcome, said) = seen.asked(&nothing()).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(heard(&said, "No change."), "{said:?}");
         assert!(!seen.host.is_staged());
         let rebase = seen.rebase();
-        assert_eq!(seen.asked(&rebase).await.0.unwrap(), Outcome::Succeeded);
+        assert_eq!(seen.asked(&rebase).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(seen.host.is_staged());
-        let Outcome::Failed(text) = seen.asked(&rebase).await.0.unwrap() else {
+        let RpmOstreeOutcome::Failed(text) = seen.asked(&rebase).await.0.unwrap() else {
             panic!("it is staged already")
         };
-        assert_eq!(Failure::of(&text.to_string(), rebase.image()), Failure::RefsEqual);
+        assert_eq!(RpmOstreeFailure::of(&text.to_string(), rebase.image()), RpmOstreeFailure::RefsEqual);
         // What is staged follows the image, and there is nothing newer by that name.
-        let follow = LayerRequest { base: Base::Followed, ..nothing() };
+        let follow = LayerRequest { base: LayerBase::BootedImageName, ..nothing() };
         let (outcome, said) = seen.asked(&follow).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(heard(&said, "No upgrade available."), "{said:?}");
     });
 }
@@ -39,10 +39,10 @@ fn another_name_for_an_image_stages_it_and_fetches_nothing() {
     let tag = Os::new(2).version();
     osimage::write_image(&Os::new(2), &same, Some(&tag)).unwrap();
     seen.runtime.block_on(async {
-        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), Outcome::Succeeded);
+        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
         let image = format!("ostree-unverified-image:oci:/run/media/same:{tag}").parse().unwrap();
-        let (outcome, said) = seen.asked(&LayerRequest { base: Base::Image(image), ..nothing() }).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        let (outcome, said) = seen.asked(&LayerRequest { base: LayerBase::Image(image), ..nothing() }).await;
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(heard(&said, "ostree chunk layers needed: 0 "), "{said:?}");
     });
 }
@@ -54,9 +54,9 @@ fn packages_that_are_there_are_not_asked_for_twice() {
     let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
     let request = LayerRequest { change, ..nothing() };
     seen.runtime.block_on(async {
-        assert_eq!(seen.asked(&request).await.0.unwrap(), Outcome::Succeeded);
+        assert_eq!(seen.asked(&request).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
         let (outcome, said) = seen.asked(&request).await;
-        assert_eq!(outcome.unwrap(), Outcome::Succeeded);
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(heard(&said, "No change."), "{said:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! The chart of `docs/lifecycle.md`, drawn from the function itself.
+//! The chart of `docs/development/lifecycle.md`, drawn from the function itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,15 +8,15 @@ use flameholder::core::daemon::lifecycle::{
     ProblemClass,
 };
 
-use crate::lifecycle::{problem, wish};
+use crate::lifecycle::{desired, problem};
 
-const CHART: &str = "docs/lifecycle.md";
+const CHART: &str = "docs/development/lifecycle.md";
 const BEGIN: &str =
     "<!-- drawn from src/core/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
 pub(crate) fn all_phases() -> Vec<DaemonPhase> {
-    let target = wish("b");
+    let target = desired("b");
     let draining = |then, is_late| DaemonPhase::Draining { target: target.clone(), then, is_late };
     vec![
         DaemonPhase::Observing,
@@ -28,7 +28,7 @@ pub(crate) fn all_phases() -> Vec<DaemonPhase> {
         draining(AfterDrain::Unlock, true),
         DaemonPhase::Applying { target: target.clone() },
         DaemonPhase::Unlocking { target: target.clone() },
-        DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+        DaemonPhase::Rebooting { target: target.clone(), inhibited_by: None },
         DaemonPhase::ShuttingDown { target: target.clone() },
         DaemonPhase::CheckingBoot { complaint: None },
         DaemonPhase::Verifying,
@@ -43,16 +43,16 @@ pub(crate) fn all_phases() -> Vec<DaemonPhase> {
 }
 
 pub(crate) fn all_events() -> Vec<DaemonEvent> {
-    let look = |standing| {
+    let look = |boot_check| {
         DaemonEvent::Observed(HostObservation {
-            runs: Some(wish("a")),
-            standing,
+            current: Some(desired("a")),
+            boot_check,
             ..HostObservation::default()
         })
     };
     vec![
-        DaemonEvent::DesiredChanged(wish("b")),
-        DaemonEvent::DesiredChanged(wish("c")),
+        DaemonEvent::DesiredChanged(desired("b")),
+        DaemonEvent::DesiredChanged(desired("c")),
         look(BootCheckState::Confirmed),
         look(BootCheckState::Unconfirmed { complaint: None }),
         DaemonEvent::Fetched,
@@ -79,7 +79,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
 fn word(event: &DaemonEvent) -> &'static str {
     match event {
         DaemonEvent::DesiredChanged(_) => "another wish",
-        DaemonEvent::Observed(HostObservation { standing: BootCheckState::Confirmed, .. }) => "settled",
+        DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "settled",
         DaemonEvent::Observed(_) => "on probation",
         DaemonEvent::Fetched => "fetched",
         DaemonEvent::Prepared(PreparedUpdate::Nothing) => "nothing to do",
@@ -89,7 +89,7 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::Drained => "drained",
         DaemonEvent::Applied => "applied",
         DaemonEvent::Inhibited { .. } => "blocked",
-        DaemonEvent::Unlocked => "armed",
+        DaemonEvent::Unlocked => "unlocked",
         DaemonEvent::RebootAccepted => "accepted",
         DaemonEvent::Verified => "verified",
         DaemonEvent::Drifted { .. } => "deviates",
@@ -106,14 +106,14 @@ fn word(event: &DaemonEvent) -> &'static str {
 fn edges() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     let mut edges: BTreeMap<_, Vec<_>> = BTreeMap::new();
     // What runs is what is wanted in one of them.
-    for runs in ["a", "b"] {
+    for current in ["a", "b"] {
         for phase in all_phases() {
             for event in all_events().into_iter().filter(|event| *event != DaemonEvent::Stop) {
                 let from = phase.name();
                 let at = Lifecycle {
                     phase: phase.clone(),
-                    wish: Some(wish("b")),
-                    runs: Some(wish(runs)),
+                    desired: Some(desired("b")),
+                    current: Some(desired(current)),
                     ..Lifecycle::default()
                 };
                 let (next, _) = at.step(event.clone());

@@ -10,7 +10,7 @@ use flameholder::core::values::backoff::RetryClass;
 
 use chart::{all_events, all_phases};
 
-pub(crate) fn wish(config: &str) -> ConfigRef {
+pub(crate) fn desired(config: &str) -> ConfigRef {
     ConfigRef { config: config.into(), image: None, digest: None }
 }
 
@@ -29,22 +29,22 @@ fn history(from: Lifecycle, events: impl IntoIterator<Item = DaemonEvent>) -> (L
     (end, phases)
 }
 
-fn look(runs: &str) -> DaemonEvent {
-    DaemonEvent::Observed(HostObservation { runs: Some(wish(runs)), ..HostObservation::default() })
+fn look(current: &str) -> DaemonEvent {
+    DaemonEvent::Observed(HostObservation { current: Some(desired(current)), ..HostObservation::default() })
 }
 
 fn at(phase: DaemonPhase) -> Lifecycle {
-    Lifecycle { phase, wish: Some(wish("b")), runs: Some(wish("a")), ..Lifecycle::default() }
+    Lifecycle { phase, desired: Some(desired("b")), current: Some(desired("a")), ..Lifecycle::default() }
 }
 
 #[test]
 fn an_update_with_a_reboot() {
     let events = [
-        DaemonEvent::DesiredChanged(wish("a")),
+        DaemonEvent::DesiredChanged(desired("a")),
         look("a"),
         DaemonEvent::Verified,
         DaemonEvent::Uncordoned,
-        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::DesiredChanged(desired("b")),
         DaemonEvent::Fetched,
         DaemonEvent::Prepared(PreparedUpdate::Staged),
         DaemonEvent::Drained,
@@ -54,27 +54,27 @@ fn an_update_with_a_reboot() {
     ];
     let (_, phases) = history(Lifecycle::default(), events);
     let expected = [
-        "Looking",
-        "Looking",
+        "Observing",
+        "Observing",
         "Verifying",
         "Uncordoning",
         "Done",
         "Fetching",
         "Preparing",
         "Draining",
-        "Arming",
+        "Unlocking",
         "Rebooting",
         "Rebooting",
-        "GoingDown",
+        "ShuttingDown",
     ];
     assert_eq!(phases, expected);
     let probation = HostObservation {
-        runs: Some(wish("b")),
-        standing: BootCheckState::Unconfirmed { complaint: None },
+        current: Some(desired("b")),
+        boot_check: BootCheckState::Unconfirmed { complaint: None },
         ..HostObservation::default()
     };
     let events = [
-        DaemonEvent::DesiredChanged(wish("b")),
+        DaemonEvent::DesiredChanged(desired("b")),
         DaemonEvent::Observed(probation),
         DaemonEvent::StateChanged,
         look("b"),
@@ -82,15 +82,18 @@ fn an_update_with_a_reboot() {
         DaemonEvent::Uncordoned,
     ];
     let (end, phases) = history(Lifecycle::default(), events);
-    assert_eq!(phases, ["Looking", "Looking", "Judging", "Looking", "Verifying", "Uncordoning", "Done"]);
-    assert_eq!(end.runs, Some(wish("b")));
+    assert_eq!(
+        phases,
+        ["Observing", "Observing", "CheckingBoot", "Observing", "Verifying", "Uncordoning", "Done"]
+    );
+    assert_eq!(end.current, Some(desired("b")));
 }
 
 #[test]
 fn another_wish_is_heard_at_any_moment() {
-    let target = wish("b");
+    let target = desired("b");
     let draining = DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
-    let wished = || DaemonEvent::DesiredChanged(wish("c"));
+    let wished = || DaemonEvent::DesiredChanged(desired("c"));
     for (phase, events, expected) in [
         (DaemonPhase::Fetching { target: target.clone() }, vec![], "Fetching"),
         (
@@ -110,12 +113,16 @@ fn another_wish_is_heard_at_any_moment() {
             "Fetching",
         ),
         (
-            DaemonPhase::Rebooting { target: target.clone(), blocked_by: None },
+            DaemonPhase::Rebooting { target: target.clone(), inhibited_by: None },
             vec![DaemonEvent::Inhibited { by: "x".into() }],
             "Fetching",
         ),
         (DaemonPhase::Unlocking { target: target.clone() }, vec![DaemonEvent::Unlocked], "Fetching"),
-        (DaemonPhase::Rebooting { target, blocked_by: None }, vec![DaemonEvent::RebootAccepted], "GoingDown"),
+        (
+            DaemonPhase::Rebooting { target, inhibited_by: None },
+            vec![DaemonEvent::RebootAccepted],
+            "ShuttingDown",
+        ),
         (DaemonPhase::Uncordoning { is_late: false }, vec![], "Fetching"),
         (DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) }, vec![], "Fetching"),
         (DaemonPhase::Blocked { reason: "x".into() }, vec![], "Fetching"),
@@ -123,34 +130,37 @@ fn another_wish_is_heard_at_any_moment() {
         let name = phase.name();
         let (end, _) = history(at(phase), std::iter::once(wished()).chain(events));
         assert_eq!(end.phase.name(), expected, "{name}");
-        assert_eq!(end.wish, Some(wish("c")));
+        assert_eq!(end.desired, Some(desired("c")));
     }
 }
 
 #[test]
 fn a_wish_for_what_runs_ends_what_is_under_way() {
-    let draining = DaemonPhase::Draining { target: wish("b"), then: AfterDrain::Unlock, is_late: true };
-    let events = [DaemonEvent::DesiredChanged(wish("a")), DaemonEvent::Verified, DaemonEvent::Uncordoned];
+    let draining = DaemonPhase::Draining { target: desired("b"), then: AfterDrain::Unlock, is_late: true };
+    let events = [DaemonEvent::DesiredChanged(desired("a")), DaemonEvent::Verified, DaemonEvent::Uncordoned];
     let (_, phases) = history(at(draining), events);
     assert_eq!(phases, ["Draining", "Verifying", "Uncordoning", "Done"]);
 }
 
 #[test]
 fn what_is_held_is_not_gone_to() {
-    let held = Some(BlockedConfig { wish: wish("b"), reason: "it was not healthy".into() });
-    let looked =
-        DaemonEvent::Observed(HostObservation { runs: Some(wish("a")), held, ..HostObservation::default() });
+    let blocked = Some(BlockedConfig { desired: desired("b"), reason: "it was not healthy".into() });
+    let looked = DaemonEvent::Observed(HostObservation {
+        current: Some(desired("a")),
+        blocked,
+        ..HostObservation::default()
+    });
     let (end, _) = history(at(DaemonPhase::Observing), [looked]);
     let DaemonPhase::Blocked { reason } = &end.phase else { panic!("{end:?}") };
     assert!(reason.contains("it was not healthy") && reason.contains("flameholder retry"), "{reason}");
     let (end, _) = history(end, [DaemonEvent::StateChanged, look("a")]);
-    assert_eq!(end.phase, DaemonPhase::Fetching { target: wish("b") });
+    assert_eq!(end.phase, DaemonPhase::Fetching { target: desired("b") });
 }
 
 #[test]
 fn what_is_forced_is_gone_to_although_it_runs() {
     let looked = DaemonEvent::Observed(HostObservation {
-        runs: Some(wish("b")),
+        current: Some(desired("b")),
         is_forced: true,
         ..HostObservation::default()
     });
@@ -158,13 +168,13 @@ fn what_is_forced_is_gone_to_although_it_runs() {
         at(DaemonPhase::Observing),
         [looked, DaemonEvent::Fetched, DaemonEvent::Prepared(PreparedUpdate::Staged)],
     );
-    assert_eq!(phases, ["Looking", "Fetching", "Preparing", "Draining"]);
+    assert_eq!(phases, ["Observing", "Fetching", "Preparing", "Draining"]);
     assert!(!end.is_forced);
 }
 
 #[test]
 fn failures_are_counted_until_something_succeeds() {
-    let mut at = at(DaemonPhase::Fetching { target: wish("b") });
+    let mut at = at(DaemonPhase::Fetching { target: desired("b") });
     for number in 1..4 {
         let (next, commands) = at.step(DaemonEvent::Failed(problem(ProblemClass::Transient)));
         assert_eq!(
@@ -188,7 +198,7 @@ fn failures_are_counted_until_something_succeeds() {
 
 #[test]
 fn drift_is_seen_and_its_end_too() {
-    let settled = Lifecycle { runs: Some(wish("b")), ..at(DaemonPhase::Done) };
+    let settled = Lifecycle { current: Some(desired("b")), ..at(DaemonPhase::Done) };
     let deviates = DaemonEvent::Drifted { reason: "/etc/a".into() };
     let events = [
         DaemonEvent::FilesChanged,
@@ -215,7 +225,7 @@ fn the_host_is_changed_only_for_what_is_wanted() {
                     continue;
                 };
                 assert_eq!(Some(target), next.phase.target(), "{phase:?} {event:?}");
-                assert_eq!(next.wish.as_ref(), Some(target), "{phase:?} {event:?}");
+                assert_eq!(next.desired.as_ref(), Some(target), "{phase:?} {event:?}");
             }
         }
     }

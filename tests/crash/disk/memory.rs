@@ -187,7 +187,7 @@ impl HostDisk for MemoryDisk<'_> {
     fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
         match self.look(path) {
             Ok(Some((_, Inode { body: Body::Symlink(target), .. }))) => Ok(Some(target.to_string())),
-            Ok(_) | Err(HostError::Escape { .. } | HostError::Distrusted { .. }) => Ok(None),
+            Ok(_) | Err(HostError::Escape { .. } | HostError::UntrustedLink { .. }) => Ok(None),
             Err(error) if error.errno() == Some(Errno::LOOP) => Ok(None),
             Err(error) => Err(error),
         }

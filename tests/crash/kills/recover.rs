@@ -24,7 +24,7 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
     let staged = find("renameat2", "journal.new", 0);
     let prepared = find("renameat2", "", staged + 1);
     let attributes = find("fchmod", "", prepared);
-    let moved = find("write", "reached", prepared);
+    let moved = find("write", "state", prepared);
     let moving: Vec<usize> = (prepared..moved).filter(|at| changes[*at].name == "renameat2").collect();
     let cleared = find("unlinkat", "\"journal\"", moved);
     let phase = |name, at: usize| Phase { name, kill: changes[at].clone(), holds: at > moved };

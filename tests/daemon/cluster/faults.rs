@@ -24,7 +24,7 @@ fn outlast(faults: &[Fault]) {
         agent.says("warn: ");
         cluster.want("rendered-none");
         cluster.proxy.fail(Fault::None);
-        agent.says("Waiting rendered-none, on rendered-one: the cluster has no machineconfigs");
+        agent.says("BackingOff rendered-none, on rendered-one: the cluster has no machineconfigs");
         cluster.want("rendered-one");
         agent.says("Done rendered-one");
     }
@@ -48,7 +48,7 @@ fn an_update_goes_through_a_slow_api_server() {
     agent.says("Done rendered-one");
     cluster.proxy.fail(Fault::Late(Duration::from_millis(300)));
     cluster.want("rendered-two");
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn watches_that_break_each_second_lose_nothing() {
             }
         });
         cluster.want("rendered-two");
-        agent.says("GoingDown rendered-two");
+        agent.says("ShuttingDown rendered-two");
     });
     assert_eq!(agent.reboots(), 1);
     let asked = cluster.proxy.record().asked.len();
@@ -174,7 +174,7 @@ fn a_clock_that_jumps_changes_nothing() {
     let told = cluster.proxy.record();
     assert!(told.told().is_empty(), "{:?}", told.told());
     cluster.controller.answer(Answers::Promptly);
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     assert_eq!(agent.reboots(), 1);
     // It did see the other time.
     let told = cluster.proxy.record().asked.into_iter().map(|asked| String::from_utf8(asked.body).unwrap());

@@ -29,7 +29,7 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
     cluster.is_told("Updated: True");
     cluster.proxy.forget();
     cluster.want("rendered-two");
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     assert_eq!(
         cluster.proxy.record().told(),
         [
@@ -124,7 +124,7 @@ fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
     agent.says("Done rendered-one");
     cluster.proxy.forget();
     cluster.want("rendered-bad");
-    agent.says("Waiting rendered-bad");
+    agent.says("BackingOff rendered-bad");
     cluster.is_told("state=Unreconcilable");
     let reason = cluster.annotation("reason").unwrap();
     assert!(reason.contains("links"), "{reason}");
@@ -144,12 +144,12 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.want("rendered-two");
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     drop(agent);
     host.shut_down();
     host.start(0);
     // The time that it has is over at once.
-    fs::write(host.path("run/flameholder/config.d/test.toml"), "[health]\nsteady = 0\nprobation = 1\n")
+    fs::write(host.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\ntimeout = 1\n")
         .unwrap();
     host.must(["flameholder", "activate"]);
     let left = host.run(["flameholder", "confirm-boot"]);
@@ -158,7 +158,7 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
     host.power_cut();
     host.boot();
     let mut agent = cluster.agent(&host);
-    agent.says("Held rendered-two, on rendered-one");
+    agent.says("Blocked rendered-two, on rendered-one");
     cluster.is_told("desiredDrain=uncordon-rendered-one");
     let record = cluster.proxy.record();
     let told = record.told();
@@ -179,7 +179,7 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.want("rendered-two");
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     drop(agent);
     host.reboot();
     cluster.proxy.forget();
@@ -192,7 +192,7 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
     host.reboot();
     cluster.proxy.forget();
     let mut agent = cluster.agent(&host);
-    agent.says("Held rendered-two, on rendered-one");
+    agent.says("Blocked rendered-two, on rendered-one");
     ensure_is(&host, "one", "two");
     cluster.is_told("state=Degraded");
     cluster.is_told("Updated: False");
@@ -205,7 +205,7 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
         ["Updated: False", "NodeDegraded: True", "currentConfig=rendered-one", "state=Degraded"]
     );
     host.must(["flameholder", "retry"]);
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
     assert_eq!(agent.reboots(), 1);
 }
 
@@ -220,7 +220,7 @@ fn a_cluster_that_goes_back_is_followed() {
         agent.says(&format!("Done rendered-{left}"));
         cluster.proxy.forget();
         cluster.want(&format!("rendered-{wanted}"));
-        agent.says(&format!("GoingDown rendered-{wanted}"));
+        agent.says(&format!("ShuttingDown rendered-{wanted}"));
         drop(agent);
         host.reboot();
         let mut agent = cluster.agent(&host);
@@ -275,7 +275,7 @@ fn another_wish_while_the_workload_leaves_is_followed() {
     cluster.want("rendered-three");
     agent.says("Draining rendered-three");
     cluster.controller.answer(Answers::Twice);
-    agent.says("GoingDown rendered-three");
+    agent.says("ShuttingDown rendered-three");
     drop(agent);
     host.reboot();
     let mut agent = cluster.agent(&host);
@@ -329,7 +329,7 @@ fn killed_at_each_phase_it_comes_to_the_same_end() {
     drop(agent);
     cluster.proxy.forget();
     cluster.want("rendered-two");
-    let (agent, reboots) = killed_everywhere(&host, &cluster, "GoingDown");
+    let (agent, reboots) = killed_everywhere(&host, &cluster, "ShuttingDown");
     assert_eq!(reboots, 1);
     drop(agent);
     let record = cluster.proxy.record();
@@ -356,7 +356,7 @@ fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own()
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.annotate("desiredImage", Some(&image));
-    agent.says("GoingDown rendered-one");
+    agent.says("ShuttingDown rendered-one");
     drop(agent);
     host.reboot();
     let mut agent = cluster.agent(&host);
@@ -375,7 +375,7 @@ fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
     host.write_etc("app/a.conf", "changed");
     agent.says("Drifted rendered-one");
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
-    agent.says("GoingDown rendered-one");
+    agent.says("ShuttingDown rendered-one");
     drop(agent);
     host.reboot();
     let mut agent = cluster.agent(&host);

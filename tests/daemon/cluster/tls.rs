@@ -116,5 +116,5 @@ fn a_node_is_known_by_its_certificate_and_trusts_its_own_cluster_only() {
     sign(&host.path("media"), "server");
     sign(&host.path("media"), "client");
     let _terminator = Terminator::start(&host, port, cluster.proxy.address());
-    agent.says("GoingDown rendered-two");
+    agent.says("ShuttingDown rendered-two");
 }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::systemd::service_port::{
-    JobResult, ReportedError, ServiceControl as _, ServiceError,
-};
+use flameholder::host::systemd::service_port::{JobResult, ReportedError, ServiceControl as _, ServiceError};
 use flameholder::host::systemd::unit_jobs::{ServiceDeadlines, SystemdServices};
 
 use crate::jobs::{reload, restart};
@@ -141,7 +139,7 @@ fn every_other_end_of_a_job() {
         ("invalid", Some(JobResult::Other("invalid".into()))),
         ("news", Some(JobResult::Other("news".into()))),
     ] {
-        let expected = end.map_or(Ok(()), |end| Err(ServiceError::GivenUp { action: action.clone(), end }));
+        let expected = end.map_or(Ok(()), |end| Err(ServiceError::JobEnded { action: action.clone(), end }));
         assert_eq!(outcome(&action, ended(result)), expected, "{result}");
     }
 }
@@ -157,8 +155,8 @@ fn a_reload_of_a_unit_that_does_not_run() {
     let failed = ServiceError::Failed { action: action.clone(), result: Some("x".into()) };
     assert_eq!(played(&action, script("failed")).0, Err(failed));
     let end = JobResult::Other("invalid".into());
-    let given_up = ServiceError::GivenUp { action: action.clone(), end };
-    assert_eq!(played(&action, script("active")).0, Err(given_up));
+    let rejected = ServiceError::JobEnded { action: action.clone(), end };
+    assert_eq!(played(&action, script("active")).0, Err(rejected));
 }
 
 #[test]

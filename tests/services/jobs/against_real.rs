@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use flameholder::core::state::service_action::ServiceAction;
-use flameholder::host::systemd::unit_jobs::ServiceDeadlines;
 use flameholder::host::systemd::service_port::{ServiceControl as _, ServiceError};
+use flameholder::host::systemd::unit_jobs::ServiceDeadlines;
 
 use crate::jobs::{reload, restart};
 use testbed::dbus::real_systemd::RealSystemd;
@@ -67,7 +67,7 @@ fn a_unit_that_fails() {
     let systemd = &real.systemd;
     assert_eq!(systemd.perform(&restart("a.service")), Err(failed(restart("a.service"))));
     let error = systemd.perform(&restart("needs.service"));
-    assert!(matches!(error, Err(ServiceError::GivenUp { .. })), "{error:?}");
+    assert!(matches!(error, Err(ServiceError::JobEnded { .. })), "{error:?}");
     assert_eq!(systemd.perform(&restart("b.service")), Ok(()));
     assert_eq!(systemd.perform(&reload("b.service")), Err(failed(reload("b.service"))));
     let again = restart("again.service");

@@ -33,7 +33,7 @@ fn silent() {
         return;
     }
     for at in BEFORE {
-        let silent = RebootError::Silent { whom: RebootBackend::Logind, deadline: SOON };
+        let silent = RebootError::TimedOut { whom: RebootBackend::Logind, deadline: SOON };
         assert_eq!(impatiently(failing(at, Fault::Silent), SOON), silent, "{at}");
     }
     // The answers before it have to come in time.

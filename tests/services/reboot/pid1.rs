@@ -111,7 +111,7 @@ fn nobody_listens_or_answers() {
     let error = Pid1Reboot::at(&socket).with_answers_within(SOON).reboot().unwrap_err();
     assert_eq!(
         error,
-        RebootError::Silent { whom: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
+        RebootError::TimedOut { whom: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
     );
     drop(deaf);
     let error = Pid1Reboot::at(&socket).reboot().unwrap_err();

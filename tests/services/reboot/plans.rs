@@ -17,7 +17,7 @@ fn scheduled(kind: ShutdownKind) -> PendingShutdown {
     PendingShutdown { kind, at: Some(SystemTime::UNIX_EPOCH + Duration::from_micros(WHEN)) }
 }
 
-fn under_way(kind: ShutdownKind) -> PendingShutdown {
+fn in_progress(kind: ShutdownKind) -> PendingShutdown {
     PendingShutdown { kind, at: None }
 }
 
@@ -35,8 +35,8 @@ fn a_reboot_that_comes_anyway_is_joined() {
     }
     let preparing = |version, preparing| Script { version, preparing: Some(preparing), ..Script::default() };
     let joined = |shutdown| Ok(RebootOutcome::AlreadyPending(shutdown));
-    assert_left_alone(preparing(Version::V257, "reboot"), &joined(under_way(ShutdownKind::Reboot)));
-    assert_left_alone(preparing(Version::V252, "reboot"), &joined(under_way(ShutdownKind::Unknown)));
+    assert_left_alone(preparing(Version::V257, "reboot"), &joined(in_progress(ShutdownKind::Reboot)));
+    assert_left_alone(preparing(Version::V252, "reboot"), &joined(in_progress(ShutdownKind::Unknown)));
     let script = Script { scheduled: ("reboot", WHEN), ..Script::default() };
     assert_left_alone(script, &joined(scheduled(ShutdownKind::Reboot)));
 }
@@ -47,14 +47,14 @@ fn a_shutdown_of_another_kind_is_in_the_way() {
         return;
     }
     for word in ["poweroff", "halt", "kexec", "soft-reboot"] {
-        let other = |shutdown| Err(RebootError::Other { shutdown });
+        let other = |shutdown| Err(RebootError::OtherShutdown { shutdown });
         let kind = ShutdownKind::Other(word.to_owned());
         let script = Script { preparing: Some(word), ..Script::default() };
-        assert_left_alone(script, &other(under_way(kind.clone())));
+        assert_left_alone(script, &other(in_progress(kind.clone())));
         let script = Script { scheduled: (word, WHEN), ..Script::default() };
         assert_left_alone(script, &other(scheduled(kind)));
     }
-    let error = RebootError::Other { shutdown: scheduled(ShutdownKind::Other("poweroff".into())) };
+    let error = RebootError::OtherShutdown { shutdown: scheduled(ShutdownKind::Other("poweroff".into())) };
     let text = "rebooting: a shutdown of another kind (poweroff) is scheduled; \
                 let it happen, or cancel a scheduled one with `shutdown -c`, and try again";
     assert_eq!(error.to_string(), text);
@@ -74,8 +74,8 @@ fn a_shutdown_that_overtakes_the_reboot() {
         return;
     }
     let played = played(Script { is_overtaken: true, ..Script::default() }, &request(PATIENT));
-    let shutdown = under_way(ShutdownKind::Other("poweroff".into()));
-    assert_eq!(played.outcome, Err(RebootError::Other { shutdown }));
+    let shutdown = in_progress(ShutdownKind::Other("poweroff".into()));
+    assert_eq!(played.outcome, Err(RebootError::OtherShutdown { shutdown }));
     assert_eq!(played.calls.last().unwrap(), "SetWallMessage before false");
 }
 

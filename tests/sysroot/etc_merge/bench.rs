@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use flameholder::os::{DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::os::{DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 
 use crate::etc_merge::disk;
 use crate::etc_merge::draw::Case;
@@ -73,7 +73,7 @@ impl Bench {
 
     /// Deploys the next commit, and returns the root of the new deployment.
     pub(crate) fn deploy(&self) -> Result<PathBuf, OsError> {
-        let request = self.host.request(&self.commit, Origin::Kept);
+        let request = self.host.request(&self.commit, DeploymentOrigin::MergeDeployment);
         let deployment = self.host.write().deploy(&request)?;
         Ok(self.host.root_of(&deployment.id))
     }

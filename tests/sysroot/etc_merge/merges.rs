@@ -116,13 +116,13 @@ fn fits(said: &str, refusal: &MergeRefusal) -> bool {
 fn assert_everything_occurs(cases: &[Case]) {
     let mut occurring: BTreeMap<String, usize> = BTreeMap::new();
     for case in cases {
-        let MergeFindings { kept, from_image, conflicts, losses, held_back, .. } = predicted(case).findings;
+        let MergeFindings { kept, from_image, conflicts, losses, not_taken, .. } = predicted(case).findings;
         let kinds = kept.iter().map(|item| format!("{:?} kept", item.change));
         let kinds = kinds.chain(from_image.iter().map(|item| format!("{:?} from the image", item.change)));
         let kinds =
             kinds.chain(conflicts.iter().map(|both| format!("{:?} against {:?}", both.local, both.image)));
         let kinds = kinds.chain(losses.iter().map(|loss| format!("{:?} lost", loss.lost)));
-        let kinds = kinds.chain(held_back.iter().map(|item| format!("{:?} held back", item.change)));
+        let kinds = kinds.chain(not_taken.iter().map(|item| format!("{:?} held back", item.change)));
         for kind in kinds.collect::<BTreeSet<_>>() {
             *occurring.entry(kind).or_default() += 1;
         }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use flameholder::os::{Deployment, Origin, OsError, Sysroot as _};
+use flameholder::os::{Deployment, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
 
 use testbed::worker::{Host, snapshot};
@@ -36,7 +36,7 @@ fn a_boot_entry_has_exactly_the_arguments_that_were_asked() {
         "\"quoted parameter=1\"",
     ]);
     let mut session = host.write();
-    let mut request = host.request(&host.default().id.commit, Origin::Kept);
+    let mut request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
     request.kernel_arguments.clone_from(&asked);
     let deployment = session.deploy(&request).unwrap();
     session.finish().unwrap();
@@ -54,7 +54,7 @@ fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed
     let Some(host) = Host::new() else { return };
     let before = host.boot_entries();
     let mut session = host.write();
-    let mut request = host.request(&host.default().id.commit, Origin::Kept);
+    let mut request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
     for argument in ["two arguments", "", "ostree=/elsewhere", "line\nfeed", "null\0byte"] {
         request.kernel_arguments = owned(&["rw", argument]);
         let error = session.deploy(&request).unwrap_err();
@@ -107,7 +107,7 @@ fn what_is_pinned_or_of_another_stateroot_stays() {
         let image = host.image(&Os::new(version), &version.to_string());
         let mut session = host.write();
         let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
-        let mut request = host.request(&imported.commit, Origin::Image(image));
+        let mut request = host.request(&imported.commit, DeploymentOrigin::Image(image));
         request.stateroot.clone_from(&pinned.id.stateroot);
         request.merge.clone_from(&pinned.id);
         order.insert(0, session.deploy(&request).unwrap());
@@ -123,7 +123,7 @@ fn a_pin_is_neither_inherited_nor_lost() {
     let pinned = pin(&host, &host.default());
     let second = host.update(&Os::new(2));
     let mut session = host.write();
-    let mut request = host.request(&pinned.id.commit, Origin::Kept);
+    let mut request = host.request(&pinned.id.commit, DeploymentOrigin::MergeDeployment);
     request.merge.clone_from(&pinned.id);
     let again = session.deploy(&request).unwrap();
     session.finish().unwrap();

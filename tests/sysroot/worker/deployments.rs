@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use flameholder::os::protocol::Access;
+use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{WorkerProgram, WorkerSession};
-use flameholder::os::{DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::os::{DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
 
 use testbed::worker::{Host, program, worker_after};
@@ -21,7 +21,7 @@ fn an_update_merges_etc_before_the_boot_entry_is_written() {
     let image = host.image(&Os::new(2), "v2");
     let mut session = host.write();
     let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
-    let new = session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
+    let new = session.deploy(&host.request(&imported.commit, DeploymentOrigin::Image(image))).unwrap();
 
     let etc = host.root_of(&new.id).join("etc");
     let names = |name: &str| etc.join(name).exists();
@@ -58,7 +58,7 @@ fn the_same_commit_is_deployed_again_beside_itself() {
     let Some(host) = Host::new() else { return };
     let installed = host.default();
     let mut session = host.write();
-    let request = host.request(&installed.id.commit, Origin::Kept);
+    let request = host.request(&installed.id.commit, DeploymentOrigin::MergeDeployment);
     let mut again = session.deploy(&request).unwrap();
     session.finish().unwrap();
     assert_eq!(again.id.serial, installed.id.serial + 1);
@@ -88,7 +88,7 @@ fn labels_are_those_of_the_new_deployment() {
     };
     let mut session = host.write_with(&program).unwrap();
     let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
-    session.deploy(&host.request(&imported.commit, Origin::Image(image))).unwrap();
+    session.deploy(&host.request(&imported.commit, DeploymentOrigin::Image(image))).unwrap();
     let asked = [
         ("/etc/shadow", 0o100_000),
         ("/etc/kubernetes", 0o040_755),
@@ -110,7 +110,7 @@ fn a_missing_bubblewrap_is_told_as_such() {
     };
     let mut session = host.write_with(&program).unwrap();
     let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
-    let request = host.request(&imported.commit, Origin::Image(image));
+    let request = host.request(&imported.commit, DeploymentOrigin::Image(image));
     let error = session.deploy(&request).unwrap_err();
     assert!(matches!(&error, OsError::ToolMissing { tool, .. } if tool == "bubblewrap"), "{error}");
 }
@@ -122,7 +122,7 @@ fn a_tree_without_policy_gives_no_labels() {
     let paths = [("/etc/shadow".to_owned(), 0o100_000)];
     let early = session.labels(&paths).unwrap_err();
     assert!(matches!(early, OsError::Protocol { .. }), "{early}");
-    session.deploy(&host.request(&host.default().id.commit, Origin::Kept)).unwrap();
+    session.deploy(&host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment)).unwrap();
     assert_eq!(session.labels(&paths).unwrap(), [None]);
 }
 
@@ -132,7 +132,7 @@ fn what_is_not_there_is_named() {
         return;
     };
     let mut session = host.write();
-    let good = host.request(&host.default().id.commit, Origin::Kept);
+    let good = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
 
     for stateroot in ["elsewhere", "../deploy", ""] {
         let mut request = good.clone();
@@ -161,7 +161,7 @@ fn what_is_not_there_is_named() {
 #[test]
 fn a_directory_without_repository_is_no_sysroot() {
     let missing = Path::new("/nonexistent/sysroot");
-    for access in [Access::Read, Access::Write] {
+    for access in [SysrootAccess::Read, SysrootAccess::Write] {
         let error = WorkerSession::open(&program(), missing, access).unwrap_err();
         assert_eq!(error, OsError::NotASysroot { path: missing.into() });
     }

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::worker::WorkerProgram;
-use flameholder::os::{Imported, OsError, Phase, Progress, PullFailure, Sysroot as _};
+use flameholder::os::{ImportedCommit, OsError, PullFailure, PullPhase, PullProgress, Sysroot as _};
 use osimage::Os;
 
 use crate::worker::registry::{Answers, Registry};
 use testbed::worker::{Host, program};
 
-fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<Imported, OsError> {
+fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<ImportedCommit, OsError> {
     host.write_with(program).unwrap().import(&image.clone().into(), &mut |_| ())
 }
 
@@ -48,15 +48,15 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
     let image = host.image(&Os::new(2), "v2");
     let digest = osimage::write_image(&Os::new(2), &host.path("same"), None).unwrap();
     let mut session = host.write();
-    let mut steps: Vec<Progress> = Vec::new();
+    let mut steps: Vec<PullProgress> = Vec::new();
     let first = session.import(&image.clone().into(), &mut |step| steps.push(step)).unwrap();
 
     assert_eq!(first.manifest_digest.as_deref(), Some(digest.as_str()));
     assert_eq!(first.version, Some(Os::new(2).version()));
     assert!(first.layers_fetched > 1 && first.bytes_fetched > 0, "{first:?}");
-    assert_eq!(steps.first().map(|step| step.phase), Some(Phase::Manifest));
+    assert_eq!(steps.first().map(|step| step.phase), Some(PullPhase::Manifest));
     let last = steps.last().unwrap();
-    assert_eq!((last.phase, last.layers_done, last.bytes_done), (Phase::Merge, last.layers, last.bytes));
+    assert_eq!((last.phase, last.layers_done, last.bytes_done), (PullPhase::Merge, last.layers, last.bytes));
     assert_eq!(last.layers, first.layers_fetched);
     let sorted = |amounts: Vec<u64>| amounts.is_sorted();
     assert!(sorted(steps.iter().map(|step| step.bytes_done).collect()), "{steps:?}");

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use flameholder::os::{Origin, OsError, Phase, Sysroot as _};
+use flameholder::os::{DeploymentOrigin, OsError, PullPhase, Sysroot as _};
 use osimage::Os;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -24,7 +24,7 @@ fn a_reading_session_changes_nothing() {
     let Some(host) = Host::new() else { return };
     let mut session = host.read();
     let default = host.default();
-    let request = host.request(&default.id.commit, Origin::Kept);
+    let request = host.request(&default.id.commit, DeploymentOrigin::MergeDeployment);
     for error in [
         session.deploy(&request).unwrap_err(),
         session.set_default(&default.id).unwrap_err(),
@@ -39,7 +39,7 @@ fn a_reading_session_changes_nothing() {
 fn an_abandoned_deployment_does_not_boot_and_is_not_in_the_way() {
     let Some(host) = Host::new() else { return };
     let entries = host.boot_entries();
-    let request = host.request(&host.default().id.commit, Origin::Kept);
+    let request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
     let abandoned = host.write().deploy(&request).unwrap();
     assert_eq!(host.boot_entries(), entries);
     assert_eq!(host.deployments().len(), 1);
@@ -57,7 +57,7 @@ fn a_client_that_dies_during_an_import_leaves_the_host_as_it_was() {
     let mut session = host.write();
     let died = catch_unwind(AssertUnwindSafe(move || {
         session.import(&image.clone().into(), &mut |step| {
-            assert_ne!(step.phase, Phase::Layers, "the client dies here");
+            assert_ne!(step.phase, PullPhase::Layers, "the client dies here");
         })
     }));
     assert!(died.is_err());
@@ -75,7 +75,7 @@ fn a_worker_that_is_killed_is_reported_with_its_signal() {
     let worker = Pid::from_raw(session.process_id().cast_signed()).unwrap();
     let error = session
         .import(&image.clone().into(), &mut |step| {
-            if step.phase == Phase::Layers {
+            if step.phase == PullPhase::Layers {
                 // It is dead already where several steps were told at once.
                 let _ = kill_process(worker, Signal::KILL);
             }

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use crate::executables;
 use flameholder::core::values::image::ImageRef;
-use flameholder::os::protocol::Access;
+use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{WorkerProgram, WorkerSession};
-use flameholder::os::{DeployRequest, Deployment, DeploymentId, Origin, OsError, Sysroot as _};
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, Scratch, SysrootBuilder};
 
 /// A sysroot with version 1 of the OS deployed.
@@ -43,7 +43,7 @@ impl Host {
     }
 
     pub fn read(&self) -> WorkerSession {
-        WorkerSession::open(&program(), &self.sysroot(), Access::Read).unwrap()
+        WorkerSession::open(&program(), &self.sysroot(), SysrootAccess::Read).unwrap()
     }
 
     pub fn write(&self) -> WorkerSession {
@@ -51,7 +51,7 @@ impl Host {
     }
 
     pub fn write_with(&self, program: &WorkerProgram) -> Result<WorkerSession, OsError> {
-        WorkerSession::open(program, &self.sysroot(), Access::Write)
+        WorkerSession::open(program, &self.sysroot(), SysrootAccess::Write)
     }
 
     pub fn deployments(&self) -> Vec<Deployment> {
@@ -75,7 +75,7 @@ impl Host {
     }
 
     /// The request to deploy this commit with the configuration and the kernel arguments of what boots now.
-    pub fn request(&self, commit: &str, origin: Origin) -> DeployRequest {
+    pub fn request(&self, commit: &str, origin: DeploymentOrigin) -> DeployRequest {
         let default = self.default();
         DeployRequest {
             stateroot: default.id.stateroot.clone(),
@@ -93,7 +93,7 @@ impl Host {
         let image = self.image(os, &os.version());
         let mut session = self.write();
         let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
-        let request = self.request(&imported.commit, Origin::Image(image));
+        let request = self.request(&imported.commit, DeploymentOrigin::Image(image));
         let deployment = session.deploy(&request).unwrap();
         session.finish().unwrap();
         deployment

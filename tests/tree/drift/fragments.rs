@@ -56,7 +56,7 @@ fn what_is_ignored_is_listed_and_does_not_count() {
     let outcome = host.verify(&[]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stdout.contains("ignored by policy, 1 deviation:\n  /etc/b"), "{outcome:?}");
-    assert_eq!(host.document(&[])["deviations"][0]["policy"], "ignore");
+    assert_eq!(host.document(&[])["drift"][0]["policy"], "ignore");
 }
 
 #[test]

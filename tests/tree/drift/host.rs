@@ -73,13 +73,13 @@ impl Host {
         let outcome = self.verify(&[&["-o", "json"], more].concat());
         let document: Value =
             serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
-        let counts = document["deviations"].as_array().unwrap().iter().any(|item| item["policy"] != "ignore");
+        let counts = document["drift"].as_array().unwrap().iter().any(|item| item["policy"] != "ignore");
         assert_eq!(outcome.code, Some(if counts { 2 } else { 0 }), "{outcome:?}");
         document
     }
 
     pub fn found(&self) -> Found {
-        triples(&self.document(&[])["deviations"])
+        triples(&self.document(&[])["drift"])
     }
 
     /// Path and kind of everything that is found.

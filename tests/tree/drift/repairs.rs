@@ -38,7 +38,7 @@ fn all_kinds_at_once() {
         assert!(damaged.iter().any(|(_, found)| found == kind), "{kind}: {damaged:?}");
     }
     let document = host.document(&["--repair"]);
-    assert_eq!(document["deviations"], json!([]));
+    assert_eq!(document["drift"], json!([]));
     let repaired: Vec<_> =
         triples(&document["repaired"]).into_iter().map(|(path, kind, _)| (path, kind)).collect();
     assert_eq!(repaired, damaged);
@@ -71,8 +71,8 @@ fn nothing_else_is_touched() {
     let document = host.document(&["--repair"]);
     // The keys lie below a link that is to be reported only.
     assert_eq!(paths(&document["repaired"]), ["/etc/admin.conf", "/etc/b", "/etc/deep/er/c"]);
-    let stuck = document["deviations"].as_array().unwrap().iter().find(|item| item["path"] == KEYS).unwrap();
-    assert!(stuck["hindrance"].as_str().unwrap().contains("/var/home/core/.ssh"), "{stuck}");
+    let stuck = document["drift"].as_array().unwrap().iter().find(|item| item["path"] == KEYS).unwrap();
+    assert!(stuck["obstacle"].as_str().unwrap().contains("/var/home/core/.ssh"), "{stuck}");
 
     let touched = snapshot::disturbed(&before, &host.snapshot());
     // Names changed in these directories, and in those where content waits.
@@ -140,7 +140,7 @@ fn an_empty_directory_makes_room() {
     host.settings("10.toml", EVERYTHING);
     host.remove("/etc/b");
     host.tree.directory("/etc/b/empty");
-    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    assert_eq!(host.document(&["--repair"])["drift"], json!([]));
     assert_eq!(host.text("/etc/b"), "ours\n");
 }
 
@@ -149,7 +149,7 @@ fn a_hard_link_follows_its_file() {
     let host = Host::new();
     host.settings("10.toml", &listed("/etc/a", "repair"));
     host.edit("/etc/a");
-    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    assert_eq!(host.document(&["--repair"])["drift"], json!([]));
     assert_eq!((host.text("/etc/hard").as_str(), host.inode("/etc/hard")), ("ours\n", host.inode("/etc/a")));
 
     let host = Host::new();
@@ -158,8 +158,8 @@ fn a_hard_link_follows_its_file() {
     host.remove("/etc/hard");
     let document = host.document(&["--repair"]);
     assert_eq!(document["repaired"], json!([]));
-    let hindrance = &document["deviations"][1]["hindrance"];
-    assert_eq!(hindrance, "it is another name of /etc/a, which is not repaired");
+    let obstacle = &document["drift"][1]["obstacle"];
+    assert_eq!(obstacle, "it is another name of /etc/a, which is not repaired");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn directories_that_come_back_are_remembered() {
     host.settings("10.toml", EVERYTHING);
     // Its links are ours and the image's; the directory was there before.
     host.remove(&format!("{UNITS}/multi-user.target.wants"));
-    assert_eq!(host.document(&["--repair"])["deviations"], json!([]));
+    assert_eq!(host.document(&["--repair"])["drift"], json!([]));
     let record: Value = serde_json::from_str(&host.text(RECORD)).unwrap();
     let created = record["createdDirectories"].as_array().unwrap();
     assert!(created.contains(&json!(format!("{UNITS}/multi-user.target.wants"))), "{created:?}");
@@ -186,8 +186,8 @@ fn the_record_is_repaired_but_not_invented() {
     host.remove("/etc/flameholder/originals");
     let document = host.document(&["--repair"]);
     assert_eq!(paths(&document["repaired"]), [RECORD, CONFIG]);
-    let [lost] = document["deviations"].as_array().unwrap().as_slice() else { panic!("{document}") };
-    assert!(lost["hindrance"].as_str().unwrap().contains("/etc/admin.conf"), "{lost}");
+    let [lost] = document["drift"].as_array().unwrap().as_slice() else { panic!("{document}") };
+    assert!(lost["obstacle"].as_str().unwrap().contains("/etc/admin.conf"), "{lost}");
 
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
@@ -197,8 +197,8 @@ fn the_record_is_repaired_but_not_invented() {
     let before = host.snapshot();
     let document = host.document(&["--repair"]);
     assert_eq!(document["repaired"], json!([]));
-    for item in document["deviations"].as_array().unwrap() {
-        assert!(item["hindrance"].as_str().unwrap().contains("interrupted"), "{item}");
+    for item in document["drift"].as_array().unwrap() {
+        assert!(item["obstacle"].as_str().unwrap().contains("interrupted"), "{item}");
     }
     assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
 }
@@ -216,7 +216,7 @@ fn labels_and_attributes_of_leaves_are_repaired_and_of_directories_told() {
     host.xattr("/etc/admin.conf", "user.note", b"mine");
     let document = host.document(&["--repair"]);
     assert_eq!(paths(&document["repaired"]), ["/etc/a", "/etc/admin.conf", "/etc/b", "/etc/soft"]);
-    assert_eq!(paths(&document["deviations"]), ["/etc/dir"]);
+    assert_eq!(paths(&document["drift"]), ["/etc/dir"]);
     for path in ["/etc/a", "/etc/hard", "/etc/b", "/etc/soft"] {
         assert_eq!(host.label(path), label, "{path}");
     }

@@ -228,7 +228,7 @@ fn a_tree_without_the_user_core() {
     let line = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), desired.as_os_str()];
     let outcome = flameholder(line.into_iter().chain(["-o".as_ref(), "json".as_ref()]));
     let plan: Value = serde_json::from_str(&outcome.stdout).unwrap_or_else(|_| panic!("{outcome:?}"));
-    assert!(plan["leftOut"].to_string().contains("core"), "{plan}");
+    assert!(plan["unsupported"].to_string().contains("core"), "{plan}");
     let home = snapshot::take(&tree.at("var/home"));
     let mut complaints = unlike(&apply(tree.root(), &desired), 0, &[]);
     complaints.extend(snapshot::disturbed(&home, &snapshot::take(&tree.at("var/home"))));

@@ -48,7 +48,7 @@ pub fn settled(host: &mut Host, config: &str) -> Result<()> {
     let booted = booted(&status)?;
     ensure!(booted["next"] == true, "another deployment boots next: {status:#}");
     ensure!(booted["generation"]["config"] == config, "{config} does not run: {status:#}");
-    ensure!(booted["generation"]["belongs"] == true, "the record is another's: {status:#}");
+    ensure!(booted["generation"]["recordMatches"] == true, "the record is another's: {status:#}");
     let name = booted["generation"]["generation"].as_str().unwrap_or_default();
     let line = host.run_ok("cat /proc/cmdline")?;
     ensure!(line.contains(&format!("flameholder.generation={name}")), "{name} is not in {line}");

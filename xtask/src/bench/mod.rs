@@ -34,7 +34,7 @@ use mounts::FileSystem;
 pub use baseline::{BaselineArgs, run as run_baseline};
 
 /// Where `--write` writes, from the workspace's root.
-const PAGE: &str = "docs/benchmarks.md";
+const PAGE: &str = "docs/development/benchmarks.md";
 const PREFACE: &str = "\
 # Benchmarks
 
@@ -54,7 +54,7 @@ pub struct BenchArgs {
     /// How many times each side has its turn.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Write the table to docs/benchmarks.md as well.
+    /// Write the table to docs/development/benchmarks.md as well.
     #[arg(long, conflicts_with = "only")]
     write: bool,
 }

@@ -32,13 +32,13 @@ pub enum RollbackPolicy {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthPolicy {
     /// How long it may take, from the start of the kernel.
-    pub probation: Duration,
+    pub timeout: Duration,
     /// For how long everything has to be well without a break.
     pub steady: Duration,
     /// How many boots it may take, where each ended before that.
     pub boots: usize,
     /// What becomes of one that is not healthy then.
-    pub go_back: RollbackPolicy,
+    pub rollback: RollbackPolicy,
     /// Units that have to be active.
     pub required_units: Vec<UnitName>,
     /// How long a program that checks may run.
@@ -50,10 +50,10 @@ pub struct HealthPolicy {
 impl Default for HealthPolicy {
     fn default() -> Self {
         Self {
-            probation: Duration::from_secs(600),
+            timeout: Duration::from_secs(600),
             steady: Duration::from_secs(30),
             boots: 3,
-            go_back: RollbackPolicy::default(),
+            rollback: RollbackPolicy::default(),
             required_units: Vec::new(),
             check_timeout: Duration::from_secs(60),
             kubelet_port: 10248,
@@ -64,23 +64,23 @@ impl Default for HealthPolicy {
 /// What it does not mention, it does not change. Times are in seconds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub(crate) struct HealthFragment {
-    probation: Option<NonZeroU32>,
+pub(crate) struct BootCheckFragment {
+    timeout: Option<NonZeroU32>,
     steady: Option<u32>,
     boots: Option<NonZeroU16>,
-    go_back: Option<RollbackPolicy>,
+    rollback: Option<RollbackPolicy>,
     required_units: Option<Vec<UnitName>>,
     check_timeout: Option<NonZeroU32>,
     kubelet_port: Option<u16>,
 }
 
-impl HealthFragment {
+impl BootCheckFragment {
     pub(crate) fn overlay(self, policy: &mut HealthPolicy) {
         let seconds = |number: u32| Duration::from_secs(number.into());
-        policy.probation = self.probation.map_or(policy.probation, |number| seconds(number.get()));
+        policy.timeout = self.timeout.map_or(policy.timeout, |number| seconds(number.get()));
         policy.steady = self.steady.map_or(policy.steady, seconds);
         policy.boots = self.boots.map_or(policy.boots, |number| number.get().into());
-        policy.go_back = self.go_back.unwrap_or(policy.go_back);
+        policy.rollback = self.rollback.unwrap_or(policy.rollback);
         if let Some(units) = self.required_units {
             policy.required_units = units;
         }

@@ -54,12 +54,12 @@ fn later_fragments_win_and_leave_alone_what_they_do_not_mention() {
 
 #[test]
 fn health_is_set_piece_by_piece() {
-    let first = "[health]\nprobation = 60\nrequired-units = [\"a.service\"]\nkubelet-port = 0\n";
-    let files = [file("1.toml", first), file("2.toml", "[health]\nsteady = 0\ngo-back = \"always\"\n")];
-    let health = Settings::of(&files).unwrap().health;
-    assert_eq!((health.probation.as_secs(), health.steady.as_secs(), health.boots), (60, 0, 3));
-    assert_eq!((health.required_units.len(), health.kubelet_port), (1, 0));
-    assert_eq!(Settings::of(&[]).unwrap().health, HealthPolicy::default());
+    let first = "[boot-check]\ntimeout = 60\nrequired-units = [\"a.service\"]\nkubelet-port = 0\n";
+    let files = [file("1.toml", first), file("2.toml", "[boot-check]\nsteady = 0\nrollback = \"always\"\n")];
+    let boot_check = Settings::of(&files).unwrap().boot_check;
+    assert_eq!((boot_check.timeout.as_secs(), boot_check.steady.as_secs(), boot_check.boots), (60, 0, 3));
+    assert_eq!((boot_check.required_units.len(), boot_check.kubelet_port), (1, 0));
+    assert_eq!(Settings::of(&[]).unwrap().boot_check, HealthPolicy::default());
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn faults_are_named_with_line_and_column() {
         ("[drift]\ndefault = report\n", "2:11", ""),
         ("[drift]\ndefault = 1\n", "2:11", ""),
         ("[drift\n", "1:7", ""),
-        ("[health]\nprobation = 0\n", "2:13", "nonzero"),
-        ("[health]\ngo-back = \"sometimes\"\n", "2:11", "`sometimes`"),
-        ("[health]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
+        ("[boot-check]\ntimeout = 0\n", "2:13", "nonzero"),
+        ("[boot-check]\nrollback = \"sometimes\"\n", "2:11", "`sometimes`"),
+        ("[boot-check]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
     ] {
         let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();

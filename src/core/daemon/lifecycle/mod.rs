@@ -1,5 +1,6 @@
-//! What the daemon does next: a total function from where it stands and what happens to where it stands then. What it
-//! does there follows from the phase alone, so a daemon that was killed finds its way back by looking.
+//! State machine of the daemon: phases, events and commands, from observing the host over drain, staging and
+//! reboot to done. [`Lifecycle::step`] is a total function of state and event. A phase's commands follow from
+//! the phase alone, so a daemon that was killed recovers by observing the host.
 
 mod problem;
 mod step;
@@ -8,19 +9,19 @@ pub use problem::{DaemonProblem, ProblemClass};
 
 use serde::{Deserialize, Serialize};
 
-/// What a source wants of this host.
+/// Config that a source refers to, such as the desired config of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigRef {
     /// Name of the `MachineConfig`.
     pub config: String,
-    /// The image of on-cluster layering, which stands in for the configuration's own.
+    /// Image of on-cluster layering, used in place of the config's `osImageURL`.
     pub image: Option<String>,
-    /// Digest of the configuration's document, where its name does not tell one content from another: `sha256:…`.
+    /// Digest of the configuration document (`sha256:…`), set where equal names may have different contents.
     pub digest: Option<String>,
 }
 
 impl ConfigRef {
-    /// Whether both mean the same. What one of them does not know is not compared.
+    /// Return true if both refer to the same config. The digest is compared only if both have one.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         let digests = self.digest.as_ref().zip(other.digest.as_ref());
@@ -30,116 +31,96 @@ impl ConfigRef {
     }
 }
 
-/// Where the daemon stands.
+/// State of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lifecycle {
-    /// What it does.
     pub phase: DaemonPhase,
-    /// What the source wants; `None` until it has said so.
-    pub wish: Option<ConfigRef>,
-    /// What the host is; `None` until it was looked at, and where nothing was applied.
-    pub runs: Option<ConfigRef>,
-    /// What was left, and is not gone to again by itself.
-    pub held: Option<BlockedConfig>,
-    /// Whether somebody forces what is wanted.
+    /// Desired config; `None` until the source was read.
+    pub desired: Option<ConfigRef>,
+    /// Current config; `None` until the host was observed, and where nothing was applied.
+    pub current: Option<ConfigRef>,
+    /// Blocked target: not retried until the desired config changes or `flameholder retry` releases it.
+    pub blocked: Option<BlockedConfig>,
+    /// True if a force file asks to apply the desired config again.
     pub is_forced: bool,
-    /// Why the last shutdown did not lead to what was staged.
-    pub vain_reboot: Option<String>,
-    /// Attempts that failed in a row.
+    /// Reason why the last shutdown did not finalize the staged deployment.
+    pub finalize_failure: Option<String>,
+    /// Number of failed attempts in a row.
     pub failures: u32,
 }
 
-/// A wish that is not fulfilled.
+/// Config that is blocked after a rollback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockedConfig {
-    /// What was wanted.
-    pub wish: ConfigRef,
-    /// Why it was left.
+    /// Desired config at the time of the rollback.
+    pub desired: ConfigRef,
+    /// Reason for the rollback.
     pub reason: String,
 }
 
-/// What the daemon does.
+/// Phase of the daemon, as status, metrics and journal name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonPhase {
-    /// It settles what an earlier run or boot left, and finds out what runs.
+    /// Recover from an interrupted change or boot, and read the state of the host.
     Observing,
-    /// Nothing is wanted.
+    /// Wait for the source to name a desired config.
     Idle,
-    /// It gets the configuration.
-    Fetching {
-        /// What is wanted.
-        target: ConfigRef,
-    },
-    /// It plans, brings in and stages. The workload does not notice.
-    Preparing {
-        /// What is wanted.
-        target: ConfigRef,
-    },
-    /// The workload leaves.
+    /// Fetch the desired config from the source.
+    Fetching { target: ConfigRef },
+    /// Plan, pull the image and stage the deployment, all without effect on the workload.
+    Preparing { target: ConfigRef },
+    /// Wait until the cluster has cordoned and drained the node.
     Draining {
-        /// What is wanted.
         target: ConfigRef,
-        /// What follows.
+        /// Action after the drain.
         then: AfterDrain,
-        /// Whether it takes longer than anybody should wait.
+        /// True if the drain exceeded its deadline and is reported as failed.
         is_late: bool,
     },
-    /// It changes the running system.
-    Applying {
-        /// What is wanted.
-        target: ConfigRef,
-    },
-    /// It makes the next boot switch over.
-    Unlocking {
-        /// What is wanted.
-        target: ConfigRef,
-    },
-    /// It asks for the reboot.
+    /// Apply a live update to the running system.
+    Applying { target: ConfigRef },
+    /// Unlock the staged deployment, so that the next shutdown finalizes it.
+    Unlocking { target: ConfigRef },
+    /// Ask logind for the reboot.
     Rebooting {
-        /// What is wanted.
         target: ConfigRef,
-        /// Who blocks it.
-        blocked_by: Option<String>,
+        /// Names of the inhibitor locks that delay the reboot.
+        inhibited_by: Option<String>,
     },
-    /// The host goes down.
-    ShuttingDown {
-        /// What is wanted.
-        target: ConfigRef,
-    },
-    /// What booted is to show that it is healthy.
+    /// Wait for the shutdown of the host.
+    ShuttingDown { target: ConfigRef },
+    /// Wait for the boot check of an unconfirmed generation.
     CheckingBoot {
-        /// What it waits for.
+        /// Health checks that have not passed yet.
         complaint: Option<String>,
     },
-    /// It compares what runs with what was applied.
+    /// Compare the host with the record of the current config, in search of drift.
     Verifying,
-    /// The workload may come back.
+    /// Wait until the cluster has uncordoned the node.
     Uncordoning {
-        /// Whether it takes longer than anybody should wait.
+        /// True if uncordoning exceeded its deadline and is reported as failed.
         is_late: bool,
     },
-    /// The host is what is wanted, and that is verified.
+    /// The desired config is applied and verified.
     Done,
-    /// The host is not what was applied.
+    /// Drift: managed files differ from the record.
     Drifted {
-        /// In which respect.
+        /// Differing paths or settings.
         reason: String,
     },
-    /// What is wanted was left before, and is not gone to again by itself.
+    /// The desired config is the blocked target: no action until another desired config or `flameholder
+    /// retry`.
     Blocked {
-        /// Why, and the way out.
+        /// Reason and remedy.
         reason: String,
     },
-    /// An attempt failed, and is made again after a while.
-    BackingOff {
-        /// What is wrong.
-        problem: DaemonProblem,
-    },
-    /// It ends.
+    /// Backoff after a failed attempt.
+    BackingOff { problem: DaemonProblem },
+    /// Shut the daemon down.
     Stopping,
 }
 
-/// What follows once the workload left.
+/// Action that follows a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDrain {
     /// [`DaemonPhase::Applying`]
@@ -148,135 +129,134 @@ pub enum AfterDrain {
     Unlock,
 }
 
-/// What happens.
+/// Input of the state machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DaemonEvent {
-    /// The source says what it wants.
+    /// The source named a desired config.
     DesiredChanged(ConfigRef),
-    /// What runs is known.
+    /// The host was observed.
     Observed(HostObservation),
-    /// The configuration is here.
+    /// The desired config was fetched.
     Fetched,
-    /// Everything slow is done.
+    /// Planning and staging are done.
     Prepared(PreparedUpdate),
-    /// The workload left.
+    /// The node is drained.
     Drained,
-    /// The running system is changed.
+    /// The live update is applied.
     Applied,
-    /// The next boot switches over.
+    /// The staged deployment is unlocked.
     Unlocked,
-    /// Somebody blocks the reboot.
+    /// Inhibitor locks delay the reboot.
     Inhibited {
-        /// Who.
+        /// Names of their holders.
         by: String,
     },
-    /// The reboot is accepted.
+    /// logind accepted the reboot.
     RebootAccepted,
-    /// What runs is what was applied.
+    /// Verification found no drift.
     Verified,
-    /// It is not.
+    /// Verification found drift.
     Drifted {
-        /// In which respect.
+        /// Differing paths or settings.
         reason: String,
     },
-    /// The workload may be there.
+    /// The node is uncordoned.
     Uncordoned,
-    /// What was under way failed.
+    /// The current command failed.
     Failed(DaemonProblem),
-    /// The time is over that was to be waited.
+    /// The delay of a [`DaemonCommand::Wait`] has passed.
     TimerExpired,
-    /// Somebody touched what is managed.
+    /// A managed file changed on disk.
     FilesChanged,
-    /// Something that decides about the host changed: a force file, what is held, its health.
+    /// State outside the managed files changed: force file, blocked target, boot check.
     StateChanged,
-    /// The daemon is to end.
+    /// The daemon was asked to stop.
     Stop,
 }
 
-/// What was found.
+/// Observation of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostObservation {
-    /// What the host is.
-    pub runs: Option<ConfigRef>,
-    /// How it stands with that.
-    pub standing: BootCheckState,
-    /// What was left.
-    pub held: Option<BlockedConfig>,
-    /// Whether somebody forces what is wanted.
+    /// Current config; `None` where nothing was applied.
+    pub current: Option<ConfigRef>,
+    pub boot_check: BootCheckState,
+    /// Blocked target.
+    pub blocked: Option<BlockedConfig>,
+    /// True if a force file asks to apply the desired config again.
     pub is_forced: bool,
-    /// Why the last shutdown did not lead to what was staged.
-    pub vain_reboot: Option<String>,
+    /// Reason why the last shutdown did not finalize the staged deployment.
+    pub finalize_failure: Option<String>,
 }
 
-/// How it stands with what runs.
+/// Boot check of the booted generation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BootCheckState {
-    /// It is settled.
+    /// The boot check passed, or none was due.
     #[default]
     Confirmed,
-    /// It is to show that it is healthy.
+    /// The boot check is still running.
     Unconfirmed {
-        /// What it waits for.
+        /// Health checks that have not passed yet.
         complaint: Option<String>,
     },
-    /// It is not healthy, and stays.
+    /// The boot check failed, and automatic rollback is off.
     Unhealthy {
-        /// What is wrong.
+        /// Health checks that failed.
         complaint: String,
     },
 }
 
-/// What is left to be done.
+/// Result of preparation: the kind of update that remains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PreparedUpdate {
-    /// Nothing.
+    /// The host already has the desired config.
     Nothing,
-    /// A change of the running system.
+    /// Live update, without a reboot.
     Live {
-        /// Whether the workload leaves first.
+        /// True if the node must be drained first.
         drain: bool,
     },
-    /// A reboot.
+    /// Staged update, activated by a reboot.
     Staged,
 }
 
-/// What is to be done.
+/// Output of the state machine, carried out by the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonCommand {
-    /// Settle what was left, and find out what runs.
+    /// Recover from an interrupted change and observe the host.
     Observe,
-    /// Get the configuration.
+    /// Fetch this config from the source.
     Fetch(ConfigRef),
-    /// Do everything slow.
+    /// Plan and stage the update to this config.
     Prepare(ConfigRef),
-    /// Have the workload leave.
+    /// Request cordon and drain of the node from the cluster.
     Drain(ConfigRef),
-    /// Change the running system.
+    /// Apply the live update.
     Apply(ConfigRef),
-    /// Make the next boot switch over.
+    /// Unlock the staged deployment.
     Unlock(ConfigRef),
-    /// Reboot.
+    /// Ask logind for the reboot.
     Reboot(ConfigRef),
-    /// Take back what is staged, and compare what runs with what was applied.
+    /// Remove a staged deployment that is not desired any more, and search for drift.
     Verify,
-    /// Let the workload come back.
+    /// Request an uncordon of the node from the cluster.
     Uncordon,
-    /// End what is under way early.
+    /// Cancel the running command.
     Cancel,
-    /// Wait, for this.
+    /// Send [`DaemonEvent::TimerExpired`] after this delay.
     Wait(DaemonDelay),
 }
 
-/// How long is waited.
+/// Kind of delay, which the daemon maps to a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DaemonDelay {
-    /// After so many failures in a row for want of this.
+    /// Backoff for this retry class, after this number of failures in a row.
     Backoff(crate::core::values::backoff::RetryClass, u32),
-    /// As long as anybody should wait for a drain.
+    /// Deadline of a drain, after which it is reported as failed.
     Drain,
-    /// As long as anybody should wait for the end of one.
+    /// Deadline of an uncordon, after which it is reported as failed.
     Uncordon,
-    /// As long as a host takes to go down.
+    /// Deadline of a shutdown, after which the host is observed again.
     Reboot,
 }
 
@@ -284,18 +264,18 @@ impl Default for Lifecycle {
     fn default() -> Self {
         Self {
             phase: DaemonPhase::Observing,
-            wish: None,
-            runs: None,
-            held: None,
+            desired: None,
+            current: None,
+            blocked: None,
             is_forced: false,
-            vain_reboot: None,
+            finalize_failure: None,
             failures: 0,
         }
     }
 }
 
 impl DaemonPhase {
-    /// What is done in it.
+    /// Return the commands to carry out on entry into this phase, after `failures` failures in a row.
     #[must_use]
     pub fn commands(&self, failures: u32) -> Vec<DaemonCommand> {
         match self {
@@ -327,14 +307,14 @@ impl DaemonPhase {
         }
     }
 
-    /// Whether whoever watches has to know of it before it begins: what follows changes the host, or the source may have
-    /// changed its mind while it could not be reached.
+    /// Return true if the phase must be published before its commands run, because they change the host, or
+    /// because the source may have changed the desired config while it was out of reach.
     #[must_use]
-    pub fn is_announced_first(&self) -> bool {
+    pub fn is_published_first(&self) -> bool {
         matches!(self, Self::Preparing { .. } | Self::Applying { .. } | Self::Rebooting { .. })
     }
 
-    /// What is worked on.
+    /// Return the config that this phase works towards.
     #[must_use]
     pub fn target(&self) -> Option<&ConfigRef> {
         match self {
@@ -349,48 +329,48 @@ impl DaemonPhase {
         }
     }
 
-    /// What is wrong, or what is waited for.
+    /// Return the reason for the error or the wait, in one sentence.
     #[must_use]
     pub fn reason(&self) -> Option<String> {
         match self {
             Self::BackingOff { problem } => Some(problem.reason.clone()),
             Self::Drifted { reason } | Self::Blocked { reason } => Some(reason.clone()),
             Self::CheckingBoot { complaint } => complaint.clone(),
-            Self::Rebooting { blocked_by, .. } => {
-                blocked_by.as_ref().map(|who| format!("the reboot waits for {who}"))
+            Self::Rebooting { inhibited_by, .. } => {
+                inhibited_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
             Self::Draining { target, is_late: true, .. } => Some(format!(
-                "the workload has not left for {}; see what the cluster's drain controller says of this node",
+                "the node is not drained for {} yet; see the messages of the cluster's drain controller about this node",
                 target.config
             )),
             Self::Uncordoning { is_late: true } => Some(
-                "the node is not uncordoned; see what the cluster's drain controller says of this node"
+                "the node is not uncordoned yet; see the messages of the cluster's drain controller about this node"
                     .to_owned(),
             ),
             _ => None,
         }
     }
 
-    /// Its name.
+    /// Return the phase's name in status, metrics and journal.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Observing => "Looking",
+            Self::Observing => "Observing",
             Self::Idle => "Idle",
             Self::Fetching { .. } => "Fetching",
             Self::Preparing { .. } => "Preparing",
             Self::Draining { .. } => "Draining",
             Self::Applying { .. } => "Applying",
-            Self::Unlocking { .. } => "Arming",
+            Self::Unlocking { .. } => "Unlocking",
             Self::Rebooting { .. } => "Rebooting",
-            Self::ShuttingDown { .. } => "GoingDown",
-            Self::CheckingBoot { .. } => "Judging",
+            Self::ShuttingDown { .. } => "ShuttingDown",
+            Self::CheckingBoot { .. } => "CheckingBoot",
             Self::Verifying => "Verifying",
             Self::Uncordoning { .. } => "Uncordoning",
             Self::Done => "Done",
             Self::Drifted { .. } => "Drifted",
-            Self::Blocked { .. } => "Held",
-            Self::BackingOff { .. } => "Waiting",
+            Self::Blocked { .. } => "Blocked",
+            Self::BackingOff { .. } => "BackingOff",
             Self::Stopping => "Stopping",
         }
     }

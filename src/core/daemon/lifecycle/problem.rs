@@ -1,38 +1,38 @@
-//! Why an attempt failed, by who has to do something about it.
+//! Problem classes of failed attempts: configuration, transient, host or bug. The class decides the backoff
+//! (retry class) and the time of the report to the cluster.
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::backoff::RetryClass;
 
-/// What failed.
+/// Failure of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DaemonProblem {
-    /// Who has to do something about it.
     pub class: ProblemClass,
-    /// What is wrong and the way out, in one sentence.
+    /// Error and remedy, in one sentence.
     pub reason: String,
 }
 
-/// Who has to do something about it.
+/// Class of a problem, by the party that can solve it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProblemClass {
-    /// Whoever wrote the configuration: it cannot be applied here.
+    /// The configuration cannot be applied to this host; its author must change it.
     Configuration,
-    /// Nobody: it passes.
+    /// The problem passes with time, such as a network outage.
     Transient,
-    /// Whoever looks after the host.
+    /// An administrator must repair the host.
     Host,
-    /// Whoever writes this program.
+    /// A bug in Flameholder.
     Bug,
-    /// Nobody: it was ended early, because it was asked for.
+    /// The attempt was cancelled on request.
     Interrupted,
 }
 
-/// So many failures in a row do not pass by themselves.
+/// Failures in a row after which a transient problem is reported to the cluster.
 const PATIENCE: u32 = 6;
 
 impl ProblemClass {
-    /// What has to change before another attempt can succeed.
+    /// Return the retry class: the kind of change that another attempt needs to succeed.
     #[must_use]
     pub fn cure(self) -> RetryClass {
         match self {
@@ -42,13 +42,14 @@ impl ProblemClass {
         }
     }
 
-    /// Whether people are told, after so many failures in a row.
+    /// Return true if this problem is reported to the cluster after `failures` failures in a row. A transient
+    /// one is reported late, all others at once.
     #[must_use]
-    pub fn is_told_after(self, failures: u32) -> bool {
+    pub fn is_reported_after(self, failures: u32) -> bool {
         self.cure() != RetryClass::Time || failures >= PATIENCE
     }
 
-    /// As labels and documents spell it.
+    /// Return the spelling used in metrics labels and documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

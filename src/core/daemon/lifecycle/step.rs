@@ -1,23 +1,24 @@
-//! From one phase to the next.
+//! Transitions of the daemon's state machine: desired config changed, drain finished, reboot inhibited,
+//! backoff over.
 
 use super::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase,
     DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
 };
 
-/// Where the daemon stands then, and what is to be done for it.
+/// Next state, and the commands to carry out in it.
 type Step = (Lifecycle, Vec<DaemonCommand>);
 
 impl Lifecycle {
-    /// What follows from an event. One that means nothing in this phase changes nothing.
+    /// Return the next state for an event. An event that has no meaning in the current phase changes nothing.
     #[must_use]
     pub fn step(self, event: DaemonEvent) -> Step {
         match (&self.phase, event) {
             (DaemonPhase::Stopping, _) => self.stay(),
             (_, DaemonEvent::Stop) => self.stop(),
-            (_, DaemonEvent::DesiredChanged(wish)) => self.wished(wish),
+            (_, DaemonEvent::DesiredChanged(desired)) => self.desired_changed(desired),
             (_, DaemonEvent::Failed(problem)) => self.failed(problem),
-            (DaemonPhase::Observing, DaemonEvent::Observed(look)) => self.looked(look),
+            (DaemonPhase::Observing, DaemonEvent::Observed(look)) => self.observed(look),
             (DaemonPhase::Fetching { target }, DaemonEvent::Fetched) => {
                 let target = target.clone();
                 self.enter(DaemonPhase::Preparing { target })
@@ -40,17 +41,17 @@ impl Lifecycle {
             }
             (DaemonPhase::Unlocking { target }, DaemonEvent::Unlocked) => {
                 let target = target.clone();
-                self.proceed(DaemonPhase::Rebooting { target, blocked_by: None })
+                self.proceed(DaemonPhase::Rebooting { target, inhibited_by: None })
             }
             (DaemonPhase::Rebooting { target, .. }, DaemonEvent::Inhibited { by }) => {
                 let target = target.clone();
-                self.proceed(DaemonPhase::Rebooting { target, blocked_by: Some(by) })
+                self.proceed(DaemonPhase::Rebooting { target, inhibited_by: Some(by) })
             }
             (DaemonPhase::Rebooting { target, .. }, DaemonEvent::RebootAccepted) => {
                 let target = target.clone();
                 self.enter(DaemonPhase::ShuttingDown { target })
             }
-            (DaemonPhase::Verifying, DaemonEvent::Verified) if self.runs_what_is_wanted() => {
+            (DaemonPhase::Verifying, DaemonEvent::Verified) if self.is_current_desired() => {
                 self.enter(DaemonPhase::Uncordoning { is_late: false })
             }
             (DaemonPhase::Verifying, DaemonEvent::Verified) => self.pursue(),
@@ -62,7 +63,7 @@ impl Lifecycle {
             (DaemonPhase::Done | DaemonPhase::Drifted { .. }, DaemonEvent::FilesChanged) => {
                 self.enter(DaemonPhase::Verifying)
             }
-            (phase, DaemonEvent::StateChanged) if phase.rests() => self.enter(DaemonPhase::Observing),
+            (phase, DaemonEvent::StateChanged) if phase.is_resting() => self.enter(DaemonPhase::Observing),
             _ => self.stay(),
         }
     }
@@ -76,24 +77,24 @@ impl Lifecycle {
         (Self { phase, ..self }, commands)
     }
 
-    /// Goes on, unless something else is wanted by now.
+    /// Enter `phase`, or start over with a desired config that changed in the meantime.
     fn proceed(self, phase: DaemonPhase) -> Step {
         if self.is_superseded() { self.pursue() } else { self.enter(phase) }
     }
 
-    /// What is under way ends early, and whatever is left of it is settled by whoever starts next.
+    /// Cancel the running command. The next daemon, or the next boot, recovers from the interruption.
     fn stop(self) -> Step {
         (Self { phase: DaemonPhase::Stopping, ..self }, vec![DaemonCommand::Cancel])
     }
 
-    fn wished(mut self, wish: ConfigRef) -> Step {
-        if self.wish.as_ref() == Some(&wish) {
+    fn desired_changed(mut self, desired: ConfigRef) -> Step {
+        if self.desired.as_ref() == Some(&desired) {
             return self.stay();
         }
-        self.wish = Some(wish);
+        self.desired = Some(desired);
         self.failures = 0;
         match &self.phase {
-            // It is on its way already, or what it waits for decides anyway.
+            // An update to this config is under way already, or the phase decides at its end.
             _ if !self.is_superseded() && self.phase.target().is_some() => self.stay(),
             DaemonPhase::Observing
             | DaemonPhase::Applying { .. }
@@ -115,18 +116,19 @@ impl Lifecycle {
         }
     }
 
-    fn looked(mut self, look: HostObservation) -> Step {
-        let HostObservation { runs, standing, held, is_forced, vain_reboot } = look;
-        (self.runs, self.held, self.is_forced, self.vain_reboot) = (runs, held, is_forced, vain_reboot);
-        match standing {
+    fn observed(mut self, look: HostObservation) -> Step {
+        let HostObservation { current, boot_check, blocked, is_forced, finalize_failure } = look;
+        (self.current, self.blocked, self.is_forced, self.finalize_failure) =
+            (current, blocked, is_forced, finalize_failure);
+        match boot_check {
             BootCheckState::Confirmed => self.pursue(),
             BootCheckState::Unconfirmed { complaint } => self.enter(DaemonPhase::CheckingBoot { complaint }),
-            // Something else may be wanted by now, which is the way out.
-            BootCheckState::Unhealthy { .. } if !self.runs_what_is_wanted() => self.pursue(),
+            // A new desired config is a way to repair the host.
+            BootCheckState::Unhealthy { .. } if !self.is_current_desired() => self.pursue(),
             BootCheckState::Unhealthy { complaint } => self.wait(DaemonProblem {
                 class: ProblemClass::Host,
                 reason: format!(
-                    "the host is not healthy: {complaint}; mend that, or go back with `flameholder rollback`"
+                    "the host is not healthy: {complaint}; repair it, or run `flameholder rollback`"
                 ),
             }),
         }
@@ -146,9 +148,9 @@ impl Lifecycle {
         }
     }
 
-    /// The host is what was wanted.
+    /// Verify the host, with `target` as its current config.
     fn became(self, target: ConfigRef) -> Step {
-        Self { runs: Some(target), ..self }.enter(DaemonPhase::Verifying)
+        Self { current: Some(target), ..self }.enter(DaemonPhase::Verifying)
     }
 
     fn done(mut self) -> Step {
@@ -157,7 +159,7 @@ impl Lifecycle {
     }
 
     fn failed(self, problem: DaemonProblem) -> Step {
-        if self.phase.rests() || matches!(self.phase, DaemonPhase::ShuttingDown { .. }) {
+        if self.phase.is_resting() || matches!(self.phase, DaemonPhase::ShuttingDown { .. }) {
             return self.stay();
         }
         if self.is_superseded() {
@@ -187,19 +189,19 @@ impl Lifecycle {
         }
     }
 
-    /// Goes after what is wanted.
+    /// Choose the next phase from the desired config: idle, verify, blocked, or fetch and update.
     fn pursue(self) -> Step {
-        let Some(target) = self.wish.clone() else { return self.enter(DaemonPhase::Idle) };
+        let Some(target) = self.desired.clone() else { return self.enter(DaemonPhase::Idle) };
         if self.is_forced {
             return self.enter(DaemonPhase::Fetching { target });
         }
-        if self.runs_what_is_wanted() {
+        if self.is_current_desired() {
             return self.enter(DaemonPhase::Verifying);
         }
-        match &self.held {
-            Some(BlockedConfig { wish, reason }) if wish.is_same(&target) => {
+        match &self.blocked {
+            Some(BlockedConfig { desired, reason }) if desired.is_same(&target) => {
                 let reason = format!(
-                    "{} is held: {reason}; `flameholder retry` on the host releases it, and so does another configuration",
+                    "{} is blocked: {reason}; change the desired config, or run `flameholder retry` on the host, to release it",
                     target.config
                 );
                 self.enter(DaemonPhase::Blocked { reason })
@@ -208,21 +210,27 @@ impl Lifecycle {
         }
     }
 
-    fn runs_what_is_wanted(&self) -> bool {
-        self.runs.as_ref().zip(self.wish.as_ref()).is_some_and(|(runs, wish)| runs.is_same(wish))
+    fn is_current_desired(&self) -> bool {
+        self.current
+            .as_ref()
+            .zip(self.desired.as_ref())
+            .is_some_and(|(current, desired)| current.is_same(desired))
     }
 
-    /// Whether something else is wanted than what is worked on.
+    /// Return true if the desired config is no longer the one that this phase works towards.
     #[must_use]
     pub fn is_superseded(&self) -> bool {
-        self.phase.target().zip(self.wish.as_ref()).is_some_and(|(target, wish)| !target.is_same(wish))
+        self.phase
+            .target()
+            .zip(self.desired.as_ref())
+            .is_some_and(|(target, desired)| !target.is_same(desired))
     }
 }
 
 impl DaemonPhase {
-    /// Whether nothing is under way that has to end first.
+    /// Return true if no command is under way that has to end first.
     #[must_use]
-    pub fn rests(&self) -> bool {
+    pub fn is_resting(&self) -> bool {
         matches!(
             self,
             Self::Idle

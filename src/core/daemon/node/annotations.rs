@@ -1,76 +1,83 @@
-//! The node's annotations: what is wanted is read from them, and where the daemon stands is written to them.
+//! Annotations of the node: the desired config is read from them; phase, current config and requests for
+//! drain and uncordon are written to them.
 
 use std::collections::BTreeMap;
 
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle, ProblemClass};
 
-/// What the cluster wants.
+/// Desired config, set by the machine-config-controller.
 pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
-/// The image of on-cluster layering that it wants.
+/// Desired image of on-cluster layering.
 pub const DESIRED_IMAGE: &str = "machineconfiguration.openshift.io/desiredImage";
-/// What the node is.
+/// Current config, set by the agent.
 pub const CURRENT_CONFIG: &str = "machineconfiguration.openshift.io/currentConfig";
-/// The image of on-cluster layering that it has.
+/// Current image of on-cluster layering.
 pub const CURRENT_IMAGE: &str = "machineconfiguration.openshift.io/currentImage";
 /// `Done`, `Working`, `Degraded` or `Unreconcilable`.
 pub const STATE: &str = "machineconfiguration.openshift.io/state";
-/// Why it is degraded.
+/// Reason for `Degraded` or `Unreconcilable`.
 pub const REASON: &str = "machineconfiguration.openshift.io/reason";
-/// `Rebooting` from just before a reboot until it is over.
+/// `Rebooting` from just before a reboot until after the boot.
 pub const POST_CONFIG_ACTION: &str = "machineconfiguration.openshift.io/post-config-action";
-/// What the node asks of the cluster's drain controller.
+/// Agent's request to the cluster's drain controller: `drain-CONFIG` or `uncordon-CONFIG`.
 pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain";
-/// What that did last.
+/// Last request that the drain controller completed.
 pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
-/// Why the last shutdown did not lead to what was staged; empty where it did.
+/// Reason why the last shutdown did not finalize the staged deployment; empty where it did.
 pub const FAILED_FINALIZATION: &str = "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
-/// Whether there is anywhere for the workload to go.
+/// Topology of the control plane; `SingleReplica` leaves no other node to drain to.
 pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 
 const REBOOTING: &str = "Rebooting";
-/// The topology in which a node is never drained.
+/// Topology in which a node is never drained.
 const SINGLE: &str = "SingleReplica";
-/// The most characters of a reason.
+/// Maximum length of a reason, in characters.
 const REASON_CHARACTERS: usize = 2000;
 
 /// Annotations by key.
 pub type NodeAnnotations = BTreeMap<String, String>;
-/// What becomes of annotations: a value, or none at all.
+/// Changes to annotations by key: a new value, or `None` to remove the annotation.
 pub type AnnotationChanges = BTreeMap<String, Option<String>>;
 
-/// What is wanted of the node. Until the cluster has said it, what the node was given when it was made is.
+/// Return the node's desired config. Until the cluster has annotated the node, the annotations of its
+/// provisioning (`seed`) apply.
 #[must_use]
-pub fn wish(node: &NodeAnnotations, seed: &NodeAnnotations, runs: Option<&ConfigRef>) -> Option<ConfigRef> {
+pub fn desired_config(
+    node: &NodeAnnotations,
+    seed: &NodeAnnotations,
+    current: Option<&ConfigRef>,
+) -> Option<ConfigRef> {
     let given = |key: &str| {
         let found = node.get(key).filter(|value| !value.is_empty());
         found.or_else(|| seed.get(key).filter(|_| !node.contains_key(CURRENT_CONFIG))).cloned()
     };
     match given(DESIRED_CONFIG) {
         Some(config) => Some(ConfigRef { config, image: given(DESIRED_IMAGE), digest: None }),
-        // The cluster lost what it knew of the node, which is right as it is.
+        // The cluster lost the node's annotations: keep the current config until the controller sets them
+        // again.
         None if !node.contains_key(CURRENT_CONFIG) => {
-            runs.map(|runs| ConfigRef { digest: None, ..runs.clone() })
+            current.map(|current| ConfigRef { digest: None, ..current.clone() })
         }
         None => None,
     }
 }
 
-/// Whether the node's workload has no place to go, so that it stays.
+/// Return true if the node is the only one, so that a drain is impossible and left out.
 #[must_use]
-pub fn is_alone(node: &NodeAnnotations) -> bool {
+pub fn is_single_node(node: &NodeAnnotations) -> bool {
     node.get(TOPOLOGY).is_some_and(|topology| topology == SINGLE)
 }
 
-/// Whether the workload left for what is worked on.
+/// Return true if the drain for `target` is complete, or none is needed.
 #[must_use]
 pub fn is_drained(node: &NodeAnnotations, target: &ConfigRef) -> bool {
-    is_alone(node) || is_answered(node, &drain(target))
+    is_single_node(node) || is_answered(node, &drain(target))
 }
 
-/// Whether the workload may be on what runs.
+/// Return true if the uncordon with `current` is complete.
 #[must_use]
-pub fn is_uncordoned(node: &NodeAnnotations, runs: &ConfigRef) -> bool {
-    is_answered(node, &uncordon(runs))
+pub fn is_uncordoned(node: &NodeAnnotations, current: &ConfigRef) -> bool {
+    is_answered(node, &uncordon(current))
 }
 
 fn is_answered(node: &NodeAnnotations, request: &str) -> bool {
@@ -81,33 +88,37 @@ fn drain(target: &ConfigRef) -> String {
     format!("drain-{}", target.config)
 }
 
-fn uncordon(runs: &ConfigRef) -> String {
-    format!("uncordon-{}", runs.config)
+fn uncordon(current: &ConfigRef) -> String {
+    format!("uncordon-{}", current.config)
 }
 
-/// What has to change so that the annotations say where the daemon stands; empty where they do.
+/// Return the changes that make the annotations match the daemon's phase; empty if they match.
 #[must_use]
-pub fn changes(lifecycle: &Lifecycle, node: &NodeAnnotations, seed: &NodeAnnotations) -> AnnotationChanges {
-    let mut wanted = AnnotationChanges::new();
+pub fn annotation_changes(
+    lifecycle: &Lifecycle,
+    node: &NodeAnnotations,
+    seed: &NodeAnnotations,
+) -> AnnotationChanges {
+    let mut desired = AnnotationChanges::new();
     if !node.contains_key(CURRENT_CONFIG) {
-        wanted.extend(seed.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
+        desired.extend(seed.iter().map(|(key, value)| (key.clone(), Some(value.clone()))));
     }
-    let mut set = |key: &str, value: &str| drop(wanted.insert(key.to_owned(), Some(value.to_owned())));
+    let mut set = |key: &str, value: &str| drop(desired.insert(key.to_owned(), Some(value.to_owned())));
     let phase = &lifecycle.phase;
-    let in_vain = lifecycle.vain_reboot.as_deref().unwrap_or_default();
+    let in_vain = lifecycle.finalize_failure.as_deref().unwrap_or_default();
     if *phase != DaemonPhase::Observing && node.get(FAILED_FINALIZATION).map_or("", String::as_str) != in_vain
     {
-        set(FAILED_FINALIZATION, &short(in_vain));
+        set(FAILED_FINALIZATION, &truncate_reason(in_vain));
     }
     let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
-    if let Some((state, reason)) = trouble(lifecycle) {
+    if let Some((state, reason)) = degraded_state(lifecycle) {
         set(STATE, state);
-        set(REASON, &short(&reason));
+        set(REASON, &truncate_reason(&reason));
     } else if is_at_work(phase) && !is_degraded {
         set(STATE, "Working");
     }
     match phase {
-        DaemonPhase::Draining { target, .. } if !is_alone(node) => set(DESIRED_DRAIN, &drain(target)),
+        DaemonPhase::Draining { target, .. } if !is_single_node(node) => set(DESIRED_DRAIN, &drain(target)),
         DaemonPhase::Rebooting { .. } => set(POST_CONFIG_ACTION, REBOOTING),
         DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying | DaemonPhase::Drifted { .. }
             if node.get(POST_CONFIG_ACTION).is_some_and(|action| !action.is_empty()) =>
@@ -116,35 +127,36 @@ pub fn changes(lifecycle: &Lifecycle, node: &NodeAnnotations, seed: &NodeAnnotat
         }
         _ => {}
     }
-    if let Some(runs) = &lifecycle.runs {
+    if let Some(current) = &lifecycle.current {
         let is_away = node.get(DESIRED_DRAIN).is_some_and(|request| request.starts_with("drain-"));
         match phase {
-            DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(runs)),
-            // What runs serves: a node that stays cordoned keeps its whole pool waiting.
+            DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(current)),
+            // The current config is fit for work, and a node that stays cordoned would stop the update of its
+            // whole pool.
             DaemonPhase::Blocked { .. } => {
                 if is_away {
-                    set(DESIRED_DRAIN, &uncordon(runs));
+                    set(DESIRED_DRAIN, &uncordon(current));
                 }
-                set(CURRENT_CONFIG, &runs.config);
-                wanted.insert(CURRENT_IMAGE.to_owned(), runs.image.clone());
+                set(CURRENT_CONFIG, &current.config);
+                desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
             }
             DaemonPhase::Done => {
                 set(STATE, "Done");
                 set(REASON, "");
-                set(CURRENT_CONFIG, &runs.config);
+                set(CURRENT_CONFIG, &current.config);
                 if !node.contains_key(DESIRED_CONFIG) {
-                    set(DESIRED_CONFIG, &runs.config);
+                    set(DESIRED_CONFIG, &current.config);
                 }
-                wanted.insert(CURRENT_IMAGE.to_owned(), runs.image.clone());
+                desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
                 if node.get(DESIRED_IMAGE).is_some_and(String::is_empty) {
-                    wanted.insert(DESIRED_IMAGE.to_owned(), None);
+                    desired.insert(DESIRED_IMAGE.to_owned(), None);
                 }
             }
             _ => {}
         }
     }
-    wanted.retain(|key, value| node.get(key) != value.as_ref());
-    wanted
+    desired.retain(|key, value| node.get(key) != value.as_ref());
+    desired
 }
 
 fn is_at_work(phase: &DaemonPhase) -> bool {
@@ -159,12 +171,12 @@ fn is_at_work(phase: &DaemonPhase) -> bool {
     )
 }
 
-/// The state that says so, and why, where people have to be told of something.
+/// Return the degraded state and its reason, if the phase's problem must be reported to the cluster.
 #[must_use]
-pub fn trouble(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
+pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     let phase = &lifecycle.phase;
     let is_told = match phase {
-        DaemonPhase::BackingOff { problem } => problem.class.is_told_after(lifecycle.failures),
+        DaemonPhase::BackingOff { problem } => problem.class.is_reported_after(lifecycle.failures),
         DaemonPhase::Draining { is_late, .. } | DaemonPhase::Uncordoning { is_late } => *is_late,
         DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
         _ => false,
@@ -178,7 +190,7 @@ pub fn trouble(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     phase.reason().filter(|_| is_told).map(|reason| (state, reason))
 }
 
-fn short(reason: &str) -> String {
+fn truncate_reason(reason: &str) -> String {
     reason.chars().take(REASON_CHARACTERS).collect()
 }
 
@@ -187,7 +199,7 @@ mod tests {
     use super::*;
     use crate::core::daemon::lifecycle::{AfterDrain, DaemonProblem};
 
-    fn wish_for(config: &str) -> ConfigRef {
+    fn config_ref(config: &str) -> ConfigRef {
         ConfigRef { config: config.into(), image: None, digest: None }
     }
 
@@ -196,13 +208,18 @@ mod tests {
     }
 
     fn at(phase: DaemonPhase) -> Lifecycle {
-        Lifecycle { phase, wish: Some(wish_for("b")), runs: Some(wish_for("a")), ..Lifecycle::default() }
+        Lifecycle {
+            phase,
+            desired: Some(config_ref("b")),
+            current: Some(config_ref("a")),
+            ..Lifecycle::default()
+        }
     }
 
     fn written(phase: DaemonPhase, before: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
         let short = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
-        let changes = changes(&at(phase), &node(before), &NodeAnnotations::new());
-        changes.into_iter().map(|(key, value)| (short(key), value)).collect()
+        let changes = annotation_changes(&at(phase), &node(before), &NodeAnnotations::new());
+        changes.into_iter().map(|(key, value)| (truncate_reason(key), value)).collect()
     }
 
     fn set(key: &str, value: &str) -> (String, Option<String>) {
@@ -210,10 +227,10 @@ mod tests {
     }
 
     #[test]
-    fn each_phase_writes_what_the_controllers_wait_for() {
+    fn each_phase_writes_the_annotations_of_mcd() {
         let idle: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "b"), (STATE, "Done"), (REASON, "")];
-        let target = wish_for("b");
+        let target = config_ref("b");
         let draining =
             DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
         assert_eq!(written(DaemonPhase::Fetching { target: target.clone() }, idle), []);
@@ -226,7 +243,7 @@ mod tests {
         let single: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "a"), (STATE, "Working"), (TOPOLOGY, "SingleReplica")];
         assert_eq!(written(draining, single), []);
-        let rebooting = DaemonPhase::Rebooting { target: target.clone(), blocked_by: None };
+        let rebooting = DaemonPhase::Rebooting { target: target.clone(), inhibited_by: None };
         assert_eq!(written(rebooting, working), [set("post-config-action", "Rebooting")]);
         let booted: &[(&str, &str)] =
             &[(CURRENT_CONFIG, "b"), (STATE, "Working"), (POST_CONFIG_ACTION, "Rebooting")];
@@ -241,9 +258,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_degraded_stays_so_until_it_is_done() {
+    fn degraded_state_lasts_until_done() {
         let degraded: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (STATE, "Degraded"), (REASON, "x")];
-        assert_eq!(written(DaemonPhase::Preparing { target: wish_for("b") }, degraded), []);
+        assert_eq!(written(DaemonPhase::Preparing { target: config_ref("b") }, degraded), []);
         let waiting =
             |class| DaemonPhase::BackingOff { problem: DaemonProblem { class, reason: "y".repeat(3000) } };
         let unreconcilable = written(waiting(ProblemClass::Configuration), degraded);
@@ -252,37 +269,37 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_gives_the_node_back() {
-        let held = || DaemonPhase::Blocked { reason: "x".into() };
+    fn blocked_target_uncordons_the_node() {
+        let blocked = || DaemonPhase::Blocked { reason: "x".into() };
         let drained: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (DESIRED_DRAIN, "drain-b")];
         let expected = [set("desiredDrain", "uncordon-a"), set("reason", "x"), set("state", "Degraded")];
-        assert_eq!(written(held(), drained), expected);
+        assert_eq!(written(blocked(), drained), expected);
         let serving: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (DESIRED_DRAIN, "uncordon-0")];
-        assert_eq!(written(held(), serving), expected[1..]);
+        assert_eq!(written(blocked(), serving), expected[1..]);
     }
 
     #[test]
-    fn a_drain_is_over_once_it_is_answered() {
+    fn drain_is_complete_once_the_controller_answered() {
         let (asked, answered) = ((DESIRED_DRAIN, "drain-b"), (LAST_APPLIED_DRAIN, "drain-b"));
-        assert!(!is_drained(&node(&[asked]), &wish_for("b")));
-        assert!(!is_drained(&node(&[answered]), &wish_for("b")), "it is asked for anew");
-        assert!(is_drained(&node(&[asked, answered]), &wish_for("b")));
-        assert!(!is_drained(&node(&[asked, answered]), &wish_for("c")));
-        assert!(is_drained(&node(&[(TOPOLOGY, "SingleReplica")]), &wish_for("c")));
+        assert!(!is_drained(&node(&[asked]), &config_ref("b")));
+        assert!(!is_drained(&node(&[answered]), &config_ref("b")), "a new drain is requested");
+        assert!(is_drained(&node(&[asked, answered]), &config_ref("b")));
+        assert!(!is_drained(&node(&[asked, answered]), &config_ref("c")));
+        assert!(is_drained(&node(&[(TOPOLOGY, "SingleReplica")]), &config_ref("c")));
     }
 
     #[test]
-    fn the_seed_holds_until_the_cluster_knows_the_node() {
+    fn seed_applies_until_the_node_is_annotated() {
         let seed = node(&[(CURRENT_CONFIG, "s"), (DESIRED_CONFIG, "s"), (STATE, "Done")]);
-        assert_eq!(wish(&NodeAnnotations::new(), &seed, None), Some(wish_for("s")));
+        assert_eq!(desired_config(&NodeAnnotations::new(), &seed, None), Some(config_ref("s")));
         let known = node(&[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "b"), (DESIRED_IMAGE, "i")]);
-        let layered = ConfigRef { image: Some("i".into()), ..wish_for("b") };
-        assert_eq!(wish(&known, &seed, None), Some(layered));
+        let layered = ConfigRef { image: Some("i".into()), ..config_ref("b") };
+        assert_eq!(desired_config(&known, &seed, None), Some(layered));
         assert_eq!(
-            wish(&NodeAnnotations::new(), &NodeAnnotations::new(), Some(&wish_for("r"))),
-            Some(wish_for("r"))
+            desired_config(&NodeAnnotations::new(), &NodeAnnotations::new(), Some(&config_ref("r"))),
+            Some(config_ref("r"))
         );
-        let changes = changes(&at(DaemonPhase::Observing), &NodeAnnotations::new(), &seed);
+        let changes = annotation_changes(&at(DaemonPhase::Observing), &NodeAnnotations::new(), &seed);
         assert_eq!(changes.get(CURRENT_CONFIG), Some(&Some("s".to_owned())));
     }
 }

@@ -1,34 +1,33 @@
-//! The conditions of the node's `MachineConfigNode`: how far an update is, for people and for the cluster's pools.
+//! Conditions of the node's `MachineConfigNode`: progress of an update (prepared, cordoned, drained,
+//! rebooted, uncordoned), read by administrators and by MCO's pools.
 //!
-//! They are a history: each phase sets what it knows, and `Updated` begins a new one.
+//! The conditions are a history: each phase adds its own, and a change of `Updated` starts over.
 
 use serde::{Deserialize, Serialize};
 
 use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
 
-use super::annotations::trouble;
+use super::annotations::degraded_state;
 
-/// The most characters of a message (the resource's own limit).
+/// Maximum length of a message, in characters (limit of the resource).
 const MESSAGE_CHARACTERS: usize = 32_768;
 
-/// A condition as it is stored.
+/// Condition of a `MachineConfigNode`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCondition {
-    /// Which one.
     #[serde(rename = "type")]
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
-    /// Why, in one word.
+    /// Reason, as one CamelCase word.
     pub reason: String,
-    /// Why, for people.
     pub message: String,
-    /// When the status changed: RFC 3339.
+    /// RFC 3339 time of the last change of `status`.
     pub last_transition_time: String,
 }
 
-/// The types that are there from the beginning.
+/// Condition types that exist from the beginning.
 const TYPES: [&str; 14] = [
     UPDATED,
     PREPARED,
@@ -57,18 +56,18 @@ const COMPLETE: &str = "UpdateComplete";
 const UNCORDONED: &str = "Uncordoned";
 const RESUMED: &str = "Resumed";
 const DEGRADED: &str = "NodeDegraded";
-/// Those that are not about an update, and outlast it.
+/// Conditions that are not part of an update's history.
 const LASTING: [&str; 3] = [DEGRADED, "PinnedImageSetsProgressing", "PinnedImageSetsDegraded"];
 
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 const UNKNOWN: &str = "Unknown";
-/// The reason of what has not happened.
+/// Reason of a condition that has not occurred.
 const NOT_YET: &str = "NotYetOccurred";
 
-/// The conditions that say where the daemon stands, after those that are there; the same where those do.
+/// Return the conditions of the daemon's phase, based on those before; unchanged if they match.
 #[must_use]
-pub fn after(before: &[NodeCondition], lifecycle: &Lifecycle, now: &str) -> Vec<NodeCondition> {
+pub fn updated_conditions(before: &[NodeCondition], lifecycle: &Lifecycle, now: &str) -> Vec<NodeCondition> {
     let mut history = History { conditions: before.to_vec(), now };
     for kind in TYPES {
         if history.find(kind).is_none() {
@@ -103,7 +102,7 @@ impl History<'_> {
         });
     }
 
-    /// What is so already keeps its time, and what is said so already is not said anew.
+    /// Set a condition; its transition time changes only with its status.
     fn set(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
         let message: String = message.chars().take(MESSAGE_CHARACTERS).collect();
         let Some(condition) = self.conditions.iter_mut().find(|condition| condition.kind == kind) else {
@@ -117,12 +116,12 @@ impl History<'_> {
         condition.message = message;
     }
 
-    /// A part of the update's execution: its reason names both (the reference's way).
+    /// Set a condition of the update's execution; the reason names both, as MCD does.
     fn set_part(&mut self, kind: &str, status: &str, message: &str) {
         self.set(kind, status, &format!("{EXECUTED}{kind}"), message);
     }
 
-    /// A new history: what happened before did not happen for this.
+    /// Set `Updated` and start a new history: all conditions of the previous update become false.
     fn set_updated(&mut self, status: &str, message: &str) {
         if self.find(UPDATED).is_some_and(|now| now.status == status && now.message == message) {
             return;
@@ -132,7 +131,7 @@ impl History<'_> {
         for condition in &mut self.conditions {
             let is_past = condition.kind != UPDATED && !LASTING.contains(&condition.kind.as_str());
             if is_past && condition.status != FALSE {
-                condition.message = format!("{message}; before it: {}", condition.message);
+                condition.message = format!("{message}; previously: {}", condition.message);
                 FALSE.clone_into(&mut condition.status);
                 now.clone_into(&mut condition.last_transition_time);
             }
@@ -140,20 +139,20 @@ impl History<'_> {
     }
 
     fn tell(&mut self, lifecycle: &Lifecycle) {
-        match trouble(lifecycle) {
+        match degraded_state(lifecycle) {
             Some((_, reason)) => self.set(DEGRADED, TRUE, DEGRADED, &reason),
             None if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
-                self.set(DEGRADED, FALSE, DEGRADED, "the node is well");
+                self.set(DEGRADED, FALSE, DEGRADED, "the node is healthy");
             }
             None => {}
         }
         match &lifecycle.phase {
             DaemonPhase::Preparing { target } => {
-                self.set_updated(FALSE, &format!("the node is updated to {}", target.config));
+                self.set_updated(FALSE, &format!("updating the node to {}", target.config));
             }
             DaemonPhase::Draining { target, then, is_late: false } => {
                 self.prepared(&target.config);
-                let message = format!("the workload leaves for {}", target.config);
+                let message = format!("draining the node for {}", target.config);
                 self.set(EXECUTED, UNKNOWN, DRAINED, &message);
                 if *then == AfterDrain::Apply {
                     self.set(POST_ACTION, UNKNOWN, POST_ACTION, "no reboot is needed");
@@ -162,31 +161,31 @@ impl History<'_> {
             DaemonPhase::Applying { target } => {
                 self.prepared(&target.config);
                 if self.is(DRAINED, FALSE) {
-                    self.set_part(DRAINED, FALSE, "the workload can stay");
+                    self.set_part(DRAINED, FALSE, "no drain is needed");
                 }
-                let message = format!("{} is applied", target.config);
+                let message = format!("applying {}", target.config);
                 self.set(EXECUTED, UNKNOWN, APPLIED, &message);
                 self.set_part(APPLIED, UNKNOWN, &message);
             }
-            // It is armed, and nothing can come in between any more.
+            // The deployment is unlocked: the update is on disk, and the reboot will activate it.
             DaemonPhase::Rebooting { target, .. } => {
                 self.applied(&target.config);
-                self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("the node reboots into {}", target.config));
+                self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("rebooting the node into {}", target.config));
             }
             DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.arrived(lifecycle),
             DaemonPhase::Uncordoning { is_late: false } => {
-                self.set(RESUMED, TRUE, RESUMED, "what runs is verified");
+                self.set(RESUMED, TRUE, RESUMED, "the current config is verified");
             }
             DaemonPhase::Done => {
-                let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
-                self.set_updated(TRUE, &format!("the node is {runs}"));
+                let current = lifecycle.current.as_ref().map_or("", |current| &current.config);
+                self.set_updated(TRUE, &format!("{current} is applied and verified"));
             }
-            // Somebody went back from it.
+            // Rolled back by an operator after the update was complete.
             DaemonPhase::Blocked { .. } if self.is(UPDATED, TRUE) => {
-                let runs = lifecycle.runs.as_ref().map_or("", |runs| &runs.config);
+                let current = lifecycle.current.as_ref().map_or("", |current| &current.config);
                 self.set_updated(
                     FALSE,
-                    &format!("the node is {runs} again, which is not what is wanted of it"),
+                    &format!("the node was rolled back to {current}; the desired config is blocked"),
                 );
             }
             _ => {}
@@ -194,23 +193,28 @@ impl History<'_> {
     }
 
     fn prepared(&mut self, target: &str) {
-        self.set(PREPARED, TRUE, PREPARED, &format!("{target} can be applied, and what it needs is here"));
+        self.set(
+            PREPARED,
+            TRUE,
+            PREPARED,
+            &format!("{target} passed its checks, and its content is on the node"),
+        );
     }
 
     fn applied(&mut self, target: &str) {
-        self.set_part(APPLIED, TRUE, &format!("{target} is on the disk"));
+        self.set_part(APPLIED, TRUE, &format!("files and OS of {target} are on disk"));
         self.set(EXECUTED, TRUE, EXECUTED, &format!("{target} is applied"));
     }
 
-    /// What was under way is over: whatever was not known of it is so.
+    /// Complete the conditions whose outcome was unknown until the reboot or the verification.
     fn arrived(&mut self, lifecycle: &Lifecycle) {
-        let runs = lifecycle.runs.as_ref().map_or_else(String::new, |runs| runs.config.clone());
+        let current = lifecycle.current.as_ref().map_or_else(String::new, |current| current.config.clone());
         if self.is(REBOOTED, UNKNOWN) {
-            self.set(REBOOTED, TRUE, REBOOTED, &format!("the node was rebooted into {runs}"));
+            self.set(REBOOTED, TRUE, REBOOTED, &format!("the node was rebooted into {current}"));
         }
         if self.is(APPLIED, UNKNOWN) {
-            self.applied(&runs);
-            self.set(POST_ACTION, TRUE, "None", "the services that have to know of it do");
+            self.applied(&current);
+            self.set(POST_ACTION, TRUE, "None", "the affected services picked up the change");
         }
     }
 }
@@ -220,18 +224,18 @@ mod tests {
     use super::*;
     use crate::core::daemon::lifecycle::ConfigRef;
 
-    fn wish(config: &str) -> ConfigRef {
+    fn desired(config: &str) -> ConfigRef {
         ConfigRef { config: config.into(), image: None, digest: None }
     }
 
-    /// The conditions that are not false, after these phases.
+    /// Return the conditions that are not false after these phases.
     fn through(phases: impl IntoIterator<Item = DaemonPhase>) -> Vec<String> {
         let mut conditions = Vec::new();
         for phase in phases {
-            let lifecycle = Lifecycle { phase, runs: Some(wish("b")), ..Lifecycle::default() };
-            conditions = after(&conditions, &lifecycle, "2030-01-01T00:00:00Z");
-            let again = after(&conditions, &lifecycle, "2031-01-01T00:00:00Z");
-            assert_eq!(again, conditions, "it is said once");
+            let lifecycle = Lifecycle { phase, current: Some(desired("b")), ..Lifecycle::default() };
+            conditions = updated_conditions(&conditions, &lifecycle, "2030-01-01T00:00:00Z");
+            let again = updated_conditions(&conditions, &lifecycle, "2031-01-01T00:00:00Z");
+            assert_eq!(again, conditions, "a repeated phase changes nothing");
         }
         let set = conditions.iter().filter(|condition| condition.status != FALSE);
         set.map(|condition| format!("{}={} ({})", condition.kind, condition.status, condition.reason))
@@ -239,11 +243,11 @@ mod tests {
     }
 
     #[test]
-    fn an_update_is_told_step_by_step() {
-        let target = || wish("b");
+    fn staged_update_sets_conditions_step_by_step() {
+        let target = || desired("b");
         let draining =
             || DaemonPhase::Draining { target: target(), then: AfterDrain::Unlock, is_late: false };
-        let rebooting = || DaemonPhase::Rebooting { target: target(), blocked_by: None };
+        let rebooting = || DaemonPhase::Rebooting { target: target(), inhibited_by: None };
         let preparing = || DaemonPhase::Preparing { target: target() };
         assert_eq!(through([DaemonPhase::Done]), ["Updated=True (Updated)"]);
         assert!(through([DaemonPhase::Done, preparing()]).is_empty());
@@ -263,9 +267,9 @@ mod tests {
     }
 
     #[test]
-    fn without_a_reboot_nothing_is_said_of_one() {
-        let applying = DaemonPhase::Applying { target: wish("b") };
-        let phases = [DaemonPhase::Preparing { target: wish("b") }, applying, DaemonPhase::Verifying];
+    fn live_update_sets_no_reboot_condition() {
+        let applying = DaemonPhase::Applying { target: desired("b") };
+        let phases = [DaemonPhase::Preparing { target: desired("b") }, applying, DaemonPhase::Verifying];
         let expected = [
             "UpdatePrepared=True (UpdatePrepared)",
             "UpdateExecuted=True (UpdateExecuted)",

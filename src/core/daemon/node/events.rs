@@ -1,15 +1,14 @@
-//! Events of the node, named as those of the machine-config-daemon.
+//! Kubernetes events of the node (`Cordon`, `Drain`, `Reboot`, `Uncordon`), named as MCD names them.
 
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle, ProblemClass};
 
-/// An event to be.
+/// Event to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeEvent {
-    /// Whether somebody has to look.
+    /// True for an event of type `Warning`, false for `Normal`.
     pub is_warning: bool,
-    /// Its reason, one of a fixed list.
+    /// Reason, from the list of MCD's.
     pub reason: &'static str,
-    /// What happened.
     pub message: String,
 }
 
@@ -21,11 +20,12 @@ fn warning(reason: &'static str, message: String) -> NodeEvent {
     NodeEvent { is_warning: true, reason, message }
 }
 
-/// What is told when the daemon comes from one place to another.
+/// Return the events for a transition from `before` to `after`; `drains` is false on a node that is never
+/// drained.
 #[must_use]
-pub fn between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeEvent> {
+pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeEvent> {
     let is_new = before.phase.name() != after.phase.name();
-    let runs = after.runs.as_ref().map_or("(nothing)", |runs| &runs.config);
+    let current = after.current.as_ref().map_or("(nothing)", |current| &current.config);
     match &after.phase {
         DaemonPhase::Draining { is_late: true, .. } => {
             vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]
@@ -34,20 +34,20 @@ pub fn between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeE
             vec![warning("FailedToUncordon", after.phase.reason().unwrap_or_default())]
         }
         DaemonPhase::Draining { target, .. } if is_new && drains => vec![
-            normal("Cordon", format!("the node is to be cordoned for {}", target.config)),
-            normal("Drain", format!("the node is to be drained for {}", target.config)),
+            normal("Cordon", format!("cordon requested for the update to {}", target.config)),
+            normal("Drain", format!("drain requested for the update to {}", target.config)),
         ],
         DaemonPhase::Unlocking { target } if is_new => {
-            vec![normal("OSUpdateStaged", format!("{} is staged", target.config))]
+            vec![normal("OSUpdateStaged", format!("{} is staged for the next boot", target.config))]
         }
         DaemonPhase::Rebooting { target, .. } if is_new => {
-            vec![normal("Reboot", format!("the node reboots into {}", target.config))]
+            vec![normal("Reboot", format!("rebooting the node into {}", target.config))]
         }
-        DaemonPhase::Uncordoning { .. } if is_new && !was_well(before) => {
-            vec![normal("Uncordon", format!("the node is to be uncordoned on {runs}"))]
+        DaemonPhase::Uncordoning { .. } if is_new && !was_healthy(before) => {
+            vec![normal("Uncordon", format!("uncordon requested, with {current} applied"))]
         }
-        DaemonPhase::Done if is_new && !was_well(before) => {
-            vec![normal("NodeDone", format!("the node is {runs}, and that is verified"))]
+        DaemonPhase::Done if is_new && !was_healthy(before) => {
+            vec![normal("NodeDone", format!("{current} is applied and verified"))]
         }
         DaemonPhase::Drifted { reason } if is_new => vec![warning("ConfigDriftDetected", reason.clone())],
         DaemonPhase::Blocked { reason } if is_new => vec![warning("FailedToReconcile", reason.clone())],
@@ -58,7 +58,7 @@ pub fn between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeE
     }
 }
 
-/// Whether nothing happened that is worth an event once it is over.
-fn was_well(before: &Lifecycle) -> bool {
+/// Return true if the node was done before: a mere verification of the current config is not worth an event.
+fn was_healthy(before: &Lifecycle) -> bool {
     matches!(before.phase, DaemonPhase::Done)
 }

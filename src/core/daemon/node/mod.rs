@@ -1,5 +1,5 @@
-//! The host as a node of a cluster: what the cluster's controllers say to it and read of it. The names and values are
-//! those of the machine-config-daemon, on which these controllers depend.
+//! Node of a Kubernetes cluster: desired config, drain and uncordon handshake, events and conditions. Names
+//! and values are those of the machine-config-daemon (MCD), on which MCO's controllers depend.
 
 pub mod annotations;
 pub mod conditions;

@@ -1,4 +1,4 @@
-//! Which steps serve which deviations.
+//! Tests of the selection of steps that repair drift.
 
 use super::*;
 use crate::core::plan::steps::{PathObstruction, PlannedSteps};
@@ -43,7 +43,7 @@ fn chosen(tree: &TreePlan, paths: &[&str]) -> (Vec<PlanStep>, Vec<String>) {
 }
 
 #[test]
-fn only_what_was_chosen_is_repaired() {
+fn only_chosen_paths_are_repaired() {
     let drift = [("/etc/a", DriftKind::Content), ("/etc/b", DriftKind::Mode)];
     let tree = plan(&drift, vec![write("/etc/a"), write("/etc/b")]);
     assert_eq!(chosen(&tree, &["/etc/b"]), (vec![write("/etc/b")], vec![]));
@@ -51,7 +51,7 @@ fn only_what_was_chosen_is_repaired() {
 }
 
 #[test]
-fn missing_directories_above_are_made_and_no_others() {
+fn only_missing_parent_directories_are_created() {
     let drift = [("/etc/x/y/a", DriftKind::Missing), ("/etc/z/b", DriftKind::Missing)];
     let steps =
         vec![make("/etc/x"), make("/etc/x/y"), make("/etc/z"), write("/etc/x/y/a"), write("/etc/z/b")];
@@ -62,7 +62,7 @@ fn missing_directories_above_are_made_and_no_others() {
 }
 
 #[test]
-fn what_is_in_the_way_keeps_everything_below_it() {
+fn obstruction_blocks_every_path_below_it() {
     let drift = [("/etc/d/a", DriftKind::Missing), ("/etc/e", DriftKind::Type)];
     let mut tree = plan(&drift, vec![write("/etc/d/a"), write("/etc/e")]);
     tree.steps
@@ -73,17 +73,17 @@ fn what_is_in_the_way_keeps_everything_below_it() {
 }
 
 #[test]
-fn a_directory_that_is_replaced_has_to_be_chosen_itself() {
+fn replaced_directory_must_be_chosen_itself() {
     let drift = [("/etc/d", DriftKind::Type), ("/etc/d/a", DriftKind::Missing)];
     let steps = vec![remove("/etc/d"), make("/etc/d"), write("/etc/d/a")];
     let tree = plan(&drift, steps.clone());
     let (none, hindered) = chosen(&tree, &["/etc/d/a"]);
-    assert!(none.is_empty() && hindered[0].starts_with("/etc/d/a: /etc/d has to become"), "{hindered:?}");
+    assert!(none.is_empty() && hindered[0].starts_with("/etc/d/a: /etc/d must become"), "{hindered:?}");
     assert_eq!(chosen(&tree, &["/etc/d", "/etc/d/a"]), (steps, vec![]));
 }
 
 #[test]
-fn empty_directories_make_room_for_what_is_chosen() {
+fn empty_directories_are_removed_for_a_chosen_file() {
     let gone = |path: &str| PlanStep::RemoveDirectory { path: at(path) };
     let drift = [("/etc/a", DriftKind::Type), ("/etc/b", DriftKind::Type)];
     let steps = vec![gone("/etc/a/x"), gone("/etc/a"), gone("/etc/b"), write("/etc/a"), write("/etc/b")];
@@ -93,7 +93,7 @@ fn empty_directories_make_room_for_what_is_chosen() {
 }
 
 #[test]
-fn other_names_follow_a_file_and_wait_for_it() {
+fn hard_links_are_repaired_only_with_their_file() {
     let tree = plan(&[("/etc/f", DriftKind::Content)], vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
     assert_eq!(chosen(&tree, &["/etc/f"]).0, tree.steps.steps);
 
@@ -103,14 +103,14 @@ fn other_names_follow_a_file_and_wait_for_it() {
 
     let both = [("/etc/f", DriftKind::Missing), ("/etc/l", DriftKind::Missing)];
     let tree = plan(&both, vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
-    assert_eq!(chosen(&tree, &["/etc/f"]).0, [write("/etc/f")], "a name that is ignored stays away");
+    assert_eq!(chosen(&tree, &["/etc/f"]).0, [write("/etc/f")], "a hard link with drift policy `ignore` stays missing");
     let (none, hindered) = chosen(&tree, &["/etc/l"]);
-    assert!(none.is_empty() && hindered == ["/etc/l: it is another name of /etc/f, which is not repaired"]);
+    assert!(none.is_empty() && hindered == ["/etc/l: it is a hard link to /etc/f, which is not repaired"]);
     assert_eq!(chosen(&tree, &["/etc/f", "/etc/l"]).0, tree.steps.steps);
 }
 
 #[test]
-fn what_nothing_is_planned_for_stays() {
+fn drift_without_a_step_is_not_repaired() {
     let tree = plan(&[("/etc/d", DriftKind::Xattrs), ("/etc/shadow", DriftKind::Password)], vec![]);
     let (none, hindered) = chosen(&tree, &["/etc/d", "/etc/shadow"]);
     assert!(none.is_empty() && hindered.len() == 2, "{hindered:?}");

@@ -1,4 +1,4 @@
-//! What steps are computed from, and what comes of it.
+//! Inputs and result of the step computation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{FileEntry, ObservedPaths};
 
-/// Something in the tree that is in the way, and that nobody asked us to remove.
+/// Path whose current node keeps the plan from being applied, since it is not managed and must not be
+/// removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathObstruction {
-    /// The path.
     pub path: ManagedPath,
-    /// What stands there and what is needed instead.
+    /// Node that was found, node that is needed, and remedy.
     pub reason: String,
 }
 
-/// A shipped version of a path: what stands below `/usr/etc`.
+/// Entry of a managed path in the image's `/usr/etc`. Its `Debug` output leaves out the content.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VendorEntry(pub FileEntry);
 
@@ -27,48 +27,48 @@ impl std::fmt::Debug for VendorEntry {
     }
 }
 
-/// What the steps are computed from.
+/// Inputs of the step computation.
 #[derive(Debug, Clone, Copy)]
 pub struct StepInputs<'a> {
-    /// What the last applied configuration wants here.
+    /// Managed files of the current config in this tree.
     pub current: &'a ManagedFiles,
-    /// What the desired one wants here.
+    /// Managed files of the desired config in this tree.
     pub desired: &'a ManagedFiles,
-    /// What stands at their paths and at the directories above them.
+    /// Observed state of managed paths and of their parent directories.
     pub observed: &'a ObservedPaths,
-    /// What lies below the directories that stand at a wanted file's path.
+    /// Paths below a directory that exists at the path of a desired file or link, by that directory.
     pub below: &'a BTreeMap<ManagedPath, Vec<ManagedPath>>,
-    /// Managed paths that are the same place as another one, mapped to that.
+    /// Managed paths that lead to the same place as another managed path, mapped to that one.
     pub aliases: &'a BTreeMap<ManagedPath, ManagedPath>,
-    /// Shipped versions of managed paths.
+    /// Entries of managed paths in the image's `/usr/etc`.
     pub vendor: &'a BTreeMap<ManagedPath, VendorEntry>,
-    /// The links that enable units.
+    /// Symbolic links that enable units.
     pub links: &'a LinkChange,
-    /// What earlier changes left to be remembered.
+    /// Pre-images, created directories and labels of earlier changes.
     pub remembered: &'a PriorChanges,
-    /// Whose table of deletions applies.
+    /// Profile, whose rules of deletion apply.
     pub profile: Profile,
 }
 
-/// What a change has to know of those before it, to take them back.
+/// State left by earlier changes, which later ones need to undo them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PriorChanges {
-    /// Paths of which a pre-image is kept.
+    /// Paths that have a stored pre-image.
     pub originals: BTreeSet<ManagedPath>,
-    /// Directories that exist only for what is applied.
+    /// Directories created for managed paths below them.
     pub created_directories: BTreeSet<ManagedPath>,
-    /// The SELinux labels that were given, by path and without the NUL that ends them on disk.
+    /// SELinux labels that were set, by path, without the terminating NUL.
     pub labels: BTreeMap<ManagedPath, String>,
 }
 
 impl PriorChanges {
-    /// What of it is about paths within `top`.
+    /// Return the part about paths within `top`.
     #[must_use]
     pub fn within(&self, top: &str) -> Self {
         self.only(|path| path.is_within(top))
     }
 
-    /// What of it is about paths outside `top`.
+    /// Return the part about paths outside `top`.
     #[must_use]
     pub fn outside(&self, top: &str) -> Self {
         self.only(|path| !path.is_within(top))
@@ -83,45 +83,42 @@ impl PriorChanges {
     }
 }
 
-/// The links below the unit directory that no configuration lists by path: as they are, and as
-/// enablement wants them.
+/// Change of the enablement links below the unit directory, apart from links that a config lists by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LinkChange {
-    /// Path and target of each link there is.
+    /// Existing links, with their targets.
     pub before: BTreeMap<ManagedPath, String>,
-    /// Path and target of each link there shall be.
+    /// Desired links, with their targets.
     pub after: BTreeMap<ManagedPath, String>,
 }
 
 impl LinkChange {
-    /// Links to make or to point elsewhere.
+    /// List the links to create or to point elsewhere.
     pub fn made(&self) -> impl Iterator<Item = (&ManagedPath, &String)> {
         self.after.iter().filter(|(path, target)| self.before.get(*path) != Some(target))
     }
 
-    /// Links to remove.
+    /// List the links to remove.
     pub fn removed(&self) -> impl Iterator<Item = &ManagedPath> {
         self.before.keys().filter(|path| !self.after.contains_key(*path))
     }
 }
 
-/// The steps in order, and what the next record must remember.
+/// Result of the step computation: the steps in order, and data for the next record.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PlannedSteps {
-    /// What keeps pre-images, before the record names them and anything else changes.
+    /// Steps that store pre-images; carried out before the record names them and before any other change.
     pub preserve: Vec<PlanStep>,
-    /// The steps.
     pub steps: Vec<PlanStep>,
-    /// What is in the way; a plan with obstructions cannot be applied.
+    /// Obstructed paths; a plan with obstructions cannot be applied.
     pub obstructions: Vec<PathObstruction>,
-    /// Directories that exist only for what is applied.
+    /// Directories created for managed paths below them.
     pub created_directories: BTreeSet<ManagedPath>,
-    /// Paths of which a pre-image is kept.
+    /// Paths that have a stored pre-image.
     pub originals: BTreeSet<ManagedPath>,
 }
 
 impl PlannedSteps {
-    /// Whether there is nothing to do.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.preserve.is_empty() && self.steps.is_empty()

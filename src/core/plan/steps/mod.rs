@@ -1,5 +1,5 @@
-//! From what is wanted and what was observed to single acts on paths, in an order in which every
-//! reference resolves at each instant: new content, changed content, drop-ins, links, removals.
+//! Computation of steps from desired config and observed tree. The order (new content, changed content,
+//! drop-ins, links, removals) keeps every reference between files valid at each instant.
 
 mod inputs;
 mod preparation;
@@ -15,7 +15,7 @@ use crate::core::values::tree::{DriftKind, FileAttributes, FileEntry, PathState}
 pub use inputs::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
 pub use step::PlanStep;
 
-/// Phases, in the order in which they are carried out.
+/// Phases of a change, in the order in which they are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Preserve,
@@ -26,11 +26,11 @@ enum Phase {
     DropIns,
     Links,
     Removals,
-    /// Where a directory of ours had to go first.
+    /// Pre-images put back where a directory had to be removed first.
     Returns,
 }
 
-/// Computes the steps for the managed paths.
+/// Compute the steps for all managed paths.
 #[must_use]
 pub fn compute(situation: StepInputs<'_>) -> PlannedSteps {
     let mut computing = Computing {
@@ -50,7 +50,7 @@ pub fn compute(situation: StepInputs<'_>) -> PlannedSteps {
         computing.want(path, entry);
     }
     computing.enable();
-    computing.give_back();
+    computing.restore_originals();
     for path in computing.leaving.clone() {
         computing.leave(&path);
     }
@@ -62,11 +62,11 @@ struct Computing<'a> {
     situation: StepInputs<'a>,
     phases: BTreeMap<Phase, Vec<PlanStep>>,
     result: PlannedSteps,
-    /// Managed so far, and not any more.
+    /// Paths that the current config manages, and the desired one does not.
     leaving: BTreeSet<ManagedPath>,
-    /// Directories that a step makes.
+    /// Directories that a step creates.
     made: BTreeSet<ManagedPath>,
-    /// Paths that a step clears away first.
+    /// Paths that a step removes first, to make room.
     cleared: BTreeSet<ManagedPath>,
     /// Paths that get their pre-image back.
     returned: BTreeSet<ManagedPath>,
@@ -77,7 +77,7 @@ impl Computing<'_> {
         self.phases.entry(phase).or_default().push(step);
     }
 
-    /// What stands at `path`, once everything that is in the way above it is cleared.
+    /// Return the state of `path` once all obstacles above it are removed.
     fn node(&self, path: &ManagedPath) -> PathState {
         if !self.cleared.is_empty() && path.ancestors().any(|above| self.cleared.contains(&above)) {
             return PathState::Absent;
@@ -91,17 +91,17 @@ impl Computing<'_> {
 
     fn is_leaving(&self, path: &ManagedPath) -> bool {
         let StepInputs { current, desired, profile, .. } = self.situation;
-        // No mask is wanted there, but a unit of ours would still be one of ours.
+        // The desired config unmasks the unit, but a unit file of the current config would still be removed.
         let is_free = match desired.entries.get(path) {
             None => true,
             Some(FileEntry::Unmasked) => current.entries.get(path).is_some_and(FileEntry::is_leaf),
             Some(_) => false,
         };
-        is_free && !profile.keeps(path) && !self.is_wanted_by_another_name(path)
+        is_free && !profile.keeps(path) && !self.is_desired_under_alias(path)
     }
 
-    /// Whether the desired configuration spells the same place differently.
-    fn is_wanted_by_another_name(&self, path: &ManagedPath) -> bool {
+    /// Return true if the desired config lists another path that leads to the same place.
+    fn is_desired_under_alias(&self, path: &ManagedPath) -> bool {
         let StepInputs { aliases, desired, .. } = self.situation;
         let first = aliases.get(path).unwrap_or(path);
         let same = |other: &ManagedPath| other != path && aliases.get(other).unwrap_or(other) == first;
@@ -114,17 +114,17 @@ impl Computing<'_> {
         if let Some(first) = self.situation.aliases.get(path)
             && self.situation.desired.entries.contains_key(first)
         {
-            return self.obstruct(path, format!("{path} is the same place as {first}; list it once"));
+            return self.obstruct(path, format!("{path} and {first} are the same path, reached through a symbolic link; list it once"));
         }
         if node == PathState::Unreachable {
             let links =
                 path.ancestors().filter(|above| matches!(self.node(above), PathState::Symlink { .. }));
             if let Some((link, reason)) =
-                links.filter_map(|link| Some((link.clone(), self.distrusts(&link, path)?))).last()
+                links.filter_map(|link| Some((link.clone(), self.untrusted_reason(&link, path)?))).last()
             {
                 return self.obstruct(&link, reason);
             }
-            return self.obstruct(path, format!("a directory above {path} is a symbolic link that leaves the root or leads nowhere; replace the link by a directory, or by a relative link that stays inside"));
+            return self.obstruct(path, format!("a parent directory of {path} is a symbolic link that dangles or leaves the root; replace it with a directory, or with a relative link that stays inside the root"));
         }
         let is_unchanged = self.situation.current.entries.get(path) == Some(entry);
         if is_unchanged && self.situation.profile.leaves(path) && matches!(node, PathState::File { .. }) {
@@ -149,7 +149,7 @@ impl Computing<'_> {
             return;
         }
         if node == PathState::Other {
-            return self.obstruct(path, format!("{} stands at {path}; move it away", node.describe()));
+            return self.obstruct(path, format!("{path} is {}, which cannot be replaced; move it away", node.describe()));
         }
         let content = if node.exists() { Phase::ChangedContent } else { Phase::NewContent };
         let in_units = path.is_within(UNIT_DIRECTORY);
@@ -163,13 +163,13 @@ impl Computing<'_> {
             FileEntry::Symlink { target, owner } => {
                 self.push(Phase::Links, PlanStep::Symlink { path, target, owner });
             }
-            FileEntry::HardLink { target } => self.want_hard_link(path, target),
-            FileEntry::Directory { attributes } => self.want_directory(path, attributes, &node),
+            FileEntry::HardLink { target } => self.plan_hard_link(path, target),
+            FileEntry::Directory { attributes } => self.plan_directory(path, attributes, &node),
             FileEntry::Absent | FileEntry::Unmasked => self.push(Phase::Removals, PlanStep::Remove { path }),
         }
     }
 
-    fn want_hard_link(&mut self, path: ManagedPath, target: ManagedPath) {
+    fn plan_hard_link(&mut self, path: ManagedPath, target: ManagedPath) {
         let is_written = matches!(self.situation.desired.entries.get(&target), Some(FileEntry::File { .. }));
         if is_written || matches!(self.node(&target), PathState::File { .. }) {
             return self.push(Phase::Links, PlanStep::HardLink { path, target });
@@ -177,19 +177,20 @@ impl Computing<'_> {
         let found = self.node(&target).describe();
         self.obstruct(
             &path,
-            format!("{path} is to be a hard link to {target}, where {found} stands; a file is needed"),
+            format!("{path} must be a hard link to {target}, but found {found} there; a file is needed"),
         );
     }
 
-    /// A file is replaced, not rewritten: a second name of it has to be given anew.
+    /// Return true if a hard link must be created again, because its file is replaced (files are never
+    /// rewritten in place).
     fn is_stale_link(&self, entry: &FileEntry) -> bool {
         let FileEntry::HardLink { target } = entry else { return false };
         let wanted = self.situation.desired.entries.get(target);
         wanted.is_some_and(|file| self.deviates(target, file, &self.node(target)))
     }
 
-    /// Whether a step makes the node at `path` what `entry` says. A leaf is made anew, without the
-    /// extended attributes that it had and with its own label; a directory keeps both.
+    /// Return true if a step is needed to make the node at `path` match `entry`. A file or link is written
+    /// again, which resets its extended attributes and label; a directory keeps both.
     fn deviates(&self, path: &ManagedPath, entry: &FileEntry, node: &PathState) -> bool {
         match entry.deviation(node, self.situation.observed) {
             Some(DriftKind::Xattrs) => entry.is_leaf(),
@@ -212,7 +213,7 @@ impl Computing<'_> {
                 let found = self.node(path).describe();
                 self.obstruct(
                     path,
-                    format!("{found} stands at {path}, where enabling a unit needs a link; move it away"),
+                    format!("{path} is {found}, but enabling a unit needs a symbolic link there; move it away"),
                 );
                 continue;
             }
@@ -225,7 +226,7 @@ impl Computing<'_> {
         }
     }
 
-    fn want_directory(&mut self, path: ManagedPath, attributes: FileAttributes, node: &PathState) {
+    fn plan_directory(&mut self, path: ManagedPath, attributes: FileAttributes, node: &PathState) {
         match node {
             PathState::Directory { .. } => {
                 self.push(Phase::Directories, PlanStep::SetAttributes { path, attributes });
@@ -241,7 +242,7 @@ impl Computing<'_> {
             }
             found => {
                 let reason = format!(
-                    "{} stands at {path}, where a directory is needed; move it away",
+                    "{path} is {}, but must be a directory; move it away",
                     found.describe()
                 );
                 self.obstruct(&path, reason);
@@ -250,7 +251,7 @@ impl Computing<'_> {
     }
 
     fn finish(mut self) -> PlannedSteps {
-        // Deepest directories go last-made first, after all that they hold.
+        // Directories are removed after all files, the deepest first.
         if let Some(removals) = self.phases.get_mut(&Phase::Removals) {
             let (mut directories, leaves): (Vec<PlanStep>, Vec<PlanStep>) = std::mem::take(removals)
                 .into_iter()

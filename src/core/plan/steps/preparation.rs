@@ -1,4 +1,5 @@
-//! Making room for what is wanted: pre-images kept, parents made, what is ours cleared away.
+//! Preparation of paths for desired files: store pre-images, create parent directories, remove obsolete files
+//! that are in the way.
 
 use super::{Computing, Phase, PlanStep};
 use crate::core::config::host_config::UNIT_DIRECTORY;
@@ -9,8 +10,8 @@ use crate::core::values::paths::ORIGINALS;
 use crate::core::values::tree::{FileAttributes, FileEntry, PathState};
 
 impl Computing<'_> {
-    /// Keeps what others wrote at a path that is managed from now on. What the image ships needs
-    /// no keeping: it stays in `/usr/etc`.
+    /// Store the pre-image of a path that becomes managed. A file of the image needs none: `/usr/etc` keeps
+    /// it.
     pub(crate) fn preserve(&mut self, path: &ManagedPath, node: &PathState) {
         let shipped = self
             .situation
@@ -42,10 +43,10 @@ impl Computing<'_> {
                 continue;
             }
             match self.node(&parent) {
-                // A link may lead to a directory; the tree refuses it when it leads outside.
+                // The link may lead to a directory of the tree; one that leaves the root was refused before.
                 PathState::Directory { .. } => continue,
                 PathState::Symlink { .. } if !self.leaving.contains(&parent) => {
-                    if let Some(reason) = self.distrusts(&parent, path) {
+                    if let Some(reason) = self.untrusted_reason(&parent, path) {
                         return self.obstruct(&parent, reason);
                     }
                     continue;
@@ -58,7 +59,7 @@ impl Computing<'_> {
                 }
                 found => {
                     let reason = format!(
-                        "{} stands at {parent}, where {path} needs a directory; move it away",
+                        "{parent} is {}, but {path} needs a directory there; move it away",
                         found.describe()
                     );
                     return self.obstruct(&parent, reason);
@@ -73,8 +74,9 @@ impl Computing<'_> {
         }
     }
 
-    /// Why a link must not be followed: whoever may put a link there could choose where root writes.
-    pub(crate) fn distrusts(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
+    /// Return the reason why a symbolic link must not be followed, if there is one: a user who can replace it
+    /// could choose the place that root writes to.
+    pub(crate) fn untrusted_reason(&self, link: &ManagedPath, path: &ManagedPath) -> Option<String> {
         let holder = link.parent().map(|holder| self.node(&holder));
         let is_roots = match holder {
             Some(PathState::Directory { attributes, .. }) => {
@@ -84,15 +86,15 @@ impl Computing<'_> {
         };
         let of_unit = link.is_within(UNIT_DIRECTORY);
         let why = match (is_roots, of_unit) {
-            (false, _) => "others than root may change what it points to",
-            (true, true) => "systemd's directories of drop-ins and dependencies are no links",
+            (false, _) => "users other than root can change its target",
+            (true, true) => "drop-in and dependency directories of units must not be links",
             (true, false) => return None,
         };
-        Some(format!("{link} is a symbolic link on the way to {path}, and {why}; make it a directory"))
+        Some(format!("{link}, a parent directory of {path}, is a symbolic link, and {why}; replace it with a directory"))
     }
 
-    /// Takes away a directory that stands where a file is wanted, if all below it is ours and
-    /// leaving. Returns whether the way is free.
+    /// Remove a directory at the path of a desired file, if every file below it is managed and no longer
+    /// desired. Return true if the path is free afterwards.
     pub(crate) fn clear_directory(&mut self, path: &ManagedPath) -> bool {
         let below = self.situation.below.get(path).cloned().unwrap_or_default();
         let foreign: Vec<&ManagedPath> = below
@@ -104,7 +106,7 @@ impl Computing<'_> {
             .collect();
         if let Some(first) = foreign.first() {
             let reason = format!(
-                "a directory stands at {path}, where a file is needed, and holds {} that the config does not manage, such as {first}; move it away",
+                "{path} is a directory, but must be a file; it holds {} that the config does not manage, such as {first}; move it away",
                 if foreign.len() == 1 { "a file".to_owned() } else { format!("{} files", foreign.len()) },
             );
             self.obstruct(path, reason);

@@ -1,78 +1,65 @@
-//! One act on a path, carrying all that carrying it out needs.
+//! Steps of a plan: reversible changes of single paths, with all data needed to carry them out.
 
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 
-/// One reversible act on a path.
+/// Reversible change of one path.
 #[derive(Clone, PartialEq, Eq)]
 pub enum PlanStep {
-    /// Make a directory.
+    /// Create a directory.
     MakeDirectory {
-        /// Where; its parent exists by then.
+        /// Path, whose parent exists at this step.
         path: ManagedPath,
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// Give a directory its mode and owner.
+    /// Set mode and owner of a directory.
     SetAttributes {
-        /// The directory.
         path: ManagedPath,
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// Keep what others wrote at `path` under a second name.
+    /// Store the pre-image of a path that is not managed yet.
     Preserve {
-        /// The path that is about to be managed.
+        /// Path that becomes managed.
         path: ManagedPath,
-        /// Where its pre-image is kept.
+        /// Path of the stored pre-image.
         original: ManagedPath,
     },
-    /// Put a file in place, whatever leaf stood there.
+    /// Write a file, in place of any file or link at the path.
     Write {
-        /// The path.
         path: ManagedPath,
-        /// Its bytes.
         contents: Vec<u8>,
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// Put a symbolic link in place, whatever leaf stood there.
+    /// Create a symbolic link, in place of any file or link at the path.
     Symlink {
-        /// The path.
         path: ManagedPath,
-        /// What it points to.
         target: String,
-        /// Owner of the link.
+        /// User and group of the link itself.
         owner: (u32, u32),
     },
-    /// Give the file at `target` the name `path` too.
+    /// Create a hard link at `path` to the file `target`.
     HardLink {
-        /// The path.
         path: ManagedPath,
-        /// The file.
         target: ManagedPath,
     },
-    /// Put a kept pre-image back in place.
+    /// Put a stored pre-image back in place.
     Restore {
-        /// The path.
         path: ManagedPath,
-        /// Where its pre-image is kept.
+        /// Path of the stored pre-image.
         original: ManagedPath,
     },
     /// Remove a file or link.
     Remove {
-        /// The path.
         path: ManagedPath,
     },
-    /// Remove a directory, if it is empty by then.
+    /// Remove a directory if it is empty by then.
     RemoveDirectory {
-        /// The path.
         path: ManagedPath,
     },
 }
 
 impl PlanStep {
-    /// The path that changes.
+    /// Return the path that changes.
     #[must_use]
     pub fn path(&self) -> &ManagedPath {
         match self {
@@ -90,7 +77,7 @@ impl PlanStep {
 }
 
 impl std::fmt::Debug for PlanStep {
-    // Contents may be secret.
+    // Contents may be secret, so only the path is printed.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let verb = match self {
             Self::MakeDirectory { .. } => "make directory",

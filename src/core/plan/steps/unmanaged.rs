@@ -1,4 +1,4 @@
-//! What happens to paths that a configuration no longer lists.
+//! Paths that leave management: remove them, or bring back the image's file or the stored pre-image.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +10,14 @@ use crate::core::values::tree::{FileEntry, PathState};
 impl Computing<'_> {
     pub(crate) fn leave(&mut self, path: &ManagedPath) {
         let entry = self.situation.current.entries.get(path);
-        // A directory of ours goes when it is empty, with those that were made on the way to it.
+        // The directory is removed by `forget_directories` if it is empty by then.
         if matches!(entry, Some(FileEntry::Directory { .. })) || self.is_taken(path) {
             return;
         }
         let node = self.node(path);
         if matches!(node, PathState::Directory { .. } | PathState::Other) {
             let reason = format!(
-                "{} stands at {path}, which the configuration leaves and where it had put something else; move it away",
+                "{path} is {}, in place of the file or link that the config no longer lists; move it away",
                 node.describe()
             );
             return self.obstruct(path, reason);
@@ -40,7 +40,7 @@ impl Computing<'_> {
         }
     }
 
-    /// Whether something else that is wanted has the path, or needs it for a directory.
+    /// Return true if the path is needed otherwise: for another desired file, as a directory, or as a link.
     fn is_taken(&self, path: &ManagedPath) -> bool {
         let StepInputs { desired, links, .. } = self.situation;
         self.cleared.contains(path)
@@ -49,15 +49,15 @@ impl Computing<'_> {
             || links.after.contains_key(path)
     }
 
-    /// Gives back what others wrote at paths that no configuration manages any longer: now, or
-    /// later when a directory had to stand there in between.
-    pub(crate) fn give_back(&mut self) {
+    /// Restore the pre-images of paths that are no longer managed. Where a directory took the place of a
+    /// file, this waits until the directory is removed.
+    pub(crate) fn restore_originals(&mut self) {
         let desired = &self.situation.desired.entries;
         let is_leaf = |path: &ManagedPath| desired.get(path).is_some_and(FileEntry::is_leaf);
         let free = self.result.originals.iter().filter(|path| {
             let unwanted = match desired.get(*path) {
                 None => true,
-                // The mask that stood there would be lifted again and again.
+                // A pre-image that is a mask stays stored, since the next plan would unmask it again.
                 Some(entry @ FileEntry::Unmasked) => {
                     let kept = self.node(&GenerationRecord::original_of(path));
                     entry.deviation(&kept, self.situation.observed).is_none()
@@ -74,7 +74,7 @@ impl Computing<'_> {
             let phase = match self.node(&path) {
                 _ if is_new => continue,
                 PathState::Directory { .. } if self.is_vacated(&path) => Phase::Returns,
-                // Somebody else's directory, for now.
+                // An administrator's directory: the pre-image stays stored until it is gone.
                 PathState::Directory { .. } | PathState::Other | PathState::Unreachable => continue,
                 _ => Phase::Removals,
             };
@@ -87,7 +87,7 @@ impl Computing<'_> {
         }
     }
 
-    /// Whether all of a directory is ours and leaves with this change.
+    /// Return true if this change removes all of a directory's content, and the directory itself.
     fn is_vacated(&self, directory: &ManagedPath) -> bool {
         let is_ours = |path: &ManagedPath| self.situation.remembered.created_directories.contains(path);
         let inside = self.situation.below.get(directory);
@@ -98,7 +98,8 @@ impl Computing<'_> {
             })
     }
 
-    /// Directories that were made for what has left go with it, once they are empty.
+    /// Plan the removal of directories that were created for paths which are no longer managed, if they are
+    /// empty by then.
     pub(crate) fn forget_directories(&mut self) {
         let (desired, links) = (self.situation.desired, self.situation.links);
         let needed = |directory: &ManagedPath| {

@@ -1,4 +1,4 @@
-//! Every combination of boot entry, record and pending generation has one meaning.
+//! Table tests: every combination of boot entry, record and pending record.
 #![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
 
 use super::*;
@@ -12,7 +12,7 @@ fn deployment(commit: &str) -> DeploymentId {
     DeploymentId { stateroot: "os".into(), commit: commit.into(), serial: 0 }
 }
 
-/// The record of `generation`, made for the deployment of `commit`.
+/// Return the record of `generation`, made for the deployment of `commit`.
 fn record(generation: &str, commit: &str) -> GenerationRecord {
     let mut record = GenerationRecord { generation: generation.into(), ..intent(BOOT).record };
     if let Some(bound) = &mut record.deployment {
@@ -28,7 +28,7 @@ fn pending(staged_in: &str, events: &[PendingEntry]) -> PendingGeneration {
 }
 
 #[test]
-fn what_runs() {
+fn booted_deployment_is_classified() {
     let (old, new) = (record("old", "c1"), record("new", "c2"));
     let waiting = pending(EARLIER, &[]);
     for (commit, argument, record, pending, expected) in [
@@ -62,11 +62,11 @@ fn fate_of(
         record: Some(record),
         pending: Some(pending),
     };
-    fate(seen, BOOT, Some(3))
+    pending_outcome(seen, BOOT, Some(3))
 }
 
 #[test]
-fn what_becomes_of_what_was_to_boot() {
+fn pending_generation_has_one_outcome() {
     let (old, new) = (record("old", "c1"), record("new", "c2"));
     let armed = PendingEntry::Unlocked { boot_id: EARLIER.into() };
     assert_eq!(fate_of("c1", "old", &old, &pending(BOOT, &[])), PendingOutcome::AwaitsReboot);
@@ -84,10 +84,10 @@ fn what_becomes_of_what_was_to_boot() {
 }
 
 #[test]
-fn it_is_bound_where_it_runs_once() {
+fn missing_config_is_written_once_then_rolled_back() {
     let old = record("old", "c1");
     let unbound = |boot: &str| PendingEntry::BootedWithoutConfig { boot_id: boot.into() };
-    let leave = PendingOutcome::RollBack("its deployment booted without its configuration, twice".into());
+    let leave = PendingOutcome::RollBack("its deployment booted twice without its configuration".into());
     for (events, expected) in [
         (vec![], PendingOutcome::WriteConfig),
         (vec![unbound(BOOT)], PendingOutcome::WriteConfig),
@@ -99,10 +99,10 @@ fn it_is_bound_where_it_runs_once() {
 }
 
 #[test]
-fn it_is_left_after_so_many_boots_or_when_that_was_decided() {
+fn generation_is_rolled_back_after_too_many_boots_or_a_rejection() {
     let (old, new) = (record("old", "c1"), record("new", "c2"));
     let booted = |boot: &str| PendingEntry::Booted { boot_id: boot.into() };
-    let given_up = PendingEntry::Rejected { boot_id: EARLIER.into(), reason: "it is sick".into() };
+    let rejected = PendingEntry::Rejected { boot_id: EARLIER.into(), reason: "it is sick".into() };
     let (leave, left) =
         (PendingOutcome::RollBack("it is sick".into()), PendingOutcome::RolledBack("it is sick".into()));
     let here = |events: &[PendingEntry]| fate_of("c2", "new", &new, &pending(EARLIER, events));
@@ -110,10 +110,10 @@ fn it_is_left_after_so_many_boots_or_when_that_was_decided() {
     assert_eq!(here(&[booted("a"), booted("b"), booted(BOOT)]), PendingOutcome::Booted);
     let three = [booted("a"), booted("b"), booted("c")];
     assert!(matches!(here(&three), PendingOutcome::RollBack(reason) if reason.contains("booted 3 times")));
-    assert_eq!(here(&[booted("a"), given_up.clone()]), leave);
-    assert_eq!(back(&[booted("a"), given_up]), left);
+    assert_eq!(here(&[booted("a"), rejected.clone()]), leave);
+    assert_eq!(back(&[booted("a"), rejected]), left);
     assert!(
-        matches!(back(&[booted("a")]), PendingOutcome::RolledBack(reason) if reason.starts_with("before it was found"))
+        matches!(back(&[booted("a")]), PendingOutcome::RolledBack(reason) if reason.starts_with("before its boot check passed"))
     );
     let finalized = PendingEntry::Finalized { boot_id: EARLIER.into() };
     assert!(
@@ -127,5 +127,9 @@ fn it_is_left_after_so_many_boots_or_when_that_was_decided() {
         record: Some(&new),
         pending: Some(&tried),
     };
-    assert_eq!(fate(seen, BOOT, None), PendingOutcome::Booted, "without a number it may be tried for ever");
+    assert_eq!(
+        pending_outcome(seen, BOOT, None),
+        PendingOutcome::Booted,
+        "without a limit it may boot any number of times"
+    );
 }

@@ -1,4 +1,4 @@
-//! A journal is read as it was written, or refused.
+//! Parsing of journals: round trip, cut-off lines, damage, other releases.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
 
 use super::*;
@@ -39,7 +39,7 @@ fn log(lines: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn rendered_journal_parses_to_the_same() {
     let first = intent().render();
     let read = |lines: &[Vec<u8>]| Journal::parse(&log(lines)).unwrap();
     assert_eq!(
@@ -52,7 +52,7 @@ fn what_was_written_is_read() {
 }
 
 #[test]
-fn a_line_that_is_cut_off_was_not_reached() {
+fn cut_off_last_line_is_ignored() {
     let (first, last) = (intent().render(), TransactionState::Committed.render());
     for length in 0..last.len() {
         let cut = log(&[first.clone(), last[..length].to_vec()]);
@@ -62,7 +62,7 @@ fn a_line_that_is_cut_off_was_not_reached() {
 }
 
 #[test]
-fn damage_is_refused() {
+fn damaged_journal_is_refused() {
     let whole = log(&[intent().render(), TransactionState::Committed.render()]);
     for index in 0..whole.len() - 1 {
         let mut damaged = whole.clone();
@@ -75,19 +75,19 @@ fn damage_is_refused() {
 }
 
 #[test]
-fn another_release_is_named() {
+fn journal_of_another_release_is_refused() {
     let mut later = intent();
     later.version = VERSION + 1;
     assert!(
         matches!(Journal::parse(&later.render()), Err(JournalError::Version(version)) if version == VERSION + 1)
     );
-    let unknown = log_line::render(&serde_json::json!({"reached": "armed"}));
+    let unknown = log_line::render(&serde_json::json!({"reached": "unlocked"}));
     let error = Journal::parse(&log(&[intent().render(), unknown])).unwrap_err();
     assert!(matches!(error, JournalError::Unknown { line: 2, .. }), "{error}");
 }
 
 #[test]
-fn fields_of_a_later_release_are_passed_over() {
+fn unknown_fields_are_ignored() {
     let mut document = serde_json::to_value(intent()).unwrap();
     document["added"] = true.into();
     assert_eq!(Journal::parse(&log_line::render(&document)).unwrap().intent, intent());

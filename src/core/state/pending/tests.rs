@@ -1,13 +1,13 @@
-//! A pending generation is read as it was written, or refused.
+//! Parsing of pending records: round trip, cut-off lines, damage, other releases, staging again.
 #![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
 
 use super::*;
 
-/// One that was staged in the boot `boot`.
+/// Return a generation that was staged in the boot `boot`.
 pub(crate) fn intent(boot: &str) -> StagedGeneration {
     let bound = r#"{"stateroot":"os","commit":"c2","serial":0,"image":null,"imageDigest":null,"configImage":null,"kernelArguments":[]}"#;
     let record = format!(
-        r#"{{"schema":1,"generation":"new","config":"c","configHash":"sha256:1","profile":"native","deployment":{bound},"bootId":"{boot}","applied":[],"leftOut":[],"createdDirectories":[],"originals":[]}}"#
+        r#"{{"schema":1,"generation":"new","config":"c","configHash":"sha256:1","profile":"native","deployment":{bound},"bootId":"{boot}","applied":[],"unsupported":[],"deferred":[],"createdDirectories":[],"originals":[]}}"#
     );
     StagedGeneration {
         version: VERSION,
@@ -35,7 +35,7 @@ fn failure(boot: &str) -> UpdateFailure {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn rendered_pending_record_parses_to_the_same() {
     let written = [
         intent("b").render(),
         PendingEntry::Unlocked { boot_id: "b".into() }.render(),
@@ -47,20 +47,20 @@ fn what_was_written_is_read() {
     ];
     let pending = PendingGeneration::parse(&written.concat()).unwrap();
     assert_eq!(pending.intent, intent("b"));
-    assert_eq!(pending.armed_in.as_deref(), Some("b"));
+    assert_eq!(pending.unlocked_in.as_deref(), Some("b"));
     assert_eq!(pending.failure, Some(failure("b")));
-    assert_eq!(pending.unbound_in, ["n"]);
+    assert_eq!(pending.booted_without_config_in, ["n"]);
     assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".to_owned()]));
-    assert_eq!(pending.given_up.as_deref(), Some("it is sick"));
+    assert_eq!(pending.rejected.as_deref(), Some("it is sick"));
     let first = PendingGeneration::parse(&intent("b").render()).unwrap();
     assert_eq!(first, PendingGeneration::staged(intent("b")));
 }
 
 #[test]
-fn a_line_that_is_cut_off_was_never_written_and_damage_is_refused() {
+fn cut_off_last_line_is_ignored_and_damage_is_refused() {
     let mut written = intent("b").render();
     written.extend_from_slice(b"0123456789abcdef {\"reached\":");
-    assert_eq!(PendingGeneration::parse(&written).unwrap().armed_in, None);
+    assert_eq!(PendingGeneration::parse(&written).unwrap().unlocked_in, None);
     written.push(b'\n');
     assert!(matches!(PendingGeneration::parse(&written), Err(PendingError::Damaged { line: 2, .. })));
     assert!(matches!(PendingGeneration::parse(b""), Err(PendingError::Damaged { line: 1, .. })));
@@ -69,7 +69,7 @@ fn a_line_that_is_cut_off_was_never_written_and_damage_is_refused() {
 }
 
 #[test]
-fn staged_again_it_remembers_what_went_wrong() {
+fn generation_staged_again_keeps_earlier_failures() {
     let pending = PendingGeneration::parse(&intent("b").render()).unwrap();
     let again = pending.again(failure("b"), pending.intent.deployment.clone(), "later".into());
     let read = PendingGeneration::parse(&again.render()).unwrap();

@@ -278,7 +278,7 @@ impl Host {
         fs::write(self.path("run/ostree-booted"), "").unwrap();
         // What is healthy at the first look is settled then.
         fs::create_dir_all(self.path("run/flameholder/config.d")).unwrap();
-        fs::write(self.path("run/flameholder/config.d/test.toml"), "[health]\nsteady = 0\n").unwrap();
+        fs::write(self.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\n").unwrap();
         *self.booted.borrow_mut() = entry;
     }
 

@@ -50,8 +50,8 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     let units = changed(&by_name(from), &by_name(to));
     expect("schema", &plan["schema"], json!(1));
     expect("profile", &plan["profile"], json!("native"));
-    expect("from", &plan["from"], json!(from.name));
-    expect("to", &plan["to"], json!(to.name));
+    expect("current", &plan["current"], json!(from.name));
+    expect("desired", &plan["desired"], json!(to.name));
     expect("files", &listed(&changes["files"], "path"), json!(files));
     let directories = changed(&from.directories, &to.directories);
     let links = changed(&from.links, &to.links);

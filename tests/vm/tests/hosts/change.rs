@@ -35,7 +35,7 @@ impl Change {
             Self::Back => "flameholder rollback",
             // Its time is over at once.
             Self::Leave => {
-                "printf '[health]\\nprobation = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-confirm-boot.service"
+                "printf '[boot-check]\\ntimeout = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-confirm-boot.service"
             }
         }
     }
@@ -74,7 +74,7 @@ impl Change {
             }
             Self::Back => ends_well(host, &format!("{} --reboot never", self.command())),
             Self::Leave => {
-                let long = "mkdir -p /etc/flameholder/config.d && printf '[health]\\nprobation = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
+                let long = "mkdir -p /etc/flameholder/config.d && printf '[boot-check]\\ntimeout = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
                 host.run_ok(&format!("{long} && echo unit > /var/fault && sync"))?;
                 let before = host.boot_id()?;
                 host.spawn("flameholder apply --desired /var/tmp/desired.json")?;

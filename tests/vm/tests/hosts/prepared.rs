@@ -65,7 +65,7 @@ pub fn staged_faulty() -> Result<Warm> {
 pub fn faulty(host: &Host) -> Config {
     let image = host.image(3).expect("the images are built");
     let health =
-        "[health]\nprobation = 120\nboots = 2\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
+        "[boot-check]\ntimeout = 120\nboots = 2\nrequired-units = [\"needed.service\"]\ncheck-timeout = 10\n";
     configured("faulty").image(&image).file("/etc/flameholder/config.d/60-health.toml", health)
 }
 

@@ -47,7 +47,7 @@ pub fn is_whole(host: &mut Host, change: Change, side: Side, judge: &Judge) -> R
     let status = status(host)?;
     ensure!(status["transaction"].is_null(), "a change is open: {status:#}");
     let runs = &booted(&status)?["generation"];
-    ensure!(runs["config"] == generation.expected.config && runs["belongs"] == true, "{status:#}");
+    ensure!(runs["config"] == generation.expected.config && runs["recordMatches"] == true, "{status:#}");
     Ok(())
 }
 

@@ -81,10 +81,10 @@ pub fn ensure_complete(host: &mut Host, config: &str, os: u32) -> Result<()> {
     let status = vm::operator::status(host)?;
     let booted = vm::operator::booted(&status)?;
     ensure!(
-        booted["generation"]["config"] == config && booted["generation"]["belongs"] == true,
+        booted["generation"]["config"] == config && booted["generation"]["recordMatches"] == true,
         "{status:#}"
     );
-    ensure!(status["pending"].is_null() && status["health"]["phase"] == "healthy", "{status:#}");
+    ensure!(status["pending"].is_null() && status["bootCheck"]["phase"] == "healthy", "{status:#}");
     host.run_ok("test ! -e /etc/ignition-machine-config-encapsulated.json")?;
     host.run_ok("test -e /etc/ignition-machine-config-encapsulated.json.bak")?;
     let boot = host.boot_id()?;

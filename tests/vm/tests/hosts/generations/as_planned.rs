@@ -49,7 +49,7 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
             "ssh-ed25519 AAAA two",
             "keys are never older"
         );
-        let held = status(host)?["held"].clone();
+        let held = status(host)?["blocked"].clone();
         ensure!(held["config"] == "two", "what was left is held: {held}");
 
         let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;

@@ -44,8 +44,8 @@ fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()
         let status = status(host)?;
         ensure!(booted(&status)?["generation"]["config"] == "one", "{status:#}");
         let pending = &status["pending"];
-        ensure!(pending["config"] == "two" && pending["armed"] == false, "{status:#}");
-        ensure!(pending["failure"]["kind"] == "not-bound", "{status:#}");
+        ensure!(pending["config"] == "two" && pending["unlocked"] == false, "{status:#}");
+        ensure!(pending["failure"]["kind"] == "config-not-written", "{status:#}");
         update(host, &second)?;
         only_seen(host, "two")
     })
@@ -63,7 +63,7 @@ fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
         assert_eq!(host.run_ok("cat /etc/kubernetes/manifests/etcd.yaml")?, "pod\n");
         let keys = host.run_ok("cat /var/home/core/.ssh/authorized_keys.d/ignition")?;
         assert_eq!(keys.trim(), "ssh-ed25519 AAAA two", "keys are never older");
-        let held = status(host)?["held"].clone();
+        let held = status(host)?["blocked"].clone();
         ensure!(held["config"] == "two", "what was left is held: {held}");
         Ok(())
     })
@@ -80,7 +80,7 @@ fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
         host.reboot()?;
         only_seen(host, "one")?;
         let status = status(host)?;
-        ensure!(booted(&status)?["generation"]["belongs"] == false, "{status:#}");
+        ensure!(booted(&status)?["generation"]["recordMatches"] == false, "{status:#}");
         go(host, "flameholder apply --desired /var/tmp/desired.json")?;
         settled(host, "two")?;
         only_seen(host, "two")

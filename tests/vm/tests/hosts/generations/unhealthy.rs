@@ -36,7 +36,7 @@ fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> 
     eprintln!("{fault}: back after {:.0} s", begun.elapsed().as_secs_f64());
     settled(host, "one")?;
     only_seen(host, "one")?;
-    let held = status(host)?["held"].clone();
+    let held = status(host)?["blocked"].clone();
     let reason = held["reason"].as_str().unwrap_or_default();
     ensure!(held["config"] == "faulty" && held["attempts"] == 1 && reason.contains(expected), "{held}");
     for place in ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"] {
@@ -61,7 +61,7 @@ fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
         settled(host, "faulty")?;
         only_seen(host, "faulty")?;
         let status = status(host)?;
-        ensure!(status["held"].is_null() && status["health"]["phase"] == "healthy", "{status:#}");
+        ensure!(status["blocked"].is_null() && status["bootCheck"]["phase"] == "healthy", "{status:#}");
         ensure!(booted(&status)?["version"] == "3", "{status:#}");
         Ok(())
     })
