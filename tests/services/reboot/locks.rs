@@ -2,7 +2,7 @@
 
 use flameholder::host::reboot_port::{Inhibitor, Insist, Outcome, RebootError, Request};
 
-use crate::reboot::{PATIENT, SOON, asked, can_run, played, request};
+use crate::reboot::{PATIENT, SOON, asked, played, request};
 use testbed::dbus::fake_logind::{Lock, Script, Version};
 
 const UPGRADE: Lock = ("shutdown:sleep", "dpkg", "packages are unpacked", "block", 0, 41);
@@ -21,9 +21,7 @@ fn named(lock: Lock) -> Inhibitor {
 
 #[test]
 fn nobody_blocks_it() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for (version, call) in [
         (Version::V257, &["RebootWithFlags 1"][..]),
         (Version::V252, &["RebootWithFlags 1"]),
@@ -40,9 +38,7 @@ fn nobody_blocks_it() {
 
 #[test]
 fn a_lock_that_goes_away() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = Script {
         locks: vec![UPGRADE, DELAY],
         then: vec![vec![UPGRADE, BACKUP], vec![BACKUP], vec![]],
@@ -57,9 +53,7 @@ fn a_lock_that_goes_away() {
 
 #[test]
 fn a_lock_that_stays() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let locks = vec![DELAY, UPGRADE];
     let played = played(Script { locks, ..Script::default() }, &request(SOON));
     let error = played.outcome.unwrap_err();
@@ -75,9 +69,7 @@ fn a_lock_that_stays() {
 
 #[test]
 fn a_lock_that_stays_and_is_overruled() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let insisting = Request { insist: Insist::AfterDeadline, ..request(SOON) };
     for (version, calls) in [
         (Version::V257, &["RebootWithFlags 16"][..]),
@@ -92,9 +84,7 @@ fn a_lock_that_stays_and_is_overruled() {
 
 #[test]
 fn a_lock_that_is_taken_at_the_last_moment() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for version in [Version::V257, Version::V252] {
         let script = Script { version, on_reboot: vec![vec![UPGRADE]], ..Script::default() };
         let played = played(script, &request(SOON));
@@ -107,9 +97,7 @@ fn a_lock_that_is_taken_at_the_last_moment() {
 
 #[test]
 fn a_lock_that_is_there_at_the_last_moment_only() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     // Let go before anybody can look; older versions do not even say that it was a lock.
     let script = Script {
         version: Version::V252,
@@ -126,9 +114,7 @@ fn a_lock_that_is_there_at_the_last_moment_only() {
 
 #[test]
 fn a_weak_lock_is_not_meant_for_root() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let played = played(Script { locks: vec![WEAK], ..Script::default() }, &request(PATIENT));
     assert_eq!(played.outcome, Ok(asked()));
     let calls = [ANNOUNCED, "RebootWithFlags 1", TAKEN_BACK, ANNOUNCED, "RebootWithFlags 0"];

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use flameholder::host::logind::Logind;
 use flameholder::host::reboot_port::{Kind, Outcome, RebootError, Reboots as _, Shutdown};
 
-use crate::reboot::{PATIENT, asked, can_run, played, request};
+use crate::reboot::{PATIENT, asked, played, request};
 use testbed::dbus::fake_logind::{FakeLogind, Script, Version};
 use testbed::dbus::private_bus::PrivateBus;
 
@@ -28,9 +28,7 @@ fn assert_left_alone(script: Script, expected: &Result<Outcome, RebootError>) {
 
 #[test]
 fn a_reboot_that_comes_anyway_is_joined() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let preparing = |version, preparing| Script { version, preparing: Some(preparing), ..Script::default() };
     let joined = |shutdown| Ok(Outcome::Joined(shutdown));
     assert_left_alone(preparing(Version::V257, "reboot"), &joined(under_way(Kind::Reboot)));
@@ -41,9 +39,7 @@ fn a_reboot_that_comes_anyway_is_joined() {
 
 #[test]
 fn a_shutdown_of_another_kind_is_in_the_way() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for word in ["poweroff", "halt", "kexec", "soft-reboot"] {
         let other = |shutdown| Err(RebootError::Other { shutdown });
         let kind = Kind::Other(word.to_owned());
@@ -60,17 +56,14 @@ fn a_shutdown_of_another_kind_is_in_the_way() {
 
 #[test]
 fn a_dry_run_is_none() {
-    if can_run() {
-        let script = Script { scheduled: ("dry-poweroff", WHEN), ..Script::default() };
-        assert_eq!(played(script, &request(PATIENT)).outcome, Ok(asked()));
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    let script = Script { scheduled: ("dry-poweroff", WHEN), ..Script::default() };
+    assert_eq!(played(script, &request(PATIENT)).outcome, Ok(asked()));
 }
 
 #[test]
 fn a_shutdown_that_overtakes_the_reboot() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let played = played(Script { is_overtaken: true, ..Script::default() }, &request(PATIENT));
     let shutdown = under_way(Kind::Other("poweroff".into()));
     assert_eq!(played.outcome, Err(RebootError::Other { shutdown }));
@@ -79,9 +72,7 @@ fn a_shutdown_that_overtakes_the_reboot() {
 
 #[test]
 fn what_is_to_come_and_who_delays_it_can_be_asked() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let script = Script {
         scheduled: ("reboot", WHEN),

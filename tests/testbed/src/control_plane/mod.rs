@@ -61,9 +61,9 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it, with a node that is what its annotations say. `None`, with a message, where there can be none.
-    pub fn start(annotations: &[(&str, &str)]) -> Option<Self> {
-        let control_plane = ControlPlane::start()?;
+    /// Starts it, with a node that is what its annotations say.
+    pub fn start(annotations: &[(&str, &str)]) -> Self {
+        let control_plane = ControlPlane::start();
         let runtime = Arc::new(
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
         );
@@ -72,7 +72,7 @@ impl Cluster {
         let controller = Controller::start(&runtime, client.clone());
         let cluster = Self { client, proxy, controller, runtime, _control_plane: control_plane };
         cluster.create_node(annotations);
-        Some(cluster)
+        cluster
     }
 
     fn create_node(&self, annotations: &[(&str, &str)]) {
@@ -156,17 +156,17 @@ impl Cluster {
     }
 
     /// A node that is this config already, whose cluster wants it to be that.
-    pub fn with_node_on(text: &str) -> Option<(Host, Self)> {
-        let host = Host::install(Os::new(1))?;
+    pub fn with_node_on(text: &str) -> (Host, Self) {
+        let host = Host::install(Os::new(1));
         let name = format!("rendered-{text}");
         let cluster = Self::start(&[
             ("currentConfig", &name),
             ("desiredConfig", &name),
             ("state", "Done"),
             ("reason", ""),
-        ])?;
+        ]);
         host.update(&host.config(whole(text).json()), None);
-        Some((host, cluster))
+        (host, cluster)
     }
 
     /// Starts the daemon on a host that is its node.

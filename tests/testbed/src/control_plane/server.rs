@@ -15,22 +15,17 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// `None`, with a message, where there is none to start.
-    pub fn start() -> Option<Self> {
+    /// Starts one.
+    pub fn start() -> Self {
         if let Some(kubeconfig) = env::var_os("FLAMEHOLDER_TEST_KUBECONFIG") {
-            return Some(Self { kubeconfig: kubeconfig.into(), directory: None });
+            return Self { kubeconfig: kubeconfig.into(), directory: None };
         }
         let start = Path::new(SCRIPTS).join("start");
-        if !start.exists() {
-            eprintln!(
-                "SKIPPED: there is no API server to start, and FLAMEHOLDER_TEST_KUBECONFIG names no cluster"
-            );
-            return None;
-        }
-        if !["etcd", "curl", "xz"].iter().all(|program| is_installed(program)) {
-            eprintln!("SKIPPED: etcd, curl or xz is not installed, which an API server needs here");
-            return None;
-        }
+        assert!(
+            start.exists(),
+            "there is no API server to start, and FLAMEHOLDER_TEST_KUBECONFIG names no cluster"
+        );
+        crate::preconditions::require_installed(&["etcd", "curl", "xz"]);
         let directory = tempfile::tempdir().unwrap();
         // Somebody may take the ports in between; then others are tried.
         for _ in 0..5 {
@@ -38,18 +33,13 @@ impl ControlPlane {
                 Command::new(&start).arg(directory.path()).arg(free_port().to_string()).output().unwrap();
             if output.status.success() {
                 let kubeconfig = String::from_utf8(output.stdout).unwrap().trim().into();
-                return Some(Self { kubeconfig, directory: Some(directory) });
+                return Self { kubeconfig, directory: Some(directory) };
             }
             stop(directory.path());
             eprintln!("{}", String::from_utf8_lossy(&output.stderr));
         }
         panic!("the API server does not start");
     }
-}
-
-fn is_installed(program: &str) -> bool {
-    let paths = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&paths).any(|path| path.join(program).is_file())
 }
 
 /// The first of three in a row that nobody listens on.
