@@ -14,9 +14,8 @@ use std::{fs, sync::Arc};
 
 use controller::Controller;
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use proxy::Proxy;
 use serde_json::{Value, json};
@@ -63,11 +62,11 @@ pub struct Cluster {
 impl Cluster {
     /// Starts it, with a node that is what its annotations say.
     pub fn start(annotations: &[(&str, &str)]) -> Self {
-        let control_plane = ControlPlane::start();
         let runtime = Arc::new(
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
         );
-        let client = runtime.block_on(connect(&control_plane.kubeconfig));
+        let control_plane = runtime.block_on(ControlPlane::start());
+        let client = control_plane.client.clone();
         let proxy = Proxy::start(&runtime, client.clone());
         let controller = Controller::start(&runtime, client.clone());
         let cluster = Self { client, proxy, controller, runtime, _control_plane: control_plane };
@@ -199,10 +198,4 @@ impl Cluster {
             fs::write(host.path("media").join(file), text).unwrap();
         }
     }
-}
-
-async fn connect(kubeconfig: &std::path::Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
 }
