@@ -128,8 +128,9 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// From one to two.
-    pub(crate) fn new(stage: Stage) -> Option<Self> {
-        let host = settled("one").filter(|_| strace::is_permitted())?;
+    pub(crate) fn new(stage: Stage) -> Self {
+        testbed::preconditions::require_strace();
+        let host = settled("one");
         let wanted = Wanted { config: host.config(whole("two").json()), image: host.image(&Os::new(3)) };
         let old = sight(&host);
         let undisturbed = host.copy();
@@ -137,12 +138,13 @@ impl Bench {
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         assert_ne!(old, new);
         (stage.prepare)(&host, &wanted);
-        Some(Self { host, wanted, stage, old, new, kept })
+        Self { host, wanted, stage, old, new, kept }
     }
 
     /// Back to one at the boot menu, for which there is but one end.
-    pub(crate) fn at_the_boot_menu() -> Option<Self> {
-        let (host, config) = two_after_one().filter(|_| strace::is_permitted())?;
+    pub(crate) fn at_the_boot_menu() -> Self {
+        testbed::preconditions::require_strace();
+        let (host, config) = two_after_one();
         host.shut_down();
         host.start(1);
         let undisturbed = host.copy();
@@ -155,12 +157,13 @@ impl Bench {
             after: After::BootsTheOlder,
         };
         let wanted = Wanted { config, image: host.image(&Os::new(2)) };
-        Some(Self { host, wanted, stage, old: new.clone(), new, kept })
+        Self { host, wanted, stage, old: new.clone(), new, kept }
     }
 
     /// Two is not healthy, and is left for one.
-    pub(crate) fn leaving(victim: Victim) -> Option<Self> {
-        let host = settled("one").filter(|_| strace::is_permitted())?;
+    pub(crate) fn leaving(victim: Victim) -> Self {
+        testbed::preconditions::require_strace();
+        let host = settled("one");
         let wanted = Wanted { config: host.config(sick("two").json()), image: host.image(&Os::new(3)) };
         host.arm(&wanted.config, Some(&wanted.image));
         host.shut_down();
@@ -177,7 +180,7 @@ impl Bench {
             victim,
             after: After::Leaves,
         };
-        Some(Self { host, wanted, stage, old: new.clone(), new, kept })
+        Self { host, wanted, stage, old: new.clone(), new, kept }
     }
 
     /// Runs the stage on a copy of the host, its victim under strace with these arguments.
@@ -216,7 +219,7 @@ impl Bench {
     /// Kills at each of them, or a sample.
     pub(crate) fn kill(&self) {
         let places = self.places();
-        let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
+        let is_all = testbed::is_exhaustive();
         let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
         let (mut tried, mut killed, mut new) = (0, 0, 0);
         // The last one is always among them.

@@ -22,7 +22,7 @@ struct Expected {
 /// Arms generation two on a host that runs generation one, has `spoil` get in the way, shuts down, has `mend`
 /// take it out of the way, and goes to generation two after all.
 fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.arm(&two, None);
     spoil(&host);
@@ -116,7 +116,7 @@ fn with_an_object_missing_from_the_store() {
 
 #[test]
 fn with_the_power_gone() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.arm(&two, None);
     host.power_cut();
@@ -131,7 +131,7 @@ fn with_the_power_gone() {
 
 #[test]
 fn with_the_pending_generation_damaged() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.arm(&two, None);
     let path = host.var("lib/flameholder/pending");
@@ -158,7 +158,7 @@ fn with_the_pending_generation_damaged() {
 /// So it is where `apply` is killed while another generation takes the place of one that was armed.
 #[test]
 fn with_nothing_pending_any_more() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.arm(&two, None);
     fs::remove_file(host.var("lib/flameholder/pending")).unwrap();

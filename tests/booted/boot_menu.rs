@@ -16,8 +16,8 @@ const OTHER_POD: &str = "kubernetes/manifests/other.yaml";
 const HOST_KEY: &str = "ssh/ssh_host_ed25519_key";
 
 /// A host that went from one to two, and on which others wrote something in each.
-pub(crate) fn two_after_one() -> Option<(Host, String)> {
-    let host = settled("one")?;
+pub(crate) fn two_after_one() -> (Host, String) {
+    let host = settled("one");
     host.write_etc(POD, "in one");
     host.write_etc(HOST_KEY, "key of one");
     let two = host.config(whole("two").json());
@@ -28,12 +28,12 @@ pub(crate) fn two_after_one() -> Option<(Host, String)> {
     host.write_etc(HOST_KEY, "key of two");
     host.write_etc("shadow", "root:*:20000::::::\ncore:rotated:20001:0:99999:7:::\n");
     host.write_etc("chrony.conf", "tuned in two");
-    Some((host, two))
+    (host, two)
 }
 
 #[test]
 fn what_others_wrote_is_carried_both_ways() {
-    let Some((host, two)) = two_after_one() else { return };
+    let (host, two) = two_after_one();
     host.shut_down();
     let boot = host.boot_entry(1).ensure_fine();
     assert!(boot.activate.stdout.contains("carried over"), "{boot:?}");
@@ -71,7 +71,7 @@ fn what_others_wrote_is_carried_both_ways() {
 
 #[test]
 fn an_update_goes_on_from_the_old_entry() {
-    let Some((host, _)) = two_after_one() else { return };
+    let (host, _) = two_after_one();
     host.shut_down();
     host.boot_entry(1).ensure_fine();
     let three = host.config(whole("three").json());
@@ -87,10 +87,8 @@ const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 
 #[test]
 fn a_change_that_was_interrupted_is_settled_from_another_entry() {
-    if !strace::is_permitted() {
-        return;
-    }
-    let Some((host, _)) = two_after_one() else { return };
+    testbed::preconditions::require_strace();
+    let (host, _) = two_after_one();
     let live = host.config(whole("two").file_with_mode(LIVE, 0o644, "live").json());
     let before = host.booted();
     // Acts are exchanges and renames of these calls, and the journal is one of them.

@@ -17,14 +17,14 @@ const ENCAPSULATED: &str = "ignition-machine-config-encapsulated.json";
 const PRESET: &str = "systemd/system-preset/20-ignition.preset";
 
 /// A host after Ignition, whose config server wants this configuration on version `os` of the image, or on none.
-pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Option<Host> {
-    let host = Host::install(Os::new(1))?;
+pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Host {
+    let host = Host::install(Os::new(1));
     let mut object = config.json().clone();
     if let Some(os) = os {
         object["spec"]["osImageURL"] = host.image(&Os::new(os)).into();
     }
     ignite(&host, &object);
-    Some(host)
+    host
 }
 
 /// Leaves what Ignition does: the files and units, a preset, and what the server sent along.
@@ -69,7 +69,7 @@ fn ensure_reboots(outcome: &Outcome) {
 
 #[test]
 fn one_reboot_completes_it() {
-    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    let host = ignited(&whole("one"), Some(2));
     let before = first_boot(&host);
     ensure_reboots(&before);
     assert!(host.etc(ENCAPSULATED).exists(), "it is not complete yet");
@@ -96,7 +96,7 @@ fn without_anything_to_do_there_is_no_reboot() {
         .file_with_mode("/etc/app/one.conf", 0o600, "one")
         .file_with_mode("/usr/local/bin/tool", 0o755, "one")
         .kernel_arguments(&["rw"]);
-    let Some(host) = ignited(&config, None) else { return };
+    let host = ignited(&config, None);
     let before = host.booted();
     ensure_complete(&host, "one");
     assert!(!host.is_staged() && host.default() == before);
@@ -113,7 +113,7 @@ fn what_differs_without_a_reboot_is_put_right() {
     let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
         .file_with_mode("/etc/app/one.conf", 0o600, "one")
         .file_with_mode("/var/lib/kubelet/config.json", 0o600, "secret");
-    let Some(host) = ignited(&config, None) else { return };
+    let host = ignited(&config, None);
     ensure_complete(&host, "one");
     assert_eq!(host.read_var("lib/kubelet/config.json").as_deref(), Some("secret"));
     assert!(!host.is_staged());
@@ -121,7 +121,7 @@ fn what_differs_without_a_reboot_is_put_right() {
 
 #[test]
 fn it_goes_on_from_wherever_the_power_went() {
-    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    let host = ignited(&whole("one"), Some(2));
     // Once after arming, and once after the reboot, before it was said to be complete.
     ensure_reboots(&first_boot(&host));
     host.power_cut();
@@ -139,7 +139,7 @@ fn it_goes_on_from_wherever_the_power_went() {
 
 #[test]
 fn what_hinders_it_is_said_once_and_tried_on() {
-    let Some(host) = ignited(&whole("one"), Some(2)) else { return };
+    let host = ignited(&whole("one"), Some(2));
     let tried = |host: &Host| host.run(["timeout", "8", "flameholder", "firstboot"]);
     let good = host.read_etc("mcs-machine-config-content.json").unwrap();
     let other = good.replace("rendered-one", "rendered-two");
@@ -164,7 +164,7 @@ fn what_hinders_it_is_said_once_and_tried_on() {
 
 #[test]
 fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
-    let Some(host) = ignited(&testbed::booted::config::sick("one"), Some(2)) else { return };
+    let host = ignited(&testbed::booted::config::sick("one"), Some(2));
     ensure_reboots(&first_boot(&host));
     host.shut_down();
     let boot = host.boot();
@@ -175,7 +175,7 @@ fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
 
 #[test]
 fn by_hand_it_is_an_update_like_any_other() {
-    let Some(host) = ignited(&whole("one"), None) else { return };
+    let host = ignited(&whole("one"), None);
     let outcome = host.apply(&host.config(whole("one").json()), None);
     ensure_asked(&outcome);
 }

@@ -16,7 +16,7 @@ const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 
 #[test]
 fn files_alone_need_neither_registry_nor_image() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let (commit, serial) = host.booted().id();
     host.remove_media();
     let two = host.config(whole("two").json());
@@ -29,7 +29,7 @@ fn files_alone_need_neither_registry_nor_image() {
 
 #[test]
 fn a_change_without_a_reboot_is_followed_by_one_with() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let before = host.booted();
     let live = host.config(whole("one").file_with_mode(LIVE, 0o644, "live").json());
     let outcome = host.apply(&live, None);
@@ -54,7 +54,7 @@ fn a_change_without_a_reboot_is_followed_by_one_with() {
 
 #[test]
 fn a_staged_generation_gives_way_to_another_one() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let [two, three] = ["two", "three"].map(|text| host.config(whole(text).json()));
     let never = |config: &str| host.must(["flameholder", "apply", "--desired", config, "--reboot", "never"]);
     never(&two);
@@ -82,7 +82,7 @@ fn a_staged_generation_gives_way_to_another_one() {
 
 #[test]
 fn what_runs_already_takes_the_place_of_what_is_staged() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let [one, two] = ["one", "two"].map(|text| host.config(whole(text).json()));
     host.arm(&two, None);
     let outcome = host.apply(&one, None);
@@ -98,7 +98,7 @@ fn what_runs_already_takes_the_place_of_what_is_staged() {
 
 #[test]
 fn what_was_never_armed_is_staged_again() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.must(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
     let before = host.booted();
@@ -113,7 +113,7 @@ fn what_was_never_armed_is_staged_again() {
 
 #[test]
 fn rolling_back_is_a_new_deployment_of_the_old_commit() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let (one, two) = (record(&host.booted()), host.config(whole("two").json()));
     let image = host.image(&Os::new(3));
     host.update(&two, Some(&image));
@@ -146,7 +146,7 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
 
 #[test]
 fn another_configuration_releases_what_is_held() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(whole("two").json());
     host.update(&two, None);
     ensure_asked(&host.run(["flameholder", "rollback"]));
@@ -161,7 +161,7 @@ fn another_configuration_releases_what_is_held() {
 
 #[test]
 fn there_is_nothing_before_the_first_generation() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let outcome = host.run(["flameholder", "rollback"]);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("no other deployment"), "{outcome:?}");
     assert!(!host.is_staged());

@@ -17,7 +17,7 @@ fn judged(config: &str, host: &Host) -> testbed::booted::host::Boot {
 
 #[test]
 fn it_is_left_and_held_until_told() {
-    let Some(host) = settled("one") else { return };
+    let host = settled("one");
     let two = host.config(sick("two").json());
     let boot = judged(&two, &host);
     assert!(
@@ -58,8 +58,8 @@ fn it_is_left_and_held_until_told() {
 
 #[test]
 fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
-    let Some(host) = settled("one") else { return };
-    let config = sick("two").file_with_mode(HEALTH, 0o644, "[boot-check]\nrollback = \"never\"\n");
+    let host = settled("one");
+    let config = sick("two").file_with_mode(HEALTH, 0o644, "[health]\ngo-back = \"never\"\n");
     let boot = judged(&host.config(config.json()), &host);
     assert!(
         boot.settle.code == Some(2) && boot.settle.stderr.contains("stays, although it was not healthy"),
@@ -81,8 +81,8 @@ fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
 
 #[test]
 fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
-    let Some(host) = settled("one") else { return };
-    let long = "[boot-check]\ntimeout = 4000000000\nboots = 2\n";
+    let host = settled("one");
+    let long = "[health]\nprobation = 4000000000\nboots = 2\n";
     let two = host.config(whole("two").file_with_mode(HEALTH, 0o644, long).json());
     host.arm(&two, None);
     host.shut_down();
@@ -111,7 +111,7 @@ fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
 #[test]
 fn an_older_entry_that_runs_instead_ends_it() {
     for has_booted in [false, true] {
-        let Some(host) = settled("one") else { return };
+        let host = settled("one");
         let two = host.config(whole("two").json());
         host.arm(&two, None);
         host.shut_down();

@@ -6,9 +6,7 @@ use crate::bench::{After, Bench, Stage, Victim, Wanted};
 use testbed::booted::host::Host;
 
 fn kill(stage: Stage) {
-    if let Some(bench) = Bench::new(stage) {
-        bench.kill();
-    }
+    Bench::new(stage).kill();
 }
 
 fn staged(host: &Host, wanted: &Wanted) {
@@ -130,21 +128,15 @@ fn the_worker_that_stages_again() {
 
 #[test]
 fn carrying_over() {
-    if let Some(bench) = Bench::at_the_boot_menu() {
-        bench.kill();
-    }
+    Bench::at_the_boot_menu().kill();
 }
 
 #[test]
 fn leaving() {
-    if let Some(bench) = Bench::leaving(Victim::Flameholder) {
-        bench.kill();
-    }
+    Bench::leaving(Victim::Flameholder).kill();
 }
 
 #[test]
 fn the_worker_that_leaves() {
-    if let Some(bench) = Bench::leaving(Victim::Worker) {
-        bench.kill();
-    }
+    Bench::leaving(Victim::Worker).kill();
 }

@@ -14,12 +14,8 @@ use testbed::model::tree::Tree;
 
 const SCHEMAS: [&str; 4] = ["etc-diff", "plan", "status", "verify"];
 
-fn repository(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
-}
-
 fn schema(name: &str) -> Value {
-    let text = fs::read(repository("docs/schema").join(name).with_extension("json")).unwrap();
+    let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
     serde_json::from_slice(&text).unwrap()
 }
 
@@ -72,14 +68,6 @@ fn documented<A: AsRef<OsStr>>(verb: &str, arguments: &[A], code: i32) -> Value 
     serde_json::from_str(&outcome.stdout).unwrap()
 }
 
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: only root can give files to their owners");
-    }
-    root
-}
-
 fn written(folder: &Path, name: &str, document: &Value) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, document.to_string()).unwrap();
@@ -121,7 +109,7 @@ fn schemas_are_schemas() {
 
 #[test]
 fn plans_between_all_configs() {
-    let fixtures = fs::read_dir(repository("tests/fixtures")).unwrap().map(|entry| entry.unwrap().path());
+    let fixtures = fs::read_dir(testbed::fixture("")).unwrap().map(|entry| entry.unwrap().path());
     let fixtures: Vec<PathBuf> = fixtures.filter(|path| path.extension() == Some("json".as_ref())).collect();
     assert!(fixtures.len() > 5, "{fixtures:?}");
     let mut found = Vec::new();
@@ -188,9 +176,7 @@ fn plans_that_say_everything() {
 
 #[test]
 fn a_tree_before_and_after_and_damaged() {
-    if !is_root() {
-        return;
-    }
+    testbed::preconditions::require_root();
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
     let desired = written(folder.path(), "desired.json", &many_sided("rendered-many"));
     let place = ["--root".as_ref(), tree.root().as_os_str()];
@@ -220,9 +206,7 @@ fn a_tree_before_and_after_and_damaged() {
 
 #[test]
 fn a_sysroot_before_and_after_and_damaged() {
-    if !is_root() {
-        return;
-    }
+    testbed::preconditions::require_root();
     let scratch = Scratch::new().unwrap();
     let sysroot = scratch.path().join("sysroot");
     SysrootBuilder::new(Os::new(1)).create(&sysroot).unwrap();

@@ -1,6 +1,6 @@
 //! A crash after every edit, of the change and of its recovery.
 
-use std::{collections::BTreeSet, process::Command, sync::Mutex, thread};
+use std::{collections::BTreeSet, sync::Mutex, thread};
 
 use crate::{
     bent::Bend,
@@ -10,14 +10,10 @@ use crate::{
 };
 use testbed::model::pairs::{fixtures, rendered};
 
-/// Whether the model's tree can be built here.
-pub fn is_possible() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    let systemctl = Command::new("systemctl").arg("--version").output().is_ok();
-    if !root || !systemctl {
-        eprintln!("SKIPPED: the trees need root and systemctl");
-    }
-    root && systemctl
+/// Fails where the model's tree cannot be built.
+pub fn require_tree() {
+    testbed::preconditions::require_root();
+    testbed::preconditions::require_installed(&["systemctl"]);
 }
 
 /// Explores every scenario, or the one that `FLAMEHOLDER_SCENARIO` names, several at a time, and fails with all complaints at once.
@@ -34,9 +30,7 @@ pub fn for_each_case(
     build: impl Fn(&Scenario) -> Case + Sync,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
 ) {
-    if !is_possible() {
-        return;
-    }
+    require_tree();
     let wanted = std::env::var("FLAMEHOLDER_SCENARIO").ok();
     scenarios.retain(|scenario| wanted.as_ref().is_none_or(|wanted| scenario.name == *wanted));
     let (queue, complaints) = (Mutex::new(scenarios), Mutex::new(BTreeSet::new()));

@@ -8,7 +8,7 @@ use flameholder::host::{HostDisk, HostError};
 use crate::{
     bent::Bend,
     case::Case,
-    crashes::is_possible,
+    crashes::require_tree,
     disk::effect::{Effect, Screen, Screened},
     disk::{MemoryDisk, Nobody},
     kinds::{self, VAR},
@@ -60,9 +60,7 @@ fn is_missed(case: &Case, start: Start, bend: Bend) -> bool {
 
 #[test]
 fn each_flush_of_a_change_is_missed() {
-    if !is_possible() {
-        return;
-    }
+    require_tree();
     let needed = |path: &str| (path.to_owned(), true);
     let spare = |path: &str| (path.to_owned(), false);
     let expected = [
@@ -88,9 +86,7 @@ fn each_flush_of_a_change_is_missed() {
 
 #[test]
 fn the_way_to_a_new_journal_is_missed() {
-    if !is_possible() {
-        return;
-    }
+    require_tree();
     let case = case("first: new file");
     let number = flushed(&case).iter().position(|path| path == "/var/lib").expect("it is flushed");
     assert!(is_missed(&case, Start::Fresh, Bend::ForgetsFlush(number)));
@@ -98,20 +94,18 @@ fn the_way_to_a_new_journal_is_missed() {
 
 #[test]
 fn a_pre_image_that_is_given_back_and_stays_is_noticed() {
-    if is_possible() {
-        let case = case("pre-image given back");
-        let last = flushes(&case).pop();
-        assert_eq!(last, Some(("/etc/flameholder/originals".to_owned(), true)));
-    }
+    require_tree();
+    let case = case("pre-image given back");
+    let last = flushes(&case).pop();
+    assert_eq!(last, Some(("/etc/flameholder/originals".to_owned(), true)));
 }
 
 #[test]
 fn each_flush_of_recovery_is_missed() {
-    if is_possible() {
-        let case = case("changed file");
-        let missed = (0..5).map(|number| is_missed(&case, Start::Clean, Bend::RecoversWithoutFlush(number)));
-        // Those of the three directories that it renames in, that of the journal, which is gone; and
-        // that of what was staged, which the next command removes without a journal as well.
-        assert_eq!(missed.collect::<Vec<_>>(), [true, true, true, true, false]);
-    }
+    require_tree();
+    let case = case("changed file");
+    let missed = (0..5).map(|number| is_missed(&case, Start::Clean, Bend::RecoversWithoutFlush(number)));
+    // Those of the three directories that it renames in, that of the journal, which is gone; and
+    // that of what was staged, which the next command removes without a journal as well.
+    assert_eq!(missed.collect::<Vec<_>>(), [true, true, true, true, false]);
 }

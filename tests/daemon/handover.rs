@@ -31,11 +31,11 @@ fn config(text: &str) -> Config {
 }
 
 /// A host on which it was applied, something shipped replaced by it.
-pub(crate) fn managed() -> Option<Host> {
-    let host = Host::install(Os::new(1))?;
+pub(crate) fn managed() -> Host {
+    let host = Host::install(Os::new(1));
     mcd::apply(&host, &config("one").file_with_mode(SHIPPED, 0o644, "ours"));
     mcd::validate(&host);
-    Some(host)
+    host
 }
 
 /// Runs a command beside a systemd that does what it is told.
@@ -70,7 +70,7 @@ fn ensure_gone(host: &Host) {
 
 #[test]
 fn there_and_back_and_there_again() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     let adopted = ensure(&host, &["flameholder", "adopt"]);
     assert!(adopted.contains("adopted rendered-one, which runs, as generation "), "{adopted}");
     host.ensure_whole();
@@ -106,7 +106,7 @@ fn there_and_back_and_there_again() {
 
 #[test]
 fn what_it_kept_is_kept_for_it() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     // Written by an administrator, and kept by it all the same: an older version of what is shipped.
     host.write_etc(&mcd::copy("/etc/app/a.conf"), "before");
     host.write_etc(&mcd::copy(SHIPPED), "older");
@@ -135,7 +135,7 @@ fn what_it_kept_is_kept_for_it() {
 
 #[test]
 fn it_is_not_taken_over_while_somebody_is_at_work() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     fs::copy("/usr/bin/cat", host.path("media/machine-config-daemon")).unwrap();
     let script = "mkfifo /run/wait; /run/media/machine-config-daemon /run/wait & flameholder adopt; code=$?; kill $!; exit $code";
     let (refused, calls) = with_systemd(&host, &["sh", "-c", script]);
@@ -156,7 +156,7 @@ fn it_is_not_taken_over_while_somebody_is_at_work() {
 
 #[test]
 fn a_host_that_is_not_as_it_should_be_is_left_alone_until_it_is_to_be_mended() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     host.write_etc("app/a.conf", "changed");
     let refused = with_systemd(&host, &["flameholder", "adopt"]).0;
     assert_eq!(refused.code, Some(1));
@@ -178,7 +178,7 @@ fn a_host_that_is_not_as_it_should_be_is_left_alone_until_it_is_to_be_mended() {
 
 #[test]
 fn a_password_of_the_administrators_own_stays() {
-    let Some(host) = Host::install(Os::new(1)) else { return };
+    let host = Host::install(Os::new(1));
     let config = config("one").key("ssh-ed25519 AAAA one");
     mcd::apply(&host, &config);
     let keys = host.var("home/core/.ssh/authorized_keys.d/ignition");
@@ -200,7 +200,7 @@ fn a_password_of_the_administrators_own_stays() {
 
 #[test]
 fn a_kubelet_that_is_started_meanwhile_is_not_kept_from_running() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     ensure(&host, &["flameholder", "adopt"]);
     let script = "exec 9<>/var/lib/flameholder/lock; flock --exclusive 9; flameholder activate";
     let outcome = host.run(["sh", "-c", script]);
@@ -212,7 +212,7 @@ fn a_kubelet_that_is_started_meanwhile_is_not_kept_from_running() {
 
 #[test]
 fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     let whole = host.read_etc("machine-config-daemon/currentconfig").unwrap();
     let mut hollow: serde_json::Value = serde_json::from_str(&whole).unwrap();
     hollow["spec"]["config"] = serde_json::json!({"ignition": {"version": "3.2.0"}});
@@ -231,14 +231,14 @@ fn what_a_first_boot_leaves_is_completed_from_what_the_config_server_sent() {
         serde_json::from_str(&host.read_etc("flameholder/generation").unwrap()).unwrap();
     assert_eq!(record["originals"], serde_json::json!([]), "what it wrote is nobody else's");
     // And where there is nothing at all.
-    let Some(bare) = Host::install(Os::new(1)) else { return };
+    let bare = Host::install(Os::new(1));
     let refused = with_systemd(&bare, &["flameholder", "adopt"]).0;
     assert!(refused.code == Some(1) && refused.stderr.contains("there is nothing to adopt"), "{refused:?}");
 }
 
 #[test]
 fn a_daemon_is_started_with_what_it_is_to_follow() {
-    let Some(host) = managed() else { return };
+    let host = managed();
     let command = [
         "flameholder",
         "adopt",
@@ -273,7 +273,7 @@ fn killed(before: &Host, command: &str, ensure_end: fn(&Host)) {
     let log = fs::read(host.path("media/calls")).unwrap();
     let mut calls = strace::parse(&String::from_utf8_lossy(&log));
     calls.retain(Call::is_change);
-    let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
+    let is_all = testbed::is_exhaustive();
     let step = if is_all { 1 } else { calls.len().div_ceil(SAMPLE) };
     let mut killed = 0;
     for call in calls.iter().rev().step_by(step) {
@@ -297,13 +297,15 @@ fn killed(before: &Host, command: &str, ensure_end: fn(&Host)) {
 
 #[test]
 fn killed_while_it_adopts() {
-    let Some(host) = managed().filter(|_| strace::is_permitted()) else { return };
+    testbed::preconditions::require_strace();
+    let host = managed();
     killed(&host, "adopt", Host::ensure_whole);
 }
 
 #[test]
 fn killed_while_it_releases() {
-    let Some(host) = managed().filter(|_| strace::is_permitted()) else { return };
+    testbed::preconditions::require_strace();
+    let host = managed();
     ensure(&host, &["flameholder", "adopt"]);
     killed(&host, "release", ensure_gone);
 }

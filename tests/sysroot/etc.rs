@@ -38,15 +38,6 @@ pub(crate) fn identify(etc: &Path) {
     fs::write(etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
 }
 
-/// Whether `expected` can be worked out here; says so where it cannot.
-pub(crate) fn has_systemctl() -> bool {
-    let found = Command::new("systemctl").arg("--version").output().is_ok();
-    if !found {
-        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
-    }
-    found
-}
-
 /// What is in the `/etc` of a deployment, without the product's own records.
 pub(crate) fn found(root: &Path) -> Etc {
     let seen = snapshot::take(&root.join("etc")).into_iter().map(|(path, (node, _))| (path, node));

@@ -37,14 +37,10 @@ struct Swing {
 }
 
 impl Swing {
-    /// `None`, with a message, where the test cannot run.
-    fn new(with_images: bool) -> Option<Self> {
-        let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
-        if !traced.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: strace is missing or not permitted");
-            return None;
-        }
-        let host = Host::new().filter(|_| etc::has_systemctl())?;
+    fn new(with_images: bool) -> Self {
+        testbed::preconditions::require_strace();
+        testbed::preconditions::require_installed(&["systemctl"]);
+        let host = Host::new();
         etc::identify(&host.default().at("etc"));
         let side = |name: &'static str, text: &str, arguments: [&'static str; 2], os: u32| {
             let desired = host.config(&config(name, text, arguments));
@@ -54,7 +50,7 @@ impl Swing {
             Side { desired, image, arguments, etc }
         };
         let sides = [side("left", "1\n", ["one", "two"], 2), side("right", "2\n", ["two", "one"], 3)];
-        Some(Self { host, sides, turn: 0 })
+        Self { host, sides, turn: 0 }
     }
 
     /// Kills at the first call of this kind, then at the one that `next` names after it, until an apply comes
@@ -220,7 +216,7 @@ fn sparse(number: usize) -> usize {
 
 #[test]
 fn the_agent_is_killed_at_each_of_its_changes() {
-    let Some(mut swing) = Swing::new(false) else { return };
+    let mut swing = Swing::new(false);
     for call in ["mkdirat", "renameat2", "symlinkat", "fsync", "fchmod", "unlinkat", "write"] {
         swing.kill_at_each(call, each, kill_client);
     }
@@ -229,7 +225,7 @@ fn the_agent_is_killed_at_each_of_its_changes() {
 
 #[test]
 fn the_worker_is_killed_at_each_switch_of_a_name() {
-    let Some(mut swing) = Swing::new(false) else { return };
+    let mut swing = Swing::new(false);
     for call in ["renameat", "symlinkat", "syncfs"] {
         swing.kill_at_each(call, each, kill_worker);
     }
@@ -237,7 +233,7 @@ fn the_worker_is_killed_at_each_switch_of_a_name() {
 
 #[test]
 fn the_worker_is_killed_while_it_makes_and_removes_trees() {
-    let Some(mut swing) = Swing::new(false) else { return };
+    let mut swing = Swing::new(false);
     for call in ["mkdirat", "linkat", "fsync", "unlinkat"] {
         swing.kill_at_each(call, sparse, kill_worker);
     }
@@ -245,7 +241,7 @@ fn the_worker_is_killed_while_it_makes_and_removes_trees() {
 
 #[test]
 fn the_worker_is_killed_during_an_update_of_the_image() {
-    let Some(mut swing) = Swing::new(true) else { return };
+    let mut swing = Swing::new(true);
     for call in ["renameat", "linkat", "write"] {
         swing.kill_at_each(call, |number| number * 2, kill_worker);
     }
@@ -253,7 +249,7 @@ fn the_worker_is_killed_during_an_update_of_the_image() {
 
 #[test]
 fn a_rollback_that_is_killed_has_happened_or_has_not() {
-    let Some(mut swing) = Swing::new(true) else { return };
+    let mut swing = Swing::new(true);
     for call in ["renameat", "symlinkat", "unlinkat"] {
         swing.kill_rollback_at_each(call);
     }

@@ -13,22 +13,18 @@ use testbed::{
 };
 
 /// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
-/// goes with it. `None`, with a message, where there is no such namespace to be had.
-pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> Option<Outcome> {
-    let unshared = Command::new("unshare").args(["--mount", "true"]).status();
-    if !unshared.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: no mount namespaces here");
-        return None;
-    }
+/// goes with it.
+pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> Outcome {
+    testbed::preconditions::require_mount_namespaces();
     let script = format!("set -e\n{script}\ncode=0\n\"$@\" || code=$?\n{afterwards}\nexit $code");
     let mut inside = Command::new("unshare");
     inside.args(["--mount", "sh", "-c", &script, "sh"]).arg(command.get_program()).args(command.get_args());
-    Some(run(inside))
+    run(inside)
 }
 
 /// Puts a copy of the sysroot that has `free` KiB left in its place, runs the command, and returns how it
 /// ended and the boot menu that it left.
-fn on_full_disk(host: &Host, free: u32, command: &Command) -> Option<(Outcome, Vec<Entry>)> {
+fn on_full_disk(host: &Host, free: u32, command: &Command) -> (Outcome, Vec<Entry>) {
     let (sysroot, copy) = (host.sysroot(), host.path("copy"));
     let (sysroot, copy, after) = (sysroot.display(), copy.display(), host.path("after"));
     let script = format!(
@@ -37,8 +33,8 @@ fn on_full_disk(host: &Host, free: u32, command: &Command) -> Option<(Outcome, V
          mount --bind {copy} {sysroot}"
     );
     let afterwards = format!("rm {sysroot}/filler\ncp -a {sysroot} {}", after.display());
-    let outcome = run_between(&script, command, &afterwards)?;
-    Some((outcome, boot::entries(&after)))
+    let outcome = run_between(&script, command, &afterwards);
+    (outcome, boot::entries(&after))
 }
 
 /// Entries of a copied sysroot boot the same as those of the original.
@@ -54,7 +50,7 @@ fn assert_same_menu(menu: &[Entry], before: &[Entry]) {
 #[test]
 fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
     const BIG: usize = 2 << 20;
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let before = host.entries();
     let image = host.image(&Os::new(2));
     let tiny = host.config(&small("tiny", &[("/etc/managed.conf", "1\n")], &[]));
@@ -66,7 +62,7 @@ fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
         ("importing", 64, host.applying(&tiny, Some(&image))),
         ("configuring", 1024, host.applying(&big, None)),
     ] {
-        let Some((outcome, menu)) = on_full_disk(&host, free, &command) else { return };
+        let (outcome, menu) = on_full_disk(&host, free, &command);
         fs::remove_dir(host.path("copy")).unwrap();
         assert_eq!(outcome.code, Some(1), "{doing}: {outcome:?}");
         assert!(outcome.stderr.to_lowercase().contains("no space left"), "{doing}: {outcome:?}");
@@ -77,13 +73,13 @@ fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
 
 #[test]
 fn a_read_only_file_system_is_told_as_such() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let before = host.sight();
     let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &[]));
     let sysroot = host.sysroot();
     let sysroot = sysroot.display();
     let script = format!("mount --bind {sysroot} {sysroot}\nmount -o remount,bind,ro {sysroot}");
-    let Some(outcome) = run_between(&script, &host.applying(&desired, None), "") else { return };
+    let outcome = run_between(&script, &host.applying(&desired, None), "");
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("read-only"), "{outcome:?}");
     assert_eq!(testbed::model::snapshot::disturbed(&before, &host.sight()), [""; 0]);

@@ -33,7 +33,7 @@ fn assert_settled(host: &Host, command: Command) {
 fn applying_again_changes_nothing_at_all() {
     let configs = [rendered(), fixtures()].concat();
     for path in configs.iter().take(2).chain(configs.last()) {
-        let Some(host) = Host::new() else { return };
+        let host = Host::new();
         let image = host.image(&Os::new(2));
         host.update(path, Some(&image));
         assert_settled(&host, host.applying(path, Some(&image)));
@@ -44,7 +44,7 @@ fn applying_again_changes_nothing_at_all() {
 
 #[test]
 fn looking_changes_nothing_at_all() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let desired = host.config(&small("one", &[("/etc/managed.conf", "1\n")], &["one"]));
     host.update(&desired, None);
     for verb in ["verify", "status"] {
@@ -67,7 +67,7 @@ fn origin(entry: &Entry) -> String {
 
 #[test]
 fn a_change_of_files_deploys_the_same_commit_again_without_asking_for_the_image() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let image = host.image(&Os::new(2));
     let first =
         host.config(&small("first", &[("/etc/managed.conf", "1\n"), ("/etc/hosts", "managed\n")], &[]));

@@ -22,18 +22,16 @@ use testbed::{
 };
 
 /// A host with kernel arguments of an installer and edits of an administrator.
-fn lived_in() -> Option<Host> {
-    if !etc::has_systemctl() {
-        return None;
-    }
+fn lived_in() -> Host {
+    testbed::preconditions::require_installed(&["systemctl"]);
     let installed = ["console=tty0", "console=ttyS0", "foreign=\"a b\"", "quiet"];
     let builder = installed
         .iter()
         .fold(SysrootBuilder::new(Os::new(1)), |builder, argument| builder.kernel_argument(argument));
-    let host = Host::of(&builder)?;
+    let host = Host::of(&builder);
     etc::administrate(&host.default().at("etc"));
     fs::create_dir_all(host.var().join("lib/kubelet")).unwrap();
-    Some(host)
+    host
 }
 
 #[test]
@@ -56,7 +54,7 @@ fn assert_each(configs: &[PathBuf], check: impl Fn(&Path) -> Vec<String>) {
 }
 
 fn becomes_a_deployment(path: &Path) -> Vec<String> {
-    let Some(host) = lived_in() else { return Vec::new() };
+    let host = lived_in();
     let image = host.image(&Os::new(2));
     let config = load(path);
     let before = host.default();
@@ -83,7 +81,7 @@ fn becomes_a_deployment(path: &Path) -> Vec<String> {
 
 #[test]
 fn a_directory_or_link_that_waits_for_activation_is_named() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let mut config = small("elsewhere", &[], &[]);
     config["spec"]["config"]["storage"] = json!({
         "directories": [{"path": "/var/lib/made"}],

@@ -31,19 +31,18 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// `None`, with a message, where the test cannot run.
-    pub(crate) fn new(faults: &Faults) -> Option<Self> {
+    pub(crate) fn new(faults: &Faults) -> Self {
         Self::with_idle(faults, 60_000)
     }
 
     /// The same with a daemon that leaves after so many milliseconds.
-    pub(crate) fn with_idle(faults: &Faults, idle: u64) -> Option<Self> {
-        let host = Host::install(Os::new(1))?;
+    pub(crate) fn with_idle(faults: &Faults, idle: u64) -> Self {
+        let host = Host::install(Os::new(1));
         let image = host.image(&Os::new(2));
         let bus = Bus::start_for_tests(&host, idle);
         fail(&host, faults);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Some(Self { host, image, runtime, _bus: bus })
+        Self { host, image, runtime, _bus: bus }
     }
 
     pub(crate) async fn daemon(&self, deadlines: RpmOstreeDeadlines) -> RpmOstreeDaemon {

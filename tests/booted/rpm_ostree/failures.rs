@@ -11,17 +11,17 @@ use testbed::booted::{
 };
 
 /// A host with what it is to become, and a daemon with this fault.
-fn faulty(faults: &Faults) -> Option<(Host, Bus, [String; 2])> {
-    let host = Host::install(Os::new(1))?;
+fn faulty(faults: &Faults) -> (Host, Bus, [String; 2]) {
+    let host = Host::install(Os::new(1));
     let wanted = [host.config(whole("one").json()), host.image(&Os::new(2))];
     let bus = Bus::start(&host);
     fail(&host, faults);
-    Some((host, bus, wanted))
+    (host, bus, wanted)
 }
 
 /// It is refused with these words, nothing is staged, and once the fault is gone it works.
 fn refused(faults: &Faults, words: &[&str]) {
-    let Some((host, bus, [config, image])) = faulty(faults) else { return };
+    let (host, bus, [config, image]) = faulty(faults);
     let outcome = host.apply(&config, Some(&image));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     for word in words {
@@ -34,7 +34,7 @@ fn refused(faults: &Faults, words: &[&str]) {
 
 /// It works all the same.
 fn survived(faults: &Faults) {
-    let Some((host, bus, [config, image])) = faulty(faults) else { return };
+    let (host, bus, [config, image]) = faulty(faults);
     goes_there(&host, bus, &config, &image);
 }
 
@@ -91,7 +91,7 @@ fn one_that_dies_once_all_is_done_is_not_needed_any_more() {
 
 #[test]
 fn one_that_cannot_note_who_drives_updates_is_asked_without() {
-    let Some((host, bus, [config, image])) = faulty(&Faults::default()) else { return };
+    let (host, bus, [config, image]) = faulty(&Faults::default());
     let apply = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
     // As in a unit; and the stand-in is in none.
     let outcome = host.run([&["env", "INVOCATION_ID=0123456789abcdef0123456789abcdef"], &apply[..]].concat());

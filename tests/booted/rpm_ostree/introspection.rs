@@ -11,7 +11,7 @@ const REAL: &str = include_str!("interfaces.txt");
 
 #[test]
 fn interfaces_are_those_of_the_real_daemon() {
-    let Some(seen) = Seen::new(&Faults { slow: 5000, ..Faults::default() }) else { return };
+    let seen = Seen::new(&Faults { slow: 5000, ..Faults::default() });
     let mut found: Vec<String> = seen.runtime.block_on(async {
         let bus = zbus::connection::Builder::address(address(&seen.host).as_str()).unwrap();
         let bus = bus.build().await.unwrap();

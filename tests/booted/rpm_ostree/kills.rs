@@ -25,10 +25,11 @@ struct Before {
 }
 
 impl Before {
-    fn new() -> Option<Self> {
-        let host = Host::install(Os::new(1)).filter(|_| strace::is_permitted())?;
+    fn new() -> Self {
+        testbed::preconditions::require_strace();
+        let host = Host::install(Os::new(1));
         let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
-        Some(Self { host, config, image })
+        Self { host, config, image }
     }
 
     /// Runs it on a copy of the host under strace with these arguments.
@@ -56,9 +57,9 @@ impl Before {
 
 #[test]
 fn of_the_one_who_asks() {
-    let Some(before) = Before::new() else { return };
+    let before = Before::new();
     let places = before.places();
-    let is_all = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
+    let is_all = testbed::is_exhaustive();
     let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
     let (mut tried, mut killed) = (0, 0);
     for (number, call) in places.iter().rev().step_by(step).enumerate() {

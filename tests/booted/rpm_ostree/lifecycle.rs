@@ -31,7 +31,7 @@ fn slow(milliseconds: u64) -> Faults {
 
 #[test]
 fn one_that_is_never_started_goes_with_its_caller() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         stranger.change_nothing().await;
@@ -43,7 +43,7 @@ fn one_that_is_never_started_goes_with_its_caller() {
 
 #[test]
 fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
-    let Some(seen) = Seen::new(&slow(3000)) else { return };
+    let seen = Seen::new(&slow(3000));
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         let peer = Peer::connect(&stranger.change_nothing().await).await;
@@ -58,7 +58,7 @@ fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
 
 #[test]
 fn it_is_cancelled_by_whoever_waits_for_it() {
-    let Some(seen) = Seen::new(&SLOW) else { return };
+    let seen = Seen::new(&SLOW);
     seen.runtime.block_on(async {
         let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller));
@@ -70,7 +70,7 @@ fn it_is_cancelled_by_whoever_waits_for_it() {
 
 #[test]
 fn waiting_for_others_can_be_ended() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         stranger.change_nothing().await;
@@ -81,7 +81,7 @@ fn waiting_for_others_can_be_ended() {
 
 #[test]
 fn what_is_cancelled_too_late_has_succeeded() {
-    let Some(seen) = Seen::new(&Faults { deaf: true, ..slow(1000) }) else { return };
+    let seen = Seen::new(&Faults { deaf: true, ..slow(1000) });
     seen.runtime.block_on(async {
         let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
@@ -90,15 +90,15 @@ fn what_is_cancelled_too_late_has_succeeded() {
 
 #[test]
 fn one_that_says_nothing_for_too_long_is_cancelled() {
-    let Some(seen) = Seen::new(&SLOW) else { return };
-    let deadlines = RpmOstreeDeadlines { silence: Duration::from_millis(500), ..DEADLINES };
+    let seen = Seen::new(&SLOW);
+    let deadlines = Deadlines { silence: Duration::from_millis(500), ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
     assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Deadline));
 }
 
 #[test]
 fn one_that_does_not_even_end_then_is_left() {
-    let Some(seen) = Seen::new(&Faults { mute: true, ..Faults::default() }) else { return };
+    let seen = Seen::new(&Faults { mute: true, ..Faults::default() });
     let short = Duration::from_millis(500);
     let deadlines = RpmOstreeDeadlines { silence: short, stop: short, ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
@@ -108,7 +108,7 @@ fn one_that_does_not_even_end_then_is_left() {
 
 #[test]
 fn a_peer_that_stays_is_waited_for_until_it_is_thrown_out() {
-    let Some(seen) = Seen::new(&Faults { linger: 4000, ..Faults::default() }) else { return };
+    let seen = Seen::new(&Faults { linger: 4000, ..Faults::default() });
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         let mut peer = Peer::connect(&stranger.change_nothing().await).await;
@@ -122,7 +122,7 @@ fn a_peer_that_stays_is_waited_for_until_it_is_thrown_out() {
 
 #[test]
 fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     seen.runtime.block_on(async {
         let stranger = Stranger::connect(&seen).await;
         let address = stranger.change_nothing().await;
@@ -151,7 +151,7 @@ fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
 fn a_daemon_that_dies_leaves_nobody_waiting() {
     for die in [Die::AtCall, Die::BeforeStart, Die::Midway, Die::BeforeFinished] {
         let faults = Faults { die: Some(die), ..Faults::default() };
-        let Some(seen) = Seen::new(&faults) else { return };
+        let seen = Seen::new(&faults);
         seen.runtime.block_on(async {
             let (outcome, _) = seen.asked(&seen.rebase()).await;
             assert!(matches!(outcome.unwrap(), RpmOstreeOutcome::Unknown(_)), "{die:?}");

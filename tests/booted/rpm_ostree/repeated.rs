@@ -11,7 +11,7 @@ use crate::rpm_ostree::client::{Seen, heard, nothing};
 
 #[test]
 fn what_is_there_is_said_to_be() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     seen.runtime.block_on(async {
         let (outcome, said) = seen.asked(&nothing()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
@@ -34,7 +34,7 @@ fn what_is_there_is_said_to_be() {
 
 #[test]
 fn another_name_for_an_image_stages_it_and_fetches_nothing() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     let same = seen.host.path("media/same");
     let tag = Os::new(2).version();
     osimage::write_image(&Os::new(2), &same, Some(&tag)).unwrap();
@@ -49,7 +49,7 @@ fn another_name_for_an_image_stages_it_and_fetches_nothing() {
 
 #[test]
 fn packages_that_are_there_are_not_asked_for_twice() {
-    let Some(seen) = Seen::new(&Faults::default()) else { return };
+    let seen = Seen::new(&Faults::default());
     crate::rpm_ostree::packages::offer(&seen.host, &["usbguard"]);
     let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
     let request = LayerRequest { change, ..nothing() };

@@ -10,7 +10,7 @@ use testbed::booted::{
 
 #[test]
 fn an_image_is_the_daemons_and_all_else_is_not() {
-    let Some(host) = Host::install(Os::new(1)) else { return };
+    let host = Host::install(Os::new(1));
     let (first, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     let outcome = host.apply(&first, Some(&image));

@@ -31,9 +31,7 @@ fn every_rule_leaves_the_links_that_it_should() {
 
 #[test]
 fn every_rule_is_systemctls() {
-    let Some(version) = installed_version() else {
-        return;
-    };
+    let version = installed_version();
     for case in CASES {
         if let Err(difference) = case.universe().compare(version) {
             panic!("{}: {difference}", case.name);
@@ -43,9 +41,7 @@ fn every_rule_is_systemctls() {
 
 #[test]
 fn random_universes_end_as_systemctl_leaves_them() {
-    let Some(version) = installed_version() else {
-        return;
-    };
+    let version = installed_version();
     eprintln!("seed {:?}, {RANDOM_UNIVERSES} universes", String::from_utf8_lossy(&SEED));
     let config = Config { cases: RANDOM_UNIVERSES, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &SEED));

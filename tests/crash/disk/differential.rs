@@ -118,7 +118,7 @@ fn compare(acts: &[Act], mounted: bool) -> Result<(), TestCaseError> {
     let place = tempfile::tempdir().expect("a temporary directory");
     let point = place.path().join("v");
     fs::create_dir(&point).expect("a directory");
-    let mount = mounted.then(|| Mounted::new(&point)).flatten();
+    let mount = mounted.then(|| Mounted::new(&point));
     chown(&point, Some(0), Some(0)).expect("its owner");
     let mounts: &[&str] = if mount.is_some() { &["/v"] } else { &[] };
     let real = Root::open(place.path()).expect("a root");
@@ -137,15 +137,11 @@ fn compare(acts: &[Act], mounted: bool) -> Result<(), TestCaseError> {
 struct Mounted(std::path::PathBuf);
 
 impl Mounted {
-    fn new(point: &std::path::Path) -> Option<Self> {
+    fn new(point: &std::path::Path) -> Self {
         let flags = rustix::mount::MountFlags::empty();
-        match rustix::mount::mount("none", point, "tmpfs", flags, Some(c"mode=0755,size=4m")) {
-            Ok(()) => Some(Self(point.to_owned())),
-            Err(error) => {
-                eprintln!("SKIPPED: another file system, which cannot be mounted here: {error}");
-                None
-            }
-        }
+        let mounted = rustix::mount::mount("none", point, "tmpfs", flags, Some(c"mode=0755,size=4m"));
+        mounted.expect("another file system can be mounted: run this test where CAP_SYS_ADMIN is to be had");
+        Self(point.to_owned())
     }
 }
 
@@ -165,15 +161,13 @@ proptest! {
 
     #[test]
     fn memory_is_like_a_real_file_system(acts in prop::collection::vec(any_act(), 1..40)) {
-        if rustix::process::geteuid().is_root() {
-            compare(&acts, false)?;
-        }
+        testbed::preconditions::require_root();
+        compare(&acts, false)?;
     }
 
     #[test]
     fn memory_is_like_two_real_file_systems(acts in prop::collection::vec(any_act(), 1..40)) {
-        if rustix::process::geteuid().is_root() {
-            compare(&acts, true)?;
-        }
+        testbed::preconditions::require_root();
+        compare(&acts, true)?;
     }
 }

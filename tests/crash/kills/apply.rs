@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use crate::kills::bench::{Bench, Pair};
-use crate::kills::{in_parallel, is_possible};
+use crate::kills::{in_parallel, require_all};
 use testbed::strace::{self, Call};
 
 /// Calls that change nothing, at which a run is killed all the same, more and more sparsely.
@@ -61,9 +61,7 @@ fn assert_last(bench: &mut Bench<'_>, ways: &[Vec<Call>; 2]) {
 
 #[test]
 fn apply_is_killed_at_every_change() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     let [rightwards, leftwards] = [(); 2].map(|()| bench.go_on_traced());
@@ -95,9 +93,7 @@ fn apply_is_killed_at_every_change() {
 
 #[test]
 fn a_first_apply_is_killed_at_every_change() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let calls = places(&Bench::fresh(&pair).go_on_traced());
     let queue = Mutex::new((0..calls.len()).collect::<VecDeque<_>>());
@@ -118,9 +114,7 @@ fn a_first_apply_is_killed_at_every_change() {
 /// falls among flushes of which some are done and some are not.
 #[test]
 fn apply_is_killed_among_parallel_flushes() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     let mut kills = 0;
@@ -140,9 +134,7 @@ fn apply_is_killed_among_parallel_flushes() {
 /// The way to the lock is made before there is a lock, and no journal tells of it.
 #[test]
 fn the_way_to_the_lock_is_whole_wherever_its_maker_is_killed() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     for (call, numbers) in [("mkdirat", 1..=2), ("fchown", 1..=2), ("fchmod", 1..=2), ("flock", 1..=1)] {
         for number in numbers {

@@ -12,17 +12,11 @@ mod sanity;
 
 use std::thread;
 
-/// Whether such tests can run here; says why where they cannot.
-fn is_possible() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: only root can give files to their owners");
-    }
-    let systemctl = std::process::Command::new("systemctl").arg("--version").output().is_ok();
-    if !systemctl {
-        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
-    }
-    root && systemctl && testbed::strace::is_permitted()
+/// Fails where such tests cannot run.
+fn require_all() {
+    testbed::preconditions::require_root();
+    testbed::preconditions::require_installed(&["systemctl"]);
+    testbed::preconditions::require_strace();
 }
 
 /// Does it on every processor, until all are done.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use crate::kills::bench::{Bench, Pair};
-use crate::kills::{in_parallel, is_possible};
+use crate::kills::{in_parallel, require_all};
 use testbed::strace::{self, Call};
 
 /// A kill in the middle of a change, and whether the change holds then.
@@ -71,9 +71,7 @@ fn before_going_right(pair: &Pair) -> (Bench<'_>, Vec<Phase>) {
 
 #[test]
 fn recover_is_killed_at_every_change_in_every_phase() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let (mut bench, phases) = before_going_right(&pair);
     let mut kills = VecDeque::new();
@@ -104,9 +102,7 @@ fn recover_is_killed_at_every_change_in_every_phase() {
 /// Whoever applies again needs no `recover` first, and that apply may die as well.
 #[test]
 fn an_apply_that_settles_another_is_killed() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let (mut bench, phases) = before_going_right(&pair);
     for phase in &phases {

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use crate::kills::bench::{Bench, Pair};
-use crate::kills::is_possible;
+use crate::kills::require_all;
 use testbed::model::judge::Verdict;
 use testbed::strace;
 
@@ -26,9 +26,7 @@ const TAMPERINGS: [(&str, Tampering); 7] = [
 
 #[test]
 fn whatever_is_tampered_with_is_neither_old_nor_new() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     for (what, tamper) in TAMPERINGS {
         let bench = Bench::on_the_left(&pair);
@@ -40,9 +38,7 @@ fn whatever_is_tampered_with_is_neither_old_nor_new() {
 
 #[test]
 fn a_file_that_was_written_again_alike_is_not_the_old_one() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let bench = Bench::on_the_left(&pair);
     let path = bench.root().join("etc/same.conf");
@@ -53,9 +49,7 @@ fn a_file_that_was_written_again_alike_is_not_the_old_one() {
 
 #[test]
 fn the_other_side_is_not_the_wanted_one() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     bench.go_on();
@@ -68,9 +62,7 @@ fn the_other_side_is_not_the_wanted_one() {
 /// Without `recover` a kill among the moves leaves what no judge may pass.
 #[test]
 fn a_change_that_nobody_settles_is_neither_old_nor_new() {
-    if !is_possible() {
-        return;
-    }
+    require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     let renames = bench.go_on_traced().into_iter().filter(|call| call.name == "renameat2").count();

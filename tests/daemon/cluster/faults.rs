@@ -16,7 +16,7 @@ use testbed::{
 
 /// Each of them comes, and goes, and what is wanted since is caught up with.
 fn outlast(faults: &[Fault]) {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     for fault in faults {
@@ -42,7 +42,7 @@ fn refusals_are_outlasted() {
 
 #[test]
 fn an_update_goes_through_a_slow_api_server() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -53,7 +53,7 @@ fn an_update_goes_through_a_slow_api_server() {
 
 #[test]
 fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -72,7 +72,7 @@ fn nothing_is_rebooted_while_nobody_can_say_that_it_is_still_wanted() {
 
 /// How long a fault lasts: ten minutes, where there is time.
 fn span() -> Duration {
-    let is_exhaustive = std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some();
+    let is_exhaustive = testbed::is_exhaustive();
     Duration::from_secs(if is_exhaustive { 600 } else { 15 })
 }
 
@@ -83,7 +83,7 @@ const FIRST_ATTEMPTS: usize = 20;
 
 #[test]
 fn a_broken_api_server_is_asked_ever_less_and_recovered_from_at_once() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -107,7 +107,7 @@ fn a_broken_api_server_is_asked_ever_less_and_recovered_from_at_once() {
 
 #[test]
 fn watches_that_break_each_second_lose_nothing() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -139,11 +139,10 @@ const HOUR: i64 = 3600;
 
 #[test]
 fn a_clock_that_jumps_changes_nothing() {
-    let Some(library) = LIBFAKETIME.into_iter().find(|path| Path::new(path).exists()) else {
-        eprintln!("SKIPPED: libfaketime is not installed, with which the clock is set");
-        return;
-    };
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let library = LIBFAKETIME.into_iter().find(|path| Path::new(path).exists());
+    let library =
+        library.expect("libfaketime, with which the clock is set, is installed: `cargo xtask setup`");
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let clock = host.path("media/clock");
     let set = |seconds: i64| fs::write(&clock, format!("{seconds:+}")).unwrap();

@@ -22,7 +22,7 @@ const MOST_REQUESTS: usize = 25;
 
 #[test]
 fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -81,7 +81,7 @@ fn light(text: &str) -> Config {
 
 #[test]
 fn what_needs_no_reboot_needs_no_drain() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     let mut two = whole("one").file_with_mode("/etc/free/a", 0o644, "two").json().clone();
     two["metadata"]["name"] = json!("rendered-two");
     cluster.render(&two);
@@ -116,7 +116,7 @@ fn what_needs_no_reboot_needs_no_drain() {
 
 #[test]
 fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     let mut bad = whole("bad").json().clone();
     bad["spec"]["config"]["storage"]["links"] = json!([{"path": "/etc/link", "target": "/etc/app/a.conf"}]);
     cluster.render(&bad);
@@ -138,7 +138,7 @@ fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
 
 #[test]
 fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(sick("two").json());
     cluster.render(light("three").json());
     let mut agent = cluster.agent(&host);
@@ -174,7 +174,7 @@ fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
 
 #[test]
 fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -211,7 +211,7 @@ fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() 
 
 #[test]
 fn a_cluster_that_goes_back_is_followed() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     for text in ["one", "two"] {
         cluster.render(whole(text).json());
     }
@@ -236,7 +236,7 @@ fn a_cluster_that_goes_back_is_followed() {
 
 #[test]
 fn drift_is_told_and_its_end_too() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     cluster.is_told("Updated: True");
@@ -264,7 +264,7 @@ fn drift_is_told_and_its_end_too() {
 
 #[test]
 fn another_wish_while_the_workload_leaves_is_followed() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     cluster.render(whole("three").json());
     let mut agent = cluster.agent(&host);
@@ -285,7 +285,7 @@ fn another_wish_while_the_workload_leaves_is_followed() {
 
 #[test]
 fn a_wish_that_is_taken_back_while_the_workload_leaves_brings_it_back() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -321,7 +321,7 @@ fn killed_everywhere(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usiz
 
 #[test]
 fn killed_at_each_phase_it_comes_to_the_same_end() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
@@ -350,7 +350,7 @@ fn killed_at_each_phase_it_comes_to_the_same_end() {
 
 #[test]
 fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("one").json());
     let image = host.image(&Os::new(2));
     let mut agent = cluster.agent(&host);
@@ -369,7 +369,7 @@ fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own()
 
 #[test]
 fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    let (host, cluster) = Cluster::with_node_on("one");
     let mut agent = cluster.agent(&host);
     agent.says("Done rendered-one");
     host.write_etc("app/a.conf", "changed");

@@ -79,11 +79,8 @@ fn kubeconfig(port: u16) -> String {
 
 #[test]
 fn a_node_is_known_by_its_certificate_and_trusts_its_own_cluster_only() {
-    if Command::new("socat").arg("-V").output().is_err() {
-        eprintln!("SKIPPED: socat is not installed, which ends TLS here");
-        return;
-    }
-    let Some((host, cluster)) = Cluster::with_node_on("one") else { return };
+    testbed::preconditions::require_installed(&["socat"]);
+    let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(whole("two").json());
     make_certificates(&host);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -25,14 +25,6 @@ const PATIENT: ServiceDeadlines = ServiceDeadlines {
     restart: Duration::from_secs(20),
 };
 
-fn can_run() -> bool {
-    let missing = testbed::executables::missing(&["dbus-daemon"]);
-    if let Some(why) = &missing {
-        eprintln!("skipped: {why} is not installed");
-    }
-    missing.is_none()
-}
-
 /// What comes of `action`, and what systemd was asked.
 fn played(action: &ServiceAction, script: Script) -> (Result<(), ServiceError>, Vec<String>) {
     let bus = PrivateBus::start(&[]);
@@ -56,9 +48,7 @@ fn ended(result: &'static str) -> Vec<Act> {
 
 #[test]
 fn a_job_that_is_done() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = |job| Script { job, ..Script::default() };
     let (outcome, calls) = played(&restart("a.service"), script(ended("done")));
     assert_eq!(outcome, Ok(()));
@@ -73,17 +63,14 @@ fn a_job_that_is_done() {
 
 #[test]
 fn a_job_that_is_over_before_its_number_is_known() {
-    if can_run() {
-        let early = vec![Act::Removed(7, "done"), Act::Job(7)];
-        assert_eq!(outcome(&restart("a.service"), early), Ok(()));
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    let early = vec![Act::Removed(7, "done"), Act::Job(7)];
+    assert_eq!(outcome(&restart("a.service"), early), Ok(()));
 }
 
 #[test]
 fn other_jobs_and_other_peers_do_not_count() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let others = (100..300).map(|job| Act::Removed(job, "failed"));
     let mut acts: Vec<Act> = others.clone().collect();
     acts.extend([Act::Forged(7, "canceled"), Act::Job(7)]);
@@ -94,9 +81,7 @@ fn other_jobs_and_other_peers_do_not_count() {
 
 #[test]
 fn a_job_that_fails() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = state(ended("failed"), &[(SERVICE, "Result", "exit-code")]);
     let action = restart("a.service");
     let error = played(&action, script).0.unwrap_err();
@@ -114,9 +99,7 @@ fn a_job_that_fails() {
 
 #[test]
 fn a_service_that_dies_right_after_its_start() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = restart("a.service");
     let failed = || Err(ServiceError::Failed { action: action.clone(), result: Some("signal".into()) });
     for (name, word) in [("ActiveState", "failed"), ("SubState", "auto-restart")] {
@@ -127,9 +110,7 @@ fn a_service_that_dies_right_after_its_start() {
 
 #[test]
 fn every_other_end_of_a_job() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = restart("a.service");
     for (result, end) in [
         ("skipped", None),
@@ -146,9 +127,7 @@ fn every_other_end_of_a_job() {
 
 #[test]
 fn a_reload_of_a_unit_that_does_not_run() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = reload("a.service");
     let script = |active| state(ended("invalid"), &[(UNIT, "ActiveState", active), (SERVICE, "Result", "x")]);
     assert_eq!(played(&action, script("inactive")).0, Ok(()));
@@ -161,9 +140,7 @@ fn a_reload_of_a_unit_that_does_not_run() {
 
 #[test]
 fn what_systemd_refuses() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = reload("a.service");
     let source = || ReportedError("says so".into());
     let (of, name) = (|| action.clone(), "org.freedesktop.systemd1.ShuttingDown");
@@ -187,9 +164,7 @@ fn what_systemd_refuses() {
 
 #[test]
 fn what_the_bus_denies() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&["RestartUnit", "Reload"]);
     let fake = FakeSystemd::start(&bus.address, Script::default());
     let systemd = SystemdServices::at(&bus.address).with_deadlines(PATIENT);
@@ -202,9 +177,7 @@ fn what_the_bus_denies() {
 
 #[test]
 fn what_never_ends() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let script = Script { job: vec![Act::Job(7)], is_deaf_to_reload: true, ..Script::default() };
     let _fake = FakeSystemd::start(&bus.address, script);
@@ -218,9 +191,7 @@ fn what_never_ends() {
 
 #[test]
 fn a_bus_that_dies_midway() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for before in [vec![], vec![Act::Job(7)]] {
         let bus = PrivateBus::start(&[]);
         let job = [before, vec![Act::EndBus(bus.kill())]].concat();
@@ -232,9 +203,7 @@ fn a_bus_that_dies_midway() {
 
 #[test]
 fn a_systemd_that_leaves_midway() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for before in [vec![], vec![Act::Job(7)]] {
         let error = outcome(&restart("a.service"), [before, vec![Act::Leave]].concat());
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
@@ -243,9 +212,7 @@ fn a_systemd_that_leaves_midway() {
 
 #[test]
 fn nobody_there() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| format!("unix:path={}", directory.path().join(name).display());
     // It takes the connection and never says a word.

@@ -25,7 +25,7 @@ fn log(real: &RealSystemd) -> String {
 
 #[test]
 fn restart_reload_and_a_new_definition() {
-    let Some(real) = RealSystemd::start(&[]) else { return };
+    let real = RealSystemd::start(&[]);
     let systemd = &real.systemd;
     real.define("a.service", &logged(&real, "first"));
     assert_eq!(systemd.perform(&ServiceAction::DaemonReload), Ok(()));
@@ -43,7 +43,7 @@ fn restart_reload_and_a_new_definition() {
 #[test]
 fn how_a_unit_is_stopped() {
     let unit = "[Service]\nType=oneshot\nExecStart=true\nExecStop=/bin/echo a 'b c'\nExecStop=-/bin/true\n";
-    let Some(real) = RealSystemd::start(&[("a.service", unit)]) else { return };
+    let real = RealSystemd::start(&[("a.service", unit)]);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let commands = vec![words(&["/bin/echo", "a", "b c"]), words(&["/bin/true"])];
     assert_eq!(real.systemd.stop_commands("a.service"), Some(commands));
@@ -62,7 +62,7 @@ fn a_unit_that_fails() {
         ("b.service", "[Service]\nType=exec\nExecStart=sleep infinity\nExecReload=false\n"),
         ("again.service", "[Service]\nType=notify\nRestart=always\nRestartSec=600\nExecStart=false\n"),
     ];
-    let Some(real) = RealSystemd::start(&units) else { return };
+    let real = RealSystemd::start(&units);
     let failed = |action| ServiceError::Failed { action, result: Some("exit-code".into()) };
     let systemd = &real.systemd;
     assert_eq!(systemd.perform(&restart("a.service")), Err(failed(restart("a.service"))));
@@ -84,7 +84,7 @@ fn units_that_cannot_be_asked() {
         ("dead.service", "[Service]\nType=oneshot\nExecStart=false\nExecReload=true\n"),
         ("unmet.service", "[Unit]\nConditionPathExists=/nowhere\n[Service]\nExecStart=false\n"),
     ];
-    let Some(real) = RealSystemd::start(&units) else { return };
+    let real = RealSystemd::start(&units);
     let systemd = &real.systemd;
     std::os::unix::fs::symlink("/dev/null", real.file("units/masked.service")).unwrap();
     let (absent, masked) = (restart("absent.service"), restart("masked.service"));
@@ -105,7 +105,7 @@ fn units_that_cannot_be_asked() {
 #[test]
 fn a_unit_that_takes_too_long() {
     let units = [("a.service", "[Service]\nType=oneshot\nExecStart=sleep infinity\n")];
-    let Some(real) = RealSystemd::start(&units) else { return };
+    let real = RealSystemd::start(&units);
     let deadline = Duration::from_millis(300);
     let systemd = real
         .systemd

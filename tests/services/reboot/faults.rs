@@ -6,7 +6,7 @@ use flameholder::host::systemd::logind::LogindReboot;
 use flameholder::host::systemd::reboot_port::{RebootBackend, RebootControl as _, RebootError};
 use flameholder::host::systemd::service_port::ReportedError;
 
-use crate::reboot::{PATIENT, SOON, asked, can_run, played, request};
+use crate::reboot::{PATIENT, SOON, asked, played, request};
 use testbed::dbus::fake_logind::{FakeLogind, Fault, Lock, Script};
 use testbed::dbus::private_bus::PrivateBus;
 
@@ -29,9 +29,7 @@ fn impatiently(script: Script, answer: Duration) -> RebootError {
 
 #[test]
 fn silent() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for at in BEFORE {
         let silent = RebootError::TimedOut { whom: RebootBackend::Logind, deadline: SOON };
         assert_eq!(impatiently(failing(at, Fault::Silent), SOON), silent, "{at}");
@@ -43,19 +41,16 @@ fn silent() {
 
 #[test]
 fn slow() {
-    if can_run() {
-        for at in BEFORE.into_iter().chain([REBOOT]) {
-            let played = played(failing(at, Fault::Slow), &request(PATIENT));
-            assert_eq!(played.outcome, Ok(asked()), "{at}");
-        }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    for at in BEFORE.into_iter().chain([REBOOT]) {
+        let played = played(failing(at, Fault::Slow), &request(PATIENT));
+        assert_eq!(played.outcome, Ok(asked()), "{at}");
     }
 }
 
 #[test]
 fn dies() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for fault in [Fault::Dies, Fault::EndsBus] {
         for at in BEFORE {
             let error = played(failing(at, fault), &request(PATIENT)).outcome.unwrap_err();
@@ -68,9 +63,7 @@ fn dies() {
 
 #[test]
 fn dies_while_a_lock_is_waited_for() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     // Its second listing is the one that follows the signal.
     let script = Script { locks: vec![LOCK], then: vec![vec![LOCK]], ..Script::default() };
     let bus = PrivateBus::start(&[]);
@@ -83,11 +76,8 @@ fn dies_while_a_lock_is_waited_for() {
 
 #[test]
 fn denies() {
-    if !can_run() {
-        return;
-    }
-    let denied =
-        RebootError::AccessDenied { whom: RebootBackend::Logind, source: ReportedError("not you".into()) };
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    let denied = RebootError::AccessDenied { whom: Whom::Logind, source: Said("not you".into()) };
     for at in ["PreparingForShutdown", "ScheduledShutdown", "ListInhibitors", REBOOT] {
         assert_eq!(
             played(failing(at, Fault::Denies), &request(PATIENT)).outcome,
@@ -101,9 +91,7 @@ fn denies() {
 
 #[test]
 fn nobody_there() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
     let nobody = logind.reboot(&request(PATIENT), &mut |_| {}).unwrap_err();

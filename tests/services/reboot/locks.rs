@@ -4,7 +4,7 @@ use flameholder::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootError, RebootOutcome, RebootRequest,
 };
 
-use crate::reboot::{PATIENT, SOON, asked, can_run, played, request};
+use crate::reboot::{PATIENT, SOON, asked, played, request};
 use testbed::dbus::fake_logind::{Lock, Script, Version};
 
 const UPGRADE: Lock = ("shutdown:sleep", "dpkg", "packages are unpacked", "block", 0, 41);
@@ -23,9 +23,7 @@ fn named(lock: Lock) -> InhibitorLock {
 
 #[test]
 fn nobody_blocks_it() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for (version, call) in [
         (Version::V257, &["RebootWithFlags 1"][..]),
         (Version::V252, &["RebootWithFlags 1"]),
@@ -42,9 +40,7 @@ fn nobody_blocks_it() {
 
 #[test]
 fn a_lock_that_goes_away() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = Script {
         locks: vec![UPGRADE, DELAY],
         then: vec![vec![UPGRADE, BACKUP], vec![BACKUP], vec![]],
@@ -59,9 +55,7 @@ fn a_lock_that_goes_away() {
 
 #[test]
 fn a_lock_that_stays() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let locks = vec![DELAY, UPGRADE];
     let played = played(Script { locks, ..Script::default() }, &request(SOON));
     let error = played.outcome.unwrap_err();
@@ -77,10 +71,8 @@ fn a_lock_that_stays() {
 
 #[test]
 fn a_lock_that_stays_and_is_overruled() {
-    if !can_run() {
-        return;
-    }
-    let insisting = RebootRequest { insist: InhibitorPolicy::OverruleAfterDeadline, ..request(SOON) };
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    let insisting = Request { insist: Insist::AfterDeadline, ..request(SOON) };
     for (version, calls) in [
         (Version::V257, &["RebootWithFlags 16"][..]),
         (Version::V252, &["RebootWithFlags 16", "RebootWithFlags 0"]),
@@ -94,9 +86,7 @@ fn a_lock_that_stays_and_is_overruled() {
 
 #[test]
 fn a_lock_that_is_taken_at_the_last_moment() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for version in [Version::V257, Version::V252] {
         let script = Script { version, on_reboot: vec![vec![UPGRADE]], ..Script::default() };
         let played = played(script, &request(SOON));
@@ -109,9 +99,7 @@ fn a_lock_that_is_taken_at_the_last_moment() {
 
 #[test]
 fn a_lock_that_is_there_at_the_last_moment_only() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     // Let go before anybody can look; older versions do not even say that it was a lock.
     let script = Script {
         version: Version::V252,
@@ -128,9 +116,7 @@ fn a_lock_that_is_there_at_the_last_moment_only() {
 
 #[test]
 fn a_weak_lock_is_not_meant_for_root() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let played = played(Script { locks: vec![WEAK], ..Script::default() }, &request(PATIENT));
     assert_eq!(played.outcome, Ok(asked()));
     let calls = [ANNOUNCED, "RebootWithFlags 1", TAKEN_BACK, ANNOUNCED, "RebootWithFlags 0"];

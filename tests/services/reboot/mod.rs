@@ -21,14 +21,6 @@ const PATIENT: Duration = Duration::from_secs(20);
 /// Long enough for what comes at once, short enough to wait for what does not.
 const SOON: Duration = Duration::from_millis(300);
 
-fn can_run() -> bool {
-    let missing = testbed::executables::missing(&["dbus-daemon"]);
-    if let Some(why) = &missing {
-        eprintln!("skipped: {why} is not installed");
-    }
-    missing.is_none()
-}
-
 /// A request that gives up when its patience ends.
 fn request(patience: Duration) -> RebootRequest {
     RebootRequest {

@@ -7,7 +7,7 @@ use flameholder::host::systemd::reboot_port::{
     PendingShutdown, RebootControl as _, RebootError, RebootOutcome, ShutdownKind,
 };
 
-use crate::reboot::{PATIENT, asked, can_run, played, request};
+use crate::reboot::{PATIENT, asked, played, request};
 use testbed::dbus::fake_logind::{FakeLogind, Script, Version};
 use testbed::dbus::private_bus::PrivateBus;
 
@@ -30,9 +30,7 @@ fn assert_left_alone(script: Script, expected: &Result<RebootOutcome, RebootErro
 
 #[test]
 fn a_reboot_that_comes_anyway_is_joined() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let preparing = |version, preparing| Script { version, preparing: Some(preparing), ..Script::default() };
     let joined = |shutdown| Ok(RebootOutcome::AlreadyPending(shutdown));
     assert_left_alone(preparing(Version::V257, "reboot"), &joined(in_progress(ShutdownKind::Reboot)));
@@ -43,9 +41,7 @@ fn a_reboot_that_comes_anyway_is_joined() {
 
 #[test]
 fn a_shutdown_of_another_kind_is_in_the_way() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     for word in ["poweroff", "halt", "kexec", "soft-reboot"] {
         let other = |shutdown| Err(RebootError::OtherShutdown { shutdown });
         let kind = ShutdownKind::Other(word.to_owned());
@@ -62,17 +58,14 @@ fn a_shutdown_of_another_kind_is_in_the_way() {
 
 #[test]
 fn a_dry_run_is_none() {
-    if can_run() {
-        let script = Script { scheduled: ("dry-poweroff", WHEN), ..Script::default() };
-        assert_eq!(played(script, &request(PATIENT)).outcome, Ok(asked()));
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
+    let script = Script { scheduled: ("dry-poweroff", WHEN), ..Script::default() };
+    assert_eq!(played(script, &request(PATIENT)).outcome, Ok(asked()));
 }
 
 #[test]
 fn a_shutdown_that_overtakes_the_reboot() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let played = played(Script { is_overtaken: true, ..Script::default() }, &request(PATIENT));
     let shutdown = in_progress(ShutdownKind::Other("poweroff".into()));
     assert_eq!(played.outcome, Err(RebootError::OtherShutdown { shutdown }));
@@ -81,9 +74,7 @@ fn a_shutdown_that_overtakes_the_reboot() {
 
 #[test]
 fn what_is_to_come_and_who_delays_it_can_be_asked() {
-    if !can_run() {
-        return;
-    }
+    testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let script = Script {
         scheduled: ("reboot", WHEN),

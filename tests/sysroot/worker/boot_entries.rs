@@ -21,7 +21,7 @@ fn pin(host: &Host, deployment: &Deployment) -> Deployment {
 
 #[test]
 fn a_boot_entry_has_exactly_the_arguments_that_were_asked() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let asked = owned(&[
         "root=LABEL=root",
         "rw",
@@ -51,7 +51,7 @@ fn a_boot_entry_has_exactly_the_arguments_that_were_asked() {
 
 #[test]
 fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let before = host.boot_entries();
     let mut session = host.write();
     let mut request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
@@ -68,9 +68,7 @@ fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed
 
 #[test]
 fn an_update_leaves_the_previous_deployment_as_it_was() {
-    let Some(host) = Host::of(&SysrootBuilder::new(Os::new(1)).kernel_argument("a=\"b c\"")) else {
-        return;
-    };
+    let host = Host::of(&SysrootBuilder::new(Os::new(1)).kernel_argument("a=\"b c\""));
     let previous = host.default();
     let tree = snapshot(&host.root_of(&previous.id));
     let new = host.update(&Os::new(2));
@@ -84,7 +82,7 @@ fn an_update_leaves_the_previous_deployment_as_it_was() {
 
 #[test]
 fn the_third_deployment_displaces_the_first() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let first = host.default();
     let second = host.update(&Os::new(2));
     let third = host.update(&Os::new(3));
@@ -97,7 +95,7 @@ fn the_third_deployment_displaces_the_first() {
 
 #[test]
 fn what_is_pinned_or_of_another_stateroot_stays() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     SysrootBuilder::new(Os::new(7)).stateroot("other").create(&host.sysroot()).unwrap();
     let [other, installed] = host.deployments().try_into().unwrap();
     let pinned = pin(&host, &installed);
@@ -119,7 +117,7 @@ fn what_is_pinned_or_of_another_stateroot_stays() {
 
 #[test]
 fn a_pin_is_neither_inherited_nor_lost() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let pinned = pin(&host, &host.default());
     let second = host.update(&Os::new(2));
     let mut session = host.write();
@@ -134,7 +132,7 @@ fn a_pin_is_neither_inherited_nor_lost() {
 
 #[test]
 fn a_rollback_changes_the_order_alone() {
-    let Some(host) = Host::new() else { return };
+    let host = Host::new();
     let first = host.default();
     let second = host.update(&Os::new(2));
     let trees = [&first, &second].map(|deployment| snapshot(&host.root_of(&deployment.id)));

@@ -56,8 +56,9 @@ impl Agent {
         // Several hosts have one loopback here.
         let address = metrics.to_string();
         let command = [&["flameholder", "daemon", "--metrics", &address], arguments].concat();
-        let mut process = Command::new("unshare")
-            .args(["--mount", "--pid", "--fork", "--kill-child"])
+        // It ends with the test also where that is killed.
+        let mut process = Command::new("setpriv")
+            .args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"])
             .args(host.entering(command))
             .envs(environment.iter().copied())
             .stdin(Stdio::null())

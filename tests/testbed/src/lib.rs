@@ -12,6 +12,7 @@ pub mod dbus;
 pub mod executables;
 pub mod model;
 pub mod offline;
+pub mod preconditions;
 pub mod strace;
 pub mod worker;
 
@@ -30,7 +31,7 @@ pub fn fixture(name: &str) -> PathBuf {
     repository().join("tests/fixtures").join(name)
 }
 
-/// Whether more is to be tried than every change needs.
+/// True where `FLAMEHOLDER_EXHAUSTIVE` asks for more than every change needs.
 pub fn is_exhaustive() -> bool {
     std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }

@@ -29,19 +29,15 @@ pub struct Host {
 }
 
 impl Host {
-    /// `None`, with a message, where the test cannot run.
-    pub fn new() -> Option<Self> {
+    pub fn new() -> Self {
         Self::of(&SysrootBuilder::new(Os::new(1)))
     }
 
-    pub fn of(builder: &SysrootBuilder) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: deployments belong to root");
-            return None;
-        }
+    pub fn of(builder: &SysrootBuilder) -> Self {
+        crate::preconditions::require_root();
         let host = Self { scratch: Scratch::new().unwrap() };
         builder.create(&host.sysroot()).unwrap();
-        Some(host)
+        host
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -19,19 +19,15 @@ pub struct Host {
 }
 
 impl Host {
-    /// `None`, with a message, where the test cannot run.
-    pub fn new() -> Option<Self> {
+    pub fn new() -> Self {
         Self::of(&SysrootBuilder::new(Os::new(1)))
     }
 
-    pub fn of(builder: &SysrootBuilder) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("skipped: deployments belong to root");
-            return None;
-        }
+    pub fn of(builder: &SysrootBuilder) -> Self {
+        crate::preconditions::require_root();
         let host = Self { scratch: Scratch::new().unwrap() };
         builder.create(&host.sysroot()).unwrap();
-        Some(host)
+        host
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -121,13 +117,9 @@ pub fn program() -> WorkerProgram {
 }
 
 /// A program that runs `script` and then becomes the worker, in a mount namespace of its own. Everything that the script
-/// mounts goes with it. `None`, with a message, where there is no such namespace to be had.
-pub fn worker_after(host: &Host, script: &str) -> Option<WorkerProgram> {
-    let unshared = Command::new("unshare").args(["--mount", "true"]).status();
-    if !unshared.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: no mount namespaces here");
-        return None;
-    }
+/// mounts goes with it.
+pub fn worker_after(host: &Host, script: &str) -> WorkerProgram {
+    crate::preconditions::require_mount_namespaces();
     let worker = executables::worker();
     let worker = worker.display();
     let source = host.path("script");
@@ -140,7 +132,7 @@ pub fn worker_after(host: &Host, script: &str) -> Option<WorkerProgram> {
     // writing would make it "text file busy".
     let installed = Command::new("install").arg(&source).arg(&program).status();
     assert!(installed.unwrap().success());
-    Some(WorkerProgram::at(program))
+    WorkerProgram::at(program)
 }
 
 /// All of a tree: path, mode, owner, and contents or target.

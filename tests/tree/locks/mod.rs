@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use crate::locks::host::Host;
 use testbed::model::run::{Outcome, program};
 use testbed::model::snapshot;
-use testbed::strace::{self, held::Held};
+use testbed::strace::held::Held;
 
 const BUSY: Option<i32> = Some(75);
 
@@ -22,7 +22,8 @@ fn assert_busy(outcome: &Outcome, pid: u32) {
 fn whoever_comes_second_is_told_who_is_at_work() {
     // Just locked, nothing staged; some things moved; committed, not cleared.
     for place in [("mkdirat", 1), ("renameat2", 4), ("unlinkat", 1)] {
-        let Some(host) = Host::small().filter(|_| strace::is_permitted()) else { return };
+        testbed::preconditions::require_strace();
+        let host = Host::small();
         let held = Held::at(place, &host.line("apply", Some(&host.right)));
         let before = snapshot::take(host.tree.root());
         for (verb, desired) in
@@ -50,7 +51,8 @@ fn whoever_comes_second_is_told_who_is_at_work() {
 
 #[test]
 fn a_lock_dies_with_its_holder() {
-    let Some(host) = Host::small().filter(|_| strace::is_permitted()) else { return };
+    testbed::preconditions::require_strace();
+    let host = Host::small();
     for settling in ["recover", "apply"] {
         let held = Held::at(("renameat2", 4), &host.line("apply", Some(&host.right)));
         assert_eq!(host.runs("verify", None).code, BUSY);
@@ -73,7 +75,8 @@ fn a_lock_dies_with_its_holder() {
 
 #[test]
 fn a_lock_that_is_only_left_is_free() {
-    let Some(host) = Host::small().filter(|_| strace::is_permitted()) else { return };
+    testbed::preconditions::require_strace();
+    let host = Host::small();
     Held::at(("mkdirat", 1), &host.line("apply", Some(&host.right))).kill();
     assert_eq!(host.runs("verify", None).code, Some(0), "nothing was begun");
     assert_eq!(host.runs("recover", None).code, Some(0));
@@ -83,7 +86,7 @@ fn a_lock_that_is_only_left_is_free() {
 /// Many at once: each does all of its work or none, and says which.
 #[test]
 fn a_crowd_takes_turns_or_goes_away() {
-    let Some(host) = Host::small() else { return };
+    let host = Host::small();
     let mut done = 0;
     for _ in 0..10 {
         let children: Vec<_> = [&host.left, &host.right]

@@ -18,13 +18,10 @@ use testbed::model::snapshot::{Body, Snapshot};
 const FAILED: i32 = 1;
 const BUSY: i32 = 75;
 
-/// A settled tree, unless this is not root; only root can build one.
-fn settled() -> Option<Settled> {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: only root can build the tree");
-    }
-    root.then(Settled::new)
+/// A settled tree.
+fn settled() -> Settled {
+    testbed::preconditions::require_root();
+    Settled::new()
 }
 
 /// Writes a config with these files beside the tree.
@@ -37,7 +34,7 @@ fn document(host: &Settled, files: &[Value]) -> PathBuf {
 /// Has `obstruct` put something in the way, then expects that applying a file at `target` fails, names `mention`
 /// and leaves everything as it was.
 fn obstructed(obstruct: impl FnOnce(&Settled), target: &str, mention: &str) {
-    let Some(mut host) = settled() else { return };
+    let mut host = settled();
     obstruct(&host);
     host.before = snapshot::take(host.tree.root());
     // One that could be written comes first, and a removal and a change are due.
@@ -81,7 +78,7 @@ fn somebody_elses_file_does_not_become_a_directory() {
 
 #[test]
 fn an_owner_that_the_tree_does_not_know_is_refused() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let mut entry = file("/etc/x", "x");
     entry["user"] = serde_json::json!({"name": "stranger"});
     let outcome = apply(host.tree.root(), &document(&host, &[entry]));
@@ -93,14 +90,13 @@ fn an_owner_that_the_tree_does_not_know_is_refused() {
 
 #[test]
 fn a_read_only_file_system() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let desired = document(&host, &[file("/etc/x", "x")]);
     let root = host.tree.root().to_str().unwrap();
     let outcome = in_namespace(
         r#"mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && exec "$0" apply --root "$1" --desired "$2""#,
         &[root, desired.to_str().unwrap()],
     );
-    let Some(outcome) = outcome else { return };
     let mut complaints = unlike(&outcome, FAILED, &["/var/lib/flameholder"]);
     complaints.extend(host.disturbed());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -108,7 +104,7 @@ fn a_read_only_file_system() {
 
 #[test]
 fn a_full_disk() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     // Together more than the file system below holds; one alone is not.
     let large = "x".repeat(400_000);
     let files: Vec<Value> = (0..8).map(|n| file(&format!("/etc/large/{n}"), &large)).collect();
@@ -120,9 +116,7 @@ fn a_full_disk() {
         cp -a "$1/." "$small" && cp -a "$small" "$3" && { "$0" apply --root "$small" --desired "$2"; code=$?
         cp -a "$small" "$4"; "$0" verify --root "$small" >/dev/null || echo "verify: $?"; umount "$small"; exit $code; }"#;
     let paths = [host.tree.root(), &desired, &before, &after].map(|path| path.to_str().unwrap());
-    let Some(outcome) = in_namespace(script, &paths) else {
-        return;
-    };
+    let outcome = in_namespace(script, &paths);
     let mut complaints = unlike(&outcome, FAILED, &["/etc/large|No space"]);
     if outcome.stdout.contains("verify:") {
         complaints.push(format!("verify finds what was applied before changed: {}", outcome.stdout));
@@ -145,18 +139,15 @@ fn contents(tree: &Snapshot) -> Vec<String> {
 
 /// Runs a shell script, with the executable under test as `$0`, in a mount namespace of its own; `None` where this
 /// host allows none.
-fn in_namespace(script: &str, arguments: &[&str]) -> Option<Outcome> {
-    if launch("unshare", ["-m", "true"]).code != Some(0) {
-        eprintln!("SKIPPED: this host allows no mount namespaces");
-        return None;
-    }
+fn in_namespace(script: &str, arguments: &[&str]) -> Outcome {
+    testbed::preconditions::require_mount_namespaces();
     let shell = ["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_flameholder")];
-    Some(launch("unshare", shell.iter().chain(arguments)))
+    launch("unshare", shell.iter().chain(arguments))
 }
 
 #[test]
 fn two_at_once() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let desired = document(&host, &[file("/etc/x", "x")]);
     let lock = host.tree.at(snapshot::LOCK);
     let mut lock = OpenOptions::new().read(true).write(true).open(lock).expect("the lock of the first apply");
@@ -173,7 +164,7 @@ fn two_at_once() {
 
 #[test]
 fn what_is_not_there() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let desired = document(&host, &[file("/etc/x", "x")]);
     let mut complaints =
         unlike(&apply(Path::new("/nonexistent/root"), &desired), FAILED, &["/nonexistent/root"]);
@@ -190,17 +181,14 @@ fn what_is_not_there() {
 
 #[test]
 fn a_user_without_the_right() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let desired = document(&host, &[file("/etc/x", "x")]);
     fs::set_permissions(host.documents.path(), Permissions::from_mode(0o755)).expect("a mode");
     // A copy, since the folders above the build's own may be closed to others.
     let program = host.documents.path().join("flameholder");
     fs::copy(env!("CARGO_BIN_EXE_flameholder"), &program).expect("a copy");
     let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--"];
-    if launch("setpriv", nobody.iter().chain(&["true"])).code != Some(0) {
-        eprintln!("SKIPPED: setpriv cannot become another user here");
-        return;
-    }
+    testbed::preconditions::require_installed(&["setpriv"]);
     let root = host.tree.root().to_str().unwrap();
     let line = [program.to_str().unwrap(), "apply", "--root", root, "--desired", desired.to_str().unwrap()];
     let outcome = launch("setpriv", nobody.iter().chain(&line));
@@ -211,7 +199,7 @@ fn a_user_without_the_right() {
 
 #[test]
 fn a_tree_without_the_user_core() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let tree = tree::Tree::new();
     for (path, mode) in [("etc/passwd", 0o644), ("etc/group", 0o644), ("etc/shadow", 0)] {
         let text = fs::read_to_string(tree.at(path)).expect("a database");
@@ -238,7 +226,7 @@ fn a_tree_without_the_user_core() {
 
 #[test]
 fn a_plan_leaves_no_trace() {
-    let Some(host) = settled() else { return };
+    let host = settled();
     let desired = document(&host, &[file("/etc/x", "x")]);
     let lock =
         || fs::metadata(host.tree.at(snapshot::LOCK)).and_then(|meta| meta.modified()).expect("the lock");

@@ -59,10 +59,7 @@ fn an_irreconcilable_target_is_planned_and_not_applied() {
 
 #[test]
 fn what_cannot_be_reconciled_is_not_applied() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    testbed::preconditions::require_root();
     let host = Settled::new();
     let path = host.documents.path().join("desired.json");
     let groups = json!({"ignition": {"version": "3.5.0"}, "passwd": {"groups": [{"name": "g"}]}});

@@ -1,6 +1,6 @@
 //! Every config after every other, on a tree and as a plan, against a model written from the specification.
 
-use std::{fs, path::Path, process::Command};
+use std::{fs, path::Path};
 
 use serde_json::Value;
 use testbed::model::{
@@ -15,31 +15,22 @@ use testbed::model::{
     tree::Tree,
 };
 
-/// Whether the reference can be built here.
-fn has_reference() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        eprintln!("SKIPPED: only root can give files to their owners");
-    }
-    let systemctl = Command::new("systemctl").arg("--version").output().is_ok();
-    if !systemctl {
-        eprintln!("SKIPPED: there is no systemctl to say what is enabled");
-    }
-    root && systemctl
+/// Fails where the reference cannot be built.
+fn require_reference() {
+    testbed::preconditions::require_root();
+    testbed::preconditions::require_installed(&["systemctl"]);
 }
 
 #[test]
 fn real_configs_after_each_other_on_a_tree() {
-    if has_reference() {
-        for_every_pair(&rendered(), succession);
-    }
+    require_reference();
+    for_every_pair(&rendered(), succession);
 }
 
 #[test]
 fn fixtures_after_each_other_on_a_tree() {
-    if has_reference() {
-        for_every_pair(&fixtures(), succession);
-    }
+    require_reference();
+    for_every_pair(&fixtures(), succession);
 }
 
 #[test]
@@ -55,9 +46,7 @@ fn plans_between_fixtures() {
 /// What one transition gets right, many in a row may not: originals and enablement are remembered throughout.
 #[test]
 fn a_walk_from_config_to_config_on_one_tree() {
-    if !has_reference() {
-        return;
-    }
+    require_reference();
     let configs = [fixtures(), rendered()].concat();
     let (tree, mut reference) = (Tree::new(), Reference::new());
     let mut walk = Vec::new();

@@ -65,10 +65,7 @@ fn every_command(host: &Settled, first: &Path, second: &Path) -> Vec<(&'static s
 
 #[test]
 fn nothing_secret_is_printed_or_left_readable() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    testbed::preconditions::require_root();
     let host = Settled::new();
     let [first, second] = [0, 1].map(|index| {
         let path = host.documents.path().join(format!("secret-{index}.json"));

@@ -125,10 +125,7 @@ fn attempt(plant: Plant) -> (Settled, &'static str, Outcome, Vec<String>) {
 
 #[test]
 fn links_that_lead_astray_are_refused_by_name() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    testbed::preconditions::require_root();
     for (name, plant) in REFUSED {
         let (host, wanted, outcome, changed) = attempt(plant);
         let link = Path::new(wanted).parent().unwrap().to_str().unwrap();
@@ -141,10 +138,7 @@ fn links_that_lead_astray_are_refused_by_name() {
 
 #[test]
 fn links_of_root_that_stay_inside_are_followed() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    testbed::preconditions::require_root();
     for (name, plant, place) in FOLLOWED {
         let (host, _, outcome, changed) = attempt(plant);
         assert_eq!(outcome.code, Some(0), "{name}: {outcome:?}");
@@ -157,10 +151,7 @@ fn links_of_root_that_stay_inside_are_followed() {
 /// The keys' own directory, in a home that its user may arrange at will.
 #[test]
 fn keys_do_not_follow_a_link_of_their_user() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    testbed::preconditions::require_root();
     for target in ["/etc", "../../../etc", "/", ".ssh"] {
         let mut host = Settled::new();
         let ssh = host.tree.at("/var/home/core/.ssh");

@@ -39,7 +39,7 @@ fn race(arena: &Arena, stop: &AtomicBool) -> usize {
 #[test]
 fn a_directory_becomes_a_link_at_any_moment() {
     for case in CASES {
-        let Some(arena) = Arena::new(case) else { return };
+        let arena = Arena::new(case);
         let stop = AtomicBool::new(false);
         let (mut through, mut refused) = (0, 0);
         let swaps = thread::scope(|scope| {

@@ -5,7 +5,6 @@ use std::{
     ffi::{OsStr, OsString},
     fs,
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use osimage::{Os, Scratch, SysrootBuilder};
@@ -60,17 +59,9 @@ impl Boot {
 }
 
 impl Host {
-    /// Installs the OS and boots it for the first time. `None`, with a message, where the test cannot run.
-    pub fn install(os: Os) -> Option<Self> {
-        if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: only root can mount");
-            return None;
-        }
-        let permitted = Command::new("unshare").args(["--mount", "--pid", "--fork", "true"]).status();
-        if !permitted.is_ok_and(|status| status.success()) {
-            eprintln!("SKIPPED: unshare is missing or not permitted");
-            return None;
-        }
+    /// Installs the OS and boots it for the first time.
+    pub fn install(os: Os) -> Self {
+        crate::preconditions::require_mount_namespaces();
         let scratch = Scratch::below(Path::new(MEMORY)).unwrap();
         let sysroot = scratch.path().join("sysroot");
         SysrootBuilder::new(os).stateroot(STATEROOT).create(&sysroot).unwrap();
@@ -86,7 +77,7 @@ impl Host {
         host.put_program("flameholder", Some(&own));
         host.restore_worker();
         host.start(0);
-        Some(host)
+        host
     }
 
     /// A second host that is in every respect like this one is now.
@@ -344,9 +335,9 @@ pub fn record(entry: &Entry) -> Value {
 }
 
 /// A host that runs the generation of this text, on version 2 of the OS.
-pub fn settled(text: &str) -> Option<Host> {
-    let host = Host::install(Os::new(1))?;
+pub fn settled(text: &str) -> Host {
+    let host = Host::install(Os::new(1));
     let (config, image) = (host.config(whole(text).json()), host.image(&Os::new(2)));
     host.update(&config, Some(&image));
-    Some(host)
+    host
 }

@@ -14,9 +14,8 @@ use std::{fs, sync::Arc};
 
 use controller::Controller;
 use kube::{
-    Api, Client, Config,
+    Api, Client,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
 };
 use proxy::Proxy;
 use serde_json::{Value, json};
@@ -61,18 +60,18 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts it, with a node that is what its annotations say. `None`, with a message, where there can be none.
-    pub fn start(annotations: &[(&str, &str)]) -> Option<Self> {
-        let control_plane = ControlPlane::start()?;
+    /// Starts it, with a node that is what its annotations say.
+    pub fn start(annotations: &[(&str, &str)]) -> Self {
         let runtime = Arc::new(
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
         );
-        let client = runtime.block_on(connect(&control_plane.kubeconfig));
+        let control_plane = runtime.block_on(ControlPlane::start());
+        let client = control_plane.client.clone();
         let proxy = Proxy::start(&runtime, client.clone());
         let controller = Controller::start(&runtime, client.clone());
         let cluster = Self { client, proxy, controller, runtime, _control_plane: control_plane };
         cluster.create_node(annotations);
-        Some(cluster)
+        cluster
     }
 
     fn create_node(&self, annotations: &[(&str, &str)]) {
@@ -156,17 +155,17 @@ impl Cluster {
     }
 
     /// A node that is this config already, whose cluster wants it to be that.
-    pub fn with_node_on(text: &str) -> Option<(Host, Self)> {
-        let host = Host::install(Os::new(1))?;
+    pub fn with_node_on(text: &str) -> (Host, Self) {
+        let host = Host::install(Os::new(1));
         let name = format!("rendered-{text}");
         let cluster = Self::start(&[
             ("currentConfig", &name),
             ("desiredConfig", &name),
             ("state", "Done"),
             ("reason", ""),
-        ])?;
+        ]);
         host.update(&host.config(whole(text).json()), None);
-        Some((host, cluster))
+        (host, cluster)
     }
 
     /// Starts the daemon on a host that is its node.
@@ -199,10 +198,4 @@ impl Cluster {
             fs::write(host.path("media").join(file), text).unwrap();
         }
     }
-}
-
-async fn connect(kubeconfig: &std::path::Path) -> Client {
-    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-    Client::try_from(config).unwrap()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use flameholder::host::systemd::unit_jobs::SystemdServices;
 use futures_lite::StreamExt as _;
 
-use crate::executables::missing;
+use crate::preconditions;
 
 /// Longer than any start takes; only a systemd that cannot run here lasts until then.
 const START: Duration = Duration::from_secs(30);
@@ -47,24 +47,14 @@ pub struct RealSystemd {
 }
 
 impl RealSystemd {
-    /// Starts one that knows these units; says why, where it cannot.
-    pub fn start(units: &[(&str, &str)]) -> Option<Self> {
-        match Self::try_start(units) {
-            Ok(real) => Some(real),
-            Err(why) => {
-                eprintln!("skipped: no systemd of our own can run here: {why}");
-                None
-            }
-        }
+    /// Starts one that knows these units.
+    pub fn start(units: &[(&str, &str)]) -> Self {
+        preconditions::require_installed(&["systemd", "dbus-daemon", "unshare"]);
+        preconditions::require_root();
+        Self::try_start(units).unwrap_or_else(|why| panic!("no systemd of the test's own runs here: {why}"))
     }
 
     fn try_start(units: &[(&str, &str)]) -> Result<Self, String> {
-        if let Some(missing) = missing(&["systemd", "dbus-daemon", "unshare"]) {
-            return Err(format!("{missing} is not installed"));
-        }
-        if !rustix::process::geteuid().is_root() {
-            return Err("only root can make its namespaces".into());
-        }
         let hierarchy = unified_hierarchy().ok_or("no unified control group hierarchy is mounted")?;
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name);

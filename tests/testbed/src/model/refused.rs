@@ -15,10 +15,7 @@ pub type Case = (&'static str, Vec<u8>, &'static [&'static str]);
 
 /// Applies and plans each document on one tree; each must be refused as malformed and leave the tree alone.
 pub fn all_refused(cases: Vec<Case>) {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED: only root can build the tree");
-        return;
-    }
+    crate::preconditions::require_root();
     let mut host = Settled::new();
     let mut complaints = Vec::new();
     for (name, document, mentions) in cases {

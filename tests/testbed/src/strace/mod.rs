@@ -9,7 +9,6 @@ pub mod held;
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    process::Command,
 };
 
 use crate::model::run::{Outcome, launch, program};
@@ -108,16 +107,6 @@ impl Call {
 /// A signal at the call of this name and number.
 pub fn place(name: &str, number: usize, signal: &str) -> String {
     format!("inject={name}:signal={signal}:when={number}")
-}
-
-/// Whether strace works here; says so where it does not.
-pub fn is_permitted() -> bool {
-    let traced = Command::new("strace").args(["-o", "/dev/null", "true"]).status();
-    let permitted = traced.is_ok_and(|status| status.success());
-    if !permitted {
-        eprintln!("SKIPPED: strace is missing or not permitted");
-    }
-    permitted
 }
 
 /// Runs to its end and lists its system calls.

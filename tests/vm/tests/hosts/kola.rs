@@ -7,7 +7,6 @@ use anyhow::{Result, ensure};
 use vm::{Host, Output, Warm, scenario, until};
 
 use crate::change::REBOOT;
-use crate::cuts::orders::is_exhaustive;
 
 /// What a script does between two reboots.
 const STEP: Duration = Duration::from_secs(900);
@@ -41,12 +40,7 @@ fn kola(host: &mut Host, script: &str) -> Result<()> {
 }
 
 #[test]
+#[ignore = "exhaustive: other tests update and go back as well"]
 fn updates_and_goes_back() -> Result<()> {
-    if !is_exhaustive() {
-        eprintln!(
-            "SKIPPED: other tests update and go back as well; FLAMEHOLDER_EXHAUSTIVE=1 runs the script"
-        );
-        return Ok(());
-    }
     scenario(Warm::Fresh, |host| kola(host, include_str!("../../kola/tests/kola/generations/update")))
 }

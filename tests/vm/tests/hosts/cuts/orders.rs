@@ -158,10 +158,7 @@ fn what_is_not_healthy_is_left() -> Result<()> {
 }
 
 #[test]
+#[ignore = "exhaustive: it is staged, bound and finalized as an update is, which is cut there"]
 fn a_rollback() -> Result<()> {
-    if !is_exhaustive() {
-        eprintln!("SKIPPED: it is staged, bound and finalized as an update is, which is cut there");
-        return Ok(());
-    }
     survives(Change::Back)
 }

@@ -1,15 +1,12 @@
 //! What a config server sends a node, and what is to come of it.
 
-use std::path::Path;
-
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 use vm::Host;
 use vm::config::{Config, data_url};
 
-/// Where rendered configurations of a real controller are, beside the repository.
-const RENDERED: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/rendered/02-files-units-ssh.json");
+/// A rendered configuration of a real controller.
+const RENDERED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/rendered/02-files-units-ssh.json");
 /// Units that have what they need on a Debian host, or must not run at all.
 const KEPT_UNITS: [&str; 7] = [
     "docker.socket",
@@ -24,17 +21,10 @@ const KEPT_UNITS: [&str; 7] = [
 const IGNITION: &str = "3.3.0";
 
 /// A rendered configuration of a real controller, made fit for a Debian host: with our image, and the pull secret for our
-/// registry. Where there is none, one of our own.
+/// registry.
 pub fn wanted(image: &str, secret: &str) -> Result<Value> {
     let own = Config::named("final").image(image).unit("ours.service").key("ssh-ed25519 AAAA first");
-    let mut object: Value = if Path::new(RENDERED).exists() {
-        serde_json::from_str(&std::fs::read_to_string(RENDERED)?)?
-    } else {
-        eprintln!(
-            "SKIPPED in part: there is no {RENDERED}; a configuration of the tests' own stands in for it"
-        );
-        serde_json::from_str(&own.clone().file("/var/lib/kubelet/config.json", secret).render())?
-    };
+    let mut object: Value = serde_json::from_str(&std::fs::read_to_string(RENDERED)?)?;
     let own: Value = serde_json::from_str(&own.render())?;
     object["spec"]["osImageURL"] = image.into();
     let config = &mut object["spec"]["config"];

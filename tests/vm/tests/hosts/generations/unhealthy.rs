@@ -7,7 +7,6 @@ use vm::operator::{booted, go, only_seen, settled, status};
 use vm::{Host, scenario};
 
 use crate::change::REBOOT;
-use crate::cuts::orders::is_exhaustive;
 use crate::prepared::staged_faulty;
 
 /// A boot with a probation of two minutes, an orderly shutdown, and another boot: emulated, on a busy machine.
@@ -68,31 +67,20 @@ fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
 }
 
 #[test]
+#[ignore = "exhaustive: it takes as long as the others, and leads back by the same way"]
 fn the_network_breaks() -> Result<()> {
-    if !is_exhaustive() {
-        eprintln!("SKIPPED: it takes as long as the others, and leads back by the same way");
-        return Ok(());
-    }
     goes_back("network", "network: no interface is up")
 }
 
 #[test]
+#[ignore = "exhaustive: it takes as long as the others, and a check is ended without a reboot too"]
 fn a_check_hangs() -> Result<()> {
-    if !is_exhaustive() {
-        eprintln!("SKIPPED: it takes as long as the others, and a check is ended without a reboot too");
-        return Ok(());
-    }
     goes_back("hang", "check 10-hang: it did not end within")
 }
 
 #[test]
+#[ignore = "exhaustive: it takes as long as the others, and what deviates is looked at without a reboot too"]
 fn usr_local_is_lost() -> Result<()> {
-    if !is_exhaustive() {
-        eprintln!(
-            "SKIPPED: it takes as long as the others, and what deviates is looked at without a reboot too"
-        );
-        return Ok(());
-    }
     goes_back("usr-local", "/usr/local/bin/program")
 }
 
