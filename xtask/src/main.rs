@@ -2,7 +2,6 @@
 //!
 //! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
 
-mod bench;
 mod boot_entry;
 mod checks;
 mod consent;
@@ -14,13 +13,13 @@ mod setup;
 mod vm;
 mod workspace;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 
-use crate::bench::{BaselineArgs, BenchArgs};
 use crate::checks::Extent;
 use crate::consent::Consent;
 use crate::vm::VmVerb;
@@ -68,11 +67,13 @@ enum Verb {
         #[arg(long, value_name = "URL")]
         from: String,
     },
-    /// Measure the release executable, each figure beside a baseline of the same minute.
-    Bench(BenchArgs),
-    /// What `bench` compares with, as a process of its own.
-    #[command(hide = true)]
-    Baseline(BaselineArgs),
+    /// Measure the release executable, each figure beside a baseline of the same run.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Options of the benchmarks; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -87,10 +88,7 @@ fn main() -> ExitCode {
 
 fn run(xtask: Xtask) -> Result<ExitCode> {
     let consent = Consent::from_environment(xtask.yes);
-    // A baseline is being timed: it does nothing but its work.
-    if !matches!(xtask.verb, Verb::Baseline(_)) {
-        setup::ensure_installed(consent)?;
-    }
+    setup::ensure_installed(consent)?;
     match xtask.verb {
         Verb::Setup => Ok(ExitCode::SUCCESS),
         Verb::Demo { keep, config } => {
@@ -109,7 +107,13 @@ fn run(xtask: Xtask) -> Result<ExitCode> {
         }
         Verb::Vm(verb) => vm::run(&Workspace::locate()?, consent, &verb),
         Verb::Ignition { from } => ignition::print(&Workspace::locate()?, &from).map(|()| ExitCode::SUCCESS),
-        Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
-        Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
+        Verb::Bench { options } => bench(&Workspace::locate()?, &options).map(|()| ExitCode::SUCCESS),
     }
+}
+
+/// Runs the benchmarks, which are a release build as well: the baselines are part of their executable.
+fn bench(workspace: &Workspace, options: &[OsString]) -> Result<()> {
+    workspace.build_release()?;
+    invocation::run(&mut workspace.cargo(&["build", "--release", "--package", "bench"]))?;
+    invocation::run(std::process::Command::new(workspace.executable("bench")).args(options))
 }

@@ -1,4 +1,4 @@
-//! The table of figures: Markdown that is aligned, so that a terminal shows it as well as a page does.
+//! The table of figures, as aligned Markdown for a terminal and for a page.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,18 +6,18 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::stopwatch::median;
-use super::turns::Samples;
+use super::turns::PairSamples;
 
 /// A measured value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Quantity {
+pub enum FigureValue {
     Time(Duration),
     Count(u32),
     Kibibytes(u32),
 }
 
-impl Quantity {
-    /// In the base unit of its kind.
+impl FigureValue {
+    /// The number in the base unit of its kind.
     fn magnitude(self) -> f64 {
         match self {
             Self::Time(time) => time.as_secs_f64(),
@@ -26,7 +26,7 @@ impl Quantity {
     }
 }
 
-impl fmt::Display for Quantity {
+impl fmt::Display for FigureValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Time(time) if time < Duration::from_secs(1) => {
@@ -39,15 +39,15 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// What the design asks of a figure.
+/// The budget of a figure in the design.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Budget {
-    /// The baseline takes at least so many times as long.
+pub enum FigureBudget {
+    /// The baseline takes at least this multiple of our time.
     TimesFaster(f64),
-    AtMost(Quantity),
+    AtMost(FigureValue),
 }
 
-impl fmt::Display for Budget {
+impl fmt::Display for FigureBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TimesFaster(factor) => write!(f, "≥ {factor}×"),
@@ -56,42 +56,46 @@ impl fmt::Display for Budget {
     }
 }
 
-/// One figure. A baseline is a value and the program that it is of.
+/// A row of the table. The baseline is a value and the program that was measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct FigureRow {
     name: String,
-    ours: Quantity,
-    baseline: Option<(Quantity, &'static str)>,
-    /// The lowest and the highest ratio of a round.
+    ours: FigureValue,
+    baseline: Option<(FigureValue, &'static str)>,
+    /// The lowest and the highest ratio of the rounds.
     range: Option<(f64, f64)>,
-    budget: Option<Budget>,
+    budget: Option<FigureBudget>,
 }
 
-impl Row {
-    pub fn new(name: impl Into<String>, ours: Quantity) -> Self {
+impl FigureRow {
+    pub fn new(name: impl Into<String>, ours: FigureValue) -> Self {
         Self { name: name.into(), ours, baseline: None, range: None, budget: None }
     }
 
     #[must_use]
-    pub fn against(self, baseline: Quantity, program: &'static str) -> Self {
+    pub fn against(self, baseline: FigureValue, program: &'static str) -> Self {
         Self { baseline: Some((baseline, program)), ..self }
     }
 
-    /// Both sides' medians, and how far the ratio ranges over the rounds.
+    /// Compares both sides' medians and adds the range of the ratio over the rounds.
     ///
     /// # Errors
-    /// There were no rounds.
-    pub fn of(name: impl Into<String>, samples: &Samples<Duration>, program: &'static str) -> Result<Self> {
-        let [ours, baseline] = [median(&samples.ours)?, median(&samples.baseline)?].map(Quantity::Time);
+    /// `samples` is empty.
+    pub fn of(
+        name: impl Into<String>,
+        samples: &PairSamples<Duration>,
+        program: &'static str,
+    ) -> Result<Self> {
+        let [ours, baseline] = [median(&samples.ours)?, median(&samples.baseline)?].map(FigureValue::Time);
         Ok(Self { range: range(samples), ..Self::new(name, ours).against(baseline, program) })
     }
 
     #[must_use]
-    pub fn within(self, budget: Option<Budget>) -> Self {
+    pub fn within(self, budget: Option<FigureBudget>) -> Self {
         Self { budget, ..self }
     }
 
-    /// How many times the baseline is what ours is: above 1 we are better.
+    /// The baseline divided by ours: above 1, ours is better.
     fn ratio(&self) -> Option<f64> {
         let (baseline, _) = self.baseline?;
         let ours = self.ours.magnitude();
@@ -100,8 +104,8 @@ impl Row {
 
     fn is_met(&self) -> Option<bool> {
         match self.budget? {
-            Budget::TimesFaster(factor) => self.ratio().map(|ratio| ratio >= factor),
-            Budget::AtMost(most) => Some(self.ours.magnitude() <= most.magnitude()),
+            FigureBudget::TimesFaster(factor) => self.ratio().map(|ratio| ratio >= factor),
+            FigureBudget::AtMost(most) => Some(self.ours.magnitude() <= most.magnitude()),
         }
     }
 
@@ -129,7 +133,7 @@ impl Row {
     }
 }
 
-fn range(samples: &Samples<Duration>) -> Option<(f64, f64)> {
+fn range(samples: &PairSamples<Duration>) -> Option<(f64, f64)> {
     let rounds = samples.ours.iter().zip(&samples.baseline);
     let ratios: Vec<_> = rounds.map(|(ours, baseline)| baseline.as_secs_f64() / ours.as_secs_f64()).collect();
     Some((ratios.iter().copied().reduce(f64::min)?, ratios.iter().copied().reduce(f64::max)?))
@@ -137,13 +141,13 @@ fn range(samples: &Samples<Duration>) -> Option<(f64, f64)> {
 
 const HEADINGS: [&str; 7] =
     ["figure", "flameholder", "baseline", "baseline's program", "baseline ÷ ours", "budget", "verdict"];
-/// Whether a column is read as numbers.
+/// Columns that are aligned as numbers.
 const NUMBERS: [bool; 7] = [false, true, true, false, true, true, false];
 
-/// The table as Markdown.
-pub fn render(rows: &[Row]) -> String {
+/// Renders the table as Markdown.
+pub fn render(rows: &[FigureRow]) -> String {
     let lines: Vec<_> =
-        std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(Row::cells)).collect();
+        std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(FigureRow::cells)).collect();
     let mut widths = [0; 7];
     for line in &lines {
         for (width, cell) in widths.iter_mut().zip(line) {
@@ -174,56 +178,58 @@ fn joined(cells: impl Iterator<Item = String>) -> String {
 mod tests {
     use super::*;
 
-    fn milliseconds(number: u64) -> Quantity {
-        Quantity::Time(Duration::from_millis(number))
+    fn milliseconds(number: u64) -> FigureValue {
+        FigureValue::Time(Duration::from_millis(number))
     }
 
     #[test]
-    fn quantities_have_units() {
-        let shown = [milliseconds(12), milliseconds(2_340), Quantity::Count(7), Quantity::Kibibytes(1536)];
+    fn values_have_units() {
+        let shown =
+            [milliseconds(12), milliseconds(2_340), FigureValue::Count(7), FigureValue::Kibibytes(1536)];
         assert_eq!(shown.map(|quantity| quantity.to_string()), ["12.0 ms", "2.34 s", "7", "1.5 MiB"]);
     }
 
     #[test]
-    fn a_budget_is_met_at_its_bound() {
-        let row = |ours, baseline| Row::new("apply", milliseconds(ours)).against(milliseconds(baseline), "x");
-        let faster = Some(Budget::TimesFaster(3.0));
+    fn budget_is_met_at_its_bound() {
+        let row =
+            |ours, baseline| FigureRow::new("apply", milliseconds(ours)).against(milliseconds(baseline), "x");
+        let faster = Some(FigureBudget::TimesFaster(3.0));
         assert_eq!(row(125, 375).within(faster).is_met(), Some(true));
         assert_eq!(row(125, 374).within(faster).is_met(), Some(false));
-        assert_eq!(Row::new("apply", milliseconds(1)).within(faster).is_met(), None);
-        let below = Some(Budget::AtMost(milliseconds(60)));
+        assert_eq!(FigureRow::new("apply", milliseconds(1)).within(faster).is_met(), None);
+        let below = Some(FigureBudget::AtMost(milliseconds(60)));
         assert_eq!(row(60, 1).within(below).is_met(), Some(true));
         assert_eq!(row(61, 1).within(below).is_met(), Some(false));
         assert_eq!(row(61, 1).is_met(), None);
     }
 
     #[test]
-    fn the_ratio_of_medians_comes_with_its_range() {
+    fn ratio_of_medians_has_its_range() {
         let times = |numbers: [u64; 3]| numbers.map(Duration::from_millis).to_vec();
-        let samples = Samples { ours: times([100, 200, 400]), baseline: times([400, 300, 200]) };
-        let cells = Row::of("apply", &samples, "x").unwrap().cells();
+        let samples = PairSamples { ours: times([100, 200, 400]), baseline: times([400, 300, 200]) };
+        let cells = FigureRow::of("apply", &samples, "x").unwrap().cells();
         assert_eq!(cells[1..5], ["200.0 ms", "300.0 ms", "x", "1.50 (0.50–4.00)"]);
     }
 
     #[test]
-    fn nothing_is_divided_by_zero() {
-        let row = Row::new("flushes", Quantity::Count(0)).against(Quantity::Count(1), "x");
+    fn ratio_to_zero_is_left_out() {
+        let row = FigureRow::new("flushes", FigureValue::Count(0)).against(FigureValue::Count(1), "x");
         assert_eq!(row.ratio(), None);
     }
 
     #[test]
-    fn columns_are_aligned() {
+    fn table_columns_are_aligned() {
         let rows = [
-            Row::new("apply", milliseconds(100))
+            FigureRow::new("apply", milliseconds(100))
                 .against(milliseconds(50), "one by one")
-                .within(Some(Budget::TimesFaster(3.0))),
-            Row::new("size", Quantity::Kibibytes(2048)),
+                .within(Some(FigureBudget::TimesFaster(3.0))),
+            FigureRow::new("size", FigureValue::Kibibytes(2048)),
         ];
         let expected = "\
 | figure | flameholder | baseline | baseline's program | baseline ÷ ours | budget | verdict |
-|:-------|-----------:|---------:|:-------------------|----------------:|-------:|:--------|
-| apply  |   100.0 ms |  50.0 ms | one by one         |            0.50 |   ≥ 3× | MISSED  |
-| size   |    2.0 MiB |        – | –                  |               – |      – | –       |
+|:-------|------------:|---------:|:-------------------|----------------:|-------:|:--------|
+| apply  |    100.0 ms |  50.0 ms | one by one         |            0.50 |   ≥ 3× | MISSED  |
+| size   |     2.0 MiB |        – | –                  |               – |      – | –       |
 ";
         assert_eq!(render(&rows), expected);
     }

@@ -1,4 +1,4 @@
-//! What an apply does to a neighbour that flushes on the same file system, as etcd does.
+//! The effect of an apply on a neighbour that flushes on the same file system, as etcd does.
 
 use std::cell::RefCell;
 use std::thread::sleep;
@@ -7,39 +7,39 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::writing::{FILES, PLAIN};
-use super::{Findings, REWRITE};
-use crate::bench::Bench;
-use crate::bench::dirty_pages::{DIRTY_MIB, DirtyPages};
-use crate::bench::neighbour::Neighbour;
-use crate::bench::pair::Pair;
-use crate::bench::stopwatch::{median, time, worst};
-use crate::bench::table::{Quantity, Row};
-use crate::bench::turns::Side;
+use super::{FigureResult, REWRITE};
+use crate::BenchRun;
+use crate::dirty_pages::{DIRTY_MIB, DirtyPages};
+use crate::neighbour::FlushingNeighbour;
+use crate::stopwatch::{median, time, worst};
+use crate::table::{FigureRow, FigureValue};
+use crate::trees::pair::TreePair;
+use crate::turns::PairSide;
 
-/// How long the neighbour is watched in each round while nobody disturbs it.
+/// The time in each round in which the neighbour runs alone.
 const UNDISTURBED: Duration = Duration::from_secs(1);
 
-/// On a disk that has nothing else to do.
-pub fn clean(bench: &Bench<'_>) -> Result<Findings> {
+/// Measures on an otherwise idle disk.
+pub fn clean(bench: &BenchRun) -> Result<FigureResult> {
     measure(bench, None)
 }
 
-/// Beside somebody's unwritten data.
-pub fn dirty(bench: &Bench<'_>) -> Result<Findings> {
+/// Measures beside dirty pages of another program.
+pub fn dirty(bench: &BenchRun) -> Result<FigureResult> {
     match DirtyPages::obstacle(&bench.place)? {
         Some(obstacle) => {
             let note = format!("neighbour-dirty: skipped, {obstacle}.");
-            Ok(Findings { rows: Vec::new(), notes: vec![note] })
+            Ok(FigureResult { rows: Vec::new(), notes: vec![note] })
         }
         None => measure(bench, Some(DIRTY_MIB)),
     }
 }
 
-fn measure(bench: &Bench<'_>, dirty: Option<usize>) -> Result<Findings> {
-    let mut pair = Pair::prepare(bench, PLAIN)?;
+fn measure(bench: &BenchRun, dirty: Option<usize>) -> Result<FigureResult> {
+    let mut pair = TreePair::prepare(bench, PLAIN)?;
     let alone = RefCell::new(Vec::new());
     let samples = pair.alternate(|pair, side, edition| {
-        if side == Side::Ours {
+        if side == PairSide::Ours {
             alone.borrow_mut().extend(latencies(pair, dirty, || {
                 sleep(UNDISTURBED);
                 Ok(())
@@ -51,30 +51,31 @@ fn measure(bench: &Bench<'_>, dirty: Option<usize>) -> Result<Findings> {
     let load = dirty.map(|mib| format!(", {mib} MiB of dirty pages")).unwrap_or_default();
     let row = |what: &str, of: fn(&[Duration]) -> Result<Duration>| {
         let name = format!("a neighbour's fsync beside {FILES} changed files{load}: {what}");
-        Ok(Row::new(name, Quantity::Time(of(&ours)?)).against(Quantity::Time(of(&baseline)?), REWRITE))
+        Ok(FigureRow::new(name, FigureValue::Time(of(&ours)?))
+            .against(FigureValue::Time(of(&baseline)?), REWRITE))
     };
     let rows = [row("median", median), row("worst", worst)];
     let note = format!(
         "neighbour{}: undisturbed, its fsync takes {} (worst {}; {} flushes). {} flushes during ours, {} during \
          the baseline.",
         if dirty.is_some() { "-dirty" } else { "" },
-        Quantity::Time(median(&alone)?),
-        Quantity::Time(worst(&alone)?),
+        FigureValue::Time(median(&alone)?),
+        FigureValue::Time(worst(&alone)?),
         alone.len(),
         ours.len(),
         baseline.len(),
     );
-    Ok(Findings { rows: rows.into_iter().collect::<Result<_>>()?, notes: vec![note] })
+    Ok(FigureResult { rows: rows.into_iter().collect::<Result<_>>()?, notes: vec![note] })
 }
 
-/// How long the neighbour's flushes take while `disturbance` runs.
+/// Returns the durations of the neighbour's flushes while `disturbance` runs.
 fn latencies(
-    pair: &Pair<'_>,
+    pair: &TreePair<'_>,
     dirty: Option<usize>,
     disturbance: impl FnOnce() -> Result<()>,
 ) -> Result<Vec<Duration>> {
     let _foreign = dirty.map(|_| DirtyPages::spread(pair.directory())).transpose()?;
-    let neighbour = Neighbour::start(pair.directory())?;
+    let neighbour = FlushingNeighbour::start(pair.directory())?;
     disturbance()?;
     neighbour.latencies()
 }

@@ -1,6 +1,6 @@
-//! Flushes counted and made slow by strace(1).
+//! Counting and slowing down flushes with strace(1).
 //!
-//! Its seccomp filter leaves all other calls untraced, so that what tracing costs is paid per flush, by both sides
+//! Its seccomp filter leaves all other system calls untraced, so that tracing costs time per flush only, for both sides
 //! alike.
 
 use std::path::Path;
@@ -10,22 +10,22 @@ use anyhow::{Context, Result};
 
 use super::stopwatch;
 
-/// Each of them waits for the device.
+/// System calls that wait for the device.
 const FLUSHES: &str = "fsync,fdatasync,syncfs,sync,msync,sync_file_range";
 
-/// What a process asked of the kernel, with its threads and children.
+/// System calls of a process, its threads and its children.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Calls {
+pub struct CallCounts {
     pub flushes: u32,
-    /// Programs started, the process itself included.
+    /// Started programs, the process itself included.
     pub programs: u32,
 }
 
-/// Runs `command` and counts; `log` is overwritten.
+/// Runs `command` and counts its system calls; `log` is overwritten.
 ///
 /// # Errors
 /// strace cannot be started, or the command fails.
-pub fn count(command: &Command, log: &Path) -> Result<Calls> {
+pub fn count(command: &Command, log: &Path) -> Result<CallCounts> {
     let trace = format!("trace={FLUSHES},execve,execveat");
     let mut strace = strace(log);
     strace.args(["-e", &trace]);
@@ -34,9 +34,9 @@ pub fn count(command: &Command, log: &Path) -> Result<Calls> {
     Ok(parse(&text))
 }
 
-/// The command that runs `command` with every flush taking `microseconds` longer.
+/// Returns a command that runs `command` with each flush delayed by `microseconds`.
 ///
-/// strace delays the calls of several threads side by side, as a device with a queue would.
+/// strace delays the calls of several threads in parallel, as a device with a queue does.
 pub fn slowed(command: &Command, microseconds: u32) -> Command {
     let trace = format!("trace={FLUSHES}");
     let inject = format!("inject={FLUSHES}:delay_exit={microseconds}");
@@ -56,10 +56,10 @@ fn traced(mut strace: Command, command: &Command) -> Command {
     strace
 }
 
-/// Reads a log whose lines begin with the thread's number. A call that another thread's interrupts takes two lines,
-/// of which the second says `resumed` and has no opening bracket behind its name.
-fn parse(log: &str) -> Calls {
-    let mut calls = Calls::default();
+/// Parses a log whose lines begin with the thread ID. A call that another thread's call interrupts takes two lines; the
+/// second has `resumed` and no opening bracket after the name.
+fn parse(log: &str) -> CallCounts {
+    let mut calls = CallCounts::default();
     for line in log.lines() {
         let Some((_, call)) = line.split_once(char::is_whitespace) else {
             continue;
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interrupted_calls_count_once() {
+    fn interrupted_call_is_counted_once() {
         let log = "\
 100   execve(\"/usr/bin/flameholder\", [\"flameholder\", \"fsync(2)\"], 0x7ffd /* 20 vars */) = 0
 100   fsync(5 <unfinished ...>
@@ -86,11 +86,11 @@ mod tests {
 100   <... fsync resumed>)              = 0
 101   syncfs(3)                         = 0
 ";
-        assert_eq!(parse(log), Calls { flushes: 3, programs: 1 });
+        assert_eq!(parse(log), CallCounts { flushes: 3, programs: 1 });
     }
 
     #[test]
-    fn nothing_is_counted_in_an_empty_log() {
-        assert_eq!(parse(""), Calls::default());
+    fn empty_log_has_no_calls() {
+        assert_eq!(parse(""), CallCounts::default());
     }
 }

@@ -1,31 +1,31 @@
-//! Timing processes, and what is made of several times.
+//! Times of processes, and their median and maximum.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::invocation;
+use crate::program;
 
-/// How long `command` takes from its start to its end.
+/// Runs `command` and returns the time from its start to its end.
 ///
 /// # Errors
-/// It cannot be started or fails; the error carries what it said.
+/// The command cannot be started or fails; the error contains its standard error.
 pub fn time(command: &mut Command) -> Result<Duration> {
-    let shown = invocation::shown(command);
+    let shown = program::shown(command);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let start = Instant::now();
     let output = command.output().with_context(|| format!("starting `{shown}`"))?;
     let elapsed = start.elapsed();
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "`{shown}` ended with {}: {}", output.status, said.trim());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "`{shown}` ended with {}: {}", output.status, stderr.trim());
     Ok(elapsed)
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// Returns the median: the middle value, or the mean of the two in the middle.
 ///
 /// # Errors
-/// There is none: nothing was measured.
+/// `times` is empty.
 pub fn median(times: &[Duration]) -> Result<Duration> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable();
@@ -34,10 +34,10 @@ pub fn median(times: &[Duration]) -> Result<Duration> {
     Ok((*lower + *upper) / 2)
 }
 
-/// The longest.
+/// Returns the longest time.
 ///
 /// # Errors
-/// There is none: nothing was measured.
+/// `times` is empty.
 pub fn worst(times: &[Duration]) -> Result<Duration> {
     times.iter().max().copied().context("nothing was measured")
 }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_in_the_middle() {
+    fn median_is_the_middle_value() {
         let cases: [(&[u64], u64); 4] = [(&[7], 7), (&[9, 1], 5), (&[30, 1, 2], 2), (&[4, 1, 100, 2], 3)];
         for (times, expected) in cases {
             let times: Vec<_> = times.iter().copied().map(Duration::from_millis).collect();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_process_has_no_time() {
+    fn failed_process_has_no_time() {
         let error = time(Command::new("sh").args(["-c", "echo full >&2; exit 3"])).unwrap_err();
         assert!(error.to_string().ends_with("full"), "{error}");
     }

@@ -7,10 +7,10 @@ mod writing;
 
 use anyhow::Result;
 
-use super::Bench;
-use super::table::Row;
+use super::table::FigureRow;
+use crate::BenchRun;
 
-/// The baselines' names in the table, and what they stand for.
+/// The baselines' names in the table, and their description.
 pub const REWRITE: &str = "one by one";
 pub const HASH: &str = "hash";
 pub const TRUE: &str = "/bin/true";
@@ -22,27 +22,27 @@ pub const BASELINES: &str = "\
 - A ratio is that of the medians; in brackets, the lowest and the highest of a round.
 ";
 
-/// Something to measure.
+/// A measurement by its name on the command line.
 #[derive(Debug)]
-pub struct Figure {
+pub struct BenchFigure {
     pub name: &'static str,
-    pub measure: fn(&Bench<'_>) -> Result<Findings>,
+    pub measure: fn(&BenchRun) -> Result<FigureResult>,
 }
 
-/// What measuring gave: rows of the table, and what a reader of them has to know.
+/// Rows of the table, and notes that their reader needs.
 #[derive(Debug, Default)]
-pub struct Findings {
-    pub rows: Vec<Row>,
+pub struct FigureResult {
+    pub rows: Vec<FigureRow>,
     pub notes: Vec<String>,
 }
 
-impl From<Vec<Row>> for Findings {
-    fn from(rows: Vec<Row>) -> Self {
+impl From<Vec<FigureRow>> for FigureResult {
+    fn from(rows: Vec<FigureRow>) -> Self {
         Self { rows, notes: Vec::new() }
     }
 }
 
-pub const FIGURES: &[Figure] = &[
+pub const FIGURES: &[BenchFigure] = &[
     figure("apply-100", |bench| writing::all_changed(bench, 100)),
     figure("apply-1000", |bench| writing::all_changed(bench, 1000)),
     figure("apply-5000", |bench| writing::all_changed(bench, 5000)),
@@ -59,6 +59,6 @@ pub const FIGURES: &[Figure] = &[
     figure("size", footprint::size),
 ];
 
-const fn figure(name: &'static str, measure: fn(&Bench<'_>) -> Result<Findings>) -> Figure {
-    Figure { name, measure }
+const fn figure(name: &'static str, measure: fn(&BenchRun) -> Result<FigureResult>) -> BenchFigure {
+    BenchFigure { name, measure }
 }

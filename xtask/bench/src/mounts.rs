@@ -1,4 +1,4 @@
-//! Which file system a directory is on.
+//! The file system that a directory is on.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,24 +16,24 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Finds the one that `directory` is on.
+    /// Finds the file system of `directory`.
     ///
     /// # Errors
-    /// The directory is not there, or the kernel's list of mounts cannot be read.
+    /// The directory does not exist, or the kernel's list of mounts cannot be read.
     pub fn of(directory: &Path) -> Result<Self> {
         let directory =
-            directory.canonicalize().with_context(|| format!("looking for {}", directory.display()))?;
+            directory.canonicalize().with_context(|| format!("resolving {}", directory.display()))?;
         let list = "/proc/self/mountinfo";
         let text = std::fs::read_to_string(list).with_context(|| format!("reading {list}"))?;
         find(&text, &directory).with_context(|| format!("{} is on no mount of {list}", directory.display()))
     }
 
-    /// Whether a flush there waits for nothing.
+    /// Returns true for a file system in memory, where a flush waits for no device.
     pub fn is_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// What the device says of its own cache: with `write back` a flush costs it something.
+    /// Reads the device's cache mode: with `write back`, a flush costs time.
     pub fn write_cache(&self) -> Option<String> {
         let device = Path::new("/sys/dev/block").join(&self.number);
         // A partition has its queue one level up.
@@ -49,14 +49,14 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// The mount with the longest path above `directory`; of those that hide each other, the last.
+/// Finds the mount with the longest path above `directory`; of several at one path, the last, which hides the others.
 fn find(mountinfo: &str, directory: &Path) -> Option<FileSystem> {
     let mounts = mountinfo.lines().filter_map(parse);
     let above = mounts.filter(|(point, _)| directory.starts_with(point));
     above.max_by_key(|(point, _)| point.components().count()).map(|(_, found)| found)
 }
 
-/// Reads a line of `proc_pid_mountinfo(5)`.
+/// Parses a line of `proc_pid_mountinfo(5)`.
 fn parse(line: &str) -> Option<(PathBuf, FileSystem)> {
     let (fields, origin) = line.split_once(" - ")?;
     let mut fields = fields.split(' ').skip(2);
@@ -69,7 +69,7 @@ fn parse(line: &str) -> Option<(PathBuf, FileSystem)> {
     Some((point, FileSystem { kind, device, options, number }))
 }
 
-/// The kernel writes what would end a field in octal.
+/// Decodes the octal escapes of white space and backslashes.
 fn unescaped(field: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()
@@ -88,7 +88,7 @@ mod tests {
 ";
 
     #[test]
-    fn the_nearest_mount_counts_and_of_two_the_upper() {
+    fn nearest_and_uppermost_mount_is_found() {
         let cases = [
             ("/", "ext4", "/dev/vda", "254:0"),
             ("/tmpfs", "ext4", "/dev/vda", "254:0"),
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_told_from_disks() {
+    fn tmpfs_is_memory_and_a_disk_is_not() {
         assert!(find(MOUNTINFO, Path::new("/tmp")).unwrap().is_memory());
         assert!(!find(MOUNTINFO, Path::new("/srv")).unwrap().is_memory());
     }
 
     #[test]
-    fn the_running_system_is_understood() {
+    fn mounts_of_the_running_system_are_parsed() {
         assert!(!FileSystem::of(Path::new("/proc/self")).unwrap().kind.is_empty());
     }
 }

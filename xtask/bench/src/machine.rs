@@ -1,22 +1,22 @@
-//! The machine that the figures are of: without it they say nothing.
+//! A description of the machine, without which the figures mean nothing.
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::mounts::FileSystem;
-use crate::invocation;
 
-/// What is told about this machine, one item per line.
+/// Describes this machine, one item per line.
 ///
 /// # Errors
-/// The kernel or `date` does not answer.
+/// `/proc/meminfo` cannot be read, or `date` fails.
 pub fn description(file_system: &FileSystem) -> Result<String> {
     let kernel = rustix::system::uname();
     let cores = std::thread::available_parallelism().context("counting the cores")?;
-    let cpu = first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "of unknown make".to_owned());
-    let memory = first_value("/proc/meminfo", "MemTotal").context("the kernel does not tell its memory")?;
-    let date = invocation::read(Command::new("date").args(["--utc", "+%Y-%m-%d %H:%M"]))?;
+    let cpu = first_value("/proc/cpuinfo", "model name").unwrap_or_else(|| "model unknown".to_owned());
+    let memory = first_value("/proc/meminfo", "MemTotal").context("/proc/meminfo has no MemTotal")?;
+    let date = Command::new("date").args(["--utc", "+%Y-%m-%d %H:%M"]).output().context("starting `date`")?;
+    let date = String::from_utf8_lossy(&date.stdout);
     let cache = file_system.write_cache().unwrap_or_else(|| "unknown".to_owned());
     let items = [
         ("measured", format!("{} UTC", date.trim())),
@@ -29,7 +29,7 @@ pub fn description(file_system: &FileSystem) -> Result<String> {
     Ok(items.map(|(name, value)| format!("- {name}: {value}\n")).concat())
 }
 
-/// The first value of `key` in a file of lines such as `key : value`.
+/// Returns the first value of `key` in a file of lines such as `key : value`.
 fn first_value(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let (_, value) =

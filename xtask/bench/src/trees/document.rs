@@ -1,4 +1,4 @@
-//! The `MachineConfig` that asks for the benchmark's files.
+//! The `MachineConfig` that contains the benchmark's files.
 
 use std::io::Write;
 
@@ -7,54 +7,54 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use super::contents::{self, Edition};
+use super::contents::{self, TreeEdition};
 
-/// How contents are written into the config.
+/// The encoding of file contents in the config.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Encoding {
+pub enum ContentEncoding {
     /// `data:,` with percent-encoding where a URL needs it.
     Plain,
-    /// `data:;base64,` of what `compression: gzip` inflates.
+    /// `data:;base64,` of gzip data, with `compression: gzip`.
     Gzip,
 }
 
-/// Which files differ between the editions.
+/// The files that differ between the editions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Changed {
+pub enum ChangedFiles {
     All,
     First,
 }
 
-/// A config's size and form.
+/// The size and form of a config.
 #[derive(Debug, Clone, Copy)]
-pub struct Shape {
+pub struct ConfigShape {
     pub files: u32,
-    pub changed: Changed,
-    pub encoding: Encoding,
+    pub changed: ChangedFiles,
+    pub encoding: ContentEncoding,
 }
 
-impl Shape {
-    /// What the file of that number holds when the whole is in `edition`.
-    pub fn edition_of(self, index: u32, edition: Edition) -> Edition {
+impl ConfigShape {
+    /// Returns the edition of one file when the config is in `edition`.
+    pub fn edition_of(self, index: u32, edition: TreeEdition) -> TreeEdition {
         match self.changed {
-            Changed::First if index > 0 => Edition::A,
+            ChangedFiles::First if index > 0 => TreeEdition::A,
             _ => edition,
         }
     }
 
-    /// How many files an edition changes, counted from the first.
+    /// The number of files that a change of the edition changes, counted from the first.
     pub fn changed_files(self) -> u32 {
         match self.changed {
-            Changed::All => self.files,
-            Changed::First => 1,
+            ChangedFiles::All => self.files,
+            ChangedFiles::First => 1,
         }
     }
 
-    /// The rendered config, as JSON.
+    /// Renders the config as JSON.
     ///
     /// # Errors
     /// Compression or serialization fails, neither of which happens in memory.
-    pub fn document(self, edition: Edition) -> Result<Vec<u8>> {
+    pub fn document(self, edition: TreeEdition) -> Result<Vec<u8>> {
         let files: Result<Vec<_>> = (0..self.files).map(|index| self.file(index, edition)).collect();
         let config = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1",
@@ -65,11 +65,11 @@ impl Shape {
         serde_json::to_vec(&config).context("writing the config")
     }
 
-    fn file(self, index: u32, edition: Edition) -> Result<Value> {
+    fn file(self, index: u32, edition: TreeEdition) -> Result<Value> {
         let text = contents::contents(index, self.edition_of(index, edition));
         let contents = match self.encoding {
-            Encoding::Plain => json!({"source": plain(&text)}),
-            Encoding::Gzip => json!({"source": gzipped(&text)?, "compression": "gzip"}),
+            ContentEncoding::Plain => json!({"source": plain(&text)}),
+            ContentEncoding::Gzip => json!({"source": gzipped(&text)?, "compression": "gzip"}),
         };
         let path = format!("/{}", contents::path(index));
         Ok(json!({"path": path, "mode": 0o644, "overwrite": true, "contents": contents}))
@@ -96,18 +96,18 @@ mod tests {
 
     use super::*;
 
-    fn sources(shape: Shape, edition: Edition) -> Vec<Value> {
+    fn sources(shape: ConfigShape, edition: TreeEdition) -> Vec<Value> {
         let config: Value = serde_json::from_slice(&shape.document(edition).unwrap()).unwrap();
         config["spec"]["config"]["storage"]["files"].as_array().unwrap().clone()
     }
 
     #[test]
-    fn a_plain_url_keeps_what_a_url_may_hold() {
+    fn plain_url_escapes_other_than_unreserved_characters() {
         assert_eq!(plain("a-1 = b\n"), "data:,a-1%20=%20b%0A");
     }
 
     #[test]
-    fn gzipped_contents_inflate_to_the_same() {
+    fn gzipped_contents_inflate_to_the_original() {
         let url = gzipped("some text").unwrap();
         let packed = base64::decode(url.strip_prefix("data:;base64,").unwrap()).unwrap();
         let mut text = String::new();
@@ -116,10 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn an_edition_changes_the_files_that_it_says() {
-        for (changed, expected) in [(Changed::All, 50), (Changed::First, 1)] {
-            let shape = Shape { files: 50, changed, encoding: Encoding::Plain };
-            let [a, b] = [Edition::A, Edition::B].map(|edition| sources(shape, edition));
+    fn changed_files_are_those_of_the_shape() {
+        for (changed, expected) in [(ChangedFiles::All, 50), (ChangedFiles::First, 1)] {
+            let shape = ConfigShape { files: 50, changed, encoding: ContentEncoding::Plain };
+            let [a, b] = [TreeEdition::A, TreeEdition::B].map(|edition| sources(shape, edition));
             assert_eq!(a.len(), 50);
             let differing = a.iter().zip(&b).filter(|(a, b)| a["contents"] != b["contents"]).count();
             assert_eq!(differing, expected);

@@ -1,4 +1,4 @@
-//! A program on the same file system whose flushes must not wait: what etcd's log does, in small.
+//! A neighbour on the same file system that appends and flushes, as etcd does with its log.
 
 use std::fs::File;
 use std::io::Write;
@@ -13,41 +13,41 @@ use anyhow::{Context, Result, anyhow};
 const APPENDED: [u8; 4096] = [0x5a; 4096];
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Appends 4 KiB and flushes, every 20 ms, until it is asked how that went.
+/// A thread that appends 4 KiB and flushes every 20 ms, until its latencies are read.
 #[derive(Debug)]
-pub struct Neighbour {
+pub struct FlushingNeighbour {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<std::io::Result<Vec<Duration>>>>,
 }
 
-impl Neighbour {
-    /// Starts in a file of its own in `directory`.
+impl FlushingNeighbour {
+    /// Starts the thread on a new file in `directory`.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// The file cannot be created.
     pub fn start(directory: &Path) -> Result<Self> {
         let path = directory.join("neighbour.log");
-        let file = File::create(&path).with_context(|| format!("making {}", path.display()))?;
+        let file = File::create(&path).with_context(|| format!("creating {}", path.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&stop);
         let thread = std::thread::spawn(move || append(file, &seen));
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Stops it after the flush that it is at; how long each flush took.
+    /// Stops the thread after its current flush and returns the duration of each flush.
     ///
     /// # Errors
-    /// Writing has failed.
+    /// A write or flush failed.
     pub fn latencies(mut self) -> Result<Vec<Duration>> {
         self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the neighbour was stopped already")?;
-        let latencies = thread.join().map_err(|_| anyhow!("the neighbour's thread has panicked"))?;
+        let thread = self.thread.take().context("the neighbour is already stopped")?;
+        let latencies = thread.join().map_err(|_| anyhow!("the neighbour's thread panicked"))?;
         latencies.context("writing the neighbour's file")
     }
 }
 
-impl Drop for Neighbour {
-    /// After an error nobody asks; the thread must still end before its directory goes.
+impl Drop for FlushingNeighbour {
+    /// Stops the thread after an error too: it must end before its directory is removed.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -73,9 +73,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_appends_until_it_is_asked() {
+    fn neighbour_appends_until_its_latencies_are_read() {
         let directory = tempfile::tempdir().unwrap();
-        let neighbour = Neighbour::start(directory.path()).unwrap();
+        let neighbour = FlushingNeighbour::start(directory.path()).unwrap();
         let file = directory.path().join("neighbour.log");
         while file.metadata().unwrap().len() == 0 {
             std::thread::yield_now();

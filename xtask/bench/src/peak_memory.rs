@@ -1,7 +1,7 @@
-//! How much memory a process had at most.
+//! The peak resident memory of a process.
 //!
-//! `ru_maxrss` of wait4(2) will not do: a new process inherits the peak of the one that started it. So the process is
-//! stopped at its very end and its own high-water mark is read from /proc.
+//! `ru_maxrss` of wait4(2) is of no use: a new process inherits the peak of its parent. So ptrace(2) stops the process
+//! at its exit, and its own high-water mark is read from `/proc`.
 
 use std::process::{Child, Command, Stdio};
 
@@ -11,18 +11,18 @@ use nix::sys::ptrace::{self, Event, Options};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::Pid;
 
-use crate::invocation;
+use crate::program;
 
-/// Runs `command`; its peak resident memory in KiB.
+/// Runs `command` and returns its peak resident memory in KiB.
 ///
 /// # Errors
-/// It cannot be started or traced, or it fails.
+/// The command cannot be started or traced, or it fails.
 pub fn of(command: &Command) -> Result<u32> {
-    let shown = invocation::shown(command);
+    let shown = program::shown(command);
     let mut child = start_held(command).with_context(|| format!("starting `{shown}`"))?;
     let peak = trace(&mut child).with_context(|| format!("tracing `{shown}`"));
     if peak.is_err() {
-        // It may still be held; what counts is the first error.
+        // The process may still be stopped; the first error is reported.
         let _ = child.kill();
     }
     let status = child.wait().with_context(|| format!("awaiting `{shown}`"))?;
@@ -31,7 +31,7 @@ pub fn of(command: &Command) -> Result<u32> {
     Ok(peak)
 }
 
-/// A shell that becomes the program when its standard input ends.
+/// Starts a shell that executes the program when its standard input ends.
 fn start_held(command: &Command) -> std::io::Result<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; exec \"$0\" \"$@\""])
@@ -52,12 +52,12 @@ fn trace(child: &mut Child) -> Result<u32> {
             WaitStatus::PtraceEvent(_, _, event) if event == Event::PTRACE_EVENT_EXIT as c_int => break,
             WaitStatus::PtraceEvent(..) => ptrace::cont(pid, None)?,
             WaitStatus::Stopped(_, signal) => ptrace::cont(pid, signal)?,
-            other => bail!("it has ended unseen: {other:?}"),
+            other => bail!("the process ended before its exit event: {other:?}"),
         }
     }
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
     ptrace::detach(pid, None)?;
-    parse(&status?).context("the kernel does not tell its peak")
+    parse(&status?).context("/proc/PID/status has no VmHWM")
 }
 
 fn parse(status: &str) -> Option<u32> {
@@ -70,15 +70,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_high_water_mark_is_read() {
+    fn high_water_mark_is_parsed() {
         assert_eq!(parse("Name:\tsh\nVmPeak:\t    2576 kB\nVmHWM:\t    1536 kB\n"), Some(1536));
         assert_eq!(parse("Name:\tkthreadd\n"), None);
     }
 
     #[test]
-    fn a_program_has_its_own_peak() {
+    fn peak_is_that_of_the_program_itself() {
         let small = of(&Command::new("true")).unwrap();
-        // dd's buffer, which it fills.
+        // dd fills its buffer.
         let mut dd = Command::new("dd");
         dd.args(["if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"]);
         let large = of(&dd).unwrap();
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failing_program_is_an_error() {
+    fn failing_program_is_an_error() {
         assert!(of(&Command::new("false")).is_err());
     }
 }

@@ -1,7 +1,7 @@
-//! What the figures are compared with: the simplest program that does the same to the disk.
+//! The baselines: the simplest programs that do the same to the disk.
 //!
-//! A process of its own and a release build, as flameholder is, so that both pay for starting and a tracer can
-//! run either.
+//! Each is a release build and a process of its own, as flameholder is, so that both pay for their start and a tracer
+//! can run either.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -12,32 +12,34 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use sha2::{Digest, Sha256};
 
-use super::contents::{self, Edition};
+use crate::trees::contents::{self, TreeEdition};
 
+/// The work of a baseline and the tree that it works on.
 #[derive(Debug, Args)]
 pub struct BaselineArgs {
-    work: Work,
+    work: BaselineWork,
     /// The root of the tree.
     #[arg(long, value_name = "DIR")]
     root: PathBuf,
-    /// How many files, counted from the first.
+    /// The number of files, counted from the first.
     #[arg(long, value_name = "N")]
     files: u32,
-    /// What they hold afterwards.
+    /// The contents that they have afterwards.
     #[arg(long)]
-    edition: Edition,
+    edition: TreeEdition,
 }
 
+/// The kinds of work that figures are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Work {
+pub enum BaselineWork {
     /// Write each file beside its destination, fsync it, rename it; one after the other.
     Rewrite,
     /// Read each file and hash it with SHA-256.
     Hash,
 }
 
-impl Work {
-    /// As the command line spells it.
+impl BaselineWork {
+    /// The word on the command line.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rewrite => "rewrite",
@@ -55,18 +57,18 @@ pub fn run(args: &BaselineArgs) -> Result<()> {
     for index in 0..args.files {
         let path = args.root.join(contents::path(index));
         match args.work {
-            Work::Rewrite => rewrite(&path, contents::contents(index, args.edition).as_bytes()),
-            Work::Hash => std::fs::read(&path).map(|bytes| digest.update(Sha256::digest(bytes))),
+            BaselineWork::Rewrite => rewrite(&path, contents::contents(index, args.edition).as_bytes()),
+            BaselineWork::Hash => std::fs::read(&path).map(|bytes| digest.update(Sha256::digest(bytes))),
         }
         .with_context(|| path.display().to_string())?;
     }
-    if args.work == Work::Hash {
+    if args.work == BaselineWork::Hash {
         println!("{:x}", digest.finalize());
     }
     Ok(())
 }
 
-/// The machine-config-daemon's way (`renameio`): the directory is not synced, so the rename itself may be lost.
+/// Writes as the machine-config-daemon does (`renameio`): without syncing the directory, so that the rename may be lost.
 fn rewrite(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("tmp");
     let mut file = File::create(&beside)?;
