@@ -1,28 +1,28 @@
-//! Where the sources and what is built from them are.
+//! The directories of the sources and of the build, and cargo commands in them.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
 use crate::invocation;
 
-/// The project's root directory and where its executables are built.
+/// The workspace's root and its target directory.
 #[derive(Debug)]
-pub struct Workspace {
+pub struct ProjectTree {
     root: PathBuf,
     target: PathBuf,
 }
 
-impl Workspace {
-    /// Finds the directories from where this executable was built.
+impl ProjectTree {
+    /// Finds the directories from the location of this executable.
     ///
     /// # Errors
     /// This executable lies outside cargo's layout, TARGET/PROFILE/xtask.
     pub fn locate() -> Result<Self> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent directory")?;
-        // The target directory has many owners (environment, cargo's configuration, a target
-        // triple); the executable itself has already been put into the right one.
+        // The environment, cargo's configuration and a target triple can move the target directory; this
+        // executable is in it already.
         let executable = std::env::current_exe().context("finding this executable")?;
         let target =
             executable.ancestors().nth(2).context("this executable is outside a target directory")?;
@@ -34,17 +34,17 @@ impl Workspace {
         &self.root
     }
 
-    /// Where cargo puts what it builds.
+    /// Cargo's target directory.
     pub fn target(&self) -> &Path {
         &self.target
     }
 
-    /// The release build of the executable `name`.
+    /// The path of the executable `name` in the release build.
     pub fn executable(&self, name: &str) -> PathBuf {
         self.target.join("release").join(name)
     }
 
-    /// A cargo command in the root directory.
+    /// Returns a cargo command with the root as its working directory.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
@@ -52,7 +52,13 @@ impl Workspace {
         command
     }
 
-    /// Builds the release executables and the generator of the demo's host.
+    /// Returns true for a subcommand of cargo, its own or an installed one.
+    pub fn has_subcommand(&self, name: &str) -> bool {
+        let mut command = self.cargo(&[name, "--version"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    /// Builds the release executables and the programs that generate hosts.
     ///
     /// # Errors
     /// The build fails.
