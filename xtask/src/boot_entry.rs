@@ -1,23 +1,23 @@
-//! Entries of a boot menu, as the Boot Loader Specification writes them.
+//! Boot entries as defined by the Boot Loader Specification.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// One bootable system in `boot/loader/entries`.
+/// An entry in `boot/loader/entries`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BootEntry {
     /// The file's text.
     pub text: String,
-    /// The rank among the entries: the highest boots.
+    /// The rank among the entries: the highest boots by default.
     version: u32,
 }
 
 impl BootEntry {
-    /// Reads `sysroot`'s boot menu, the system that boots next first.
+    /// Reads the boot entries of `sysroot`, the default entry first.
     ///
     /// # Errors
-    /// The menu is empty or cannot be read, or an entry has no version.
+    /// There is no entry, one cannot be read, or one has no version.
     pub fn load_all(sysroot: &Path) -> Result<Vec<Self>> {
         let folder = sysroot.join("boot/loader/entries");
         let mut entries = Vec::new();
@@ -34,11 +34,11 @@ impl BootEntry {
 
     fn parse(text: String) -> Result<Self> {
         let version = value(&text, "version").context("the boot entry has no version")?;
-        let version = version.parse().with_context(|| format!("the version `{version}` is no number"))?;
+        let version = version.parse().with_context(|| format!("the version `{version}` is not a number"))?;
         Ok(Self { text, version })
     }
 
-    /// The kernel that this entry boots: a path whose directory carries the digest of kernel and initramfs.
+    /// The path of the kernel; its directory contains the digest of kernel and initramfs.
     pub fn kernel(&self) -> Option<&str> {
         value(&self.text, "linux")
     }
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_version_comes_first() {
+    fn entry_of_highest_version_is_first() {
         let sysroot = tempfile::tempdir().unwrap();
         let folder = sysroot.path().join("boot/loader/entries");
         std::fs::create_dir_all(&folder).unwrap();
@@ -72,13 +72,13 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_without_version_is_an_error() {
+    fn entry_without_version_is_an_error() {
         assert!(BootEntry::parse("title OS\n".to_owned()).is_err());
         assert!(BootEntry::parse(entry("one", "aa")).is_err());
     }
 
     #[test]
-    fn an_empty_menu_is_an_error() {
+    fn empty_menu_is_an_error() {
         let sysroot = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(sysroot.path().join("boot/loader/entries")).unwrap();
         assert!(BootEntry::load_all(sysroot.path()).is_err());

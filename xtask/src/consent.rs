@@ -1,22 +1,22 @@
-//! May this machine be changed?
+//! Consent to the installation of software on this machine.
 
 use std::io::{IsTerminal, Write};
 
 use anyhow::{Context, Result, bail};
 
-/// Whether software may be installed on this machine.
+/// The state of the consent before the first question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Consent {
-    /// `--yes`, or a CI machine, which is nobody's own.
+pub enum InstallConsent {
+    /// Given by `--yes`, or by `CI` in the environment.
     Given,
-    /// Somebody sits at a terminal and can answer.
+    /// Not given yet: standard input is a terminal, so a question can be answered.
     Ask,
-    /// Nobody was asked and nobody can be.
+    /// Not given, and no terminal to ask on.
     Withheld,
 }
 
-impl Consent {
-    /// Reads `CI` and looks at standard input.
+impl InstallConsent {
+    /// Determines the consent from `yes`, `CI` and standard input.
     pub fn from_environment(yes: bool) -> Self {
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
         Self::judge(yes || ci, std::io::stdin().is_terminal())
@@ -30,14 +30,14 @@ impl Consent {
         }
     }
 
-    /// Returns once it is settled that `commands`, one per line, may run.
+    /// Asks, where necessary, for the consent to run `commands`, one per line.
     ///
     /// # Errors
-    /// They may not; the error shows the commands.
+    /// The consent is not given; the error shows the commands.
     pub fn ensure(self, commands: &str) -> Result<()> {
         match self {
             Self::Given => Ok(()),
-            Self::Withheld => bail!("run this, or call again with --yes:\n{commands}"),
+            Self::Withheld => bail!("run these commands, or use --yes:\n{commands}"),
             Self::Ask => {
                 print!("This would run:\n{commands}\nRun it now? [y/N] ");
                 std::io::stdout().flush().context("asking")?;
@@ -57,16 +57,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_terminal_is_asked() {
-        assert_eq!(Consent::judge(true, true), Consent::Given);
-        assert_eq!(Consent::judge(true, false), Consent::Given);
-        assert_eq!(Consent::judge(false, true), Consent::Ask);
-        assert_eq!(Consent::judge(false, false), Consent::Withheld);
+    fn question_needs_a_terminal() {
+        assert_eq!(InstallConsent::judge(true, true), InstallConsent::Given);
+        assert_eq!(InstallConsent::judge(true, false), InstallConsent::Given);
+        assert_eq!(InstallConsent::judge(false, true), InstallConsent::Ask);
+        assert_eq!(InstallConsent::judge(false, false), InstallConsent::Withheld);
     }
 
     #[test]
-    fn without_consent_the_commands_are_in_the_error() {
-        let error = Consent::Withheld.ensure("  apt-get update").unwrap_err();
+    fn error_without_consent_shows_the_commands() {
+        let error = InstallConsent::Withheld.ensure("  apt-get update").unwrap_err();
         assert!(error.to_string().contains("apt-get update"));
     }
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask ignition`: an Ignition config that installs Flameholder on a machine whose image does not have it.
+//! `cargo xtask ignition`: an Ignition config that installs Flameholder where the OS image does not contain it.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
-use crate::workspace::Workspace;
+use crate::project_tree::ProjectTree;
 
-/// Read by every Ignition from 2.15 on.
+/// The version of the config; Ignition 2.15 and later read it.
 const VERSION: &str = "3.4.0";
-/// What is installed, and where: `/usr` belongs to the image.
+/// Executables and their destinations: `/usr` belongs to the OS image.
 const EXECUTABLES: [(&str, &str); 2] = [
     ("flameholder", "/usr/local/bin/flameholder"),
     ("flameholder-ostree", "/usr/local/libexec/flameholder/flameholder-ostree"),
 ];
-/// Made by whoever owns them; Ignition must not find others' there.
+/// Directories that Ignition creates for them.
 const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/flameholder"];
 
-/// Prints the config. The machine fetches the executables of the release build from below `url`.
-pub fn print(workspace: &Workspace, url: &str) -> Result<()> {
+/// Prints the config. The machine downloads the executables of the release build from `url`.
+pub fn print(workspace: &ProjectTree, url: &str) -> Result<()> {
     workspace.build_release()?;
     let digests = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
     let [agent, worker] = digests;
@@ -34,7 +34,7 @@ fn digest(executable: &Path) -> Result<String> {
     Ok(format!("sha512-{:x}", Sha512::digest(bytes)))
 }
 
-/// What Ignition does: the executables by their digests, and the units of `systemd`.
+/// Renders the config: the executables with their digests, and the units in the directory `systemd`.
 fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     let url = url.trim_end_matches('/');
     let files = EXECUTABLES.iter().zip(digests).map(|((name, path), digest)| {
@@ -49,7 +49,7 @@ fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     }))
 }
 
-/// Units of ours, enabled; and drop-ins for those of others.
+/// Lists our units, enabled, and the drop-ins for other projects' units.
 fn units(systemd: &Path) -> Result<Vec<Value>> {
     let mut units = Vec::new();
     for path in sorted(systemd)? {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ignition_takes_it_and_it_has_every_unit() {
+    fn config_is_valid_and_has_every_unit() {
         let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
         let digests = ["a", "b"].map(|name| format!("sha512-{:x}", Sha512::digest(name)));
         let config = render(systemd, "https://downloads.example/0.1/", &digests).unwrap();

@@ -1,4 +1,4 @@
-//! Running other programs, and showing them the way a reader would type them.
+//! Running other programs, and rendering their command lines as a reader types them.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -7,10 +7,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs `command` with this process's own input and output.
+/// Runs `command` with the input and output of this process.
 ///
 /// # Errors
-/// The program cannot be started, or it ends with anything but success.
+/// The program cannot be started or fails.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
     let status = command.status().with_context(|| format!("starting `{shown}`"))?;
@@ -18,10 +18,10 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` and returns its standard output; its standard error is passed on.
+/// Runs `command` and returns its standard output; its standard error goes to that of this process.
 ///
 /// # Errors
-/// As for [`run`], or the output is not UTF-8.
+/// The program cannot be started or fails, or its output is not UTF-8.
 pub fn read(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command
@@ -32,7 +32,7 @@ pub fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{shown}`"))
 }
 
-/// The command line as typed into a shell: the program by its file name, arguments quoted where needed.
+/// Renders the command line for a shell: the program by its file name, arguments quoted where necessary.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_shown_as_typed() {
+    fn arguments_are_quoted_where_necessary() {
         let mut command = Command::new("/opt/build/flameholder");
         command.args(["plan", "--desired", "my config.yaml", "", "it's"]);
         assert_eq!(shown(&command), r"flameholder plan --desired 'my config.yaml' '' 'it'\''s'");
     }
 
     #[test]
-    fn a_failing_program_is_an_error_that_names_it() {
+    fn error_of_a_failing_program_names_it() {
         let error = run(&mut Command::new("false")).unwrap_err();
         assert!(error.to_string().starts_with("`false` ended with"));
     }

@@ -1,49 +1,52 @@
 //! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition` and `bench`.
 //!
-//! It builds with a Rust toolchain and a C compiler alone, so that `setup` can install the rest.
+//! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other requirements.
 
-mod bench;
 mod boot_entry;
 mod checks;
+mod commit;
 mod consent;
 mod demo;
 mod ignition;
 mod invocation;
 mod packages;
+mod part_number;
+mod project_tree;
 mod setup;
+mod testing;
 mod vm;
-mod workspace;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
-use crate::bench::{BaselineArgs, BenchArgs};
-use crate::checks::Extent;
-use crate::consent::Consent;
-use crate::vm::VmVerb;
-use crate::workspace::Workspace;
+use crate::checks::TestExtent;
+use crate::consent::InstallConsent;
+use crate::part_number::PartNumber;
+use crate::project_tree::ProjectTree;
+use crate::vm::VmCommand;
 
-/// Set-up, demo, tests, hosts to test on and benchmarks of Flameholder.
+/// Set-up, demo, tests, virtual machines and benchmarks of Flameholder.
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask")]
-struct Xtask {
+struct XtaskCommand {
     #[command(subcommand)]
-    verb: Verb,
-    /// Install what is missing without asking.
+    command: ProjectCommand,
+    /// Install missing requirements without a question.
     #[arg(long, short, global = true)]
     yes: bool,
 }
 
 #[derive(Debug, Subcommand)]
-enum Verb {
+enum ProjectCommand {
     /// Install the distribution packages that building and testing need.
     Setup,
-    /// Show one update and its rollback in a sysroot made for the purpose.
+    /// Demonstrate one update and its rollback in a temporary sysroot.
     Demo {
-        /// Keep the demo's directory and print where it is.
+        /// Keep the demo's directory and print its path.
         #[arg(long)]
         keep: bool,
         /// Apply this rendered machine config instead of the demo's own.
@@ -51,32 +54,53 @@ enum Verb {
         config: Option<PathBuf>,
     },
     /// Run every check that a change must pass, the quick ones first.
-    Test {
-        /// Stop after formatting, lints and the library's own tests.
-        #[arg(long)]
-        quick: bool,
-        /// Try more crashes and power cuts than every change needs; takes hours.
-        #[arg(long, conflicts_with = "quick")]
-        exhaustive: bool,
-    },
-    /// Build hosts that boot in QEMU, and test on them.
+    Test(TestArgs),
+    /// Build virtual machines, boot one, and run the tests that need one.
     #[command(subcommand)]
-    Vm(VmVerb),
-    /// Print an Ignition config that installs the release build on a machine whose image does not have it.
+    Vm(VmCommand),
+    /// Print an Ignition config that installs the release build where the OS image does not contain it.
     Ignition {
-        /// Where the machine fetches the two executables from.
+        /// The URL of the directory from which the machine downloads the two executables.
         #[arg(long, value_name = "URL")]
         from: String,
     },
-    /// Measure the release executable, each figure beside a baseline of the same minute.
-    Bench(BenchArgs),
-    /// What `bench` compares with, as a process of its own.
-    #[command(hide = true)]
-    Baseline(BaselineArgs),
+    /// Measure the release executable, each figure beside a baseline of the same run.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Options of the benchmarks; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct TestArgs {
+    /// Run formatting, house rules, lints and the libraries' own tests only.
+    #[arg(long)]
+    quick: bool,
+    /// Run also the tests, crashes and power cuts that take hours.
+    #[arg(long, conflicts_with = "quick")]
+    exhaustive: bool,
+    /// Run one part of the exhaustive tests, such as 2/8.
+    #[arg(long, value_name = "K/N", requires = "exhaustive")]
+    part: Option<PartNumber>,
+    /// Print the results of the exhaustive parts that ran on this commit, and run no test.
+    #[arg(long, requires = "exhaustive", conflicts_with = "part")]
+    report: bool,
+}
+
+impl TestArgs {
+    fn extent(&self) -> TestExtent {
+        match (self.quick, self.exhaustive) {
+            (true, _) => TestExtent::Quick,
+            (_, true) => TestExtent::Exhaustive(self.part.unwrap_or(PartNumber::WHOLE)),
+            _ => TestExtent::Full,
+        }
+    }
 }
 
 fn main() -> ExitCode {
-    match run(Xtask::parse()) {
+    match run(XtaskCommand::parse()) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -85,31 +109,59 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(xtask: Xtask) -> Result<ExitCode> {
-    let consent = Consent::from_environment(xtask.yes);
-    // A baseline is being timed: it does nothing but its work.
-    if !matches!(xtask.verb, Verb::Baseline(_)) {
-        setup::ensure_installed(consent)?;
+fn run(xtask: XtaskCommand) -> Result<ExitCode> {
+    let tree = ProjectTree::locate()?;
+    if let ProjectCommand::Test(TestArgs { report: true, .. }) = xtask.command {
+        return checks::print_exhaustive_report(&tree);
     }
-    match xtask.verb {
-        Verb::Setup => Ok(ExitCode::SUCCESS),
-        Verb::Demo { keep, config } => {
-            let workspace = Workspace::locate()?;
-            workspace.build_release()?;
-            demo::show(&workspace, keep, config.as_deref())?;
+    let consent = InstallConsent::from_environment(xtask.yes);
+    setup::ensure_installed(consent)?;
+    match xtask.command {
+        ProjectCommand::Setup => Ok(ExitCode::SUCCESS),
+        ProjectCommand::Demo { keep, config } => {
+            tree.build_release()?;
+            demo::show(&tree, keep, config.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
-        Verb::Test { quick, exhaustive } => {
-            let extent = match (quick, exhaustive) {
-                (true, _) => Extent::Quick,
-                (_, true) => Extent::Exhaustive,
-                _ => Extent::Full,
-            };
-            Ok(checks::run(&Workspace::locate()?, consent, extent))
+        ProjectCommand::Test(args) => checks::run(&tree, consent, args.extent()),
+        ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
+        ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),
+    }
+}
+
+/// Runs the benchmarks, which are a release build as well: the baselines are part of their executable.
+fn bench(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
+    tree.build_release()?;
+    invocation::run(&mut tree.cargo(&["build", "--release", "--package", "bench"]))?;
+    invocation::run(std::process::Command::new(tree.executable("bench")).args(options))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<XtaskCommand, clap::Error> {
+        XtaskCommand::try_parse_from([&["cargo xtask"], words].concat())
+    }
+
+    #[test]
+    fn parts_and_the_report_need_exhaustive() {
+        assert!(parse(&["test", "--exhaustive", "--part", "2/8"]).is_ok());
+        assert!(parse(&["test", "--exhaustive", "--report"]).is_ok());
+        for words in
+            [&["test", "--part", "2/8"][..], &["test", "--report"], &["test", "--quick", "--exhaustive"]]
+        {
+            assert!(parse(words).is_err(), "{words:?}");
         }
-        Verb::Vm(verb) => vm::run(&Workspace::locate()?, consent, &verb),
-        Verb::Ignition { from } => ignition::print(&Workspace::locate()?, &from).map(|()| ExitCode::SUCCESS),
-        Verb::Bench(args) => bench::run(&Workspace::locate()?, &args).map(|()| ExitCode::SUCCESS),
-        Verb::Baseline(args) => bench::run_baseline(&args).map(|()| ExitCode::SUCCESS),
+    }
+
+    #[test]
+    fn options_of_the_benchmarks_are_passed_on() {
+        for words in [&["--only", "size"][..], &["--help"], &["--rounds", "2", "--write"]] {
+            let command = parse(&[&["bench"], words].concat()).unwrap().command;
+            let ProjectCommand::Bench { options } = command else { panic!("{command:?}") };
+            assert_eq!(options, words);
+        }
     }
 }

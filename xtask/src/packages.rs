@@ -1,4 +1,4 @@
-//! What distributions call things, and how they install them.
+//! Package names and installation commands of distributions.
 
 use std::process::Command;
 
@@ -6,19 +6,19 @@ use anyhow::{Context, Result, bail};
 
 use crate::invocation;
 
-/// How a missing requirement shows.
+/// The evidence that a requirement is installed.
 #[derive(Debug, Clone, Copy)]
-pub enum Probe {
+pub enum RequirementProbe {
     /// An executable file of this name.
     Program(&'static str),
-    /// A library that pkg-config, which the build asks as well, knows by this name.
+    /// A library that pkg-config knows by this name, as the build scripts look for it.
     Library(&'static str),
 }
 
-/// One thing that building or testing needs from the distribution.
+/// A program or library from the distribution that a build or test needs.
 #[derive(Debug)]
-pub struct Requirement {
-    pub probe: Probe,
+pub struct PackageRequirement {
+    pub probe: RequirementProbe,
     pub debian: &'static str,
     pub fedora: &'static str,
     pub purpose: &'static str,
@@ -26,16 +26,16 @@ pub struct Requirement {
 
 /// A family of distributions that share package names and an installer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Family {
+pub enum PackageFamily {
     Debian,
     Fedora,
 }
 
-impl Family {
-    /// Reads the family from the text of os-release(5).
+impl PackageFamily {
+    /// Determines the family from the text of os-release(5).
     ///
     /// # Errors
-    /// The distribution is neither of Debian's nor of Fedora's family.
+    /// The distribution belongs neither to Debian's nor to Fedora's family.
     pub fn parse(os_release: &str) -> Result<Self> {
         let value = |key: &str| {
             let line = os_release.lines().find_map(|line| line.strip_prefix(key))?;
@@ -50,27 +50,27 @@ impl Family {
                 _ => {}
             }
         }
-        bail!("package names are known for Debian and Fedora, and what descends from them; this is `{id}`")
+        bail!("package names are known for Debian, Fedora and their derivatives; os-release has ID `{id}`")
     }
 
-    /// The family of the running system.
+    /// Determines the family of the running system.
     ///
     /// # Errors
-    /// As for [`Family::parse`], or os-release cannot be read.
+    /// As for [`PackageFamily::parse`], or os-release cannot be read.
     pub fn load() -> Result<Self> {
         let path = "/etc/os-release";
         Self::parse(&std::fs::read_to_string(path).with_context(|| format!("reading {path}"))?)
     }
 
-    /// What this family calls the package.
-    pub fn package(self, requirement: &Requirement) -> &'static str {
+    /// The package's name in this family.
+    pub fn package(self, requirement: &PackageRequirement) -> &'static str {
         match self {
             Self::Debian => requirement.debian,
             Self::Fedora => requirement.fedora,
         }
     }
 
-    /// The commands that install `packages`, in order.
+    /// Returns the commands that install `packages`, in order.
     pub fn installation(self, packages: &[&str]) -> Vec<Command> {
         let words: &[&[&str]] = match self {
             Self::Debian => &[
@@ -101,7 +101,7 @@ fn from_words(words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// The commands, one indented line each, for somebody to type.
+/// Renders the commands as indented lines, to be copied into a shell.
 pub fn listing(commands: &[Command], prefix: &str) -> String {
     let lines = commands.iter().map(|command| format!("  {prefix}{}", invocation::shown(command)));
     lines.collect::<Vec<_>>().join("\n")
@@ -112,30 +112,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_family_is_the_id_or_what_it_is_like() {
+    fn family_is_taken_from_id_or_id_like() {
         let debian = "PRETTY_NAME=\"Debian GNU/Linux 12\"\nVERSION_ID=\"12\"\nID=debian\n";
-        assert_eq!(Family::parse(debian).unwrap(), Family::Debian);
+        assert_eq!(PackageFamily::parse(debian).unwrap(), PackageFamily::Debian);
         let mint = "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n";
-        assert_eq!(Family::parse(mint).unwrap(), Family::Debian);
+        assert_eq!(PackageFamily::parse(mint).unwrap(), PackageFamily::Debian);
         let centos = "ID=\"centos\"\nID_LIKE=\"rhel fedora\"\n";
-        assert_eq!(Family::parse(centos).unwrap(), Family::Fedora);
-        let error = Family::parse("ID=arch\n").unwrap_err();
+        assert_eq!(PackageFamily::parse(centos).unwrap(), PackageFamily::Fedora);
+        let error = PackageFamily::parse("ID=arch\n").unwrap_err();
         assert!(error.to_string().contains("`arch`"));
     }
 
     #[test]
-    fn apt_is_updated_first_and_asks_nothing() {
+    fn apt_updates_first_and_asks_no_question() {
         assert_eq!(
-            listing(&Family::Debian.installation(&["skopeo", "strace"]), "sudo "),
+            listing(&PackageFamily::Debian.installation(&["skopeo", "strace"]), "sudo "),
             "  sudo apt-get update\n  sudo env DEBIAN_FRONTEND=noninteractive \
              apt-get install --yes --no-install-recommends skopeo strace"
         );
     }
 
     #[test]
-    fn dnf_asks_nothing() {
+    fn dnf_asks_no_question() {
         assert_eq!(
-            listing(&Family::Fedora.installation(&["ostree-devel"]), ""),
+            listing(&PackageFamily::Fedora.installation(&["ostree-devel"]), ""),
             "  dnf install --assumeyes --setopt=install_weak_deps=False ostree-devel"
         );
     }

@@ -1,4 +1,4 @@
-//! Bounds the size of the daemon's executable and the libraries that it links: it idles for months on every host.
+//! Bounds on the size of the agent's executable and on the libraries that it links: it runs on every host.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,15 +10,16 @@ use crate::invocation;
 const MIB: u64 = 1024 * 1024;
 /// The largest stripped size. Speed is worth more than size, so this bounds dependencies, not optimisation.
 const SIZE_LIMIT: u64 = 20 * MIB;
-/// The worker links these for as long as one transaction lasts; the daemon never does.
+/// Libraries of the worker, which runs during one transaction only.
 const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", "libsoup"];
 
 /// Checks size and linkage of a stripped ELF executable.
 ///
 /// # Errors
-/// It is too large, or linked with a library that only the worker may load.
+/// The executable is too large, or links a library that only the worker may load.
 pub fn ensure_lean(executable: &Path) -> Result<()> {
-    let size = executable.metadata().with_context(|| format!("looking at {}", executable.display()))?.len();
+    let size =
+        executable.metadata().with_context(|| format!("reading the size of {}", executable.display()))?.len();
     ensure!(size <= SIZE_LIMIT, "{} has {size} bytes, {SIZE_LIMIT} are allowed", executable.display());
     let dynamic = invocation::read(
         Command::new("readelf").args(["--dynamic", "--wide"]).arg(executable).env("LC_ALL", "C"),
@@ -60,12 +61,12 @@ Dynamic section at offset 0x2dd8 contains 28 entries:
 ";
 
     #[test]
-    fn the_workers_libraries_are_found_among_the_needed_ones() {
+    fn libraries_of_the_worker_are_found() {
         assert_eq!(unwanted(DYNAMIC), ["libostree-1.so.1", "libglib-2.0.so.0"]);
     }
 
     #[test]
-    fn this_test_links_libc_alone_of_those() {
+    fn output_of_readelf_is_parsed() {
         let own = std::env::current_exe().unwrap();
         let dynamic = invocation::read(Command::new("readelf").arg("--dynamic").arg(own)).unwrap();
         assert!(needed(&dynamic).any(|library| library.starts_with("libc.so")));

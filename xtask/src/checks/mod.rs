@@ -1,231 +1,226 @@
-//! `cargo xtask test`: every check that a change must pass, in order, the quick ones first.
+//! `cargo xtask test`: every check that a change must pass, the quick ones first.
 //!
-//! The first failure ends the run. Each check's time is in a table at the end; the last line is
-//! `N passed, N failed`, in which a test counts as one and so does any other check.
+//! A failed check does not end the run. A check that needs the result of a failed one is not run and counts as skipped.
+//! A table shows each check with its time; then follow the groups of tests that were skipped, each with its reason. The
+//! last line is `N passed, N failed, N skipped`, in which a test counts as one and so does any other check. A test that
+//! one check leaves out and another runs, as the release executable's do, is not counted as skipped.
 
+mod build_checks;
 mod dependencies;
 mod executable;
-mod tally;
+mod exhaustive;
+mod groups;
+mod outcome;
+mod test_checks;
 
-use std::process::{Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::consent::Consent;
-use crate::workspace::Workspace;
-use crate::{demo, invocation, vm};
-pub use tally::{Runner, Tally};
+use crate::consent::InstallConsent;
+use crate::part_number::PartNumber;
+use crate::project_tree::ProjectTree;
+use crate::testing::TestRunner;
+use dependencies::DenyInstall;
+use outcome::{CheckOutcome, CheckRow};
 
-/// What a check may use.
-struct Bench<'w> {
-    workspace: &'w Workspace,
-    consent: Consent,
-    runner: Runner,
-    extent: Extent,
-}
+pub use exhaustive::print_report as print_exhaustive_report;
 
-/// How much is checked.
+/// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Extent {
-    /// Formatting, lints and the library's own tests.
+pub enum TestExtent {
+    /// Formatting, house rules, lints and the libraries' own tests.
     Quick,
     /// Everything that a change must pass.
     Full,
-    /// The same with more crashes tried.
-    Exhaustive,
+    /// One part of the same with ignored tests, and with more crashes and power cuts.
+    Exhaustive(PartNumber),
 }
 
-/// When a check runs.
+impl TestExtent {
+    fn is_exhaustive(self) -> bool {
+        matches!(self, Self::Exhaustive(_))
+    }
+
+    /// The part of the tests that this run executes.
+    fn part(self) -> PartNumber {
+        match self {
+            Self::Exhaustive(part) => part,
+            Self::Quick | Self::Full => PartNumber::WHOLE,
+        }
+    }
+}
+
+/// The environment of the checks of one run.
+#[derive(Debug)]
+struct CheckRun<'t> {
+    tree: &'t ProjectTree,
+    consent: InstallConsent,
+    runner: TestRunner,
+    extent: TestExtent,
+    deny: DenyInstall,
+}
+
+/// The runs that a check belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum When {
+enum CheckScope {
+    /// Every run; of an exhaustive run, the first part.
     Always,
-    /// Only with `--quick`: the full run has a check that includes it.
+    /// Quick runs; in others, another check includes it.
     Quick,
+    /// Full runs; of an exhaustive run, the first part.
     Full,
+    /// Full runs, and each part of an exhaustive run.
+    EachPart,
+}
+
+impl CheckScope {
+    fn includes(self, extent: TestExtent) -> bool {
+        match extent {
+            TestExtent::Quick => matches!(self, Self::Always | Self::Quick),
+            TestExtent::Full => self != Self::Quick,
+            TestExtent::Exhaustive(part) if part.index() == 1 => self != Self::Quick,
+            TestExtent::Exhaustive(_) => self == Self::EachPart,
+        }
+    }
 }
 
 struct Check {
     name: &'static str,
-    when: When,
-    run: fn(&Bench<'_>) -> Result<Tally>,
+    scope: CheckScope,
+    /// The checks whose result it uses.
+    needs: &'static [&'static str],
+    run: fn(&mut CheckRun<'_>) -> Result<CheckOutcome>,
 }
+
+const TEST_BUILD: &str = "test build";
+const RELEASE_BUILD: &str = "release build";
 
 const CHECKS: &[Check] = &[
-    check("formatting", When::Always, formatting),
-    check("lints", When::Always, lints),
-    check("lints without the worker", When::Full, lints_without_worker),
-    check("library tests", When::Quick, library_tests),
-    check("documentation", When::Full, documentation),
-    check("tests", When::Full, tests),
-    check("documentation tests", When::Full, documentation_tests),
-    check("release build", When::Full, release_build),
-    check("the executable", When::Full, release_executable),
-    check("the executable, killed", When::Full, release_killed),
-    check("the executable, idle", When::Full, release_idle),
-    check("demo", When::Full, demonstration),
-    check("dependencies", When::Full, dependency_rules),
-    check("hosts that boot", When::Full, hosts),
+    check("formatting", CheckScope::Always, &[], build_checks::formatting),
+    check("house rules", CheckScope::Always, &[], test_checks::house_rules),
+    check("lints", CheckScope::Always, &[], build_checks::lints),
+    check("lints without the worker", CheckScope::Full, &[], build_checks::lints_without_worker),
+    check("library tests", CheckScope::Quick, &[], test_checks::library_tests),
+    check("documentation", CheckScope::Full, &[], build_checks::documentation),
+    check(TEST_BUILD, CheckScope::EachPart, &[], test_checks::test_build),
+    check("tests", CheckScope::EachPart, &[TEST_BUILD], test_checks::tests),
+    check("documentation tests", CheckScope::Full, &[], test_checks::documentation_tests),
+    check(RELEASE_BUILD, CheckScope::EachPart, &[], build_checks::release_build),
+    check("executable", CheckScope::Full, &[RELEASE_BUILD], build_checks::release_executable),
+    check("executable, killed", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::kills),
+    check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),
+    check("demo", CheckScope::Full, &[RELEASE_BUILD], build_checks::demo),
+    check("dependencies", CheckScope::Full, &[], build_checks::dependencies),
+    check(
+        "virtual machines",
+        CheckScope::EachPart,
+        &[TEST_BUILD, RELEASE_BUILD],
+        test_checks::virtual_machines,
+    ),
 ];
 
-const fn check(name: &'static str, when: When, run: fn(&Bench<'_>) -> Result<Tally>) -> Check {
-    Check { name, when, run }
+const fn check(
+    name: &'static str,
+    scope: CheckScope,
+    needs: &'static [&'static str],
+    run: fn(&mut CheckRun<'_>) -> Result<CheckOutcome>,
+) -> Check {
+    Check { name, scope, needs, run }
 }
 
-/// How a check ended.
-enum Verdict {
-    Ended(Tally, Duration),
-    NotRun,
-}
-
-/// Runs the checks; the exit code is failure when one of them failed.
-pub fn run(workspace: &Workspace, consent: Consent, extent: Extent) -> ExitCode {
-    let bench = Bench { workspace, consent, runner: Runner::installed(workspace), extent };
-    let left_out = if extent == Extent::Quick { When::Full } else { When::Quick };
-    let mut total = Tally::default();
-    let mut rows = Vec::new();
-    for check in CHECKS.iter().filter(|check| check.when != left_out) {
-        let verdict = if total.failed > 0 { Verdict::NotRun } else { run_check(check, &bench) };
-        if let Verdict::Ended(tally, _) = verdict {
-            total = total + tally;
-        }
-        rows.push((check.name, verdict));
+/// Runs the checks; the exit code is a failure when one of them failed.
+///
+/// # Errors
+/// The result of an exhaustive part cannot be written.
+pub fn run(tree: &ProjectTree, consent: InstallConsent, extent: TestExtent) -> Result<ExitCode> {
+    let checks: Vec<_> = CHECKS.iter().filter(|check| check.scope.includes(extent)).collect();
+    let has_deny = checks.iter().any(|check| check.name == "dependencies");
+    let deny = if has_deny { DenyInstall::start(tree, consent) } else { DenyInstall::default() };
+    let runner = TestRunner::installed(tree);
+    let mut run = CheckRun { tree, consent, runner, extent, deny };
+    let rows = run_all(&checks, &mut run);
+    if extent.is_exhaustive() {
+        exhaustive::keep(tree, extent.part(), &rows)?;
+        exhaustive::print_report(tree)?;
     }
-    print_table(&rows);
-    println!("{} passed, {} failed", total.passed, total.failed);
-    if total.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("\n{}", outcome::render(&rows));
+    let failed = outcome::total(&rows).failed;
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn run_check(check: &Check, bench: &Bench<'_>) -> Verdict {
+fn run_all(checks: &[&Check], run: &mut CheckRun<'_>) -> Vec<CheckRow> {
+    let mut rows: Vec<CheckRow> = Vec::new();
+    for check in checks {
+        let failed = rows.iter().find(|row| check.needs.contains(&row.name) && !row.is_ok());
+        rows.push(match failed {
+            Some(needed) => CheckRow::not_run(check.name, needed.name),
+            None => run_check(check, run),
+        });
+    }
+    rows
+}
+
+fn run_check(check: &Check, run: &mut CheckRun<'_>) -> CheckRow {
     println!("\n==== {} ====", check.name);
     let start = Instant::now();
-    let tally = (check.run)(bench).unwrap_or_else(|error| {
+    let outcome = (check.run)(run).unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
-        Tally::FAILED
+        CheckOutcome::FAILED
     });
-    Verdict::Ended(tally, start.elapsed())
+    CheckRow { name: check.name, outcome, time: Some(start.elapsed()) }
 }
 
-fn print_table(rows: &[(&str, Verdict)]) {
-    println!();
-    for (name, verdict) in rows {
-        match verdict {
-            Verdict::Ended(tally, time) => {
-                let word = if tally.failed == 0 { "ok" } else { "FAILED" };
-                println!("{name:<26} {:>8.1} s  {word}", time.as_secs_f64());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(extent: TestExtent) -> Vec<&'static str> {
+        CHECKS.iter().filter(|check| check.scope.includes(extent)).map(|check| check.name).collect()
+    }
+
+    fn part(index: u32) -> TestExtent {
+        TestExtent::Exhaustive(PartNumber::new(index, 8).unwrap())
+    }
+
+    #[test]
+    fn every_need_is_an_earlier_check_of_the_same_run() {
+        for extent in [TestExtent::Quick, TestExtent::Full, part(1), part(2)] {
+            let names = names(extent);
+            for check in CHECKS.iter().filter(|check| names.contains(&check.name)) {
+                let place = |name: &str| names.iter().position(|other| *other == name);
+                assert!(check.needs.iter().all(|need| place(need) < place(check.name)), "{}", check.name);
+                assert!(check.needs.iter().all(|need| place(need).is_some()), "{}", check.name);
             }
-            Verdict::NotRun => println!("{name:<26} {:>8}    not run", "-"),
         }
     }
-    println!();
-}
 
-fn one(command: &mut Command) -> Result<Tally> {
-    invocation::run(command).map(|()| Tally::PASSED)
-}
-
-/// Whether cargo knows `name`, given by one of its own or an installed program.
-fn has_subcommand(workspace: &Workspace, name: &str) -> bool {
-    workspace
-        .cargo(&[name, "--version"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_ok_and(|status| status.success())
-}
-
-fn formatting(bench: &Bench<'_>) -> Result<Tally> {
-    one(&mut bench.workspace.cargo(&["fmt", "--all", "--check"]))
-}
-
-fn lints(bench: &Bench<'_>) -> Result<Tally> {
-    // The scenarios are built on demand only, and linted always.
-    let scope = ["clippy", "--workspace", "--all-targets", "--features", "vm/scenarios"];
-    one(bench.workspace.cargo(&scope).args(["--", "-D", "warnings"]))
-}
-
-fn lints_without_worker(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = ["clippy", "--package", "flameholder", "--no-default-features", "--features", "openssl"];
-    let targets = ["--lib", "--bins", "--", "-D", "warnings"];
-    one(bench.workspace.cargo(&scope).args(targets))
-}
-
-fn documentation(bench: &Bench<'_>) -> Result<Tally> {
-    let scope = ["doc", "--workspace", "--no-deps", "--document-private-items"];
-    one(bench.workspace.cargo(&scope).env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-fn library_tests(bench: &Bench<'_>) -> Result<Tally> {
-    counted_tests(bench, &["--package", "flameholder", "--lib"])
-}
-
-fn tests(bench: &Bench<'_>) -> Result<Tally> {
-    let everything = ["--workspace", "--tests"];
-    match bench.runner {
-        Runner::Cargo => counted_tests(bench, &everything),
-        // The release executable is what is killed, once it is built.
-        Runner::Nextest => counted_tests(bench, &[&everything[..], &["-E", "not binary(kills)"]].concat()),
+    #[test]
+    fn later_parts_repeat_only_builds_and_tests() {
+        assert_eq!(names(part(1)), names(TestExtent::Full));
+        let repeated = [TEST_BUILD, "tests", RELEASE_BUILD, "executable, killed", "virtual machines"];
+        assert_eq!(names(part(2)), repeated);
+        assert_eq!(names(TestExtent::Quick), ["formatting", "house rules", "lints", "library tests"]);
     }
-}
 
-fn release_killed(bench: &Bench<'_>) -> Result<Tally> {
-    let mut command = test_command(bench, &["--package", "flameholder", "--test", "kills"]);
-    command.env("FLAMEHOLDER_BINARY", bench.workspace.executable("flameholder"));
-    bench.runner.count(&mut command)
-}
-
-/// Only the release executable is as small as it has to be.
-fn release_idle(bench: &Bench<'_>) -> Result<Tally> {
-    let mut command =
-        test_command(bench, &["--package", "flameholder", "--test", "daemon", "beside_a_large"]);
-    command.env("FLAMEHOLDER_BINARY", bench.workspace.executable("flameholder"));
-    bench.runner.count(&mut command)
-}
-
-fn counted_tests(bench: &Bench<'_>, scope: &[&str]) -> Result<Tally> {
-    bench.runner.count(&mut test_command(bench, scope))
-}
-
-fn test_command(bench: &Bench<'_>, scope: &[&str]) -> Command {
-    let words: &[&str] = match bench.runner {
-        Runner::Cargo => &["test", "--no-fail-fast"],
-        Runner::Nextest => &["nextest", "run", "--no-fail-fast"],
-    };
-    let mut command = bench.workspace.cargo(words);
-    if bench.extent == Extent::Exhaustive {
-        command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
+    #[test]
+    fn checks_after_a_failed_one_run_unless_they_need_it() {
+        let tree = ProjectTree::locate().unwrap();
+        let mut run = CheckRun {
+            tree: &tree,
+            consent: InstallConsent::Withheld,
+            runner: TestRunner::Cargo,
+            extent: TestExtent::Full,
+            deny: DenyInstall::default(),
+        };
+        let checks = [
+            check("first", CheckScope::Full, &[], |_| anyhow::bail!("planted")),
+            check("second", CheckScope::Full, &["first"], |_| Ok(CheckOutcome::PASSED)),
+            check("third", CheckScope::Full, &["second"], |_| Ok(CheckOutcome::PASSED)),
+            check("fourth", CheckScope::Full, &[], |_| Ok(CheckOutcome::PASSED)),
+        ];
+        let rows = run_all(&checks.iter().collect::<Vec<_>>(), &mut run);
+        assert_eq!(outcome::total(&rows).to_string(), "1 passed, 1 failed, 2 skipped");
     }
-    command.args(scope);
-    command
-}
-
-/// Apart from the others because nextest does not run them.
-fn documentation_tests(bench: &Bench<'_>) -> Result<Tally> {
-    Runner::Cargo.count(&mut bench.workspace.cargo(&["test", "--workspace", "--doc"]))
-}
-
-/// Last, as it takes longest.
-fn hosts(bench: &Bench<'_>) -> Result<Tally> {
-    if !rustix::process::geteuid().is_root() {
-        println!("skipped: only root can build a host that boots");
-        return Ok(Tally::default());
-    }
-    let scenarios = vm::Scenarios { name: None, is_exhaustive: bench.extent == Extent::Exhaustive };
-    vm::test(bench.workspace, bench.consent, &scenarios)
-}
-
-fn release_build(bench: &Bench<'_>) -> Result<Tally> {
-    bench.workspace.build_release().map(|()| Tally::PASSED)
-}
-
-fn release_executable(bench: &Bench<'_>) -> Result<Tally> {
-    executable::ensure_lean(&bench.workspace.executable("flameholder")).map(|()| Tally::PASSED)
-}
-
-fn demonstration(bench: &Bench<'_>) -> Result<Tally> {
-    demo::show(bench.workspace, false, None).map(|()| Tally::PASSED)
-}
-
-fn dependency_rules(bench: &Bench<'_>) -> Result<Tally> {
-    dependencies::ensure_allowed(bench.workspace, bench.consent).map(|()| Tally::PASSED)
 }

@@ -1,4 +1,4 @@
-//! The directory in which the demo plays, and how it speaks.
+//! The temporary directory of the demo, and its output.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -9,31 +9,31 @@ use tempfile::TempDir;
 
 use crate::boot_entry::BootEntry;
 use crate::invocation;
-use crate::workspace::Workspace;
+use crate::project_tree::ProjectTree;
 
-/// libostree needs hard links and extended attributes, which not every `/tmp` has.
+/// The parent directory: libostree needs hard links and extended attributes, which not every `/tmp` has.
 const PLACE: &str = "/var/tmp";
 
-/// A temporary directory, the executables to run in it, and the style of headings.
+/// The temporary directory, the executables that run in it, and the style of headings.
 ///
-/// [`Stage::strike`] removes the directory; dropping it does so only while no deployment is in it.
+/// [`DemoStage::remove`] removes the directory. Dropping it does so only while it contains no deployment.
 #[derive(Debug)]
-pub struct Stage<'w> {
-    workspace: &'w Workspace,
+pub struct DemoStage<'w> {
+    workspace: &'w ProjectTree,
     directory: TempDir,
     bold: bool,
 }
 
-impl<'w> Stage<'w> {
-    /// Makes the directory.
+impl<'w> DemoStage<'w> {
+    /// Creates the directory.
     ///
     /// # Errors
-    /// The temporary directory cannot be made.
-    pub fn set(workspace: &'w Workspace) -> Result<Self> {
+    /// The directory cannot be created.
+    pub fn create(workspace: &'w ProjectTree) -> Result<Self> {
         let directory = tempfile::Builder::new()
             .prefix("flameholder-demo-")
             .tempdir_in(PLACE)
-            .context("making the demo's directory")?;
+            .context("creating the demo's directory")?;
         let bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         Ok(Self { workspace, directory, bold })
     }
@@ -43,7 +43,7 @@ impl<'w> Stage<'w> {
         self.directory.path().join(name)
     }
 
-    /// Says what the next commands show.
+    /// Prints the title and the explanation of the next commands.
     pub fn heading(&self, title: &str, text: &str) {
         if self.bold {
             println!("\x1b[1m== {title}\x1b[0m");
@@ -53,18 +53,18 @@ impl<'w> Stage<'w> {
         println!("{text}\n");
     }
 
-    /// Shows and runs one of flameholder's verbs.
+    /// Prints and runs a `flameholder` command.
     ///
     /// # Errors
-    /// It cannot be started or fails.
+    /// The command cannot be started or fails.
     pub fn flameholder(&self, verb: &str, arguments: &[&str]) -> Result<()> {
         self.run("flameholder", &[&[verb], arguments].concat())
     }
 
-    /// Shows and runs a release executable in the demo's directory.
+    /// Prints and runs a release executable in the demo's directory.
     ///
     /// # Errors
-    /// It cannot be started or fails.
+    /// The executable cannot be started or fails.
     pub fn run(&self, executable: &str, arguments: &[&str]) -> Result<()> {
         let mut command = Command::new(self.workspace.executable(executable));
         command.args(arguments).current_dir(self.directory.path());
@@ -74,19 +74,19 @@ impl<'w> Stage<'w> {
         Ok(())
     }
 
-    /// The boot entry that the next boot takes.
+    /// Returns the boot entry of the next boot.
     ///
     /// # Errors
-    /// The sysroot's boot menu cannot be read.
+    /// The boot entries of the sysroot cannot be read.
     pub fn boots_next(&self) -> Result<BootEntry> {
         let entries = BootEntry::load_all(&self.sysroot())?;
         entries.into_iter().next().context("the boot menu is empty")
     }
 
-    /// Shows the boot entries, the next boot's first.
+    /// Prints the boot entries, that of the next boot first.
     ///
     /// # Errors
-    /// The sysroot's boot menu cannot be read.
+    /// The boot entries of the sysroot cannot be read.
     pub fn print_boot_menu(&self) -> Result<()> {
         println!("$ cat {}/boot/loader/entries/*.conf", super::SYSROOT);
         for entry in BootEntry::load_all(&self.sysroot())? {
@@ -95,17 +95,17 @@ impl<'w> Stage<'w> {
         Ok(())
     }
 
-    /// Removes the directory, or leaves it and says where it is.
+    /// Removes the directory, or keeps it and prints its path.
     ///
     /// # Errors
-    /// Something in it cannot be removed.
-    pub fn strike(mut self, keep: bool) -> Result<()> {
+    /// A file in it cannot be removed.
+    pub fn remove(mut self, keep: bool) -> Result<()> {
         if keep {
             self.directory.disable_cleanup(true);
             println!("Kept: {}", self.directory.path().display());
             return Ok(());
         }
-        // Deployments are immutable to others.
+        // Deployments have the immutable flag, which a plain removal does not clear.
         let mut remove = Command::new(self.workspace.executable("osimage"));
         invocation::run(remove.arg("remove").arg(self.directory.path()))
             .context("removing the demo's directory")

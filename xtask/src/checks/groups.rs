@@ -1,0 +1,132 @@
+//! Groups of tests that have a precondition, or that a check of their own runs.
+
+use std::path::Path;
+
+use crate::project_tree::ProjectTree;
+use crate::testing::{IgnoredTests, TestRunner, TestSelection};
+
+/// Tests by nextest's filter expression, and by a target and a filter for `cargo test`.
+#[derive(Debug)]
+pub struct TestGroup {
+    pub subject: &'static str,
+    expression: &'static str,
+    targets: &'static [&'static str],
+    filter: &'static str,
+}
+
+pub const AS_ROOT: TestGroup = TestGroup {
+    subject: "tests that need root",
+    expression: "binary(tree) | binary(crash) | binary(sysroot) | binary(booted) | binary(daemon) \
+        | test(/(^|::)as_root::/)",
+    targets: &[
+        "--test", "tree", "--test", "crash", "--test", "sysroot", "--test", "booted", "--test", "daemon",
+    ],
+    filter: "",
+};
+pub const WITH_API_SERVER: TestGroup = TestGroup {
+    subject: "tests that need an API server",
+    expression: "binary(daemon) & test(/^cluster::/)",
+    targets: &["--test", "daemon"],
+    filter: "cluster::",
+};
+/// Run with the release executable, by a check of their own.
+pub const KILLS: TestGroup = TestGroup {
+    subject: "tests that kill the executable",
+    expression: "binary(crash) & test(/^kills::/)",
+    targets: &["--test", "crash"],
+    filter: "kills::",
+};
+/// Ignored in other runs, as only the release executable is as small as it must be.
+pub const IDLE: TestGroup = TestGroup {
+    subject: "tests of the idle daemon",
+    expression: "binary(daemon) & test(/^cluster::idle::release::/)",
+    targets: &["--test", "daemon"],
+    filter: "cluster::idle::release::",
+};
+/// Run first, by a check of their own.
+const HOUSE_RULES: &str = "binary(house)";
+/// Run last, on virtual machines.
+const SCENARIOS: &str = "(package(vm) & kind(test))";
+/// Run by another test, in a process that systemd starts; alone it fails.
+const HELPER: &str = "asked_from_within";
+/// The targets of `cargo test` besides house rules and scenarios: those that need no root.
+const WITHOUT_ROOT: [&str; 8] = ["--lib", "--bins", "--test", "core", "--test", "cli", "--test", "services"];
+
+impl TestGroup {
+    /// Selects the tests of this group.
+    pub fn selection(&self, runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
+        // nextest refuses an expression that names an executable outside of its targets.
+        let targets = if runner == TestRunner::Nextest { &["--tests"][..] } else { self.targets };
+        TestSelection {
+            expression: self.expression.to_owned(),
+            arguments: Some(self.filter)
+                .filter(|filter| !filter.is_empty())
+                .map(str::to_owned)
+                .into_iter()
+                .collect(),
+            ..TestSelection::of(targets).with_ignored(ignored)
+        }
+    }
+}
+
+/// Selects all tests but those of other checks and those of `excluded`.
+///
+/// `cargo test` cannot leave out the tests that kill the executable, as its filters are mere substrings: it runs them
+/// with the debug build as well.
+pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSelection {
+    let helper = format!("test({HELPER})");
+    let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, IDLE.expression, &helper];
+    let groups = others.into_iter().chain(excluded.iter().map(|group| group.expression));
+    let groups: Vec<_> = groups.map(|expression| format!("({expression})")).collect();
+    let mut targets = WITHOUT_ROOT.to_vec();
+    if !excluded.iter().any(|group| group.subject == AS_ROOT.subject) {
+        targets.extend(AS_ROOT.targets);
+    }
+    let skipped = excluded.iter().map(|group| group.filter).filter(|filter| !filter.is_empty());
+    let skipped = [HELPER, IDLE.filter].into_iter().chain(skipped).flat_map(|filter| ["--skip", filter]);
+    TestSelection {
+        expression: format!("not ({})", groups.join(" | ")),
+        arguments: skipped.map(str::to_owned).collect(),
+        ..TestSelection::of(&targets).with_ignored(ignored)
+    }
+}
+
+/// Returns the reason why tests that need root cannot run, where they cannot.
+pub fn root_obstacle() -> Option<String> {
+    (!rustix::process::geteuid().is_root()).then(|| "this user is not root".to_owned())
+}
+
+/// Returns the reason why tests that need an API server cannot run, where they cannot.
+pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
+    if std::env::var_os("FLAMEHOLDER_TEST_KUBECONFIG").is_some() {
+        return None;
+    }
+    let named = std::env::var_os("FLAMEHOLDER_TEST_APISERVER");
+    let beside = || tree.root().join("../shared/control-plane/crd-apiserver.xz");
+    let executable = named.as_deref().map_or_else(beside, |path| Path::new(path).to_owned());
+    let reason =
+        "no API server executable: set FLAMEHOLDER_TEST_APISERVER to one, as CONTRIBUTING.md describes";
+    (!executable.is_file()).then(|| reason.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remaining_tests_leave_out_each_excluded_group() {
+        let selection = remaining_tests(&[&WITH_API_SERVER], IgnoredTests::Excluded);
+        assert!(selection.expression.ends_with("(binary(daemon) & test(/^cluster::/)))"));
+        assert_eq!(selection.arguments, ["--skip", HELPER, "--skip", IDLE.filter, "--skip", "cluster::"]);
+        assert!(selection.targets.contains(&"daemon".to_owned()));
+        let selection = remaining_tests(&[&AS_ROOT], IgnoredTests::Excluded);
+        assert!(!selection.targets.contains(&"daemon".to_owned()));
+    }
+
+    #[test]
+    fn nextest_gets_all_targets_and_cargo_only_the_groups_own() {
+        let targets = |runner| KILLS.selection(runner, IgnoredTests::Excluded).targets.join(" ");
+        assert_eq!(targets(TestRunner::Nextest), "--tests");
+        assert_eq!(targets(TestRunner::Cargo), "--test crash");
+    }
+}

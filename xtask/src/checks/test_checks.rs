@@ -1,0 +1,137 @@
+//! The checks that run tests.
+
+use anyhow::Result;
+
+use super::groups::{self, AS_ROOT, IDLE, KILLS, TestGroup, WITH_API_SERVER};
+use super::{CheckOutcome, CheckRun};
+use crate::invocation;
+use crate::part_number::PartNumber;
+use crate::testing::{IgnoredTests, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
+use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
+
+/// Tells tests how much to try.
+const EXHAUSTIVE: &str = "FLAMEHOLDER_EXHAUSTIVE";
+/// Tells tests which executable to run instead of the debug build.
+const BINARY: &str = "FLAMEHOLDER_BINARY";
+
+/// Runs the house rules, which need nothing but the sources; always by `cargo test`, which builds no other test.
+pub fn house_rules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let selection = TestSelection::of(&["--test", "house"]);
+    let tally = TestRunner::Cargo.count(&mut selection.command(run.tree, TestRunner::Cargo))?;
+    Ok(CheckOutcome::new(tally, Vec::new()))
+}
+
+/// Runs the libraries' own tests.
+pub fn library_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let tally = run.runner.count(&mut TestSelection::of(&["--lib"]).command(run.tree, run.runner))?;
+    Ok(CheckOutcome::new(tally, Vec::new()))
+}
+
+/// Builds all tests, so that the times of the other checks are those of the tests alone.
+pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    invocation::run(run.tree.cargo(&["test", "--no-run", "--quiet", "--tests"]).args(SCOPE))?;
+    Ok(CheckOutcome::PASSED)
+}
+
+/// Runs the tests that need no release build, and counts those whose precondition is missing as skipped.
+pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let missing = missing_preconditions(run);
+    let excluded: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
+    let selection = groups::remaining_tests(&excluded, ignored_tests(run));
+    let tally = count_part(run, &selection, None)?;
+    let mut skipped = Vec::new();
+    for (group, reason) in missing {
+        let names = group.selection(run.runner, IgnoredTests::Included).list(run.tree, run.runner)?;
+        skipped.push(SkippedGroup::new(group.subject, reason, names));
+    }
+    if !run.extent.is_exhaustive() {
+        let ignored = groups::remaining_tests(&excluded, IgnoredTests::Only);
+        let names = ignored.list(run.tree, run.runner)?;
+        skipped.push(SkippedGroup::new("exhaustive tests", "cargo xtask test --exhaustive runs them", names));
+    }
+    if run.extent.part() != PartNumber::WHOLE {
+        let all = u32::try_from(selection.list(run.tree, run.runner)?.len())?;
+        let others = all.saturating_sub(tally.passed + tally.failed);
+        skipped.push(SkippedGroup::unnamed("tests", "other parts of the exhaustive run", others));
+    }
+    Ok(CheckOutcome::new(tally, skipped))
+}
+
+/// Runs the tests in the documentation, which nextest does not run.
+pub fn documentation_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let tally = TestRunner::Cargo.count(run.tree.cargo(&["test", "--doc"]).args(SCOPE))?;
+    Ok(CheckOutcome::new(tally, Vec::new()))
+}
+
+/// Kills the release executable at random moments.
+pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some(reason) = groups::root_obstacle() {
+        return skip(run, &KILLS, &reason);
+    }
+    let executable = run.tree.executable("flameholder");
+    let selection = KILLS.selection(run.runner, ignored_tests(run));
+    Ok(CheckOutcome::new(count_part(run, &selection, Some(&executable))?, Vec::new()))
+}
+
+/// Measures the idle daemon: memory, wake-ups, requests.
+pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some((_, reason)) = missing_preconditions(run).into_iter().next() {
+        return skip(run, &IDLE, &reason);
+    }
+    let mut command = IDLE.selection(run.runner, IgnoredTests::Included).command(run.tree, run.runner);
+    command.env(BINARY, run.tree.executable("flameholder"));
+    // The measured memory is worth a line in the log.
+    match run.runner {
+        TestRunner::Cargo => command.arg("--show-output"),
+        TestRunner::Nextest => command.arg("--success-output=immediate"),
+    };
+    Ok(CheckOutcome::new(run.runner.count(&mut command)?, Vec::new()))
+}
+
+/// Runs scenarios on virtual machines: the commit's share, or the part's share of an exhaustive run.
+pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some(reason) = groups::root_obstacle() {
+        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("scenarios on virtual machines", reason, 1)));
+    }
+    let build = ScenarioBuild::WithAllTests;
+    vm::build(run.tree, run.consent, build)?;
+    let is_exhaustive = run.extent.is_exhaustive();
+    let scenarios =
+        if is_exhaustive { VmScenarios::Share(run.extent.part()) } else { VmScenarios::of_commit(run.tree) };
+    println!("{scenarios}");
+    let result = scenarios.run(&ScenarioRun { tree: run.tree, runner: run.runner, build, is_exhaustive })?;
+    Ok(CheckOutcome { tally: result.tally, skipped: result.skipped })
+}
+
+/// The groups whose tests cannot run on this machine, each with the reason.
+fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)> {
+    if let Some(reason) = groups::root_obstacle() {
+        return vec![(&AS_ROOT, reason)];
+    }
+    groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason)).into_iter().collect()
+}
+
+/// Skips a group that only its own check runs. Where the check of all tests lists it already, its tests count once.
+fn skip(run: &CheckRun<'_>, group: &TestGroup, reason: &str) -> Result<CheckOutcome> {
+    let names = group.selection(run.runner, IgnoredTests::Included).list(run.tree, run.runner)?;
+    let count = u32::try_from(names.len())?;
+    println!("skipped: {count}, {}: {reason}", group.subject);
+    Ok(CheckOutcome::default())
+}
+
+fn count_part(
+    run: &CheckRun<'_>,
+    selection: &TestSelection,
+    executable: Option<&std::path::Path>,
+) -> Result<TestTally> {
+    let mut command = selection.part_command(run.tree, run.runner, run.extent.part())?;
+    if run.extent.is_exhaustive() {
+        command.env(EXHAUSTIVE, "1");
+    }
+    command.envs(executable.map(|path| (BINARY, path)));
+    Ok(TestTally { skipped: 0, ..run.runner.count(&mut command)? })
+}
+
+fn ignored_tests(run: &CheckRun<'_>) -> IgnoredTests {
+    if run.extent.is_exhaustive() { IgnoredTests::Included } else { IgnoredTests::Excluded }
+}

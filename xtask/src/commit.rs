@@ -1,0 +1,65 @@
+//! The commit that is tested.
+
+use std::process::Stdio;
+
+use crate::part_number::PartNumber;
+use crate::project_tree::ProjectTree;
+
+/// The hash of the checked-out commit, and the state of the work tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TestedCommit {
+    hash: String,
+    is_modified: bool,
+}
+
+impl TestedCommit {
+    /// Reads the commit from git; none where the sources are no git work tree or git is not installed.
+    pub fn of(tree: &ProjectTree) -> Option<Self> {
+        let hash = git(tree, &["rev-parse", "HEAD"])?;
+        let is_modified = git(tree, &["status", "--porcelain"]).is_none_or(|changes| !changes.is_empty());
+        Some(Self { hash, is_modified })
+    }
+
+    /// The name under which results are kept: the hash, marked where the work tree differs from the commit.
+    pub fn name(&self) -> String {
+        let mark = if self.is_modified { "-modified" } else { "" };
+        format!("{}{mark}", self.hash)
+    }
+
+    /// Chooses one of `count` shares: the first eight digits of the hash, modulo `count`.
+    pub fn share(&self, count: u32) -> Option<PartNumber> {
+        let number = u32::from_str_radix(self.hash.get(..8)?, 16).ok()?;
+        PartNumber::new(number.checked_rem(count)? + 1, count).ok()
+    }
+}
+
+fn git(tree: &ProjectTree, arguments: &[&str]) -> Option<String> {
+    let mut git = std::process::Command::new("git");
+    let output = git.args(arguments).current_dir(tree.root()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn commit(hash: &str) -> TestedCommit {
+        TestedCommit { hash: hash.to_owned(), is_modified: false }
+    }
+
+    #[test]
+    fn share_is_chosen_by_the_hash() {
+        let share = |hash| commit(hash).share(6).map(|share| share.to_string());
+        assert_eq!(share("00000000ffff").as_deref(), Some("1/6"));
+        assert_eq!(share("00000005ffff").as_deref(), Some("6/6"));
+        assert_eq!(share("00000006ffff").as_deref(), Some("1/6"));
+        assert_eq!(share("ffffffffffff").as_deref(), Some("4/6"));
+        assert_eq!(share("no hash"), None);
+    }
+
+    #[test]
+    fn modified_work_tree_has_its_own_name() {
+        assert_eq!(commit("12ab").name(), "12ab");
+        assert_eq!(TestedCommit { is_modified: true, ..commit("12ab") }.name(), "12ab-modified");
+    }
+}

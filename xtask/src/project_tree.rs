@@ -1,0 +1,69 @@
+//! The directories of the sources and of the build, and cargo commands in them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result};
+
+use crate::invocation;
+
+/// The workspace's root and its target directory.
+#[derive(Debug)]
+pub struct ProjectTree {
+    root: PathBuf,
+    target: PathBuf,
+}
+
+impl ProjectTree {
+    /// Finds the directories from the location of this executable.
+    ///
+    /// # Errors
+    /// This executable lies outside cargo's layout, TARGET/PROFILE/xtask.
+    pub fn locate() -> Result<Self> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().context("xtask has no parent directory")?;
+        // The environment, cargo's configuration and a target triple can move the target directory; this
+        // executable is in it already.
+        let executable = std::env::current_exe().context("finding this executable")?;
+        let target =
+            executable.ancestors().nth(2).context("this executable is outside a target directory")?;
+        Ok(Self { root: root.to_owned(), target: target.to_owned() })
+    }
+
+    /// The directory of the workspace's `Cargo.toml`.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Cargo's target directory.
+    pub fn target(&self) -> &Path {
+        &self.target
+    }
+
+    /// The path of the executable `name` in the release build.
+    pub fn executable(&self, name: &str) -> PathBuf {
+        self.target.join("release").join(name)
+    }
+
+    /// Returns a cargo command with the root as its working directory.
+    pub fn cargo(&self, arguments: &[&str]) -> Command {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut command = Command::new(cargo);
+        command.args(arguments).current_dir(&self.root);
+        command
+    }
+
+    /// Returns true for a subcommand of cargo, its own or an installed one.
+    pub fn has_subcommand(&self, name: &str) -> bool {
+        let mut command = self.cargo(&[name, "--version"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+
+    /// Builds the release executables and the programs that generate hosts.
+    ///
+    /// # Errors
+    /// The build fails.
+    pub fn build_release(&self) -> Result<()> {
+        let packages = ["flameholder", "osimage", "rpmostreed"].map(|name| ["--package", name]).concat();
+        invocation::run(self.cargo(&["build", "--release", "--bins"]).args(packages))
+    }
+}

@@ -1,0 +1,132 @@
+//! `cargo xtask vm`: builds virtual machines, boots one, and runs the scenarios on them.
+
+mod scenarios;
+mod share;
+
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Result, ensure};
+use clap::{Args, Subcommand};
+
+use crate::consent::InstallConsent;
+use crate::part_number::PartNumber;
+use crate::project_tree::ProjectTree;
+use crate::testing::{SCOPE, TestRunner};
+use crate::{invocation, setup};
+
+pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
+
+/// The number of shares from which `cargo xtask test` takes one. A share runs in some eight minutes on two processors
+/// without KVM, after some three minutes in which the virtual machines are built.
+pub const SHARES: u32 = 6;
+/// Names the directory of the executables that are installed in the guest instead of the release build.
+const BINARIES: &str = "FLAMEHOLDER_BINARIES";
+
+/// The commands of `cargo xtask vm`.
+#[derive(Debug, Subcommand)]
+pub enum VmCommand {
+    /// Build the virtual machines that the scenarios boot: missing and outdated stages only.
+    Build,
+    /// Boot a virtual machine on this terminal, on a temporary disk.
+    Run {
+        /// The version of the OS to boot.
+        #[arg(long, value_name = "N", default_value = "1")]
+        os: String,
+        /// Forward a port of this machine's loopback to a port of the guest.
+        #[arg(long, value_name = "HERE:GUEST")]
+        forward: Vec<String>,
+    },
+    /// Run the scenarios on virtual machines.
+    Test(VmTestArgs),
+}
+
+/// The options of `cargo xtask vm test`.
+#[derive(Debug, Args)]
+pub struct VmTestArgs {
+    /// Run only scenarios with this in their name, or in that of their executable.
+    name: Option<String>,
+    /// Run one share of the scenarios, such as 1/4, and the smoke tests.
+    #[arg(long, value_name = "K/N", conflicts_with = "name")]
+    share: Option<PartNumber>,
+    /// Run also the scenarios and power cuts that take hours.
+    #[arg(long)]
+    exhaustive: bool,
+    /// List the selected scenarios with the seconds that each takes, and run none.
+    #[arg(long)]
+    list: bool,
+}
+
+/// Runs a command of `cargo xtask vm`.
+///
+/// # Errors
+/// A build fails, or QEMU cannot be run. A failed scenario is no error: the exit code tells it.
+pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> Result<ExitCode> {
+    match command {
+        VmCommand::Build => build(tree, consent, ScenarioBuild::Alone)?,
+        VmCommand::Run { os, forward } => {
+            prepare(tree, consent, ScenarioBuild::Alone)?;
+            let forwards = forward.iter().flat_map(|ports| ["--forward", ports]);
+            invocation::run(program(tree, "run").args(["--os", os]).args(forwards))?;
+        }
+        VmCommand::Test(args) => return test(tree, consent, args),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn test(tree: &ProjectTree, consent: InstallConsent, args: &VmTestArgs) -> Result<ExitCode> {
+    let runner = TestRunner::installed(tree);
+    let scenarios = match (&args.name, args.share) {
+        (Some(name), _) => VmScenarios::Named(name.clone()),
+        (None, Some(share)) => VmScenarios::Share(share),
+        (None, None) => VmScenarios::Share(PartNumber::WHOLE),
+    };
+    let build = ScenarioBuild::Alone;
+    let run = ScenarioRun { tree, runner, build, is_exhaustive: args.exhaustive };
+    if args.list {
+        scenarios.print(&run)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    self::build(tree, consent, build)?;
+    let result = scenarios.run(&run)?;
+    result.skipped.iter().for_each(|group| println!("{group}"));
+    println!("{}", result.tally);
+    Ok(if result.tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Builds the virtual machines; needs root.
+///
+/// # Errors
+/// A requirement is missing, or a stage of the build fails.
+pub fn build(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+    prepare(tree, consent, scenarios)?;
+    invocation::run(&mut program(tree, "build"))
+}
+
+/// Builds the executables for the guests, and the program that builds virtual machines.
+fn prepare(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+    setup::ensure_vm_installed(consent)?;
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "building a virtual machine mounts file systems: run this as root"
+    );
+    if std::env::var_os(BINARIES).is_none() {
+        tree.build_release()?;
+    } else {
+        let packages = ["--package", "osimage", "--package", "rpmostreed"];
+        invocation::run(tree.cargo(&["build", "--release"]).args(packages))?;
+    }
+    // Cargo builds this program with the scenarios: their build is used, so that there is one only.
+    let targets = scenarios.targets(TestRunner::installed(tree));
+    invocation::run(tree.cargo(&["test", "--no-run", "--quiet"]).args(SCOPE).args(targets))
+}
+
+fn program(tree: &ProjectTree, verb: &str) -> Command {
+    let release = tree.target().join("release");
+    let mut command = Command::new(tree.target().join("debug/vm"));
+    // The release build of osimage: it checksums some hundred megabytes.
+    command.arg(verb).arg("--osimage").arg(tree.executable("osimage"));
+    command.arg("--binaries").arg(std::env::var_os(BINARIES).map_or(release, PathBuf::from));
+    command.env("FLAMEHOLDER_VM", tree.target().join("vm"));
+    command
+}
