@@ -64,7 +64,7 @@ pub(crate) fn open_to_change(path: &Path) -> Result<Root, CliError> {
 
 /// Print the document of `-o json`.
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
-    let mut text = serde_json::to_string_pretty(document).expect("a document has only string keys");
+    let mut text = serde_json::to_string_pretty(document).expect("keys of a document are strings");
     text.push('\n');
     write_out(&text)
 }

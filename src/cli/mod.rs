@@ -70,7 +70,7 @@ enum Command {
     /// Before kubelet starts for the first time: complete what Ignition began
     #[command(hide = true)]
     Firstboot(systemd::firstboot::FirstbootArgs),
-    /// Do one piece of work on the host for the daemon, which describes it on standard input
+    /// For the daemon: do one job on the host, read from standard input
     #[command(hide = true)]
     Work(systemd::work::WorkArgs),
     /// In a pod: lend the pod's cluster identity to the daemon on the host
@@ -78,7 +78,7 @@ enum Command {
     Introduce(systemd::introduce::IntroduceArgs),
 }
 
-/// The target of a command; the running host where neither option is given.
+/// Target of a command; without either option, the running host.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// Work on a plain directory tree, which has no operating system to change, instead of the running host
@@ -121,7 +121,7 @@ impl From<ProfileName> for Profile {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Success,
-    /// Found differences or drift, where the command reports them by its exit code.
+    /// Found drift, or differences under `--exit-code`.
     Differences,
     /// Printed a plan that cannot be applied.
     Irreconcilable,

@@ -34,15 +34,15 @@ enum Who {
 impl OsBackendArgs {
     /// Return the option as command-line arguments, for a child process.
     pub(crate) fn arguments(self) -> [String; 2] {
-        let who = self.who.to_possible_value().expect("none is left out");
+        let who = self.who.to_possible_value().expect("no value is skipped");
         ["--os-backend".to_owned(), who.get_name().to_owned()]
     }
 
     /// Return the function that opens sessions on the running sysroot. Must be called while the process has
     /// one thread: signals are blocked for an rpm-ostreed transaction in every thread that is started later.
-    pub(crate) fn sessions(self) -> impl FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
+    pub(crate) fn opener(self) -> impl FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
         // Before the probe, which may start threads of the D-Bus client.
-        let interrupt = (self.who != Who::Libostree).then(InterruptSignals::expect);
+        let interrupt = (self.who != Who::Libostree).then(InterruptSignals::install);
         let is_daemons = match self.who {
             Who::Auto => backend::detect() == OsBackend::RpmOstree,
             Who::Libostree => false,

@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// Return the booted deployment; fail with wrong usage on a host that was not booted through OSTree.
 pub(crate) fn booted_deployment() -> Result<BootedDeployment, CliError> {
-    BootedDeployment::look()?.ok_or_else(|| {
+    BootedDeployment::observe()?.ok_or_else(|| {
         let none =
             "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))

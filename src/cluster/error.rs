@@ -1,4 +1,4 @@
-//! Why the API server did not do as it was asked, by what follows from that.
+//! Errors of requests to the API server, by their consequence for the caller.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,40 +6,35 @@ use std::time::Duration;
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 
-/// Why not.
+/// Failed request to the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
-    /// How to reach it cannot be read.
+    /// The kubeconfig is missing or malformed.
     #[error("the kubeconfig {} cannot be used: {reason}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// It did not answer in time.
-    #[error("the API server does not answer within {} seconds", .0.as_secs())]
+    Kubeconfig { path: PathBuf, reason: String },
+    /// No answer within this time.
+    #[error("the API server did not answer within {} seconds", .0.as_secs())]
     TimedOut(Duration),
-    /// It cannot be reached, or its answer is none.
+    /// Connection failure, or an answer that is not from an API server.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
-    /// It does not know us, or we may not.
-    #[error("the API server refuses: {0}; see the permissions and the kubeconfig of this node")]
+    /// Status 401 or 403.
+    #[error("the API server denies access: {0}; check the kubeconfig and the permissions of this node")]
     Denied(String),
-    /// There is no such thing.
+    /// Status 404: no object of this name.
     #[error("the cluster has no {0}")]
     NotFound(String),
-    /// Somebody else changed it meanwhile.
-    #[error("it was changed meanwhile: {0}")]
+    /// Status 409: another client changed the object since it was read.
+    #[error("the object was changed by another client: {0}")]
     Conflict(String),
-    /// It does not remember so old a version.
-    #[error("the API server does not remember that version: {0}")]
+    /// Status 410: the resource version is too old to watch from.
+    #[error("the resource version is too old: {0}")]
     Gone(String),
-    /// It is not as it has to be.
-    #[error("the API server does not take it: {0}")]
+    /// Status 400, 413, 415 or 422: the server rejects the object.
+    #[error("the API server rejects the request: {0}")]
     Refused(String),
-    /// It has other things to do.
-    #[error("the API server has trouble: {0}")]
+    /// Any other status, such as 429 or 500.
+    #[error("the API server reports an error: {0}")]
     ServerError(String),
 }
 
@@ -50,7 +45,7 @@ impl From<kube::Error> for ClusterError {
                 let text = status.message.clone();
                 match status.code {
                     401 | 403 => Self::Denied(text),
-                    // It says `NAME not found`.
+                    // The server's message is `NAME not found`.
                     404 => Self::NotFound(text.trim_end_matches(" not found").to_owned()),
                     409 => Self::Conflict(text),
                     410 => Self::Gone(text),
@@ -64,13 +59,13 @@ impl From<kube::Error> for ClusterError {
 }
 
 impl ClusterError {
-    /// What it means for an update.
+    /// Convert into a problem of the daemon, always transient.
     #[must_use]
     pub fn problem(&self) -> DaemonProblem {
         DaemonProblem { class: ProblemClass::Transient, reason: self.to_string() }
     }
 
-    /// Whether another connection, or another certificate by now, may do better.
+    /// Returns true if a new connection, with the kubeconfig and certificate of now, may succeed.
     #[must_use]
     pub fn is_about_the_connection(&self) -> bool {
         matches!(self, Self::Denied(_) | Self::TimedOut(_) | Self::Unreachable(_) | Self::Kubeconfig { .. })

@@ -1,5 +1,5 @@
-//! Who we are to the API server: a kubeconfig, read again when it stops working. The kubelet's certificate is replaced
-//! every few weeks, under the same name.
+//! Identity to the API server: a kubeconfig, which is read again when requests fail. The kubelet's client
+//! certificate is renewed every few weeks, at the same path.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +11,10 @@ use kube::{Client, Config};
 use crate::cluster::ClusterError;
 use crate::core::values::causes::chain;
 
-/// How long a connection may take to come about.
+/// Deadline for establishing a connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 
-/// A kubeconfig, and the connection that was made with it.
+/// Kubeconfig path and the client that was created from it. Clones share the client.
 #[derive(Clone)]
 pub struct ClusterIdentity {
     path: PathBuf,
@@ -28,13 +28,13 @@ impl std::fmt::Debug for ClusterIdentity {
 }
 
 impl ClusterIdentity {
-    /// The one of this kubeconfig.
+    /// Create an identity without reading the kubeconfig yet.
     #[must_use]
     pub fn of(path: &Path) -> Self {
         Self { path: path.to_owned(), client: Arc::default() }
     }
 
-    /// The connection; a new one where there is none.
+    /// Return the client; create it from the kubeconfig if there is none.
     pub(super) async fn client(&self) -> Result<Client, ClusterError> {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(client.clone());
@@ -44,8 +44,8 @@ impl ClusterIdentity {
         Ok(client)
     }
 
-    /// Makes a new connection next time, with what the kubeconfig says then.
-    pub fn renew(&self) {
+    /// Drop the client: the next request reads the kubeconfig again.
+    pub fn forget_client(&self) {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 

@@ -1,5 +1,6 @@
-//! How a daemon on the host is known to the cluster: by the service account of the pod that installed it. The token that
-//! the cluster gives to the pod is bound to it and to its node, and replaced every hour; the host has it in `/run` only.
+//! Cluster credentials for the daemon on the host: the installer pod writes a kubeconfig with the token of
+//! its service account. The token is bound to the pod and its node and is renewed every hour; on the host it
+//! is in `/run` only.
 
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write as _};
@@ -8,40 +9,34 @@ use std::path::{Path, PathBuf};
 
 use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedContext};
 
-/// Where it is on the host.
+/// Directory of the credentials, relative to the host's root.
 const DIRECTORY: &str = "run/flameholder/cluster";
 const KUBECONFIG: &str = "kubeconfig";
 const TOKEN: &str = "token";
-/// By which the host itself finds the API server: nodes do so before they have service networking.
+/// Kubeconfig of the host, relative to its root, which names the API server: nodes reach it at this address
+/// before they have service networking.
 const OF_THE_HOST: &str = "etc/kubernetes/kubeconfig";
-/// All names in it.
+/// Name of user and context in the written kubeconfig.
 const NAME: &str = "flameholder";
 
-/// Why the host was not told.
+/// Failure to write the credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum IntroductionError {
-    /// A file.
     #[error("{doing} {}", path.display())]
     File {
-        /// What was to be done to it.
+        /// Failed operation, such as `reading`.
         doing: &'static str,
-        /// The file.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: io::Error,
     },
-    /// The host's own kubeconfig names no API server.
-    #[error("{} names no cluster that could be used: {reason}", path.display())]
-    Kubeconfig {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        reason: String,
-    },
+    /// The host's own kubeconfig has no usable cluster entry.
+    #[error("{} has no usable cluster entry: {reason}", path.display())]
+    Kubeconfig { path: PathBuf, reason: String },
 }
 
-/// Writes a kubeconfig on the host that is mounted at `host`, and the token that is in the directory `account`.
+/// Write kubeconfig and token on the host whose root is mounted at `host`. `account` is the directory of the
+/// pod's service account token.
 pub fn introduce(host: &Path, account: &Path) -> Result<(), IntroductionError> {
     let token = read(&account.join(TOKEN))?;
     let kubeconfig = kubeconfig(host)?;
@@ -50,13 +45,13 @@ pub fn introduce(host: &Path, account: &Path) -> Result<(), IntroductionError> {
     let above = directory.parent().unwrap_or(host);
     DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(failed)?;
     DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
-    // It may have been made with another mode.
+    // An existing directory may have another mode.
     fs::set_permissions(&directory, Permissions::from_mode(0o700)).map_err(failed)?;
     replace(&directory.join(TOKEN), &token)?;
     replace(&directory.join(KUBECONFIG), &kubeconfig)
 }
 
-/// The API server is the host's, whoever speaks to it is the service account.
+/// Build the kubeconfig: API server and CA of the host's own, the service account as user.
 fn kubeconfig(host: &Path) -> Result<Vec<u8>, IntroductionError> {
     let path = host.join(OF_THE_HOST);
     let failed = |reason: &dyn std::fmt::Display| {
@@ -70,7 +65,7 @@ fn kubeconfig(host: &Path) -> Result<Vec<u8>, IntroductionError> {
     let cluster =
         context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.as_str());
     let cluster = found.clusters.into_iter().find(|named| Some(named.name.as_str()) == cluster);
-    let cluster = cluster.ok_or_else(|| failed(&"its current context has none"))?;
+    let cluster = cluster.ok_or_else(|| failed(&"the current context names no cluster of the file"))?;
     let user = AuthInfo { token_file: Some(format!("/{DIRECTORY}/{TOKEN}")), ..AuthInfo::default() };
     let context =
         Context { cluster: cluster.name.clone(), user: Some(NAME.to_owned()), ..Context::default() };
@@ -101,7 +96,7 @@ fn read(path: &Path) -> Result<Vec<u8>, IntroductionError> {
     })
 }
 
-/// Whoever reads it finds the old one or the new one, whole.
+/// Replace a file by rename: a reader finds the old or the new contents, complete.
 fn replace(path: &Path, contents: &[u8]) -> Result<(), IntroductionError> {
     let new = path.with_extension("new");
     let written = || {
@@ -129,7 +124,7 @@ current-context: kubelet
 ";
 
     #[test]
-    fn a_daemon_on_the_host_is_the_pods_service_account() {
+    fn daemon_on_the_host_gets_the_pods_service_account() {
         let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         fs::create_dir_all(host.path().join("etc/kubernetes")).unwrap();
         fs::write(host.path().join(OF_THE_HOST), HOSTS).unwrap();
@@ -154,7 +149,7 @@ current-context: kubelet
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_file_is_named_in_the_error() {
         let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let said = introduce(host.path(), account.path()).unwrap_err().to_string();
         assert!(said.starts_with("reading ") && said.ends_with("/token"), "{said}");
@@ -164,6 +159,6 @@ current-context: kubelet
         fs::create_dir_all(host.path().join("etc/kubernetes")).unwrap();
         fs::write(host.path().join(OF_THE_HOST), "{}").unwrap();
         let said = introduce(host.path(), account.path()).unwrap_err().to_string();
-        assert!(said.contains("names no cluster that could be used"), "{said}");
+        assert!(said.contains("has no usable cluster entry"), "{said}");
     }
 }

@@ -1,4 +1,4 @@
-//! Configurations by name, and the policy that says which changes interrupt what.
+//! Reads MachineConfigs by name, and the node disruption policy from the cluster's MachineConfiguration.
 
 use http::Request;
 
@@ -8,17 +8,17 @@ const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs
 const POLICY: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
 impl ClusterClient {
-    /// The `MachineConfig` of this name, as it is stored.
+    /// Read the MachineConfig of this name; returns its JSON unparsed.
     pub async fn machine_config(&self, name: &str) -> Result<Vec<u8>, ClusterError> {
-        // It becomes a part of a path.
+        // The name becomes part of the URL path.
         if name.is_empty() || !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte))
         {
-            return Err(ClusterError::Refused(format!("`{name}` is no name of a MachineConfig")));
+            return Err(ClusterError::Refused(format!("`{name}` is not a valid MachineConfig name")));
         }
         self.get(&format!("{CONFIGS}/{name}")).await
     }
 
-    /// The `MachineConfiguration` of the cluster; `None` where its operator has none.
+    /// Read the MachineConfiguration `cluster`; `None` if the cluster has none.
     pub async fn disruption_policy(&self) -> Result<Option<Vec<u8>>, ClusterError> {
         match self.get(POLICY).await {
             Ok(bytes) => Ok(Some(bytes)),

@@ -1,5 +1,8 @@
-//! The node's `MachineConfigNode`. Others write its conditions under the same field manager, each the whole list: so
-//! what is applied names the version that it was made from, and is made anew where that is gone.
+//! Status of this node's MachineConfigNode, by server-side apply.
+//!
+//! Controllers of MCO apply the same list of conditions under the same field manager, so that a stale apply
+//! would remove their entries. Each apply therefore carries the resource version that it was computed from;
+//! after a conflict the caller reads again.
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
 use serde::Deserialize;
@@ -11,21 +14,20 @@ use crate::core::daemon::node::conditions::NodeCondition;
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
 const KIND: &str = "MachineConfigNode";
-/// Whom the cluster's other controllers write these conditions as (the reference's).
+/// Field manager under which MCO's controllers apply these conditions.
 const MANAGER: &str = "machine-config-operator";
 
-/// What it says.
+/// Status of the MachineConfigNode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
-    /// The version that this was read from.
+    /// Resource version that this was read from.
     pub version: String,
-    /// The generation of its spec.
+    /// Kubernetes generation of its spec (`metadata.generation`).
     pub generation: i64,
-    /// The conditions.
     pub conditions: Vec<NodeCondition>,
-    /// The configuration that the node is.
+    /// Name of the current config.
     pub current: Option<String>,
-    /// The configuration that is wanted.
+    /// Name of the desired config.
     pub desired: Option<String>,
     observed: i64,
 }
@@ -59,9 +61,9 @@ impl NodeStatus {
         }
     }
 
-    /// The same with these instead; `None` where nothing differs.
+    /// Return the status with these members replaced; `None` if it is unchanged.
     #[must_use]
-    pub fn with(
+    pub fn updated(
         &self,
         conditions: Vec<NodeCondition>,
         current: Option<&str>,
@@ -80,13 +82,13 @@ impl ClusterClient {
         Ok(Api::all_with(self.reader.client().await?, &resource))
     }
 
-    /// Reads it; `None` where the cluster has none for this node.
+    /// Read the status; `None` if the cluster has no MachineConfigNode for this node.
     pub async fn node_status(&self) -> Result<Option<NodeStatus>, ClusterError> {
         let nodes = self.machine_config_nodes().await?;
         Ok(with_timeout(nodes.get_opt(&self.node)).await?.map(NodeStatus::of))
     }
 
-    /// Applies it where nobody changed it since it was read.
+    /// Apply the status. Fails with [`ClusterError::Conflict`] if the object changed since it was read.
     pub async fn apply_status(&self, status: &NodeStatus) -> Result<NodeStatus, ClusterError> {
         let nodes = self.machine_config_nodes().await?;
         let mut object = json!({
@@ -95,7 +97,7 @@ impl ClusterClient {
             "metadata": {"name": self.node, "resourceVersion": status.version},
             "status": {
                 "conditions": status.conditions,
-                // It may not become smaller, and others write one too many.
+                // The server rejects a decrease, and MCO's controllers write a value that is one too high.
                 "observedGeneration": status.generation.max(status.observed).max(1),
             },
         });

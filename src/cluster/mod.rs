@@ -1,4 +1,5 @@
-//! The cluster's API server, as this node speaks to it: its own objects by name, and what they name.
+//! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs and the disruption
+//! policy, write the MachineConfigNode, send events.
 
 mod error;
 mod identity;
@@ -15,26 +16,26 @@ pub use node::ObservedNode;
 
 use std::time::Duration;
 
-/// Long enough for an API server that is busy: whoever does not answer by then is asked again later.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Deadline of a request; long enough for a busy API server. Callers retry.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// This node's place in a cluster.
+/// This node's identities and names in its cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterClient {
-    /// The node's name.
+    /// Name of the Node.
     pub node: String,
-    /// The namespace that events go to.
+    /// Namespace of events.
     pub namespace: String,
-    /// Who reads.
+    /// Identity that reads configs and writes the MachineConfigNode.
     pub reader: ClusterIdentity,
-    /// Who writes to the node, and reads it.
+    /// Identity that watches and annotates the Node, and sends events.
     pub writer: ClusterIdentity,
 }
 
-/// Waits for an answer no longer than is sensible.
+/// Wait for an answer until the deadline.
 async fn with_timeout<T>(call: impl Future<Output = Result<T, kube::Error>>) -> Result<T, ClusterError> {
-    match tokio::time::timeout(ANSWER, call).await {
+    match tokio::time::timeout(REQUEST_TIMEOUT, call).await {
         Ok(answer) => answer.map_err(ClusterError::from),
-        Err(_) => Err(ClusterError::TimedOut(ANSWER)),
+        Err(_) => Err(ClusterError::TimedOut(REQUEST_TIMEOUT)),
     }
 }

@@ -1,4 +1,4 @@
-//! This node's own object: only its metadata, which is all that the protocol needs.
+//! This host's Node: watch its metadata, patch its annotations, send events about it.
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node};
@@ -10,19 +10,19 @@ use crate::cluster::{ClusterClient, ClusterError, with_timeout};
 use crate::core::daemon::node::annotations::{AnnotationChanges, NodeAnnotations};
 use crate::core::daemon::node::events::NodeEvent;
 
-/// The annotations of the protocol begin so.
+/// Prefix of the annotations of MCO's node protocol.
 const OURS: &str = "machineconfiguration.openshift.io/";
-/// Whom events come from (the reference's name, which dashboards know).
+/// Event source (MCD's name, which dashboards filter by).
 const COMPONENT: &str = "machineconfigdaemon";
 
-/// The node as it was seen.
+/// Metadata of the Node at one resource version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservedNode {
-    /// Its own name for all time.
+    /// UID, which a Node of the same name created later does not share.
     pub uid: String,
-    /// Later versions have greater numbers.
+    /// Resource version as a number, which grows with each change.
     pub version: u64,
-    /// The protocol's annotations.
+    /// Annotations of MCO's node protocol.
     pub annotations: NodeAnnotations,
 }
 
@@ -39,7 +39,8 @@ impl ObservedNode {
 }
 
 impl ClusterClient {
-    /// The node whenever it changes, and `None` while there is none. After an error it goes on, once it is asked again.
+    /// Watch the Node: yields it at each change, and `None` while it does not exist. The stream goes on after
+    /// an error.
     pub async fn watch_node(
         &self,
     ) -> Result<impl Stream<Item = Result<Option<ObservedNode>, ClusterError>> + Send + use<>, ClusterError>
@@ -48,15 +49,15 @@ impl ClusterClient {
         Ok(watch(nodes, &self.node).map(|seen| seen.map(|node| node.map(ObservedNode::of))))
     }
 
-    /// Changes these annotations and no others.
+    /// Set or remove these annotations by a merge patch; all others stay.
     pub async fn annotate(&self, changes: &AnnotationChanges) -> Result<ObservedNode, ClusterError> {
         let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
         let patch = Patch::Merge(json!({"metadata": {"annotations": changes}}));
         with_timeout(nodes.patch(&self.node, &PatchParams::default(), &patch)).await.map(ObservedNode::of)
     }
 
-    /// Tells what happened. Nothing depends on it but what people are told.
-    pub async fn tell(&self, node: &ObservedNode, event: &NodeEvent) -> Result<(), ClusterError> {
+    /// Send an event about the Node. Events are informative; no component acts on them.
+    pub async fn create_event(&self, node: &ObservedNode, event: &NodeEvent) -> Result<(), ClusterError> {
         let events: Api<Event> = Api::namespaced(self.writer.client().await?, &self.namespace);
         let now = k8s_openapi::jiff::Timestamp::now();
         let (second, name) = (now.as_second(), &self.node);
@@ -75,7 +76,7 @@ impl ClusterClient {
             "lastTimestamp": time,
         });
         let object = serde_json::from_value(object)
-            .map_err(|error| ClusterError::Refused(format!("an event of {second}: {error}")))?;
+            .map_err(|error| ClusterError::Refused(format!("event at {second} seconds: {error}")))?;
         with_timeout(events.create(&PostParams::default(), &object)).await.map(drop)
     }
 }

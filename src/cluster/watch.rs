@@ -1,5 +1,6 @@
-//! One object, watched: it is listed once, and from then on only what changes comes. The server ends a watch every few
-//! minutes, and it goes on where it was; only where the server does not remember that is it listed anew.
+//! Watch of a single object: one list request, then a watch for changes. The server ends a watch every few
+//! minutes; the next one continues from the last resource version, and only if that expired (status 410) the
+//! object is listed again.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,11 +14,11 @@ use tokio::time::{Instant, timeout};
 
 use crate::cluster::{ClusterError, with_timeout};
 
-/// After how long the server ends a watch, in seconds.
+/// Duration of a watch request, in seconds; the server ends it then.
 const WATCH: u32 = 290;
-/// A connection that says nothing for so long is dead: the server would have ended the watch.
+/// Silence after which a connection is dead: the server would have ended the watch by then.
 const SILENCE: Duration = Duration::from_secs(WATCH as u64 + 15);
-/// A watch that ends before this is as good as one that failed.
+/// A watch that ends within this time counts as failed, so that the caller backs off.
 const BRIEF: Duration = Duration::from_secs(1);
 
 type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
@@ -29,8 +30,8 @@ struct Watch<K> {
     events: Option<(Events<K>, Instant)>,
 }
 
-/// The object of this name whenever it changes, and `None` while there is none. After an error it goes on, once it is
-/// asked again.
+/// Watch the object of this name: yields it at each change, and `None` while it does not exist. The stream
+/// goes on after an error.
 pub(super) fn watch<K>(
     api: Api<K>,
     name: &str,
@@ -77,14 +78,15 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
                 None => {
                     self.events = None;
                     if since.elapsed() < BRIEF {
-                        return Err(ClusterError::ServerError("it ends watches at once".to_owned()));
+                        return Err(ClusterError::ServerError("watches end immediately".to_owned()));
                     }
                 }
             }
         }
     }
 
-    /// What is forgotten is listed anew; any other error is the caller's to wait after.
+    /// Handle a failed watch: an expired resource version leads to a new list, any other error to the
+    /// caller's backoff.
     fn fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
         self.events = None;
         if !matches!(error, ClusterError::Gone(_)) {
@@ -99,7 +101,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         let list = with_timeout(self.api.list(&parameters)).await?;
         self.version = list.metadata.resource_version;
         if self.version.is_none() {
-            return Err(ClusterError::ServerError("its lists have no version".to_owned()));
+            return Err(ClusterError::ServerError("a list has no resource version".to_owned()));
         }
         Ok(list.items.into_iter().next())
     }

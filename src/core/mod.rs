@@ -1,4 +1,8 @@
-//! What is decided: plain data and pure functions. No IO, no clock, no environment, no async.
+//! The decisions: plain data and pure functions, from config decoding over the plan to the daemon's state
+//! machine.
+//!
+//! No IO, no clock, no environment, no async: the floors above observe the host, pass observations in, and
+//! carry out the result. The lints below enforce this in every nested module.
 #![deny(clippy::disallowed_methods, clippy::disallowed_macros, clippy::disallowed_types)]
 
 pub mod config;

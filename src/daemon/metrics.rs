@@ -143,11 +143,7 @@ impl DaemonMetrics {
             self.os_errors.clone(),
         );
         // The library adds `_total`.
-        registry.register(
-            "mcd_reboots_failed",
-            "Reboot requests that failed",
-            self.reboots_failed.clone(),
-        );
+        registry.register("mcd_reboots_failed", "Reboot requests that failed", self.reboots_failed.clone());
         registry.register(
             "mcd_kubelet_state",
             "Consecutive failures of the kubelet's health check",
@@ -176,7 +172,7 @@ impl DaemonMetrics {
     }
 
     /// Update the metrics for a step of the state machine.
-    pub(super) fn step(&self, before: &Lifecycle, after: &Lifecycle) {
+    pub(super) fn record_step(&self, before: &Lifecycle, after: &Lifecycle) {
         self.failures.set(i64::from(after.failures));
         if before.phase.name() == after.phase.name() {
             return;
@@ -210,7 +206,7 @@ impl DaemonMetrics {
         let class = match &after.phase {
             DaemonPhase::BackingOff { problem } => problem.class.as_str(),
             DaemonPhase::Drifted { .. } => "drift",
-            DaemonPhase::Blocked { .. } => "held",
+            DaemonPhase::Blocked { .. } => "blocked",
             _ => "",
         };
         let state = match (&after.phase, trouble) {
@@ -230,12 +226,12 @@ impl DaemonMetrics {
     }
 
     /// Set or clear the error of the source.
-    pub(super) fn set_trouble(&self, is_there: bool) {
+    pub(super) fn set_source_error(&self, is_there: bool) {
         self.source_error.set(i64::from(is_there));
     }
 
     /// Count the result of a kubelet health check.
-    pub(super) fn note_kubelet(&self, is_well: bool) {
+    pub(super) fn record_kubelet(&self, is_well: bool) {
         if is_well {
             self.kubelet.set(0);
         } else {

@@ -4,14 +4,14 @@
 //! it events (source, inotify, timers, signals, finished work) and carries out its commands: work on the host
 //! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
+mod host_watch;
 mod metrics;
-mod news;
+mod metrics_server;
 mod notify;
 mod problem;
-mod process;
-mod scrape;
 mod signals;
 pub mod work;
+mod work_process;
 
 use std::io;
 use std::net::SocketAddr;
@@ -30,42 +30,42 @@ use crate::host::facts::boot;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
+use host_watch::{HostEvent, HostWatch};
 use metrics::DaemonMetrics;
-use news::{HostEvent, HostWatch};
-pub use process::WorkCommand;
-use process::WorkProcess;
 use signals::DaemonSignals;
 use work::{WorkJob, WorkResult};
+pub use work_process::WorkCommand;
+use work_process::WorkProcess;
 
 /// Time after which a drain is reported as late (MCO's value).
-const DRAIN: Duration = Duration::from_secs(3600);
+const DRAIN_LATE_AFTER: Duration = Duration::from_secs(3600);
 /// Time after which an uncordon is reported as late (MCO's value).
-const UNCORDON: Duration = Duration::from_secs(600);
+const UNCORDON_LATE_AFTER: Duration = Duration::from_secs(600);
 /// Longest expected shutdown; the host is observed again if it is still up by then.
-const REBOOT: Duration = Duration::from_secs(1800);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Total wait for inhibitor locks, over all attempts, before they may be overruled.
-const BLOCKED: Duration = Duration::from_secs(600);
+const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
-const FAREWELL: Duration = Duration::from_secs(4);
+const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Configuration of the daemon, and its channels to the source.
 pub struct DaemonSetup {
-    pub workshop: WorkCommand,
-    /// Policy for inhibitor locks that still block the reboot after [`BLOCKED`].
-    pub insist: InhibitorPolicy,
+    pub work_command: WorkCommand,
+    /// Policy for inhibitor locks that still block the reboot after `BLOCKED`.
+    pub inhibitors: InhibitorPolicy,
     /// Node name, a metrics label.
     pub node: String,
     /// Listen address of the metrics server; `None` for no server.
     pub metrics: Option<SocketAddr>,
     /// Commands to the source.
-    pub orders: UnboundedSender<SourceCommand>,
+    pub commands: UnboundedSender<SourceCommand>,
     /// Events of the source.
-    pub said: UnboundedReceiver<SourceEvent>,
+    pub events: UnboundedReceiver<SourceEvent>,
 }
 
 impl std::fmt::Debug for DaemonSetup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("workshop", &self.workshop).finish_non_exhaustive()
+        f.debug_struct("Setup").field("workshop", &self.work_command).finish_non_exhaustive()
     }
 }
 
@@ -84,27 +84,27 @@ pub enum DaemonError {
 
 /// Run the daemon until SIGTERM or SIGINT.
 pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
-    let mut signals = DaemonSignals::expect().map_err(DaemonError::Watch)?;
+    let mut signals = DaemonSignals::install().map_err(DaemonError::Watch)?;
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::watchdog_interval().map(steady);
     let (done, mut finished) = unbounded_channel();
     let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node));
     if let Some(address) = setup.metrics {
-        tokio::spawn(scrape::serve(address, metrics.clone()));
+        tokio::spawn(metrics_server::serve(address, metrics.clone()));
     }
     let mut daemon = Daemon::new(&setup, done, metrics);
-    let mut said = setup.said;
+    let mut said = setup.events;
     daemon.begin();
     notify::ready();
-    while !daemon.is_over() {
+    while !daemon.is_stopped() {
         let timer = daemon.timer;
         tokio::select! {
-            said = said.recv() => daemon.hear(said.ok_or(DaemonError::SourceEnded)?),
-            Some(finished) = finished.recv() => daemon.conclude(finished, &mut watch),
-            news = watch.next() => daemon.notice(news.map_err(DaemonError::Watch)?),
-            () = until(timer) => daemon.on_time(),
+            said = said.recv() => daemon.handle_source_event(said.ok_or(DaemonError::SourceEnded)?),
+            Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
+            news = watch.next() => daemon.handle_host_event(news.map_err(DaemonError::Watch)?),
+            () = until(timer) => daemon.timer_expired(),
             () = tick(pulse.as_mut()) => notify::watchdog_ping(),
-            event = signals.next() => daemon.happen(event),
+            event = signals.next() => daemon.handle(event),
         }
     }
     Ok(())
@@ -133,11 +133,11 @@ async fn tick(interval: Option<&mut Interval>) {
 /// State machine, running work and pending publications.
 struct Daemon {
     lifecycle: Lifecycle,
-    workshop: WorkCommand,
-    at_work: WorkProcess,
-    orders: UnboundedSender<SourceCommand>,
+    work_command: WorkCommand,
+    work_process: WorkProcess,
+    commands: UnboundedSender<SourceCommand>,
     done: UnboundedSender<WorkResult>,
-    insist: InhibitorPolicy,
+    inhibitors: InhibitorPolicy,
     metrics: Arc<DaemonMetrics>,
     /// True while a work process runs.
     is_working: bool,
@@ -147,8 +147,8 @@ struct Daemon {
     announced: Vec<DaemonCommand>,
     delivery: Option<(ConfigRef, Arc<FetchedConfig>)>,
     timer: Option<Instant>,
-    blocked_since: Option<Instant>,
-    trouble: Option<String>,
+    inhibited_since: Option<Instant>,
+    source_error: Option<String>,
 }
 
 impl Daemon {
@@ -156,38 +156,38 @@ impl Daemon {
         Self {
             metrics,
             lifecycle: Lifecycle::default(),
-            workshop: setup.workshop.clone(),
-            at_work: WorkProcess::default(),
-            orders: setup.orders.clone(),
+            work_command: setup.work_command.clone(),
+            work_process: WorkProcess::default(),
+            commands: setup.commands.clone(),
             done,
-            insist: setup.insist,
+            inhibitors: setup.inhibitors,
             is_working: false,
             views: [0, 0],
             announced: Vec::new(),
             delivery: None,
             timer: None,
-            blocked_since: None,
-            trouble: None,
+            inhibited_since: None,
+            source_error: None,
         }
     }
 
     fn begin(&mut self) {
         let commands = self.lifecycle.phase.commands(0);
-        self.tell();
-        self.carry_out(commands);
+        self.publish_lifecycle();
+        self.run_commands(commands);
     }
 
     /// Returns true if the daemon stops and its work has ended or used up [`FAREWELL`].
-    fn is_over(&self) -> bool {
+    fn is_stopped(&self) -> bool {
         self.lifecycle.phase == DaemonPhase::Stopping && (!self.is_working || self.timer.is_none())
     }
 
-    fn hear(&mut self, said: SourceEvent) {
+    fn handle_source_event(&mut self, said: SourceEvent) {
         match said {
-            SourceEvent::DesiredChanged(desired) => self.happen(DaemonEvent::DesiredChanged(desired)),
+            SourceEvent::DesiredChanged(desired) => self.handle(DaemonEvent::DesiredChanged(desired)),
             SourceEvent::Published(number) => {
                 self.views[1] = self.views[1].max(number);
-                self.go_on();
+                self.run_announced();
             }
             SourceEvent::Fetched(desired, fetched) => {
                 if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
@@ -196,31 +196,31 @@ impl Daemon {
                 match fetched {
                     Ok(delivery) => {
                         self.delivery = Some((desired, Arc::new(delivery)));
-                        self.happen(DaemonEvent::Fetched);
+                        self.handle(DaemonEvent::Fetched);
                     }
-                    Err(problem) => self.happen(DaemonEvent::Failed(problem)),
+                    Err(problem) => self.handle(DaemonEvent::Failed(problem)),
                 }
             }
             SourceEvent::Drained(desired) => {
                 if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&desired)) {
-                    self.happen(DaemonEvent::Drained);
+                    self.handle(DaemonEvent::Drained);
                 }
             }
-            SourceEvent::Uncordoned => self.happen(DaemonEvent::Uncordoned),
+            SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
             SourceEvent::SourceError(trouble) => {
                 if let Some(trouble) = &trouble {
                     log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
                 }
-                self.metrics.set_trouble(trouble.is_some());
-                self.trouble = trouble;
-                self.publish();
+                self.metrics.set_source_error(trouble.is_some());
+                self.source_error = trouble;
+                self.publish_report();
             }
         }
     }
 
-    fn conclude(&mut self, finished: WorkResult, watch: &mut HostWatch) {
+    fn finish_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.is_working = false;
-        if let Some(found) = finished.found {
+        if let Some(found) = finished.facts {
             self.metrics.set_unsupported_packages(found.unsupported_packages);
             if let Err(error) = watch.manage(found.managed) {
                 log::warn!(
@@ -228,26 +228,26 @@ impl Daemon {
                 );
             }
         }
-        self.happen(finished.event);
+        self.handle(finished.event);
     }
 
-    fn notice(&mut self, news: HostEvent) {
+    fn handle_host_event(&mut self, news: HostEvent) {
         match (news, &self.lifecycle.phase) {
-            (HostEvent::FilesChanged, _) => self.happen(DaemonEvent::FilesChanged),
+            (HostEvent::FilesChanged, _) => self.handle(DaemonEvent::FilesChanged),
             (HostEvent::OperatorRequest, _)
             | (HostEvent::BootCheckChanged, DaemonPhase::CheckingBoot { .. }) => {
-                self.happen(DaemonEvent::StateChanged);
+                self.handle(DaemonEvent::StateChanged);
             }
             (HostEvent::BootCheckChanged, _) => {}
         }
     }
 
-    fn on_time(&mut self) {
+    fn timer_expired(&mut self) {
         self.timer = None;
-        self.happen(DaemonEvent::TimerExpired);
+        self.handle(DaemonEvent::TimerExpired);
     }
 
-    fn happen(&mut self, event: DaemonEvent) {
+    fn handle(&mut self, event: DaemonEvent) {
         let before = self.lifecycle.clone();
         log::debug!("{}: {event:?}", before.phase.name());
         let (next, commands) = std::mem::take(&mut self.lifecycle).step(event);
@@ -256,48 +256,48 @@ impl Daemon {
             self.timer = None;
             self.announced.clear();
         }
-        self.metrics.step(&before, &self.lifecycle);
+        self.metrics.record_step(&before, &self.lifecycle);
         if self.lifecycle != before {
-            self.tell();
+            self.publish_lifecycle();
         }
         if self.lifecycle.phase.is_published_first() && !commands.contains(&DaemonCommand::Cancel) {
             self.announced.extend(commands);
-            self.go_on();
+            self.run_announced();
         } else {
-            self.carry_out(commands);
+            self.run_commands(commands);
         }
     }
 
     /// Carry out the commands that waited for the newest view to be published.
-    fn go_on(&mut self) {
+    fn run_announced(&mut self) {
         let [newest, known] = self.views;
         if known < newest || self.announced.is_empty() {
             return;
         }
         if self.lifecycle.is_superseded() {
-            return self.forgo();
+            return self.drop_announced();
         }
         let commands = std::mem::take(&mut self.announced);
-        self.carry_out(commands);
+        self.run_commands(commands);
     }
 
-    fn tell(&mut self) {
+    fn publish_lifecycle(&mut self) {
         self.views[0] += 1;
         let view = Box::new(LifecycleView { number: self.views[0], lifecycle: self.lifecycle.clone() });
         // A source that ended is noticed by the main loop, at its event channel.
-        drop(self.orders.send(SourceCommand::Publish(view)));
-        self.publish();
+        drop(self.commands.send(SourceCommand::Publish(view)));
+        self.publish_report();
         let phase = &self.lifecycle.phase;
         if phase.is_resting() {
             self.delivery = None;
         }
         if !matches!(phase, DaemonPhase::Rebooting { .. }) {
-            self.blocked_since = None;
+            self.inhibited_since = None;
         }
     }
 
-    fn publish(&self) {
-        let report = DaemonReport::of(&self.lifecycle, self.trouble.as_deref(), std::process::id());
+    fn publish_report(&self) {
+        let report = DaemonReport::of(&self.lifecycle, self.source_error.as_deref(), std::process::id());
         notify::publish_status(&report);
         log::info!(
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
@@ -307,11 +307,11 @@ impl Daemon {
             FLAMEHOLDER_REASON = report.reason.as_deref().unwrap_or_default(),
             FLAMEHOLDER_CLASS = report.class.as_deref().unwrap_or_default(),
             FLAMEHOLDER_FAILURES = report.failures;
-            "{}", report.sentence()
+            "{}", report.summary()
         );
     }
 
-    fn carry_out(&mut self, commands: Vec<DaemonCommand>) {
+    fn run_commands(&mut self, commands: Vec<DaemonCommand>) {
         for command in commands {
             match command {
                 DaemonCommand::Observe => self.work(WorkJob::Observe),
@@ -320,10 +320,10 @@ impl Daemon {
                 DaemonCommand::Apply(desired) => self.work_with(desired, WorkJob::Apply),
                 DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),
                 DaemonCommand::Reboot(desired) => {
-                    let since = *self.blocked_since.get_or_insert_with(Instant::now);
-                    let insists =
-                        self.insist == InhibitorPolicy::OverruleAfterDeadline && since.elapsed() >= BLOCKED;
-                    self.work(WorkJob::Reboot { target: desired, insists });
+                    let since = *self.inhibited_since.get_or_insert_with(Instant::now);
+                    let overrules_inhibitors = self.inhibitors == InhibitorPolicy::OverruleAfterDeadline
+                        && since.elapsed() >= INHIBITOR_TIMEOUT;
+                    self.work(WorkJob::Reboot { target: desired, overrules_inhibitors });
                 }
                 DaemonCommand::Fetch(desired) => self.fetch(desired),
                 DaemonCommand::Cancel => self.cancel(),
@@ -340,15 +340,15 @@ impl Daemon {
         let current = self.lifecycle.current.as_ref().is_some_and(|current| current.is_same(&desired));
         if current {
             self.delivery = Some((desired, Arc::default()));
-            return self.happen(DaemonEvent::Fetched);
+            return self.handle(DaemonEvent::Fetched);
         }
-        drop(self.orders.send(SourceCommand::Fetch(desired)));
+        drop(self.commands.send(SourceCommand::Fetch(desired)));
     }
 
     fn work_with(&mut self, desired: ConfigRef, job: fn(ConfigRef) -> WorkJob) {
         match &self.delivery {
             Some((delivered, _)) if *delivered == desired => self.work(job(desired)),
-            _ => self.happen(DaemonEvent::Failed(DaemonProblem {
+            _ => self.handle(DaemonEvent::Failed(DaemonProblem {
                 class: ProblemClass::Bug,
                 reason: format!("bug: config {} was not kept after it was fetched", desired.config),
             })),
@@ -364,37 +364,37 @@ impl Daemon {
             _ => None,
         };
         self.is_working = true;
-        if let Err(error) = self.at_work.begin(&self.workshop, job, delivery, self.done.clone()) {
+        if let Err(error) = self.work_process.begin(&self.work_command, job, delivery, self.done.clone()) {
             self.is_working = false;
             let reason = format!("cannot start a thread for the work process: {error}");
-            self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Host, reason }));
+            self.handle(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Host, reason }));
         }
     }
 
     /// Drop the commands that wait for publication: the desired config changed, or the daemon stops.
-    fn forgo(&mut self) {
+    fn drop_announced(&mut self) {
         self.announced.clear();
-        let reason = "the desired config changed".to_owned();
-        self.happen(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Interrupted, reason }));
+        let reason = "cancelled before the change began".to_owned();
+        self.handle(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Interrupted, reason }));
     }
 
     fn cancel(&mut self) {
         if !self.announced.is_empty() {
-            return self.forgo();
+            return self.drop_announced();
         }
-        self.at_work.cancel();
+        self.work_process.cancel();
         if self.lifecycle.phase == DaemonPhase::Stopping {
-            notify::stopping(FAREWELL);
-            self.timer = self.is_working.then(|| Instant::now() + FAREWELL);
+            notify::stopping(STOP_TIMEOUT);
+            self.timer = self.is_working.then(|| Instant::now() + STOP_TIMEOUT);
         }
     }
 }
 
 fn duration_of(delay: DaemonDelay) -> Duration {
     match delay {
-        DaemonDelay::Backoff(cure, failures) => cure.delay(failures, boot::chance()),
-        DaemonDelay::Drain => DRAIN,
-        DaemonDelay::Uncordon => UNCORDON,
-        DaemonDelay::Reboot => REBOOT,
+        DaemonDelay::Backoff(cure, failures) => cure.backoff(failures, boot::jitter()),
+        DaemonDelay::Drain => DRAIN_LATE_AFTER,
+        DaemonDelay::Uncordon => UNCORDON_LATE_AFTER,
+        DaemonDelay::Reboot => SHUTDOWN_TIMEOUT,
     }
 }

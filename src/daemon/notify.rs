@@ -40,7 +40,7 @@ pub(super) fn watchdog_interval() -> Option<Duration> {
 
 /// Publish the phase in systemd's status line and in the status file.
 pub(super) fn publish_status(report: &DaemonReport) {
-    say(&[NotifyState::Status(&report.sentence())]);
+    say(&[NotifyState::Status(&report.summary())]);
     match Root::open(Path::new("/")) {
         Ok(root) => status_files::DAEMON.publish(&root, report),
         Err(error) => log::warn!("cannot write the daemon's status file: {error}"),

@@ -6,7 +6,7 @@ use crate::transaction::TransactionError;
 
 /// Classify an error.
 pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
-    let class = match (error.cure(), error) {
+    let class = match (error.retry_class(), error) {
         (RetryClass::Time, _) => ProblemClass::Transient,
         // A blocked target is not a bad config: `flameholder retry` releases it.
         (RetryClass::Configuration, error) if !matches!(error, TransactionError::Blocked(_)) => {

@@ -15,7 +15,7 @@ pub(super) struct DaemonSignals {
 
 impl DaemonSignals {
     /// Install the handlers.
-    pub(super) fn expect() -> io::Result<Self> {
+    pub(super) fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,

@@ -30,28 +30,25 @@ use crate::host::{Root, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::source::FetchedConfig;
-use crate::transaction::TransactionError;
-use crate::transaction::boot::staged_deployment;
-use crate::transaction::boot::staged_deployment::PendingRecovery;
+use crate::transaction::boot::pending_deployment;
+use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::handover;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{blocked, pending, status_files};
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
+use crate::transaction::{SysrootOpener, TransactionError};
 
 use crate::daemon::problem;
 
 /// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
 /// despite a blocked target.
-pub(super) const FORCE: &str = "/run/machine-config-daemon-force";
+pub(super) const FORCE_FILE: &str = "/run/machine-config-daemon-force";
 /// Wait for inhibitor locks per attempt; short, since the desired config may change meanwhile.
-const PATIENCE: Duration = Duration::from_secs(30);
+const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(30);
 /// Drifted paths that a message names.
 const NAMED: usize = 5;
-
-/// Opens sessions on the booted sysroot.
-pub type SysrootOpener<'a> = &'a mut dyn FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError>;
 
 /// Job of a work process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -63,7 +60,7 @@ pub(super) enum WorkJob {
     Reboot {
         target: ConfigRef,
         /// True if inhibitor locks are overruled.
-        insists: bool,
+        overrules_inhibitors: bool,
     },
     Verify,
 }
@@ -73,7 +70,7 @@ pub(super) enum WorkJob {
 pub(super) struct WorkResult {
     pub(super) event: DaemonEvent,
     /// Facts for the daemon's watches and metrics; only [`WorkJob::Verify`] reports them.
-    pub(super) found: Option<HostFacts>,
+    pub(super) facts: Option<HostFacts>,
 }
 
 /// Facts about the verified host.
@@ -125,44 +122,44 @@ impl Host<'_> {
     fn perform(&mut self, job: &WorkJob, delivery: &FetchedConfig) -> WorkResult {
         let mut found = None;
         let event = match job {
-            WorkJob::Observe => self.look().map(DaemonEvent::Observed),
+            WorkJob::Observe => self.observe().map(DaemonEvent::Observed),
             WorkJob::Prepare(desired) => self.prepare(desired, delivery).map(DaemonEvent::Prepared),
             WorkJob::Apply(desired) => self.apply(desired, delivery).map(|()| DaemonEvent::Applied),
-            WorkJob::Unlock(desired) => self.arm(desired).map(|()| DaemonEvent::Unlocked),
-            WorkJob::Reboot { target, insists } => reboot(target, *insists),
+            WorkJob::Unlock(desired) => self.unlock(desired).map(|()| DaemonEvent::Unlocked),
+            WorkJob::Reboot { target, overrules_inhibitors } => reboot(target, *overrules_inhibitors),
             WorkJob::Verify => self.verify(&mut found),
         };
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
-        WorkResult { event, found }
+        WorkResult { event, facts: found }
     }
 
     fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
         (self.open)(access)
     }
 
-    fn look(&mut self) -> Result<HostObservation, TransactionError> {
+    fn observe(&mut self) -> Result<HostObservation, TransactionError> {
         let booted = booted()?;
-        let settlement = staged_deployment::recover_pending(&booted, &mut |access| self.session(access))?;
+        let recovery = pending_deployment::recover_pending(&booted, &mut |access| self.session(access))?;
         let root = Root::open(Path::new("/"))?;
         let record = CurrentState::load_record(&root)?;
-        let finalize_failure = match &settlement {
+        let finalize_failure = match &recovery {
             PendingRecovery::Restaged(_, failure) => Some(failure.reason.clone()),
             PendingRecovery::AwaitsReboot(pending) => {
-                pending.intent.failures.last().map(|failure| failure.reason.clone())
+                pending.staged.failures.last().map(|failure| failure.reason.clone())
             }
             _ => None,
         };
-        let boot_check = match settlement {
+        let boot_check = match recovery {
             PendingRecovery::Unconfirmed(pending) => {
-                let report = status_files::HEALTH
+                let report = status_files::BOOT_CHECK
                     .load(&root)
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
-                let complaint = report.as_ref().and_then(|report| failed_checks(&report.findings));
-                match (report.map(|report| report.phase), complaint) {
-                    (Some(boot_check::HealthPhase::Unhealthy), Some(complaint)) => {
-                        BootCheckState::Unhealthy { complaint }
+                let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
+                match (report.map(|report| report.phase), failed) {
+                    (Some(boot_check::HealthPhase::Unhealthy), Some(failed)) => {
+                        BootCheckState::Unhealthy { failed_checks: failed }
                     }
-                    (_, complaint) => BootCheckState::Unconfirmed { complaint },
+                    (_, failed) => BootCheckState::Unconfirmed { failed_checks: failed },
                 }
             }
             _ => BootCheckState::Confirmed,
@@ -196,8 +193,8 @@ impl Host<'_> {
         if !is_forced {
             ensure_no_drift(&mut *os)?;
         }
-        let errand = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
-        let prepared = self.with_target(desired, delivery, errand, |booted, target| {
+        let purpose = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
+        let prepared = self.with_target(desired, delivery, purpose, |booted, target| {
             running_host::prepare(&mut *os, booted, target, &mut |_| {})
         })?;
         Ok(match prepared {
@@ -231,7 +228,7 @@ impl Host<'_> {
         &self,
         desired: &ConfigRef,
         delivery: &FetchedConfig,
-        errand: UpdatePurpose<'_>,
+        purpose: UpdatePurpose<'_>,
         act: impl FnOnce(&BootedDeployment, UpdateTarget<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
         let configuration = desired_configuration(&delivery.document)?.layered(desired.image.clone());
@@ -239,19 +236,19 @@ impl Host<'_> {
         let policy = policy.unwrap_or_else(DisruptionPolicy::default);
         let booted = booted()?;
         let target = UpdateTarget {
-            site: TargetSysroot::Running(&booted),
+            sysroot: TargetSysroot::Running(&booted),
             desired: &configuration,
             image: None,
-            errand,
+            purpose,
             profile: self.profile,
             policy: &policy,
         };
         act(&booted, target)
     }
 
-    fn arm(&mut self, desired: &ConfigRef) -> Result<(), TransactionError> {
+    fn unlock(&mut self, desired: &ConfigRef) -> Result<(), TransactionError> {
         let pending = pending_for(desired)?;
-        staged_deployment::unlock(
+        pending_deployment::unlock(
             &mut *self.session(SysrootAccess::Stage)?,
             &SystemdServices::system(),
             &pending,
@@ -268,16 +265,16 @@ impl Host<'_> {
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
         });
         let mut verified = sysroot::verify_running(&mut *os)?;
-        if verified.deviations.iter().any(|found| found.policy == DriftPolicy::Repair) {
+        if verified.findings.iter().any(|found| found.policy == DriftPolicy::Repair) {
             for drift in &repair(&root)?.repaired {
                 log::warn!("repaired drift of {}", drift.path);
             }
             verified = sysroot::verify_running(&mut *os)?;
         }
-        Ok(if verified.deviates() {
+        Ok(if verified.has_drift() {
             let reason = format!(
-                "config drift: {}; see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE}",
-                first_of(&verified.paths(), NAMED)
+                "config drift: {}; see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE_FILE}",
+                first_of(&verified.drifted_paths(), NAMED)
             );
             DaemonEvent::Drifted { reason }
         } else {
@@ -289,7 +286,7 @@ impl Host<'_> {
 /// Load the pending generation of the desired config.
 fn pending_for(desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&Root::open(Path::new("/"))?)?;
-    let pending = pending.filter(|pending| pending.intent.record.config == desired.config);
+    let pending = pending.filter(|pending| pending.staged.record.config == desired.config);
     pending.ok_or_else(|| TransactionError::NotStaged(desired.config.clone()))
 }
 
@@ -301,8 +298,8 @@ fn reboot(desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, Transaction
             desired.config,
             pending_for(desired)?.generation()
         ),
-        patience: if insists { Duration::ZERO } else { PATIENCE },
-        insist,
+        inhibitor_timeout: if insists { Duration::ZERO } else { INHIBITOR_TIMEOUT },
+        inhibitors: insist,
     };
     match LogindReboot::system().reboot(&request, &mut |_| {}) {
         Ok(_) => Ok(DaemonEvent::RebootAccepted),
@@ -324,23 +321,23 @@ fn desired_configuration(document: &[u8]) -> Result<DecodedConfig, TransactionEr
 }
 
 fn booted() -> Result<BootedDeployment, TransactionError> {
-    BootedDeployment::look()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
+    BootedDeployment::observe()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
 }
 
 fn is_forced() -> bool {
-    Path::new(FORCE).exists()
+    Path::new(FORCE_FILE).exists()
 }
 
 fn remove_force_file() {
-    if let Err(error) = std::fs::remove_file(FORCE) {
-        log::warn!("cannot remove {FORCE}, which also forces the next update: {error}");
+    if let Err(error) = std::fs::remove_file(FORCE_FILE) {
+        log::warn!("cannot remove {FORCE_FILE}, which also forces the next update: {error}");
     }
 }
 
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.
 fn ensure_no_drift(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
     match sysroot::verify_running(os) {
-        Ok(verified) if verified.deviates() => Err(TransactionError::Drifted(verified.paths())),
+        Ok(verified) if verified.has_drift() => Err(TransactionError::Drifted(verified.drifted_paths())),
         // No generation yet, or a foreign deployment: no record to compare with.
         Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::ForeignDeployment(_)) => Ok(()),
         Err(error) => Err(error),

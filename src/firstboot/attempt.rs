@@ -1,4 +1,4 @@
-//! One attempt to complete a first boot, and what it failed for want of.
+//! One attempt to complete the first boot: compare, apply, verify or stage.
 
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::backoff::RetryClass;
@@ -9,7 +9,7 @@ use crate::os::{OsError, PullPhase};
 use crate::transaction::TransactionError;
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::FirstBootProgress;
-use crate::transaction::boot::staged_deployment;
+use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::running_host;
@@ -19,7 +19,7 @@ use crate::transaction::update::sysroot;
 use crate::firstboot::FirstBootPorts;
 use crate::firstboot::stopwatch::PhaseStopwatch;
 
-/// What is attempted, and where.
+/// Input of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstBootAttempt<'a> {
     pub(super) root: &'a Root,
@@ -27,36 +27,36 @@ pub(super) struct FirstBootAttempt<'a> {
     pub(super) configuration: &'a DecodedConfig,
 }
 
-/// How far it got.
+/// Result of a successful attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AttemptOutcome {
-    /// Everything is as the configuration says.
+    /// The host matches the config.
     Verified,
-    /// It is armed: a reboot leads there.
+    /// A deployment with the config is staged and unlocked.
     Unlocked,
 }
 
 impl FirstBootAttempt<'_> {
-    pub(super) fn make(
+    pub(super) fn run(
         self,
         outside: &mut FirstBootPorts<'_>,
         stopwatch: &mut PhaseStopwatch,
     ) -> Result<AttemptOutcome, TransactionError> {
-        stopwatch.begin("looking");
+        stopwatch.begin("inspecting the host");
         let reach = first_boot::progress(self.root, self.booted, self.configuration)?;
         let mut os = (outside.sessions)(SysrootAccess::Stage)?;
         if reach != FirstBootProgress::NotApplied {
             stopwatch.begin("verifying");
-            if !sysroot::verify_running(&mut *os)?.deviates() {
+            if !sysroot::verify_running(&mut *os)?.has_drift() {
                 return Ok(AttemptOutcome::Verified);
             }
-            stopwatch.begin("looking");
+            stopwatch.begin("inspecting the host");
         }
         let target = UpdateTarget {
-            site: TargetSysroot::Running(self.booted),
+            sysroot: TargetSysroot::Running(self.booted),
             desired: self.configuration,
             image: None,
-            errand: UpdatePurpose::FirstBoot,
+            purpose: UpdatePurpose::FirstBoot,
             profile: outside.profile,
             policy: &DisruptionPolicy::default(),
         };
@@ -68,15 +68,15 @@ impl FirstBootAttempt<'_> {
                 Err(TransactionError::RebootIneffective(pending.generation().to_owned()))
             }
             UpdateOutcome::Staged { pending, .. } => {
-                stopwatch.begin("arming");
-                staged_deployment::unlock(&mut *os, outside.services, &pending)?;
+                stopwatch.begin("unlocking");
+                pending_deployment::unlock(&mut *os, outside.services, &pending)?;
                 Ok(AttemptOutcome::Unlocked)
             }
             UpdateOutcome::Unchanged { .. } | UpdateOutcome::Live { .. } => {
                 stopwatch.begin("verifying");
                 let verified = sysroot::verify_running(&mut *os)?;
-                if verified.deviates() {
-                    return Err(TransactionError::Drifted(verified.paths()));
+                if verified.has_drift() {
+                    return Err(TransactionError::Drifted(verified.drifted_paths()));
                 }
                 Ok(AttemptOutcome::Verified)
             }
@@ -93,17 +93,15 @@ fn phase(stage: &UpdateProgress) -> &'static str {
     }
 }
 
-/// What whoever reads the console is told to expect.
+/// Describe for the console how the first boot goes on after an error.
 pub(super) fn retry_message(error: &TransactionError) -> &'static str {
-    match (error.cure(), error) {
+    match (error.retry_class(), error) {
         (_, TransactionError::Os(OsError::Pull { reason, .. })) if reason.is_transient() => {
-            "waits for the network, and is tried until the registry answers"
+            "waits for the network; retried until the registry answers"
         }
-        (RetryClass::Time, _) => "waits, and is tried again",
-        (RetryClass::Repair, _) => "cannot be completed yet, and is tried again",
-        (RetryClass::Configuration, _) => {
-            "cannot be completed with this configuration, and is tried again now and then"
-        }
+        (RetryClass::Time, _) => "is delayed; retrying",
+        (RetryClass::Repair, _) => "cannot be completed until this is repaired; retrying",
+        (RetryClass::Configuration, _) => "cannot be completed with this config; retrying at intervals",
     }
 }
 
@@ -114,7 +112,7 @@ mod tests {
     use crate::os::{PullFailure, RedactedCause};
 
     #[test]
-    fn errors_are_told_apart_by_their_cure() {
+    fn error_decides_retry_class_and_console_text() {
         let pull = |reason| {
             let source = RedactedCause::new("x");
             TransactionError::Os(OsError::Pull { image: "reg/os".into(), reason, source })
@@ -128,7 +126,7 @@ mod tests {
             (OsError::Busy { sysroot: "/".into() }.into(), RetryClass::Time),
             (TransactionError::Drifted(vec!["/etc/a".into()]), RetryClass::Repair),
         ] {
-            assert_eq!(error.cure(), expected, "{error}");
+            assert_eq!(error.retry_class(), expected, "{error}");
         }
         assert!(retry_message(&pull(PullFailure::Dns)).contains("waits for the network"));
         assert!(!retry_message(&pull(PullFailure::Denied)).contains("network"));

@@ -1,5 +1,6 @@
-//! The first boot of a node: what Ignition cannot do is completed before the workload starts, in one transaction and
-//! with one reboot, or without one where nothing needs it. Tried for ever, since nobody is there yet to try again.
+//! First boot of a node: apply the parts of the config that Ignition cannot (OS image, kernel arguments,
+//! extensions) before the workload starts, in one transaction and with at most one reboot. Failed attempts
+//! are repeated without limit: a new node has no operator who could start another one.
 
 mod attempt;
 mod stopwatch;
@@ -18,17 +19,17 @@ use crate::transaction::{SysrootOpener, TransactionError};
 use attempt::{AttemptOutcome, FirstBootAttempt};
 use stopwatch::PhaseStopwatch;
 
-/// What is outside: deployments, services, time, and whoever reads the console.
+/// Ports of the first boot: deployments, services, console and clock.
 pub struct FirstBootPorts<'a> {
-    /// The sysroot; one session per attempt.
+    /// Opens a session on the booted sysroot, one per attempt.
     pub sessions: SysrootOpener<'a>,
-    /// Who makes services take up a change.
+    /// Reloads and restarts services after a live change.
     pub services: &'a dyn ServiceControl,
-    /// Whose verdicts apply.
+    /// Profile that decides which changes can be applied.
     pub profile: Profile,
-    /// Tells whoever reads the console.
+    /// Prints a line on the console.
     pub say: &'a mut dyn FnMut(&str),
-    /// Waits.
+    /// Sleeps until the next attempt.
     pub wait: &'a mut dyn FnMut(std::time::Duration),
 }
 
@@ -38,33 +39,29 @@ impl std::fmt::Debug for FirstBootPorts<'_> {
     }
 }
 
-/// What came of it.
+/// Outcome of the first boot.
 #[derive(Debug, PartialEq, Eq)]
 pub enum FirstBootOutcome {
-    /// Nothing is to be completed here.
+    /// No first boot to complete: Ignition left no config, or it was applied in an earlier boot.
     Nothing,
-    /// The host is what its configuration says, and that is verified.
+    /// The config is applied and verified.
     Complete {
-        /// The configuration's name.
         config: String,
-        /// How long the parts took, those before the reboot included.
+        /// Durations of the parts, including those before the reboot.
         times: Vec<PhaseTiming>,
     },
-    /// It is with the next reboot, which is to come now.
-    Reboot {
-        /// The configuration's name.
-        config: String,
-    },
+    /// A deployment with the config is staged and unlocked: reboot now.
+    Reboot { config: String },
 }
 
-/// Completes the first boot, or gets as far as the reboot. An attempt that fails is followed by another: this returns an
-/// error only where the host cannot be looked at.
+/// Complete the first boot, or stage the deployment that a reboot completes. Failed attempts are repeated
+/// with backoff; an error is returned only if the root file system cannot be opened.
 pub fn run(
     booted: &BootedDeployment,
     mut outside: FirstBootPorts<'_>,
 ) -> Result<FirstBootOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
-    let mut stopwatch = PhaseStopwatch::go_on(first_boot::load_timings(&root));
+    let mut stopwatch = PhaseStopwatch::resume(first_boot::load_timings(&root));
     let mut failures = Failures::default();
     loop {
         match once(&root, booted, &mut outside, &mut stopwatch) {
@@ -84,15 +81,15 @@ fn once(
     outside: &mut FirstBootPorts<'_>,
     stopwatch: &mut PhaseStopwatch,
 ) -> Result<FirstBootOutcome, TransactionError> {
-    let Some(FirstBootConfig { configuration, is_hollow }) = first_boot::load(root)? else {
+    let Some(FirstBootConfig { configuration, is_incomplete }) = first_boot::load(root)? else {
         return Ok(FirstBootOutcome::Nothing);
     };
     let config = configuration.object.name.clone();
-    if is_hollow {
-        log::warn!("the whole configuration was not sent along: files and units stay as Ignition left them");
+    if is_incomplete {
+        log::warn!("the config server sent no complete config: files and units stay as Ignition wrote them");
     }
     let attempt = FirstBootAttempt { root, booted, configuration: &configuration };
-    match attempt.make(outside, stopwatch)? {
+    match attempt.run(outside, stopwatch)? {
         AttemptOutcome::Unlocked => {
             first_boot::save_timings(root, &stopwatch.stop());
             Ok(FirstBootOutcome::Reboot { config })
@@ -104,25 +101,25 @@ fn once(
     }
 }
 
-/// Attempts that failed in a row.
+/// Failed attempts in a row, of one retry class.
 #[derive(Debug, Default)]
 struct Failures {
     last: Option<RetryClass>,
     number: u32,
-    said: String,
+    last_message: String,
 }
 
 impl Failures {
-    /// How long to wait after one more. What keeps it is said once.
+    /// Count a failure and return the backoff. An error is printed only if it differs from the previous one.
     fn next(&mut self, error: &TransactionError, say: &mut dyn FnMut(&str)) -> std::time::Duration {
-        let cure = error.cure();
+        let cure = error.retry_class();
         self.number = if self.last == Some(cure) { self.number.saturating_add(1) } else { 1 };
         self.last = Some(cure);
         let text = format!("the first boot {}: {}", attempt::retry_message(error), error.chain());
-        if text != self.said {
+        if text != self.last_message {
             say(&text);
-            self.said = text;
+            self.last_message = text;
         }
-        cure.delay(self.number, boot::chance())
+        cure.backoff(self.number, boot::jitter())
     }
 }

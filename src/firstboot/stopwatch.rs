@@ -1,11 +1,11 @@
-//! How long the parts of a first boot take.
+//! Durations of the parts of a first boot.
 
 use std::time::Duration;
 
 use crate::host::facts::boot;
 use crate::transaction::boot::first_boot::PhaseTiming;
 
-/// Measures one part at a time, by the time since the kernel started.
+/// Measures one part at a time, by the uptime: the wall clock jumps when the time is first synchronized.
 #[derive(Debug)]
 pub(super) struct PhaseStopwatch {
     times: Vec<PhaseTiming>,
@@ -13,12 +13,12 @@ pub(super) struct PhaseStopwatch {
 }
 
 impl PhaseStopwatch {
-    /// After parts that were measured before a reboot.
-    pub(super) fn go_on(times: Vec<PhaseTiming>) -> Self {
+    /// Continue with the parts that were measured before the reboot.
+    pub(super) fn resume(times: Vec<PhaseTiming>) -> Self {
         Self { times, running: None }
     }
 
-    /// Ends the part that is measured, and begins another unless it is the same.
+    /// Start a part and end the current one; no effect if `phase` is the current part.
     pub(super) fn begin(&mut self, phase: &str) {
         if self.running.as_ref().is_some_and(|(running, _)| running == phase) {
             return;
@@ -37,7 +37,7 @@ impl PhaseStopwatch {
         }
     }
 
-    /// All that was measured.
+    /// End the current part and return all durations.
     pub(super) fn stop(&mut self) -> Vec<PhaseTiming> {
         self.end();
         self.times.clone()

@@ -1,4 +1,4 @@
-//! News of names in directories, by inotify(7): nothing is asked again and again.
+//! Change events of files in watched directories, with inotify(7) instead of polling.
 
 use std::collections::HashMap;
 use std::io;
@@ -7,35 +7,35 @@ use std::path::{Path, PathBuf};
 use futures_lite::StreamExt as _;
 use inotify::{EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 
-/// Room for so many bytes of events at a time.
+/// Buffer size for events, in bytes.
 const BUFFER: usize = 4096;
 
-/// Directories that are watched.
+/// Set of watched directories.
 #[derive(Debug)]
 pub struct FileWatch {
     stream: EventStream<[u8; BUFFER]>,
     directories: HashMap<WatchDescriptor, PathBuf>,
 }
 
-/// What happened to a name.
+/// Change of one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileEvent {
-    /// Something is there now, or it changed.
+    /// Created, replaced, modified, or changed in owner or mode.
     Changed(PathBuf),
-    /// It is gone.
+    /// Removed or renamed.
     Removed(PathBuf),
-    /// More happened than could be noted: anything may have changed.
+    /// Events were lost: any watched path may have changed.
     Overflow,
 }
 
 impl FileWatch {
-    /// Watches nothing yet.
+    /// Create a watch without directories.
     pub fn new() -> io::Result<Self> {
         let stream = Inotify::init()?.into_event_stream([0; BUFFER])?;
         Ok(Self { stream, directories: HashMap::new() })
     }
 
-    /// Watches the names in a directory as well. One that is watched already may be added again.
+    /// Watch the entries of a directory. Adding a directory twice is allowed.
     pub fn add(&mut self, directory: &Path) -> io::Result<()> {
         let mask = WatchMask::CREATE
             | WatchMask::CLOSE_WRITE
@@ -49,7 +49,7 @@ impl FileWatch {
         Ok(())
     }
 
-    /// What happened next. It may be dropped while it waits.
+    /// Wait for the next event. Cancel safe.
     pub async fn next(&mut self) -> io::Result<FileEvent> {
         loop {
             let Some(event) = self.stream.next().await else { return Ok(FileEvent::Overflow) };
@@ -58,7 +58,7 @@ impl FileWatch {
                 return Ok(FileEvent::Overflow);
             }
             if event.mask.contains(EventMask::IGNORED) {
-                // The directory is gone, and so is everything in it.
+                // The directory was removed, and its entries with it.
                 match self.directories.remove(&event.wd) {
                     Some(directory) => return Ok(FileEvent::Removed(directory)),
                     None => continue,

@@ -1,20 +1,20 @@
-//! Signals that ask this process to end, where it has something to say to others first.
+//! Termination signals, delayed while an rpm-ostreed transaction has to be cancelled first.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nix::sys::signal::{SigSet, Signal, raise};
 use tokio::sync::watch;
 
-/// Which they are.
 const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Waits for them. They end the process as always, but while somebody is [in care](Self::guard).
+/// Handler of termination signals. They terminate the process as by default, unless a [guard](Self::guard)
+/// exists.
 #[derive(Debug, Clone)]
 pub struct InterruptSignals {
     in_care: Arc<Mutex<Option<watch::Sender<bool>>>>,
 }
 
-/// While it lives, a signal does not end the process.
+/// While a guard exists, the first signal does not terminate the process.
 #[derive(Debug)]
 pub struct InterruptGuard {
     interrupt: InterruptSignals,
@@ -22,10 +22,10 @@ pub struct InterruptGuard {
 }
 
 impl InterruptSignals {
-    /// Begins to wait. It has to be called before the process has other threads: only those started later have the
-    /// signals left to it. Programs that are started are not affected.
+    /// Block the signals and handle them in a thread. Must be called before the process has other threads:
+    /// only threads started later inherit the signal mask. Child processes are not affected.
     #[must_use]
-    pub fn expect() -> Self {
+    pub fn install() -> Self {
         let interrupt = Self { in_care: Arc::default() };
         let signals: SigSet = SIGNALS.into_iter().collect();
         if signals.thread_block().is_ok() {
@@ -39,10 +39,10 @@ impl InterruptSignals {
         while let Ok(signal) = signals.wait() {
             let in_care = self.in_care.lock().unwrap_or_else(PoisonError::into_inner);
             match &*in_care {
-                // The second one does not wait any longer.
+                // A second signal terminates the process at once.
                 Some(care) if !*care.borrow() => drop(care.send(true)),
                 _ => {
-                    // As if it had never been waited for.
+                    // The default action, as if the signal had not been blocked.
                     if signals.thread_unblock().and_then(|()| raise(signal)).is_err() {
                         std::process::abort();
                     }
@@ -51,7 +51,7 @@ impl InterruptSignals {
         }
     }
 
-    /// From now on the first signal only makes [`InterruptGuard::asked`] return.
+    /// From now on the first signal only completes [`InterruptGuard::asked`].
     #[must_use]
     pub fn guard(&self) -> InterruptGuard {
         let (sender, asked) = watch::channel(false);
@@ -61,8 +61,8 @@ impl InterruptSignals {
 }
 
 impl InterruptGuard {
-    /// Returns once the process is asked to end.
-    pub async fn asked(&mut self) {
+    /// Wait until a signal asks the process to terminate.
+    pub async fn interrupted(&mut self) {
         if self.asked.wait_for(|asked| *asked).await.is_err() {
             std::future::pending::<()>().await;
         }

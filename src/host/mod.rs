@@ -1,4 +1,4 @@
-//! The host itself: its file system, behind one handle that nothing below here leaves, and its services.
+//! The host: its file system behind one handle, its systemd services, and facts about it.
 
 pub mod facts;
 pub mod file_watch;

@@ -1,12 +1,12 @@
-//! A mount namespace of this process's own: what it mounts is seen by it and by what it starts, and
-//! goes with them.
+//! Private mount namespace of this process. Its mounts are visible to this process and its children only, and
+//! disappear with them.
 
 use std::path::Path;
 
 use nix::mount::MsFlags;
 use nix::sched::CloneFlags;
 
-/// Why the process cannot have one.
+/// Mount operation that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{doing}; run it as root, with CAP_SYS_ADMIN")]
 pub struct NamespaceError {
@@ -20,16 +20,17 @@ pub struct NamespaceError {
 pub struct MountNamespace(());
 
 impl MountNamespace {
-    /// Enters one. It has to be called before the process has threads: only the caller's moves.
+    /// Enter a new mount namespace. Must be called before the process has other threads: only the calling
+    /// thread moves.
     pub fn enter() -> Result<Self, NamespaceError> {
         let failed = |source| NamespaceError { doing: "entering a mount namespace".to_owned(), source };
         nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;
-        // What the host mounts is seen here; what is mounted here is not seen there.
+        // Mounts propagate from the host to this namespace, but not back.
         change(Path::new("/"), MsFlags::MS_SLAVE | MsFlags::MS_REC).map_err(failed)?;
         Ok(Self(()))
     }
 
-    /// Mounts an empty file system in memory.
+    /// Mount an empty tmpfs.
     pub fn mount_memory(&self, at: &Path) -> Result<(), NamespaceError> {
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         nix::mount::mount(Some("flameholder"), at, Some("tmpfs"), flags, Some("mode=0700")).map_err(
@@ -37,14 +38,14 @@ impl MountNamespace {
         )
     }
 
-    /// Makes the directory `from` stand at `at` as well.
-    pub fn bind(&self, from: &Path, at: &Path) -> Result<(), NamespaceError> {
+    /// Bind-mount the directory `from` at `at`.
+    pub fn bind_mount(&self, from: &Path, at: &Path) -> Result<(), NamespaceError> {
         nix::mount::mount(Some(from), at, None::<&str>, MsFlags::MS_BIND, None::<&str>).map_err(|source| {
             NamespaceError { doing: format!("mounting {} over {}", from.display(), at.display()), source }
         })
     }
 
-    /// Makes the file system at `at` writable.
+    /// Remount the file system at `at` read-write.
     pub fn make_writable(&self, at: &Path) -> Result<(), NamespaceError> {
         change(at, MsFlags::MS_REMOUNT | MsFlags::MS_BIND)
             .map_err(|source| NamespaceError { doing: format!("making {} writable", at.display()), source })

@@ -1,4 +1,5 @@
-//! Programs that others put into folders for the agent to run: found, and run with an end.
+//! Hook programs: executables that administrators install in drop-in directories, such as health checks, run
+//! with a deadline.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
@@ -12,47 +13,43 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-/// How much of what a program says is kept: the end of it, in bytes.
+/// Bytes kept of a program's output: its end.
 const KEPT: usize = 2048;
-/// How much of that a message has, in characters.
+/// Characters of that output in an error message.
 const SHOWN: usize = 200;
-/// How long what it said last is waited for.
+/// Time to wait for remaining output after the program has exited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// Programs find others where services do.
+/// The `PATH` that systemd gives to services.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin";
 
-/// A program in one of the folders.
+/// Program in a drop-in directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookProgram {
-    /// Its file's name.
+    /// File name.
     pub name: String,
-    /// Its file.
     pub path: PathBuf,
 }
 
-/// How a program ended.
+/// Failure of a hook program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// It may not be run.
+    /// Users other than root can write the file.
     #[error("{0}")]
     Unsafe(String),
-    /// It could not be started.
-    #[error("it cannot be started: {0}")]
+    #[error("cannot be started: {0}")]
     NotStarted(String),
-    /// It ended with an error.
-    #[error("it ended with {status}{}", quoted_output(output))]
+    /// The program exited with an error or was killed by a signal.
+    #[error("failed with {status}{}", quoted_output(output))]
     Failed {
-        /// Exit code or signal.
         status: String,
-        /// The end of what it said.
+        /// End of its output.
         output: String,
     },
-    /// It did not end, and was killed with all that it had started.
-    #[error("it did not end within {} seconds{}", deadline.as_secs(), quoted_output(output))]
+    /// The program exceeded the deadline and was killed, including its child processes.
+    #[error("timed out after {} seconds{}", deadline.as_secs(), quoted_output(output))]
     TimedOut {
-        /// How long it was waited for.
         deadline: Duration,
-        /// The end of what it said.
+        /// End of its output.
         output: String,
     },
 }
@@ -60,11 +57,12 @@ pub enum ProgramError {
 fn quoted_output(output: &str) -> String {
     let last = output.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
     let last: String = last.trim().chars().take(SHOWN).collect();
-    if last.is_empty() { last } else { format!(", and said: {last}") }
+    if last.is_empty() { last } else { format!(": {last}") }
 }
 
-/// The programs in `directories`, by name. A name in a later directory replaces the same in an earlier one; one that is
-/// empty or a link to `/dev/null` takes it away. Hidden files and those that nobody may execute are none.
+/// List the programs in `directories`, sorted by name. A name in a later directory overrides the same name in
+/// an earlier one; an empty file or a link to `/dev/null` masks it. Hidden files and files without execute
+/// permission are skipped.
 #[must_use]
 pub fn list(directories: &[&Path]) -> Vec<HookProgram> {
     let mut found = BTreeMap::new();
@@ -96,7 +94,7 @@ fn is_masked(path: &Path) -> bool {
 }
 
 impl HookProgram {
-    /// Runs it as root with nothing on its standard input, until it ends or `deadline` passes.
+    /// Run the program with an empty standard input, until it exits or `deadline` passes.
     pub fn run(&self, deadline: Duration) -> Result<(), ProgramError> {
         self.ensure_trusted()?;
         let (mut reader, writer) =
@@ -112,11 +110,11 @@ impl HookProgram {
         let (tell, read) = mpsc::channel();
         std::thread::spawn(move || {
             keep_end(&mut reader, &kept);
-            // Nobody may be waiting any more.
+            // The receiver may have given up.
             let _ = tell.send(());
         });
         let ended = wait(&mut child, deadline);
-        // Not for ever: whoever left the program's group may keep the pipe open.
+        // With a limit: a process that left the program's process group may keep the pipe open.
         let _ = read.recv_timeout(LAST_WORDS);
         let text = || {
             let kept = output.lock().map(|kept| kept.clone()).unwrap_or_default();
@@ -129,7 +127,7 @@ impl HookProgram {
         }
     }
 
-    /// What others may write is not run as root.
+    /// Refuse a file that users other than root can write: it runs as root.
     fn ensure_trusted(&self) -> Result<(), ProgramError> {
         let file = self.path.metadata().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
         if file.uid() == 0 && file.permissions().mode() & 0o022 == 0 {
@@ -137,12 +135,12 @@ impl HookProgram {
         }
         let path = self.path.display();
         Err(ProgramError::Unsafe(format!(
-            "{path} is not run: others than root may write it; chown and chmod it"
+            "{path} is not run: users other than root can write it; run `chown root:root` and `chmod go-w` on it"
         )))
     }
 }
 
-/// Keeps the end of what comes, and reads on to the end.
+/// Read to the end of the output and keep its last part.
 fn keep_end(reader: &mut impl std::io::Read, kept: &Mutex<Vec<u8>>) {
     let mut buffer = [0; 4096];
     while let Ok(read @ 1..) = reader.by_ref().read(&mut buffer) {
@@ -153,7 +151,7 @@ fn keep_end(reader: &mut impl std::io::Read, kept: &Mutex<Vec<u8>>) {
     }
 }
 
-/// Waits for the end; at the deadline, or where nobody can wait, the whole group is killed.
+/// Wait for the program to exit. Kills its process group at the deadline, or if waiting fails.
 fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
     let pid = Pid::from_child(child);
     let end = Instant::now() + deadline;
@@ -172,7 +170,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
     if is_over {
         return child.wait().ok();
     }
-    // It may have ended by itself meanwhile.
+    // The program may have exited meanwhile.
     let _ = kill_process_group(pid, Signal::KILL);
     let _ = child.wait();
     None
@@ -191,7 +189,8 @@ mod tests {
 
     fn put(directory: &Path, name: &str, text: &str) -> PathBuf {
         let path = directory.join(name);
-        // Written by another process: a child that a parallel test forks meanwhile would keep it busy.
+        // Another process writes the file: if this process did, a child forked meanwhile by a parallel test
+        // would inherit the open file, and executing it would fail with "text file busy".
         let mut write = Command::new("sh");
         write.args(["-c", "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"", "sh"]).arg(&path).arg(text);
         assert!(write.status().unwrap().success());
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn later_folders_replace_and_take_away() {
+    fn later_directories_override_and_mask_programs() {
         let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         for name in ["a", "b", "c", ".hidden"] {
             put(first.path(), name, "#!/bin/sh\n");
@@ -213,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_told_apart() {
+    fn failure_timeout_and_unsafe_files_are_distinguished() {
         let directory = tempfile::tempdir().unwrap();
         let long = Duration::from_secs(60);
         let run = |text: &str, deadline| {
@@ -221,16 +220,16 @@ mod tests {
             program.run(deadline).map_err(|error| error.to_string())
         };
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: only programs of root's are run");
+            eprintln!("SKIPPED: needs root, because only programs owned by root are run");
             return;
         }
         assert_eq!(run("#!/bin/sh\nexit 0\n", long), Ok(()));
         let failed = run("#!/bin/sh\necho first\necho the disk is full >&2\nexit 3\n", long).unwrap_err();
-        assert_eq!(failed, "it ended with exit code 3, and said: the disk is full");
+        assert_eq!(failed, "failed with exit code 3: the disk is full");
         let hung = run("#!/bin/sh\nsleep 1000 & sleep 1000\n", Duration::from_millis(300)).unwrap_err();
-        assert!(hung.starts_with("it did not end within"), "{hung}");
-        assert!(run("no interpreter", long).unwrap_err().starts_with("it cannot be started"));
-        // More than a pipe holds.
+        assert!(hung.starts_with("timed out after"), "{hung}");
+        assert!(run("no interpreter", long).unwrap_err().starts_with("cannot be started"));
+        // More than the capacity of a pipe.
         assert_eq!(run("#!/bin/sh\nhead -c 1000000 /dev/zero\n", long), Ok(()));
         std::fs::set_permissions(directory.path().join("check"), std::fs::Permissions::from_mode(0o777))
             .unwrap();
@@ -239,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_shown() {
+    fn error_shows_the_last_line_of_output() {
         let failed =
             ProgramError::Failed { status: "exit code 1".into(), output: "a\nb is wrong\n\n".into() };
-        assert_eq!(failed.to_string(), "it ended with exit code 1, and said: b is wrong");
+        assert_eq!(failed.to_string(), "failed with exit code 1: b is wrong");
     }
 }

@@ -1,4 +1,4 @@
-//! Who changes the operating system of the host that runs.
+//! Choice of the backend (libostree or rpm-ostreed), and kinds of host that cannot be updated.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,27 +8,27 @@ use crate::os::rpm_ostree::RpmOstreeDeadlines;
 use crate::os::rpm_ostree::daemon::{RpmOstreeDaemon, RpmOstreeError};
 use crate::os::{OsError, RedactedCause};
 
-/// How long the bus may take to say what it knows.
-const LOOK: Duration = Duration::from_secs(10);
-/// What is mounted where.
+/// Deadline for the message bus to say if rpm-ostreed exists.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
 const MOUNTS: &str = "/proc/self/mounts";
-/// What the bootloader gave the kernel.
 const COMMAND_LINE: &str = "/proc/cmdline";
 
-/// Who does it.
+/// Program that changes deployments of the running host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OsBackend {
-    /// libostree alone, through the worker. Packages stay as they are.
+    /// libostree alone, through the worker. Layered packages stay unchanged.
     Libostree,
     /// rpm-ostreed for images and packages, libostree for everything else.
     RpmOstree,
 }
 
-/// Where services say how the bus starts them.
+/// Directories of D-Bus service files, which make a service activatable.
 const SERVICES: [&str; 2] = ["/usr/share/dbus-1/system-services", "/usr/local/share/dbus-1/system-services"];
 
-/// Finds out who owns images and packages here: rpm-ostreed, where the message bus knows it, or would if it answered: a bus
-/// that is late must not be why packages are left out.
+/// Choose rpm-ostreed if it is running or D-Bus can activate it, else libostree.
+///
+/// If the bus does not answer in time, an installed D-Bus service file decides: choosing libostree because
+/// of a slow bus would drop layered packages from the update.
 #[must_use]
 pub fn detect() -> OsBackend {
     let file = format!("{}.service", rpm_ostree::NAME);
@@ -38,7 +38,7 @@ pub fn detect() -> OsBackend {
         Ok(false) => OsBackend::Libostree,
         Err(_) if is_installed() => OsBackend::RpmOstree,
         Err(error) => {
-            log::debug!("libostree is used alone: {error}");
+            log::debug!("rpm-ostreed is not reachable, using libostree: {error}");
             OsBackend::Libostree
         }
     }
@@ -48,22 +48,23 @@ fn is_rpm_ostreed_on_bus() -> Result<bool, RpmOstreeError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime =
         runtime.map_err(|error| RpmOstreeError::Unreachable(RedactedCause::new(&error.to_string())))?;
-    let deadlines = RpmOstreeDeadlines { answer: LOOK, ..RpmOstreeDeadlines::default() };
-    runtime.block_on(async { RpmOstreeDaemon::connect(None, deadlines).await?.is_there().await })
+    let deadlines = RpmOstreeDeadlines { answer: PROBE_TIMEOUT, ..RpmOstreeDeadlines::default() };
+    runtime.block_on(async { RpmOstreeDaemon::connect(None, deadlines).await?.is_available().await })
 }
 
-/// Refuses a host whose `/etc` is gone with each boot: what is written there would be as well.
+/// Refuse a host with a transient `/etc`: each boot would discard the configuration written there.
 pub fn ensure_etc_persistent() -> Result<(), OsError> {
-    // Nobody can look: what is there is not what this is about.
+    // An unreadable mount table is no reason to refuse: it does not show that `/etc` is transient.
     let mounts = std::fs::read_to_string(MOUNTS).unwrap_or_default();
     if is_etc_transient(&mounts) {
-        let reason = "its /etc is transient (`etc.transient` of ostree-prepare-root(1)) and starts anew from the image in each boot; build the configuration into the image, or make /etc persistent";
+        let reason = "its /etc is transient (`etc.transient` of ostree-prepare-root(1)) and reset to the image at each boot; build the configuration into the image, or make /etc persistent";
         return Err(OsError::Unsupported { reason: reason.to_owned() });
     }
     Ok(())
 }
 
-/// A transient one is overlaid with what ostree-prepare-root(1) keeps in memory. An overlay of other programs is not.
+/// ostree-prepare-root(1) makes `/etc` transient with an overlay below `/run/ostree`. Overlays of other
+/// programs (systemd-confext) do not make it transient.
 fn is_etc_transient(mounts: &str) -> bool {
     let mut of_etc = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(1);
@@ -72,7 +73,7 @@ fn is_etc_transient(mounts: &str) -> bool {
     of_etc.next_back().is_some_and(|(kind, options)| kind == "overlay" && options.contains("run/ostree"))
 }
 
-/// Why a host that has no deployment of OSTree cannot be served, where that is known.
+/// Explain why a host without an OSTree deployment cannot be updated. `None` if no cause is known.
 #[must_use]
 pub fn unsupported_reason() -> Option<String> {
     let line = std::fs::read_to_string(COMMAND_LINE).ok()?;
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_etc_that_does_not_stay_is_known_by_what_is_mounted_there() {
+    fn transient_etc_is_recognized_by_its_overlay_mount() {
         let root = "/dev/vda4 / xfs ro 0 0\n";
         for (etc, expected) in [
             ("/dev/vda4 /etc xfs rw,relatime 0 0\n", false),

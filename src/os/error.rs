@@ -1,4 +1,4 @@
-//! What can go wrong with a sysroot, by what to do next.
+//! Errors of reading or changing a sysroot, split by remedy.
 
 use std::path::PathBuf;
 
@@ -7,209 +7,190 @@ use serde::{Deserialize, Serialize};
 use crate::core::values::image::redact_credentials;
 use crate::os::rpm_ostree::daemon::RpmOstreeError;
 
-/// The text of an error that happened in another process, cleared of credentials.
+/// Error text of another process, with credentials redacted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{0}")]
 pub struct RedactedCause(String);
 
 impl RedactedCause {
-    /// Takes over what a tool or a library said.
+    /// Redact the message of a tool or library.
     #[must_use]
     pub fn new(text: &str) -> Self {
         Self(redact_credentials(text.trim()))
     }
 }
 
-/// Why a sysroot could not be read or changed. Every message ends with what to do next, where there is something to do.
+/// Error of reading or changing a sysroot. A message ends with the remedy if there is one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum OsError {
-    /// Somebody else holds the sysroot's lock. Try again later.
+    /// Another program holds the sysroot's lock. Retry later.
     #[error("{} is locked by another program (rpm-ostree, ostree, bootc, flameholder); try again when it is done", sysroot.display())]
-    Busy {
-        /// The sysroot.
-        sysroot: PathBuf,
-    },
-    /// There is no OSTree repository.
+    Busy { sysroot: PathBuf },
+    /// The directory has no OSTree repository.
     #[error("{} is not an OSTree sysroot; expected a directory that holds ostree/repo", path.display())]
     NotASysroot {
-        /// What was given as the sysroot.
+        /// Directory given as the sysroot.
         path: PathBuf,
     },
-    /// The sysroot is the one that runs: a deployment made directly would lose what is written to `/etc` until the reboot.
-    #[error("{} is running; it is changed by staging, not as a sysroot at rest", path.display())]
-    Running {
-        /// The sysroot.
-        path: PathBuf,
-    },
-    /// The sysroot is at rest, and only a running system has something staged.
+    /// The sysroot belongs to the booted system. Deploying directly would lose changes to `/etc` made until
+    /// the reboot.
+    #[error("{} is the running sysroot; omit --sysroot to stage the change on the running host", path.display())]
+    Running { path: PathBuf },
+    /// The sysroot is not the running one: only a running system can have a staged deployment.
     #[error("{} is not running, so nothing can be staged in it", path.display())]
-    NotRunning {
-        /// The sysroot.
-        path: PathBuf,
-    },
-    /// Another deployment is staged already, and would be lost.
+    NotRunning { path: PathBuf },
+    /// A deployment is staged already and would be lost.
     #[error(
         "deployment {deployment} is staged already; reboot into it, or discard it with `ostree admin undeploy 0` or `rpm-ostree cleanup -p`"
     )]
-    AlreadyStaged {
-        /// What is staged.
-        deployment: String,
-    },
-    /// The sysroot has no such stateroot.
-    #[error("no stateroot {stateroot:?}; there are: {}", found.join(", "))]
+    AlreadyStaged { deployment: String },
+    #[error("no stateroot {stateroot:?}; existing stateroots: {}", found.join(", "))]
     NoSuchStateroot {
-        /// What was asked for.
         stateroot: String,
-        /// What is there.
+        /// Stateroots of the sysroot.
         found: Vec<String>,
     },
-    /// The sysroot has no such deployment (any more). Ask again what is there.
+    /// The deployment does not exist, or no longer. List the deployments again.
     #[error("no deployment {deployment}; list the deployments again, another program may have removed it")]
-    NoSuchDeployment {
-        /// What was asked for.
-        deployment: String,
-    },
-    /// libostree would write other kernel arguments than asked for. Nothing was deployed.
+    NoSuchDeployment { deployment: String },
+    /// libostree would write other kernel arguments than requested. Nothing was deployed.
     #[error(
         "kernel arguments {asked:?} cannot be kept: a boot entry would hold {kept:?}; change the argument"
     )]
     KernelArguments {
-        /// The whole list, as asked.
+        /// All requested arguments.
         asked: Vec<String>,
-        /// What a boot entry would hold.
+        /// Arguments that the boot entry would hold.
         kept: Vec<String>,
     },
-    /// The image could not be fetched or used.
+    /// The image could not be pulled or deployed.
     #[error("pulling {image}: {reason}")]
     Pull {
-        /// The image.
         image: String,
-        /// What kind of failure it is.
         reason: PullFailure,
-        /// What the tools said.
+        /// Message of skopeo, libostree or ostree-ext.
         #[source]
         source: RedactedCause,
     },
-    /// A file system is full.
     #[error("{doing}: no space left; remove old deployments or images, or enlarge the file system")]
     NoSpace {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What libostree said.
+        /// Message of libostree.
         #[source]
         source: RedactedCause,
     },
-    /// A file system is mounted read-only.
     #[error("{doing}: the file system is read-only; mount it writable")]
     ReadOnly {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What libostree said.
+        /// Message of libostree.
         #[source]
         source: RedactedCause,
     },
     /// A program that libostree runs is not installed.
     #[error("{doing}: {tool} is not installed, which libostree needs for it; install it")]
     ToolMissing {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// The package that provides the program.
+        /// Package that provides the program.
         tool: String,
-        /// What libostree said.
+        /// Message of libostree.
         #[source]
         source: RedactedCause,
     },
-    /// The worker is not installed.
-    #[error("no flameholder-ostree found (looked for {}); install it there", list(looked_for))]
+    /// The executable `flameholder-ostree` is not installed.
+    #[error(
+        "no flameholder-ostree found (looked for {}); install it at one of these paths",
+        list(looked_for)
+    )]
     WorkerMissing {
-        /// Where it was looked for.
+        /// Paths that were searched.
         looked_for: Vec<PathBuf>,
     },
-    /// The worker could not be started.
     #[error("starting {}; check that it is executable", program.display())]
     WorkerNotStarted {
-        /// The worker's executable.
         program: PathBuf,
-        /// What the kernel said.
+        /// Error of `execve`.
         #[source]
         source: RedactedCause,
     },
-    /// The worker ended in the middle of a session. Boot entries are as before, or completely written.
-    #[error("flameholder-ostree ended early ({status}); see its last words, then try again")]
+    /// The worker ended in the middle of a session. Boot entries are unchanged or completely written, never
+    /// partial.
+    #[error("flameholder-ostree ended early ({status}); see its standard error, then try again")]
     WorkerDied {
-        /// How it ended: exit status or signal.
+        /// Exit status or signal.
         status: String,
-        /// The last lines of its standard error.
+        /// Last lines of its standard error.
         #[source]
         stderr: RedactedCause,
     },
-    /// The worker speaks another version of the protocol, or something was asked out of turn.
+    /// The worker has another protocol version, or a request came out of order.
     #[error("talking to flameholder-ostree: {problem}")]
     Protocol {
-        /// What is wrong and what to do.
+        /// Problem and remedy.
         problem: String,
     },
-    /// The host is of a kind that cannot be served.
+    /// Flameholder cannot update this kind of host.
     #[error("this host cannot be served: {reason}")]
     Unsupported {
-        /// Why, and what to do.
+        /// Reason and remedy.
         reason: String,
     },
-    /// rpm-ostreed cannot be asked.
+    /// rpm-ostreed could not be called.
     #[error("{0}")]
     RpmOstreed(RedactedCause),
-    /// rpm-ostreed does something for somebody else. Try again later.
+    /// rpm-ostreed runs another transaction. Retry later.
     #[error("rpm-ostreed is busy; try again when it is done, or cancel that with `rpm-ostree cancel`")]
     RpmOstreedBusy {
-        /// What it does, and for whom.
+        /// That transaction and its client.
         #[source]
         with: RedactedCause,
     },
-    /// Packages cannot be had, or not together.
+    /// The requested packages are not available or conflict.
     #[error(
         "packages cannot be changed; check spec.extensions, spec.kernelType and spec.baseOSExtensionsContainerImage, and the repositories of this host"
     )]
     Packages {
-        /// What rpm-ostreed said.
+        /// Message of rpm-ostreed.
         #[source]
         source: RedactedCause,
     },
-    /// This process was told to end.
-    #[error("interrupted; nothing was changed, call it again")]
+    /// This process received a termination signal.
+    #[error("interrupted; nothing was changed, run the command again")]
     Cancelled,
-    /// Anything else.
     #[error("{doing}")]
     Other {
-        /// What was being done.
+        /// Operation that failed.
         doing: String,
-        /// What libostree said.
+        /// Message of libostree.
         #[source]
         source: RedactedCause,
     },
 }
 
-/// Why an image could not be fetched or used.
+/// Reason why an image could not be pulled or deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum PullFailure {
-    /// The tool that fetches images is not there.
+    /// skopeo, which fetches images, is not installed.
     #[error("skopeo is not installed; install it")]
     SkopeoMissing,
-    /// There is no such image.
-    #[error("there is no such image; check its name, tag or digest")]
+    /// The registry has no such image.
+    #[error("no such image; check its name, tag or digest")]
     NotFound,
-    /// The registry refuses.
+    /// The registry denies access.
     #[error(
-        "the registry denies access; check the pull secret (/var/lib/kubelet/config.json, or /etc/ostree/auth.json where that is there), and the image's name"
+        "the registry denies access; check the pull secret (/etc/ostree/auth.json if it exists, else /var/lib/kubelet/config.json) and the image's name"
     )]
     Denied,
     /// The registry's certificate is not trusted.
     #[error("no trusted TLS connection; check the host's CA certificates, its clock, and registries.conf")]
     Tls,
-    /// The registry's name is unknown.
+    /// The registry's name cannot be resolved.
     #[error("the registry's name cannot be resolved; check its spelling and the host's DNS")]
     Dns,
     /// The registry does not answer.
@@ -218,7 +199,7 @@ pub enum PullFailure {
     /// The signature is missing or wrong, or the policy accepts none.
     #[error("the image is not accepted; check its signature and the host's containers/policy.json")]
     SignatureRejected,
-    /// The bytes are not those that the manifest names.
+    /// The content does not match the digests in the manifest.
     #[error("the image is damaged; push or copy it again")]
     Corrupt,
     /// The image cannot boot this host.
@@ -226,8 +207,8 @@ pub enum PullFailure {
         "the image is not a bootable OS for this host; check that it is an OS image of the right architecture"
     )]
     NotBootable,
-    /// Anything else.
-    #[error("it failed for a reason unknown here; see the cause")]
+    /// The cause has an unknown wording.
+    #[error("unrecognized failure; see the cause")]
     Other,
 }
 
@@ -241,7 +222,7 @@ impl From<RpmOstreeError> for OsError {
 }
 
 impl PullFailure {
-    /// True where the same request may succeed later without anybody changing anything on this host.
+    /// Return true if the same request may succeed later without a change on this host.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Dns | Self::Unreachable)

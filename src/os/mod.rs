@@ -1,31 +1,32 @@
-//! The operating system's side: deployments of an OSTree sysroot, behind one port.
+//! Deployments of an OSTree sysroot: stage, unlock, finalize, deploy and roll back, behind one port.
 //!
-//! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it through
-//! `flameholder-ostree`, a short-lived process that alone links libostree; see [`protocol`] for what the two say to
-//! each other. [`rpm_ostree::RpmOstreeSession`] implements it where images and packages are rpm-ostreed's, by that session and
-//! over D-Bus.
+//! [`Sysroot`] is the port: a session on an OSTree sysroot. [`worker::WorkerSession`] implements it with
+//! `flameholder-ostree`, a short-lived process that alone links libostree; [`protocol`] defines the messages
+//! between the two. [`rpm_ostree::RpmOstreeSession`] implements it on hosts where rpm-ostreed manages images
+//! and packages: over D-Bus, with a worker session for the rest.
 //!
-//! In a sysroot that is *not running* (`--sysroot DIR`: image building, installers, tests) a new deployment is made in
-//! this order, and boots only after the last step:
+//! In a sysroot that is *not running* (`--sysroot DIR`: image building, installers, tests) a new deployment
+//! is made in this order, and does not boot before the last step:
 //!
 //! 1. [`import`](Sysroot::import) brings the image into the sysroot's repository;
 //! 2. [`deploy`](Sysroot::deploy) checks a commit out beside the others and merges `/etc` into it at once;
 //! 3. the caller writes its files below [`DeploymentId::path`], with [`labels`](Sysroot::labels);
 //! 4. [`finish`](Sysroot::finish) writes the boot entries: durable, and atomic for the bootloader.
 //!
-//! A session that ends earlier leaves the boot entries as they were. The abandoned tree is taken over or
-//! removed by the next writer.
+//! A session that ends earlier leaves the boot entries unchanged. The next writer reuses or removes the
+//! abandoned tree.
 //!
-//! On the *running* system a deployment is [staged](Sysroot::stage) instead: checked out now, and finalized, its `/etc`
-//! merged and its boot entry written, while the system shuts down; unless it is still locked then.
+//! On the *running* system a deployment is [staged](Sysroot::stage) instead: checked out now; finalized at
+//! shutdown, when libostree merges `/etc` and writes the boot entry. A staged deployment that is still locked
+//! at shutdown is not finalized.
 
 pub mod backend;
 mod error;
-pub mod finalizer;
+pub mod error_text;
+pub mod finalize_staged;
 pub mod protocol;
 pub mod pull_secret;
 pub mod rpm_ostree;
-pub mod wording;
 pub mod worker;
 
 use std::path::{Path, PathBuf};
@@ -40,122 +41,123 @@ pub use error::{OsError, PullFailure, RedactedCause};
 
 /// A session on an OSTree sysroot.
 ///
-/// One that changes it holds libostree's lock on the sysroot until it is dropped.
+/// A session that changes the sysroot holds libostree's lock on it until it is dropped.
 pub trait Sysroot {
-    /// All deployments, in boot order: the first is what boots next.
+    /// List all deployments in boot order: the first one boots next.
     fn deployments(&mut self) -> Result<Vec<Deployment>, OsError>;
 
-    /// Whether packages can be changed here.
+    /// Return true if this session can layer, replace or remove packages.
     fn layers_packages(&self) -> bool {
         false
     }
 
-    /// Brings what is wanted into the sysroot's repository. An image that is pinned by digest and already there needs no
-    /// network. Where packages can be changed, nothing may be staged before it, and what it made may be staged after.
+    /// Pull the requested image and packages into the sysroot's repository. An image that is pinned by digest
+    /// and already imported needs no network. A session that layers packages requires that nothing is staged
+    /// before the call, and may leave its result staged ([`ImportedCommit::staged`]).
     fn import(
         &mut self,
         wanted: &ImportRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<ImportedCommit, OsError>;
 
-    /// Puts the files that an image, no OS image, has below `within` into the directory `to`.
+    /// Copy the files below `within` in an image that is not an OS image (an extensions container) into the
+    /// directory `to`.
     fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError>;
 
-    /// Checks a commit out as a new deployment and merges `/etc` into it. Writes no boot entry.
+    /// Check a commit out as a new deployment and merge `/etc` into it. Writes no boot entry.
     fn deploy(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
 
-    /// The SELinux label that the policy of the deployment made by [`deploy`](Self::deploy), or else of the one that runs,
-    /// gives to each path: absolute as in the running system (`/etc/passwd`), with its `st_mode` including the file type.
-    /// `None` where the deployment has no policy or the policy no label.
+    /// Look up the SELinux label of each path in the policy of the deployment made by
+    /// [`deploy`](Self::deploy), or else of the booted deployment. A path is absolute as in the running
+    /// system (`/etc/passwd`) and comes with its `st_mode` including the file type. `None` if the deployment
+    /// has no policy or the policy no label.
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError>;
 
-    /// What this libostree's merge does with devices, sockets and pipes.
+    /// Treatment of devices, sockets and pipes by the `/etc` merge of this libostree version.
     fn special_files(&self) -> SpecialFiles;
 
-    /// Checks `/usr/etc` of a commit out to be looked at, where no deployment has it. It lies at `usr/etc` below the
-    /// directory that is returned, until another one is asked for or the session ends.
+    /// Check out `/usr/etc` of a commit that no deployment has, for reading. The files are at `usr/etc` below
+    /// the returned directory until the next call or the end of the session.
     fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError>;
 
-    /// Makes the deployment of [`deploy`](Self::deploy) the one that boots next.
+    /// Write the boot entries that make the deployment of [`deploy`](Self::deploy) the default.
     ///
-    /// Of its stateroot the previous default and the pinned deployments stay, others are removed;
-    /// other stateroots are left alone. Images that no deployment comes from any more leave the repository.
-    /// On return all is on disk.
+    /// In its stateroot the previous default and the pinned deployments are kept and all others removed;
+    /// other stateroots are left alone. Images that no deployment uses any more are removed from the
+    /// repository. On return everything is durable.
     fn finish(&mut self) -> Result<(), OsError>;
 
-    /// Makes an existing deployment boot next. Nothing else changes.
+    /// Make an existing deployment the default for the next boot. Nothing else changes.
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError>;
 
-    /// Checks a commit out on the running system, to be finalized at shutdown; *locked*, so that it is not. Nothing may
-    /// be staged already, but for what [`import`](Self::import) staged. A reboot while it is locked loses it.
+    /// Stage a commit on the running system: check it out now, for finalization at shutdown. The deployment
+    /// is *locked*, which prevents its finalization; a reboot discards it. Nothing may be staged already,
+    /// except the result of [`import`](Self::import).
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
 
-    /// Lets the staged deployment be finalized at shutdown.
+    /// Unlock the staged deployment: libostree finalizes it at shutdown.
     fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError>;
 
-    /// Discards the staged deployment.
+    /// Discard the staged deployment.
     fn unstage(&mut self, staged: &DeploymentId) -> Result<(), OsError>;
 
-    /// Removes what no deployment needs any more: trees, kernels, images.
+    /// Remove trees, kernels and images that no deployment uses any more.
     fn clean_up(&mut self) -> Result<(), OsError>;
 }
 
-/// One bootable tree of a sysroot.
+/// A bootable tree of a sysroot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Deployment {
-    /// What names it.
     pub id: DeploymentId,
-    /// The arguments of its boot entry in their order, without `ostree=`; a quoted argument is one element, quotes included.
+    /// Arguments of its boot entry in order, without `ostree=`; a quoted argument is one element, quotes
+    /// included.
     pub kernel_arguments: Vec<String>,
-    /// The image that its origin names. `None` where it follows something else, or an image in a notation unknown here.
+    /// Image that its origin names. `None` if the origin names a commit or branch, or an image in an unknown
+    /// notation.
     pub image: Option<ImageRef>,
-    /// The digest of the image's manifest, as recorded at its import.
+    /// Digest of the image's manifest, as recorded at its import.
     pub manifest_digest: Option<String>,
-    /// What its origin says of packages.
+    /// Package changes that its origin lists.
     pub layering: PackageLayering,
-    /// The version that the image or the commit says it is.
+    /// Version in the metadata of the image or commit.
     pub version: Option<String>,
-    /// Kept by the administrator's wish, whatever else is deployed.
+    /// True if libostree must not remove it until it is unpinned (`ostree admin pin`).
     pub pinned: bool,
-    /// Waits to be finalized at shutdown.
+    /// True if libostree finalizes it at shutdown, or would once it is unlocked.
     pub staged: bool,
-    /// Staged, and would not be finalized at shutdown.
+    /// True if it is staged and must be unlocked before libostree finalizes it.
     pub locked: bool,
-    /// Runs now.
     pub booted: bool,
 }
 
-/// What to deploy.
+/// Parameters of a new deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployRequest {
-    /// The stateroot to deploy into.
     pub stateroot: String,
-    /// The commit to check out.
     pub commit: String,
-    /// What the new deployment says it comes from.
     pub origin: DeploymentOrigin,
-    /// The deployment whose `/etc` is merged. Always named: libostree's own choice is the pending one,
+    /// Deployment whose `/etc` is merged. Always explicit: libostree would choose the pending deployment,
     /// whose configuration may have been discarded.
     pub merge: DeploymentId,
     /// All kernel arguments, in order, without `ostree=`.
     pub kernel_arguments: Vec<String>,
-    /// What its origin is to say of packages; `None` where that is said by the origin that it gets.
+    /// Package changes to write into its origin; `None` keeps those of the origin chosen by `origin`.
     pub layering: Option<PackageLayering>,
-    /// The staged deployment whose place it takes. Any other that is staged is in the way.
+    /// Staged deployment that the new one replaces. Any other staged deployment makes the request fail.
     pub replaces: Option<DeploymentId>,
 }
 
-/// What is to be brought in.
+/// Image and package changes to import.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportRequest {
-    /// The image; `None` where what runs stays beneath its packages.
+    /// Image to pull; `None` keeps the booted base commit beneath the packages.
     pub image: Option<ImageRef>,
-    /// What becomes of packages. Nothing can be asked for where packages cannot be changed.
+    /// Must be empty for a session that does not layer packages.
     pub packages: LayeringChange,
 }
 
 impl ImportRequest {
-    /// Whether a deployment has it: the image by digest or by name, and the packages.
+    /// Return true if a deployment has the image (compared by digest, or else by name) and the packages.
     #[must_use]
     pub fn is_in(&self, deployment: &Deployment) -> bool {
         let has_image = self.image.as_ref().is_none_or(|image| match image.digest() {
@@ -172,60 +174,54 @@ impl From<ImageRef> for ImportRequest {
     }
 }
 
-/// What a deployment says it comes from, which is what later updates follow.
+/// Source that a deployment's origin file names. Later updates follow it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeploymentOrigin {
-    /// A container image.
     Image(ImageRef),
-    /// The same as the merge deployment: its commit is deployed again with other files.
+    /// Origin of the merge deployment: its commit is deployed again with other files.
     MergeDeployment,
-    /// The same as another deployment, which is deployed again.
+    /// Origin of another deployment, which is deployed again.
     Deployment(DeploymentId),
 }
 
-/// An image in the sysroot's repository.
+/// Imported image in the sysroot's repository.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportedCommit {
-    /// The commit to deploy. Two imports of one image can differ here: compare digests.
+    /// Commit to deploy. Two imports of one image can have different commits: compare digests.
     pub commit: String,
-    /// The digest of the manifest, `sha256:…`; `None` where packages were put onto what came as no image.
+    /// `sha256:…`; `None` if packages were layered on a base that was not pulled as an image.
     pub manifest_digest: Option<String>,
-    /// The version that the image says it is.
+    /// Version in the image's metadata.
     pub version: Option<String>,
-    /// How many layers had to be fetched.
+    /// Number of layers that had to be fetched.
     pub layers_fetched: usize,
-    /// How many bytes these have, as they are stored in the registry.
+    /// Size of those layers as stored in the registry.
     pub bytes_fetched: u64,
-    /// What rpm-ostreed staged, locked, to make it.
+    /// Locked deployment that rpm-ostreed staged to produce this commit.
     pub staged: Option<DeploymentId>,
-    /// How many of its transactions that took.
+    /// Number of rpm-ostreed transactions that the import took.
     pub transactions: u32,
 }
 
-/// How far an import is. Sums are over the layers that are not there yet.
+/// Progress of an import. Totals count only the layers that are missing locally.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PullProgress {
-    /// What is going on.
     pub phase: PullPhase,
-    /// How many layers are complete.
     pub layers_done: usize,
-    /// How many layers are to be fetched.
     pub layers: usize,
-    /// How many bytes have arrived.
     pub bytes_done: u64,
-    /// How many bytes are to be fetched.
     pub bytes: u64,
 }
 
-/// The parts of an import, in order.
+/// Phases of an import, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PullPhase {
-    /// Asks what the image consists of.
+    /// Read the image's manifest.
     Manifest,
-    /// Fetches and unpacks layers.
+    /// Fetch and unpack layers.
     Layers,
-    /// Writes the commit that unites the layers.
+    /// Write the commit that unites the layers.
     Merge,
 }

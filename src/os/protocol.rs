@@ -1,11 +1,12 @@
-//! What `flameholder` and its worker `flameholder-ostree` say to each other.
+//! Messages between `flameholder` and its worker `flameholder-ostree`.
 //!
-//! The worker's standard input and output are a private pipe of JSON lines. It opens with one [`WorkerGreeting`]; then each
-//! [`WorkerRequest`] gets any number of [`WorkerReply::Progress`] and one other [`WorkerReply`]. Requests are not pipelined. The first is
-//! [`WorkerRequest::Open`]. The end of the worker's input ends the session, whatever is going on: it writes no boot entry
-//! that [`WorkerRequest::Finish`] or [`WorkerRequest::SetDefault`] had not asked for, and unlocks nothing that is staged.
+//! JSON lines over the worker's standard input and output. The worker first sends one [`WorkerGreeting`];
+//! then it answers each [`WorkerRequest`] with any number of [`WorkerReply::Progress`] and one final
+//! [`WorkerReply`]. Requests are not pipelined. The first request is [`WorkerRequest::Open`]. End of input
+//! ends the session at any point: the worker then writes no boot entry that [`WorkerRequest::Finish`] or
+//! [`WorkerRequest::SetDefault`] had not requested, and unlocks no staged deployment.
 //!
-//! Both sides are installed together; [`VERSION`] is there to say so plainly when they were not.
+//! Both programs are installed together; [`VERSION`] detects when they are not.
 
 use std::path::PathBuf;
 
@@ -14,63 +15,51 @@ use serde::{Deserialize, Serialize};
 use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
-/// The version of this protocol. Any change of a type here is a new one.
+/// Version of this protocol. Any change of a type in this file needs a new one.
 pub const VERSION: u32 = 3;
 
-/// The worker's first line. This type must stay readable by every version.
+/// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerGreeting {
-    /// The worker's [`VERSION`].
     pub protocol: u32,
-    /// Whether libostree merges directories that hold devices, sockets or pipes.
+    /// True if libostree merges an `/etc` that holds devices, sockets or pipes.
     #[serde(default)]
     pub ignores_special_files: bool,
 }
 
-/// What a session may do.
+/// Access rights of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SysrootAccess {
-    /// Look only: needs no lock, works on a read-only file system.
+    /// Read only: needs no lock and works on a read-only file system.
     Read,
-    /// Change a sysroot that is not running: holds its lock until the session ends.
+    /// Change a sysroot that is not running; holds its lock until the session ends.
     Write,
-    /// Change the running one, by staging: holds its lock until the session ends.
+    /// Change the running sysroot by staging; holds its lock until the session ends.
     Stage,
 }
 
-/// What the worker is asked to do.
+/// Request to the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkerRequest {
-    /// Opens the sysroot at `path`; answered by [`WorkerReply::Done`].
-    Open {
-        /// The sysroot.
-        path: PathBuf,
-        /// What the session may do.
-        access: SysrootAccess,
-    },
+    /// Open the sysroot at `path`. Answered by [`WorkerReply::Done`].
+    Open { path: PathBuf, access: SysrootAccess },
     /// Answered by [`WorkerReply::Deployments`].
     Deployments,
     /// Answered by [`WorkerReply::Imported`].
     Import(ImageRef),
-    /// The image with this manifest digest, under whatever name it was imported; answered by [`WorkerReply::Imported`] where it
-    /// is there, else by [`WorkerReply::Done`].
+    /// Find the image with this manifest digest, imported under any name. Answered by
+    /// [`WorkerReply::Imported`], or by [`WorkerReply::Done`] if the repository does not have it.
     Find(String),
-    /// The version of a package in a commit; answered by [`WorkerReply::PackageVersion`].
-    PackageVersion {
-        /// The commit.
-        commit: String,
-        /// The package's name.
-        package: String,
-    },
-    /// Files of an image that is no operating system; answered by [`WorkerReply::Done`].
+    /// Read the version of a package in a commit. Answered by [`WorkerReply::PackageVersion`].
+    PackageVersion { commit: String, package: String },
+    /// Extract files of an image that is not an OS image. Answered by [`WorkerReply::Done`].
     Unpack {
-        /// The image.
         image: ImageRef,
-        /// The path in the image below which they are.
+        /// Directory in the image whose content is extracted.
         within: PathBuf,
-        /// The directory that they are put into.
+        /// Directory on the host that receives the files.
         to: PathBuf,
     },
     /// Answered by [`WorkerReply::Deployed`].
@@ -83,9 +72,10 @@ pub enum WorkerRequest {
     Unstage(DeploymentId),
     /// Answered by [`WorkerReply::Done`].
     CleanUp,
-    /// Paths and their `st_mode`; answered by [`WorkerReply::Labels`] in the same order.
+    /// Look up the SELinux labels of paths with their `st_mode`. Answered by [`WorkerReply::Labels`] in the
+    /// same order.
     Labels(Vec<(String, u32)>),
-    /// `/usr/etc` of a commit; answered by [`WorkerReply::EtcCheckedOut`].
+    /// Check out `/usr/etc` of a commit. Answered by [`WorkerReply::EtcCheckedOut`].
     CheckOutEtc(String),
     /// Answered by [`WorkerReply::Done`].
     Finish,
@@ -94,7 +84,7 @@ pub enum WorkerRequest {
 }
 
 impl WorkerRequest {
-    /// True for what a session with [`SysrootAccess::Read`] may ask.
+    /// Return true if a session with [`SysrootAccess::Read`] may send this request.
     #[must_use]
     pub fn only_reads(&self) -> bool {
         matches!(
@@ -109,32 +99,32 @@ impl WorkerRequest {
     }
 }
 
-/// What the worker answers.
+/// Reply of the worker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkerReply {
-    /// Not an answer yet: an import goes on.
+    /// Intermediate: an import is in progress.
     Progress(PullProgress),
-    /// The deployments in boot order.
+    /// In boot order.
     Deployments(Vec<Deployment>),
     /// The image is in the repository.
     Imported(ImportedCommit),
-    /// The tree is checked out, and `/etc` merged.
+    /// The tree is checked out, and `/etc` merged unless the deployment is staged.
     Deployed(Deployment),
-    /// One for each path.
+    /// One label for each requested path, in the same order.
     Labels(Vec<Option<String>>),
-    /// It lies at `usr/etc` below this directory, until another one is asked for or the session ends.
+    /// Directory whose `usr/etc` holds the files, until the next checkout or the end of the session.
     EtcCheckedOut(PathBuf),
-    /// The version; `None` where the commit does not say.
+    /// `None` if the commit has no version for the package.
     PackageVersion(Option<String>),
-    /// It is done.
+    /// The request succeeded and has no result.
     Done,
-    /// The request failed; the session goes on.
+    /// The request failed; the session continues.
     Failed(OsError),
 }
 
 impl WorkerReply {
-    /// The reply's name, for messages about one that is out of turn.
+    /// Name of the reply, for error messages.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

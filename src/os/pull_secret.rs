@@ -1,4 +1,5 @@
-//! Credentials for registries. libostree and rpm-ostreed look in places of their own, and a cluster keeps them elsewhere.
+//! Pull secret for OS images: makes the cluster's pull secret available to libostree and rpm-ostreed, which
+//! read other paths than the kubelet.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
@@ -6,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::os::{OsError, RedactedCause};
 
-/// What is looked at first; gone with the boot.
-const LENT: &str = "/run/ostree/auth.json";
+/// Path that libostree reads first. Below `/run`: gone after a reboot.
+const OSTREE_AUTH: &str = "/run/ostree/auth.json";
 const NEW: &str = "/run/ostree/.auth.json.flameholder";
-/// Where else libostree's own secrets lie.
+/// Other paths of libostree's own pull secret.
 const OWN: [&str; 2] = ["/etc/ostree/auth.json", "/usr/lib/ostree/auth.json"];
-/// Where a cluster's lie: the one with which internal registries are merged, or else the kubelet's (the reference's
-/// choice).
+/// Paths of the cluster's pull secret: the one merged with the internal registry's credentials, or else the
+/// kubelet's. The order is that of the MCD.
 const CLUSTER: [&str; 2] = ["/etc/mco/internal-registry-pull-secret.json", "/var/lib/kubelet/config.json"];
 
-/// The cluster's pull secret, where the host has none for its OS.
+/// Return the path of the cluster's pull secret, unless the host has a pull secret of its own for OS images.
 #[must_use]
 pub fn cluster_pull_secret() -> Option<PathBuf> {
     let is_own = OWN.iter().any(|path| Path::new(path).exists());
-    let is_somebodys = Path::new(LENT).exists() && !is_our_link();
-    if is_own || is_somebodys {
+    let is_foreign = Path::new(OSTREE_AUTH).exists() && !is_our_link();
+    if is_own || is_foreign {
         return None;
     }
     let is_usable = |path: &&&str| {
@@ -30,26 +31,26 @@ pub fn cluster_pull_secret() -> Option<PathBuf> {
     CLUSTER.iter().find(is_usable).map(PathBuf::from)
 }
 
-/// Whether the link is ours.
 fn is_our_link() -> bool {
-    std::fs::read_link(LENT).is_ok_and(|target| CLUSTER.iter().any(|path| target == Path::new(path)))
+    std::fs::read_link(OSTREE_AUTH).is_ok_and(|target| CLUSTER.iter().any(|path| target == Path::new(path)))
 }
 
-/// Puts a link to the cluster's secret where libostree looks, in place of an earlier one, and at once: a daemon that reads
-/// it meanwhile finds one or the other. A secret that is not ours stays.
+/// Link the cluster's pull secret to the path that libostree reads. The link is replaced by a rename, so that
+/// rpm-ostreed, reading it at the same time, finds the old or the new one. A pull secret of another program
+/// is kept.
 pub fn link_cluster_secret() -> Result<(), OsError> {
     let Some(secret) = cluster_pull_secret() else { return Ok(()) };
-    if std::fs::read_link(LENT).is_ok_and(|target| target == secret) {
+    if std::fs::read_link(OSTREE_AUTH).is_ok_and(|target| target == secret) {
         return Ok(());
     }
     link(&secret).map_err(|error| OsError::Other {
-        doing: format!("linking the pull secret {} as {LENT}", secret.display()),
+        doing: format!("linking the pull secret {} as {OSTREE_AUTH}", secret.display()),
         source: RedactedCause::new(&error.to_string()),
     })
 }
 
 fn link(secret: &Path) -> std::io::Result<()> {
-    if let Some(directory) = Path::new(LENT).parent() {
+    if let Some(directory) = Path::new(OSTREE_AUTH).parent() {
         std::fs::create_dir_all(directory)?;
     }
     match std::fs::remove_file(NEW) {
@@ -57,5 +58,5 @@ fn link(secret: &Path) -> std::io::Result<()> {
         _ => {}
     }
     symlink(secret, NEW)?;
-    std::fs::rename(NEW, LENT)
+    std::fs::rename(NEW, OSTREE_AUTH)
 }

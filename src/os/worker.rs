@@ -1,4 +1,5 @@
-//! The client of `flameholder-ostree`: finds it, starts it, and speaks [`protocol`](super::protocol) with it.
+//! Client of `flameholder-ostree`: starts the worker and sends it requests over
+//! [`protocol`](super::protocol).
 
 mod program;
 
@@ -20,17 +21,18 @@ use crate::os::{
     RedactedCause, Sysroot,
 };
 
-/// How many lines of the worker's standard error are kept for a diagnosis.
+/// Number of last lines of the worker's standard error that an error quotes.
 const STDERR_LINES: usize = 20;
 
-/// How long such a line may be, in bytes.
+/// Longer lines are split, in bytes.
 const STDERR_LINE_LENGTH: u64 = 1000;
 
-/// A session with a worker of its own. Dropping it ends the worker and with it the lock, and waits for both.
+/// Session with a worker of its own. Dropping it ends the worker, which releases the sysroot's lock, and
+/// waits for its exit.
 #[derive(Debug)]
 pub struct WorkerSession {
     child: Child,
-    /// `None` once the session is over: the end of its input is what tells the worker.
+    /// `None` after the end of the session: closing its standard input makes the worker exit.
     requests: Option<ChildStdin>,
     replies: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
@@ -38,7 +40,7 @@ pub struct WorkerSession {
 }
 
 impl WorkerSession {
-    /// Starts a worker and opens the sysroot at `path` with it.
+    /// Start a worker and open the sysroot at `path`.
     pub fn open(program: &WorkerProgram, path: &Path, access: SysrootAccess) -> Result<Self, OsError> {
         let mut child = program.start()?;
         let (Some(requests), Some(replies), Some(stderr)) =
@@ -53,18 +55,18 @@ impl WorkerSession {
             stderr: Some(std::thread::spawn(move || last_lines(stderr))),
             special_files: SpecialFiles::Refused,
         };
-        session.be_greeted()?;
+        session.check_greeting()?;
         session.request_done(&WorkerRequest::Open { path: path.to_owned(), access })?;
         Ok(session)
     }
 
-    /// The worker's process id, for logs.
+    /// Process ID of the worker, for logs.
     #[must_use]
     pub fn process_id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The image with this manifest digest, where it is in the repository.
+    /// Find an imported image by its manifest digest.
     pub fn find(&mut self, digest: &str) -> Result<Option<ImportedCommit>, OsError> {
         match self.request(&WorkerRequest::Find(digest.to_owned()))? {
             WorkerReply::Imported(imported) => Ok(Some(imported)),
@@ -73,7 +75,8 @@ impl WorkerSession {
         }
     }
 
-    /// The version of a package in a commit, where the commit says.
+    /// Read the version of a package in a commit; `None` if the commit has no such package or no package
+    /// database.
     pub fn package_version(&mut self, commit: &str, package: &str) -> Result<Option<String>, OsError> {
         let (commit, package) = (commit.to_owned(), package.to_owned());
         match self.request(&WorkerRequest::PackageVersion { commit, package })? {
@@ -82,7 +85,7 @@ impl WorkerSession {
         }
     }
 
-    fn be_greeted(&mut self) -> Result<(), OsError> {
+    fn check_greeting(&mut self) -> Result<(), OsError> {
         let WorkerGreeting { protocol, ignores_special_files } = self.receive()?;
         if ignores_special_files {
             self.special_files = SpecialFiles::Ignored;
@@ -91,7 +94,7 @@ impl WorkerSession {
             return Ok(());
         }
         Err(protocol_error(&format!(
-            "it speaks version {protocol} of the protocol, this program version {VERSION}; install both from one release"
+            "the worker has protocol version {protocol}, this program has version {VERSION}; install both from one release"
         )))
     }
 
@@ -123,7 +126,7 @@ impl WorkerSession {
 
     fn send(&mut self, request: &WorkerRequest) -> Result<(), OsError> {
         let mut line = serde_json::to_vec(request)
-            .map_err(|source| protocol_error(&format!("a request cannot be written as JSON: {source}")))?;
+            .map_err(|source| protocol_error(&format!("request cannot be encoded as JSON: {source}")))?;
         line.push(b'\n');
         let sent = match &mut self.requests {
             Some(pipe) => pipe.write_all(&line),
@@ -137,30 +140,30 @@ impl WorkerSession {
         match self.replies.read_line(&mut line) {
             Ok(1..) if line.ends_with('\n') => serde_json::from_str(&line).map_err(|source| {
                 protocol_error(&format!(
-                    "its reply is not understood ({source}); install both programs from one release"
+                    "the worker's reply cannot be decoded ({source}); install both programs from one release"
                 ))
             }),
-            // A cut line is all that a worker leaves which dies while it writes.
+            // A worker that dies while writing leaves an incomplete line.
             _ => Err(self.post_mortem()),
         }
     }
 
-    /// Tells how the worker ended.
+    /// End the session after the worker failed and return its exit status and standard error as an error.
     fn post_mortem(&mut self) -> OsError {
         let (status, stderr) = self.end();
         OsError::WorkerDied { status, stderr }
     }
 
-    /// Ends the session: how the worker exited, and its last words.
+    /// End the session. Returns exit status and last lines of standard error.
     fn end(&mut self) -> (String, RedactedCause) {
         self.requests = None;
         let status = match self.child.wait() {
             Ok(status) => status.to_string(),
-            Err(error) => format!("its end was not observed: {error}"),
+            Err(error) => format!("exit status unknown: {error}"),
         };
         let stderr = self.stderr.take().and_then(|lines| lines.join().ok());
         let last_words = stderr.filter(|text| !text.trim().is_empty());
-        (status, RedactedCause::new(last_words.as_deref().unwrap_or("it said nothing")))
+        (status, RedactedCause::new(last_words.as_deref().unwrap_or("no output on standard error")))
     }
 }
 
@@ -188,10 +191,10 @@ impl Sysroot for WorkerSession {
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<ImportedCommit, OsError> {
         let ImportRequest { image: Some(image), packages } = wanted else {
-            return Err(protocol_error("an import without an image"));
+            return Err(protocol_error("import request without an image"));
         };
         if !packages.is_empty() {
-            return Err(protocol_error("packages, which libostree does not change"));
+            return Err(protocol_error("import request with packages, which only rpm-ostreed can change"));
         }
         match self.request_with_progress(&WorkerRequest::Import(image.clone()), progress)? {
             WorkerReply::Imported(imported) => Ok(imported),
@@ -258,22 +261,19 @@ impl Sysroot for WorkerSession {
 }
 
 fn unexpected(reply: &WorkerReply) -> OsError {
-    protocol_error(&format!(
-        "it answers {:?} out of turn; install both programs from one release",
-        reply.name()
-    ))
+    protocol_error(&format!("unexpected reply {:?}; install both programs from one release", reply.name()))
 }
 
 fn protocol_error(problem: &str) -> OsError {
     OsError::Protocol { problem: problem.to_owned() }
 }
 
-/// Reads to the end and keeps the last lines: a full pipe would stop the worker.
+/// Read to the end and keep the last lines. Reading on is necessary: a full pipe would block the worker.
 fn last_lines(stderr: impl Read) -> String {
     let mut kept: VecDeque<String> = VecDeque::with_capacity(STDERR_LINES);
     let mut reader = BufReader::new(stderr);
     let mut line = Vec::new();
-    // An unreadable pipe has nothing more to say.
+    // A read error ends the output like its end does.
     while let Ok(1..) = reader.by_ref().take(STDERR_LINE_LENGTH).read_until(b'\n', &mut line) {
         if kept.len() == STDERR_LINES {
             kept.pop_front();
@@ -291,14 +291,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_last_lines_are_kept() {
+    fn last_lines_of_standard_error_are_kept() {
         let said: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
         let kept = last_lines(said.join("\n").as_bytes());
         assert!(kept.starts_with("line 30\n") && kept.ends_with("line 49"), "{kept}");
     }
 
     #[test]
-    fn a_line_without_end_is_cut_into_pieces() {
+    fn overlong_line_is_split() {
         let kept = last_lines("x".repeat(100_000).as_bytes());
         assert_eq!(kept.lines().count(), STDERR_LINES);
     }
@@ -308,27 +308,27 @@ mod tests {
         let source = directory.path().join("script");
         std::fs::write(&source, format!("#!/bin/sh\n{script}\n")).unwrap();
         let path = directory.path().join("worker");
-        // Another process writes the executable: a child that a parallel test forks while this one has it open
-        // for writing would make it "text file busy".
+        // Another process writes the executable: if this process did, a child forked meanwhile by a parallel
+        // test would inherit the open file, and executing it would fail with "text file busy".
         let installed = Command::new("install").arg(&source).arg(&path).status();
         assert!(installed.unwrap().success());
         WorkerSession::open(&WorkerProgram::at(&path), Path::new("/"), SysrootAccess::Read).unwrap_err()
     }
 
     #[test]
-    fn a_worker_of_another_release_is_refused() {
+    fn worker_with_another_protocol_version_is_refused() {
         let error = scripted("echo '{\"protocol\": 9, \"new\": true}'; exec cat");
         assert!(matches!(&error, OsError::Protocol { problem } if problem.contains("version 9")), "{error}");
     }
 
     #[test]
-    fn a_worker_that_talks_something_else_is_refused() {
+    fn worker_with_undecodable_reply_is_refused() {
         let error = scripted("echo 'Usage: something'; exec cat");
         assert!(matches!(&error, OsError::Protocol { .. }), "{error}");
     }
 
     #[test]
-    fn a_worker_that_does_not_come_up_is_quoted() {
+    fn standard_error_of_a_dead_worker_is_quoted() {
         let error = scripted("echo 'no libostree-1.so.1 at https://u:secret@h/' >&2; exit 127");
         let OsError::WorkerDied { status, stderr } = error else {
             panic!("{error}");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_cannot_be_started_is_named() {
+    fn missing_worker_executable_is_reported() {
         let missing = WorkerProgram::at("/nonexistent/worker");
         let error = WorkerSession::open(&missing, Path::new("/"), SysrootAccess::Read).unwrap_err();
         assert!(matches!(error, OsError::WorkerNotStarted { .. }), "{error}");

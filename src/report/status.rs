@@ -53,10 +53,10 @@ impl PendingItem {
     pub fn of(pending: &PendingGeneration, boot_id: &str) -> Self {
         Self {
             generation: pending.generation().to_owned(),
-            config: pending.intent.record.config.clone(),
-            commit: pending.intent.deployment.commit.clone(),
+            config: pending.staged.record.config.clone(),
+            commit: pending.staged.deployment.commit.clone(),
             unlocked: pending.unlocked_in.as_deref() == Some(boot_id),
-            rpm_ostree_transactions: pending.intent.transactions,
+            rpm_ostree_transactions: pending.staged.transactions,
             failure: pending.failure.clone(),
         }
     }

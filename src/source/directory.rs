@@ -1,7 +1,7 @@
-//! A file, or a directory of files, that says what this host is to be: without any cluster. Several files are merged as
-//! a cluster merges those of a pool.
+//! Source `dir:PATH`: the desired config is a file, or a directory of files, which are merged as a cluster
+//! merges the MachineConfigs of a pool.
 //!
-//! Nobody watches the daemon there, and nobody has the workload leave: it is told at once that both are done.
+//! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -21,48 +21,39 @@ use crate::core::values::tree::ContentDigest;
 use crate::host::file_watch::FileWatch;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
-/// What several files are merged as.
+/// Pool name for the rendered config of several files.
 const POOL: &str = "local";
-/// How names of files end that count.
+/// File name extensions of configs; other files are ignored.
 const SUFFIXES: [&str; 3] = ["json", "yaml", "yml"];
-/// So many links in a row lead nowhere.
+/// Symbolic links that are followed in a row; more are a loop.
 const LINKS: usize = 16;
 
-/// Why nothing is wanted.
+/// Failure to read the desired config.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be read.
+    /// An unreadable file or directory.
     #[error("reading {}", path.display())]
     Read {
-        /// What.
         path: PathBuf,
-        /// What the kernel said.
         #[source]
         source: io::Error,
     },
-    /// It is larger than any configuration.
-    #[error("{} has more than {} bytes, which is more than is read", path.display(), limits::DOCUMENT_BYTES)]
-    TooLarge {
-        /// What.
-        path: PathBuf,
-    },
-    /// It is no configuration.
+    /// A file above the size limit of a config.
+    #[error("{} has more than {} bytes, the limit of a config", path.display(), limits::DOCUMENT_BYTES)]
+    TooLarge { path: PathBuf },
+    /// A file that is not a valid config, or files that cannot be merged.
     #[error("{} is refused: {source}", path.display())]
     Refused {
-        /// What.
         path: PathBuf,
-        /// Everything that is wrong with it.
+        /// Every problem of the config, each with its field.
         source: RefusalList,
     },
-    /// There is none.
+    /// A directory without a config.
     #[error("{} holds no MachineConfig: put a file there whose name ends in .json or .yaml", path.display())]
-    Empty {
-        /// The directory.
-        path: PathBuf,
-    },
+    Empty { path: PathBuf },
 }
 
-/// The configuration at a path.
+/// Load the config at a path, and refuse one that cannot be decoded.
 fn load(path: &Path) -> Result<MachineConfig, DirectoryError> {
     let mut files = files(path)?;
     let config = match (files.pop(), files.is_empty()) {
@@ -86,12 +77,12 @@ fn merged(path: &Path, files: &[PathBuf]) -> Result<MachineConfig, DirectoryErro
         let parsed = machine_config::parse_all(&read(file)?);
         configs.extend(parsed.map_err(|source| DirectoryError::Refused { path: file.clone(), source })?);
     }
-    let pool: PoolName = POOL.parse().expect("a name of letters");
+    let pool: PoolName = POOL.parse().expect("constant pool name is valid");
     render(&configs, &pool, &ReleaseImages::default())
         .map_err(|source| DirectoryError::Refused { path: path.to_owned(), source })
 }
 
-/// The files that count, in the order of their names.
+/// List the config files at a path, sorted by name.
 fn files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     let failed = |source| DirectoryError::Read { path: path.to_owned(), source };
     if !path.metadata().map_err(failed)?.is_dir() {
@@ -100,7 +91,8 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     let mut files = Vec::new();
     for entry in path.read_dir().map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        // Hidden names are those of files that are not complete yet, and of what volumes consist of.
+        // Hidden names belong to incomplete files (editors, rsync), and to the internals of Kubernetes
+        // volumes.
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
         let counts = entry.path().extension().is_some_and(|suffix| SUFFIXES.iter().any(|one| suffix == *one));
         if counts && !is_hidden {
@@ -127,88 +119,91 @@ fn config_ref(config: &MachineConfig) -> ConfigRef {
     ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string()) }
 }
 
-/// The source.
 #[derive(Debug)]
 pub struct DirectorySource {
     path: PathBuf,
-    said: UnboundedSender<SourceEvent>,
+    events: UnboundedSender<SourceEvent>,
     last: Option<ConfigRef>,
-    trouble: Option<String>,
+    error: Option<String>,
 }
 
 impl DirectorySource {
-    /// Says what lies at `path`, a file or a directory, whether it is there yet or not.
+    /// Create the source for a file or directory, which need not exist yet; reports go to `said`.
     #[must_use]
     pub fn new(path: PathBuf, said: UnboundedSender<SourceEvent>) -> Self {
-        Self { path, said, last: None, trouble: None }
+        Self { path, events: said, last: None, error: None }
     }
 
-    /// Runs as long as somebody listens.
+    /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
         loop {
-            // Watched first: what changes from here on is not missed.
+            // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
-            self.look();
+            self.reload();
             tokio::select! {
                 news = watch.next() => drop(news?),
-                () = self.obey(&mut orders) => return Ok(()),
+                () = self.run_commands(&mut orders) => return Ok(()),
             }
         }
     }
 
-    /// Returns when nobody listens any more.
-    async fn obey(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
+    /// Answer commands until the daemon drops its end of the channel.
+    async fn run_commands(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
         while let Some(order) = orders.recv().await {
             match order {
                 SourceCommand::Publish(view) => {
                     let LifecycleView { number, lifecycle } = *view;
-                    self.say(SourceEvent::Published(number));
+                    self.send(SourceEvent::Published(number));
                     match lifecycle.phase {
-                        DaemonPhase::Draining { target, .. } => self.say(SourceEvent::Drained(target)),
-                        DaemonPhase::Uncordoning { .. } => self.say(SourceEvent::Uncordoned),
+                        DaemonPhase::Draining { target, .. } => self.send(SourceEvent::Drained(target)),
+                        DaemonPhase::Uncordoning { .. } => self.send(SourceEvent::Uncordoned),
                         _ => {}
                     }
                 }
                 SourceCommand::Fetch(desired) => {
                     let fetched = self.fetch(&desired);
-                    self.say(SourceEvent::Fetched(desired, fetched));
+                    self.send(SourceEvent::Fetched(desired, fetched));
                 }
             }
         }
     }
 
-    fn say(&self, said: SourceEvent) {
-        // Nobody listens only where the daemon ends.
-        drop(self.said.send(said));
+    fn send(&self, said: SourceEvent) {
+        // The receiver is gone only when the daemon stops.
+        drop(self.events.send(said));
     }
 
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
         let config = load(&self.path).map_err(|error| failed(chain(&error)))?;
         if !config_ref(&config).is_same(desired) {
-            return Err(failed(format!("{} is another configuration by now", self.path.display())));
+            return Err(failed(format!(
+                "{} has changed since it was reported as desired",
+                self.path.display()
+            )));
         }
         Ok(FetchedConfig { document: config.document.to_string().into_bytes(), policy: None })
     }
 
-    fn look(&mut self) {
+    fn reload(&mut self) {
         let (desired, trouble) = match load(&self.path) {
             Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
         };
-        if trouble != self.trouble {
-            self.trouble.clone_from(&trouble);
-            self.say(SourceEvent::SourceError(trouble));
+        if trouble != self.error {
+            self.error.clone_from(&trouble);
+            self.send(SourceEvent::SourceError(trouble));
         }
-        // What was wanted stays so while nothing whole is there.
+        // The last desired config stays in force while the files are missing or invalid.
         if let Some(desired) = desired.filter(|desired| self.last.as_ref() != Some(desired)) {
             self.last = Some(desired.clone());
-            self.say(SourceEvent::DesiredChanged(desired));
+            self.send(SourceEvent::DesiredChanged(desired));
         }
     }
 
-    /// Watches everything by which a name leads to its content: a volume is swapped by renaming a link on the way.
+    /// Watch every directory on the path to the files, through symbolic links: Kubernetes replaces the
+    /// contents of a volume by renaming a link on the way.
     fn watch(&self, watch: &mut FileWatch) -> io::Result<()> {
         let mut path = std::path::absolute(&self.path)?;
         for _ in 0..LINKS {

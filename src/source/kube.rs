@@ -1,11 +1,11 @@
-//! A cluster that says what this node is to be: by the annotations of the node, which are watched. Where the daemon
-//! stands is told in the same place, in the order in which it went, and in each of its steps once.
+//! Source `kube`: the desired config is an annotation of this host's Node, which is watched. The daemon's
+//! phases are published as annotations, conditions and events, in their order and each once.
 //!
-//! An API server that is away stops nothing: what it said last is not acted upon anew, and it is told everything once it
-//! is back.
+//! An unreachable API server stops nothing: the last desired config stays in force, and the newest phase is
+//! published when the server is back.
 
+mod initial_annotations;
 mod publish;
-mod seed;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -26,30 +26,29 @@ use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 use publish::{NodePublisher, PublishOutcome};
 
-/// A connection that held for so long is not counted among failures.
+/// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// A watch is never so far behind a write.
+/// Longest time for which the watch may lag behind a write.
 const CATCHING_UP: Duration = Duration::from_secs(10);
 
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// What came of telling a view.
-type Telling = Result<Box<PublishOutcome>, ClusterError>;
+/// Result of publishing a view.
+type PublishResult = Result<Box<PublishOutcome>, ClusterError>;
 
-/// The source.
 pub struct KubeSource {
     cluster: ClusterClient,
-    said: UnboundedSender<SourceEvent>,
+    events: UnboundedSender<SourceEvent>,
     seed: NodeAnnotations,
     node: Option<ObservedNode>,
-    /// When a write brought it back.
+    /// Time of the write whose answer is in `node`; `None` if the watch reported it.
     written: Option<Instant>,
-    last_wish: Option<ConfigRef>,
-    trouble: Option<String>,
+    last_desired: Option<ConfigRef>,
+    error: Option<String>,
     views: VecDeque<LifecycleView>,
-    /// Where the daemon stands, as far as it is told.
-    told: Lifecycle,
+    /// State of the daemon as last published.
+    published: Lifecycle,
     publisher: NodePublisher,
 }
 
@@ -59,39 +58,39 @@ impl std::fmt::Debug for KubeSource {
     }
 }
 
-/// What happened next.
+/// Next input of the event loop.
 enum Next {
     Node(Option<Result<Option<ObservedNode>, ClusterError>>),
     Order(Option<SourceCommand>),
-    Published(Telling),
+    Published(PublishResult),
     Fetched(ConfigRef, Result<FetchedConfig, DaemonProblem>),
     Again,
 }
 
 impl KubeSource {
-    /// Speaks to this cluster.
+    /// Create the source; reports go to `said`.
     #[must_use]
     pub fn new(cluster: ClusterClient, said: UnboundedSender<SourceEvent>) -> Self {
         Self {
             publisher: NodePublisher::new(cluster.clone()),
             cluster,
-            said,
-            seed: seed::load(),
+            events: said,
+            seed: initial_annotations::load(),
             node: None,
             written: None,
-            last_wish: None,
-            trouble: None,
+            last_desired: None,
+            error: None,
             views: VecDeque::new(),
-            told: Lifecycle::default(),
+            published: Lifecycle::default(),
         }
     }
 
-    /// Runs as long as somebody listens.
+    /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
         let mut watch: Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> = None;
-        let mut watching = Attempts::default();
-        let mut publishing: Option<Running<Telling>> = None;
-        let mut telling = Attempts::default();
+        let mut watching = RetryTimer::default();
+        let mut publishing: Option<Running<PublishResult>> = None;
+        let mut telling = RetryTimer::default();
         let mut fetching =
             FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, DaemonProblem>)>>::new();
         loop {
@@ -113,25 +112,25 @@ impl KubeSource {
             match next {
                 Next::Node(Some(Ok(node))) => {
                     watching.succeed();
-                    self.see(node);
+                    self.node_changed(node);
                 }
                 Next::Node(Some(Err(error))) => {
                     if error.is_about_the_connection() {
-                        self.cluster.writer.renew();
+                        self.cluster.writer.forget_client();
                         watch = None;
                     }
-                    self.complain(&error);
+                    self.report_error(&error);
                     watching.fail();
                 }
                 Next::Node(None) => watch = None,
                 Next::Published(published) => {
                     publishing = None;
-                    self.conclude(published, &mut telling);
+                    self.published(published, &mut telling);
                 }
-                Next::Fetched(desired, fetched) => self.say(SourceEvent::Fetched(desired, fetched)),
+                Next::Fetched(desired, fetched) => self.send(SourceEvent::Fetched(desired, fetched)),
                 Next::Order(Some(SourceCommand::Publish(view))) => self.views.push_back(*view),
                 Next::Order(Some(SourceCommand::Fetch(desired))) => {
-                    // Only what is wanted last is of interest.
+                    // Only the newest desired config matters.
                     fetching.clear();
                     fetching.push(Box::pin(fetch(self.cluster.clone(), desired)));
                 }
@@ -143,119 +142,120 @@ impl KubeSource {
 
     async fn watch(
         &mut self,
-        attempts: &mut Attempts,
+        attempts: &mut RetryTimer,
     ) -> Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> {
         match self.cluster.watch_node().await {
             Ok(stream) => Some(stream.boxed()),
             Err(error) => {
-                self.complain(&error);
+                self.report_error(&error);
                 attempts.fail();
                 None
             }
         }
     }
 
-    fn say(&self, said: SourceEvent) {
-        // Nobody listens only where the daemon ends.
-        drop(self.said.send(said));
+    fn send(&self, said: SourceEvent) {
+        // The receiver is gone only when the daemon stops.
+        drop(self.events.send(said));
     }
 
-    fn complain(&mut self, error: &ClusterError) {
+    fn report_error(&mut self, error: &ClusterError) {
         let trouble = Some(error.to_string());
-        if trouble != self.trouble {
-            self.trouble.clone_from(&trouble);
-            self.say(SourceEvent::SourceError(trouble));
+        if trouble != self.error {
+            self.error.clone_from(&trouble);
+            self.send(SourceEvent::SourceError(trouble));
         }
     }
 
-    fn see(&mut self, node: Option<ObservedNode>) {
+    fn node_changed(&mut self, node: Option<ObservedNode>) {
         let Some(node) = node else {
-            return self.complain(&ClusterError::NotFound(format!("node {}", self.cluster.node)));
+            return self.report_error(&ClusterError::NotFound(format!("node {}", self.cluster.node)));
         };
-        self.be_well();
-        // What a write brought back may be newer than what a watch says now. Not for long: a cluster that was restored
-        // counts from where it was.
+        self.clear_error();
+        // The answer to a write may be newer than this event of the watch, which is then skipped. Only for a
+        // short time: in a cluster restored from a backup, resource versions start again from lower numbers.
         let is_fresh = self.written.is_some_and(|written| written.elapsed() < CATCHING_UP);
         let is_older = |seen: &ObservedNode| seen.uid == node.uid && seen.version > node.version;
         if is_fresh && self.node.as_ref().is_some_and(is_older) {
             return;
         }
         self.node = Some(node);
-        self.ask();
-        self.answer();
+        self.send_desired();
+        self.send_drain_state();
     }
 
-    fn be_well(&mut self) {
-        if self.trouble.take().is_some() {
-            self.say(SourceEvent::SourceError(None));
+    fn clear_error(&mut self) {
+        if self.error.take().is_some() {
+            self.send(SourceEvent::SourceError(None));
         }
     }
 
-    /// What is wanted, where that changed.
-    fn ask(&mut self) {
+    /// Report the desired config if it changed.
+    fn send_desired(&mut self) {
         let Some(node) = &self.node else { return };
-        let current = self.views.back().map_or(&self.told, |view| &view.lifecycle).current.as_ref();
+        let current = self.views.back().map_or(&self.published, |view| &view.lifecycle).current.as_ref();
         let desired = annotations::desired_config(&node.annotations, &self.seed, current);
-        if let Some(desired) = desired.filter(|desired| self.last_wish.as_ref() != Some(desired)) {
-            self.last_wish = Some(desired.clone());
-            self.say(SourceEvent::DesiredChanged(desired));
+        if let Some(desired) = desired.filter(|desired| self.last_desired.as_ref() != Some(desired)) {
+            self.last_desired = Some(desired.clone());
+            self.send(SourceEvent::DesiredChanged(desired));
         }
     }
 
-    /// Whether the drain controller did what it was asked for where the daemon stands.
-    fn answer(&self) {
+    /// Report that the drain controller completed the drain or uncordon that the current phase asks for.
+    fn send_drain_state(&self) {
         let Some(node) = &self.node else { return };
-        let lifecycle = &self.told;
+        let lifecycle = &self.published;
         match &lifecycle.phase {
             DaemonPhase::Draining { target, .. } if annotations::is_drained(&node.annotations, target) => {
-                self.say(SourceEvent::Drained(target.clone()));
+                self.send(SourceEvent::Drained(target.clone()));
             }
             DaemonPhase::Uncordoning { .. } => {
                 let current = lifecycle.current.as_ref();
                 if current.is_some_and(|current| annotations::is_uncordoned(&node.annotations, current)) {
-                    self.say(SourceEvent::Uncordoned);
+                    self.send(SourceEvent::Uncordoned);
                 }
             }
             _ => {}
         }
     }
 
-    /// Begins to tell the next view, once the node was seen.
-    fn publish(&mut self) -> Option<Running<Telling>> {
+    /// Start to publish the next view, once the Node was read.
+    fn publish(&mut self) -> Option<Running<PublishResult>> {
         let (node, view) = (self.node.clone()?, self.views.front()?.clone());
         let publisher = self.publisher.clone();
-        let (before, seed) = (self.told.clone(), self.seed.clone());
+        let (before, seed) = (self.published.clone(), self.seed.clone());
         Some(Box::pin(async move { publisher.publish(view, &before, node, &seed).await.map(Box::new) }))
     }
 
-    fn conclude(&mut self, published: Telling, telling: &mut Attempts) {
+    fn published(&mut self, published: PublishResult, telling: &mut RetryTimer) {
         match published {
             Ok(published) => {
                 let PublishOutcome { view, node, publisher } = *published;
                 telling.succeed();
-                self.be_well();
+                self.clear_error();
                 self.publisher = publisher;
                 self.views.pop_front();
-                if self.told.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
-                    seed::retire();
+                if self.published.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
+                    initial_annotations::retire();
                 }
-                self.told = view.lifecycle;
+                self.published = view.lifecycle;
                 if self.node.as_ref().is_none_or(|seen| seen.version < node.version) {
                     (self.node, self.written) = (Some(node), Some(Instant::now()));
                 }
-                // What is wanted by now comes before what it is the answer to.
-                self.ask();
-                self.say(SourceEvent::Published(view.number));
-                self.answer();
+                // A change of the desired config is reported before the acknowledgement, on which the daemon
+                // starts to change the host.
+                self.send_desired();
+                self.send(SourceEvent::Published(view.number));
+                self.send_drain_state();
             }
             Err(error) => {
                 if error.is_about_the_connection() {
-                    self.cluster.writer.renew();
-                    self.cluster.reader.renew();
+                    self.cluster.writer.forget_client();
+                    self.cluster.reader.forget_client();
                 }
-                self.publisher.forget();
-                self.complain(&error);
-                // Where it stood meanwhile is nobody's interest any more.
+                self.publisher.invalidate();
+                self.report_error(&error);
+                // Views that are outdated already are dropped.
                 while self.views.len() > 1 {
                     self.views.pop_front();
                 }
@@ -289,17 +289,18 @@ async fn fetch(
     };
     let delivered: Result<FetchedConfig, ClusterError> = delivered.await;
     if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {
-        cluster.reader.renew();
+        cluster.reader.forget_client();
     }
     let delivered = delivered.map_err(|error| error.problem()).and_then(|delivery| {
         let is_settled = delivery.policy.as_deref().is_none_or(is_policy_observed);
-        let reason = "the cluster's operator has not worked out its node disruption policy yet".to_owned();
+        let reason =
+            "the machine-config-operator has not processed the newest node disruption policy yet".to_owned();
         if is_settled { Ok(delivery) } else { Err(DaemonProblem { class: ProblemClass::Transient, reason }) }
     });
     (desired, delivered)
 }
 
-/// Whether the operator has seen the newest version of the policy.
+/// Returns true if the operator has processed the newest generation of the policy.
 fn is_policy_observed(policy: &[u8]) -> bool {
     let Ok(policy) = serde_json::from_slice::<serde_json::Value>(policy) else { return true };
     let number = |pointer| policy.pointer(pointer).and_then(serde_json::Value::as_i64);
@@ -307,15 +308,15 @@ fn is_policy_observed(policy: &[u8]) -> bool {
         .is_some_and(|observed| number("/metadata/generation") == Some(observed))
 }
 
-/// Attempts at something that is made again and again.
+/// Backoff of a repeated request.
 #[derive(Debug, Default)]
-struct Attempts {
+struct RetryTimer {
     failures: u32,
     next: Option<Instant>,
     since: Option<Instant>,
 }
 
-impl Attempts {
+impl RetryTimer {
     fn is_due(&self) -> bool {
         self.next.is_none_or(|next| next <= Instant::now())
     }
@@ -330,7 +331,7 @@ impl Attempts {
     fn fail(&mut self) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
-        self.next = Some(Instant::now() + RetryClass::Time.delay(self.failures, boot::chance()));
+        self.next = Some(Instant::now() + RetryClass::Time.backoff(self.failures, boot::jitter()));
     }
 
     fn succeed(&mut self) {

@@ -1,56 +1,55 @@
-//! Where it is said what this host is to be. A source says what it wants whenever that changes, delivers
-//! configurations, and is told where the daemon stands.
+//! Sources of the desired config: a cluster ([`kube`]) or a directory ([`directory`]). A source reports each
+//! change of the desired config, fetches configs and publishes the daemon's phase.
 
 pub mod directory;
 pub mod kube;
 
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, Lifecycle};
 
-/// What the daemon asks of a source.
+/// Request of the daemon to its source.
 #[derive(Debug)]
 pub enum SourceCommand {
-    /// Let whoever watches know where the daemon stands; [`SourceEvent::Published`] answers once they do.
+    /// Publish the daemon's state; answered by [`SourceEvent::Published`].
     Publish(Box<LifecycleView>),
-    /// Deliver what is wanted; [`SourceEvent::Fetched`] answers.
+    /// Fetch the desired config; answered by [`SourceEvent::Fetched`].
     Fetch(ConfigRef),
 }
 
-/// Where the daemon stands, as it is told.
+/// State of the daemon, numbered for publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LifecycleView {
-    /// Later views have greater numbers.
+    /// Sequence number; grows with each view.
     pub number: u64,
-    /// The whole of it.
     pub lifecycle: Lifecycle,
 }
 
-/// What a source says.
+/// Report of a source to the daemon.
 #[derive(Debug)]
 pub enum SourceEvent {
-    /// This is wanted.
+    /// The desired config changed.
     DesiredChanged(ConfigRef),
-    /// Whoever watches knows of the view with this number, and of all before it.
+    /// The view with this number is published, and so are all earlier ones or a summary of them.
     Published(u64),
-    /// What was ordered.
+    /// The fetched config, or the reason why it is not available.
     Fetched(ConfigRef, Result<FetchedConfig, DaemonProblem>),
-    /// The workload left.
+    /// The node is drained for this config.
     Drained(ConfigRef),
-    /// The workload may be here again.
+    /// The node is uncordoned.
     Uncordoned,
-    /// What is wrong with the source itself; `None` once nothing is.
+    /// Error of the source itself; `None` once it is resolved.
     SourceError(Option<String>),
 }
 
-/// A configuration as it came, and what it depends on. Only bytes: what they say is decided by who applies them.
+/// Fetched config and policy, unparsed: the work process parses them.
 #[derive(Clone, Default)]
 pub struct FetchedConfig {
-    /// The `MachineConfig`.
+    /// MachineConfig, in JSON.
     pub document: Vec<u8>,
-    /// The `MachineConfiguration` whose policy says which changes interrupt what, where there is one.
+    /// MachineConfiguration with the node disruption policy; `None` for the built-in policy.
     pub policy: Option<Vec<u8>>,
 }
 
-/// Its size only: it may hold secrets.
+/// Shows the size only: a config may hold secrets.
 impl std::fmt::Debug for FetchedConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Delivery").field("bytes", &self.document.len()).finish_non_exhaustive()

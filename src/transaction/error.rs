@@ -1,4 +1,4 @@
-//! Why a transaction did not happen.
+//! Errors of plans and transactions.
 
 use std::path::PathBuf;
 
@@ -22,162 +22,142 @@ use crate::transaction::state::objects::StoreLoadError;
 use crate::transaction::state::{blocked, pending};
 use crate::transaction::update::space::SpaceError;
 
-/// Every way in which a plan or a transaction ends early. Unless a variant says otherwise, the
-/// host is as it was before.
+/// Error of a plan or a transaction. Unless a variant says otherwise, nothing on the host has changed.
 #[derive(Debug, thiserror::Error)]
 pub enum TransactionError {
-    /// The desired configuration is malformed or does not fit the target.
+    /// The config is malformed or unsupported by the target.
     #[error("the configuration is refused: {0}")]
     Refused(#[from] RefusalList),
-    /// The target cannot become what is desired.
+    /// Paths on the host prevent the change, such as a directory where the config has a file.
     #[error("the configuration cannot be applied here:{}", listed(.0))]
     Obstructed(Vec<String>),
-    /// libostree would not merge `/etc` into the new deployment, which is not made then.
+    /// libostree's `/etc` merge would fail, so no deployment is made.
     #[error("/etc cannot be merged into the new deployment:{}", listed(.0))]
     EtcRefused(Vec<String>),
-    /// The host failed.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// What was applied last cannot be read.
     #[error(transparent)]
     Current(#[from] CurrentStateError),
-    /// The store of what generations have outside `/etc` failed.
     #[error(transparent)]
     Store(#[from] StoreLoadError),
-    /// The change failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// An interrupted change is in the way.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
-    /// An interrupted change is open, and this command changes nothing.
-    #[error(
-        "a change to {0} was interrupted, and what is there is neither as before nor as it was to be; run `flameholder recover`"
-    )]
+    /// An interrupted change has to be recovered first; this command may not change anything.
+    #[error("a change to {0} was interrupted, and is neither complete nor undone; run `flameholder recover`")]
     Interrupted(String),
-    /// The operating system's side failed.
     #[error(transparent)]
     Os(#[from] OsError),
-    /// The agent's own settings cannot be understood.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// Nothing was applied here yet.
-    #[error("nothing was applied at {0}: it has no generation record; run `flameholder apply` first")]
-    NoGeneration(String),
-    /// The record names another deployment than the one it was found in.
     #[error(
-        "deployment {0} was not made by flameholder: the record in it names another one; run `flameholder apply` to make a generation of it"
+        "no configuration is applied at {0}: there is no generation record; run `flameholder apply` first"
+    )]
+    NoGeneration(String),
+    /// The record in the deployment's `/etc` names another deployment: libostree's merge copied it there.
+    #[error(
+        "deployment {0} is not a generation: its generation record names another deployment; run `flameholder apply` to make it one"
     )]
     ForeignDeployment(String),
-    /// What is pending cannot be used.
     #[error(transparent)]
     Pending(#[from] pending::PendingLoadError),
-    /// The held target cannot be used.
     #[error(transparent)]
     BlockedUnreadable(#[from] blocked::BlockedLoadError),
-    /// The target was left before, and is not gone to again by itself.
+    /// The target failed its boot check, or was rolled back from, and is not retried.
     #[error(
-        "{} is held: {} (generation {}); apply another configuration, or release it with `flameholder retry`",
+        "{} is blocked: {} (generation {}); apply another configuration, or unblock it with `flameholder retry`",
         .0.config, .0.reason, .0.generation
     )]
     Blocked(Box<BlockedTarget>),
-    /// What runs was not judged yet, and the way back from it would be lost.
+    /// A new deployment would replace the rollback deployment while the booted generation may still need
+    /// it.
     #[error(
-        "generation {generation} runs, and is to show that it is healthy for up to {seconds} seconds more; try again then, or go back with `flameholder rollback`"
+        "generation {generation} is unconfirmed: its boot check may take {seconds} more seconds; try again then, or run `flameholder rollback`"
     )]
     Unconfirmed {
-        /// The generation.
         generation: String,
-        /// How long it may take.
+        /// Time until the boot check times out.
         seconds: u64,
     },
-    /// What boots next cannot be changed.
+    /// `/boot` is not mounted, so the default boot entry cannot be changed. Holds the seconds waited.
     #[error(
-        "the boot entries are not there: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
+        "cannot change the boot entries: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
     )]
     NoBootEntries(u64),
-    /// The generation is to be left, and what it replaced is gone.
+    /// The generation failed, and the deployment to roll back to no longer exists.
     #[error(
-        "generation {generation} is not healthy, and there is no way back: deployment {base} is gone; apply a configuration that works, or choose another entry at the boot menu"
+        "generation {generation} failed its boot check and cannot be rolled back: deployment {base} no longer exists; apply a configuration that works, or choose another entry in the boot menu"
     )]
     RollbackDeploymentGone {
-        /// The generation.
         generation: String,
-        /// What it replaced.
+        /// Deployment that the generation was staged on.
         base: String,
     },
-    /// What runs since the reboot that was for it would have to be rebooted again.
+    /// A reboot for this generation left differences that only a reboot can remove: another one would end
+    /// the same way.
     #[error(
-        "generation {0} differs from what runs in what only a reboot changes, although the host was rebooted for it; see `flameholder plan` and `flameholder verify`"
+        "generation {0} still needs a reboot, although the host was already rebooted for it; see `flameholder plan` and `flameholder verify`"
     )]
     RebootIneffective(String),
-    /// What was just applied is not what is there.
-    #[error("what was applied does not stay as it is: {}; see `flameholder verify`", .0.join(", "))]
+    /// Another program changes applied paths, or settings such as `umask` or a filesystem do not keep them.
+    #[error("drift right after the configuration was applied: {}; see `flameholder verify`", .0.join(", "))]
     Drifted(Vec<String>),
-    /// A mount namespace is needed and cannot be had.
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
-    /// libostree ended without an error, and the generation does not boot next.
+    /// `ostree admin finalize-staged` succeeded, but the new deployment lacks the generation's record.
     #[error(
-        "libostree did not finalize generation {generation}: {} does not name it; see the journal of ostree-finalize-staged.service",
+        "`ostree admin finalize-staged` did not finalize generation {generation}: {} does not name it; see `journalctl -u ostree-finalize-staged.service`",
         path.display()
     )]
     NotFinalized {
-        /// The generation.
         generation: String,
-        /// Where its record should be.
+        /// Path of the record that the deployment should have.
         path: PathBuf,
     },
-    /// Nobody knows any more what our staged deployment was to become.
+    /// The staged deployment is ours, but its pending record, which holds its configuration, is missing.
     #[error(
-        "the staged deployment {0} is not finalized: it was staged by flameholder, and its configuration is not pending any more; the system that runs boots again, apply the configuration there"
+        "staged deployment {0} is not finalized: flameholder staged it, but its pending record is missing; the booted deployment boots again, apply the configuration there"
     )]
     PendingRecordMissing(String),
-    /// Somebody discarded or replaced what was staged.
-    #[error("generation {0} is not staged any more; apply its configuration again")]
+    /// Another program discarded or replaced the staged deployment.
+    #[error("generation {0} is no longer staged; apply its configuration again")]
     NotStaged(String),
-    /// The host would shut down without binding it.
+    /// ostree's own `ExecStop=` would finalize the deployment without its configuration.
     #[error(
-        "{unit} runs {instead} when it is stopped, and not `flameholder finalize`: the generation would boot without its configuration, so it is staged and not armed; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
+        "ExecStop= of {unit} is {instead}, not `flameholder finalize`: the generation would boot without its configuration, so it stays staged and locked; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
     )]
     FinalizeDropInMissing {
-        /// libostree's unit.
         unit: &'static str,
-        /// What it runs.
+        /// Current value of `ExecStop=`.
         instead: String,
     },
-    /// A deployment of ours runs without its configuration.
+    /// The activation service did not write the configuration of a generation that booted without it.
     #[error(
-        "generation {0} runs without its configuration, which flameholder-activate.service should have bound; see its journal"
+        "generation {0} booted without its configuration, and flameholder-activate.service did not write it; see `journalctl -b -u flameholder-activate.service`"
     )]
     ConfigNotWritten(String),
-    /// The host does not reboot.
     #[error(transparent)]
     Reboot(#[from] RebootError),
-    /// There is no room for the deployment.
     #[error(transparent)]
     NoSpace(#[from] SpaceError),
-    /// The change needs something that cannot be had while the host runs.
     #[error(transparent)]
     NotLive(#[from] NotLive),
-    /// There is no deployment to build on.
     #[error("the sysroot {0} has no deployment; install an operating system into it first")]
     NoDeployment(String),
-    /// There is no deployment to go back to.
     #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
     NoPreviousDeployment(String),
-    /// The host is not taken over, or not given back.
     #[error(transparent)]
     Handover(#[from] HandoverError),
-    /// No other deployment is a generation.
+    /// The stateroot has other deployments, but none with a record of its own.
     #[error(
-        "no other deployment of the stateroot {0} is a generation to go back to; to boot one that is none, choose it at the boot menu"
+        "no other deployment of the stateroot {0} is a generation to roll back to; to boot a foreign deployment, choose it in the boot menu"
     )]
     NoPreviousGeneration(String),
 }
 
 impl TransactionError {
-    /// Whether somebody else is at work: the same may succeed once they are done.
+    /// Return true if another program holds a lock or runs an operation, so that a later retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         match self {
@@ -188,9 +168,9 @@ impl TransactionError {
         }
     }
 
-    /// What has to change before the same can succeed.
+    /// Return the condition for a retry to succeed: time, a repair of the host, or another config.
     #[must_use]
-    pub fn cure(&self) -> RetryClass {
+    pub fn retry_class(&self) -> RetryClass {
         match self {
             Self::Refused(_)
             | Self::Obstructed(_)
@@ -204,10 +184,10 @@ impl TransactionError {
         }
     }
 
-    /// The error and its causes in one line, outermost first.
+    /// Return the error and its causes on one line, outermost first.
     #[must_use]
     pub fn chain(&self) -> String {
-        // The refusals are the message already.
+        // The message already lists all refusals, so its source adds nothing.
         if matches!(self, Self::Refused(_)) { self.to_string() } else { chain(self) }
     }
 }

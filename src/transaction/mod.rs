@@ -1,4 +1,5 @@
-//! Carrying a plan out, or leaving everything as it was.
+//! Transactions: apply a plan completely or not at all. Staging, finalizing, activation, boot check,
+//! rollback, live updates, drift, and the records on disk.
 
 pub mod boot;
 pub mod engine;
@@ -13,5 +14,5 @@ pub use error::TransactionError;
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 
-/// Opens sessions on the sysroot that runs, as often as one is needed.
+/// Opens a session with the booted sysroot; called once for each session that is needed.
 pub type SysrootOpener<'a> = &'a mut dyn FnMut(SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError>;

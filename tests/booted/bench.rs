@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::boot_menu::two_after_one;
 use testbed::{
     booted::{
-        config::{ensure_is, sick, whole},
-        host::{Host, WORKER, settled},
+        config::{assert_config, full_config, unhealthy_config},
+        host::{Host, WORKER, confirmed_host},
     },
     model::snapshot::{self, Body, Node},
     strace::{self, Call},
@@ -130,8 +130,9 @@ impl Bench {
     /// From one to two.
     pub(crate) fn new(stage: Stage) -> Self {
         testbed::preconditions::require_strace();
-        let host = settled("one");
-        let wanted = Wanted { config: host.config(whole("two").json()), image: host.image(&Os::new(3)) };
+        let host = confirmed_host("one");
+        let wanted =
+            Wanted { config: host.config(full_config("two").json()), image: host.image(&Os::new(3)) };
         let old = sight(&host);
         let undisturbed = host.copy();
         undisturbed.update(&wanted.config, Some(&wanted.image));
@@ -146,9 +147,9 @@ impl Bench {
         testbed::preconditions::require_strace();
         let (host, config) = two_after_one();
         host.shut_down();
-        host.start(1);
+        host.boot_kernel(1);
         let undisturbed = host.copy();
-        undisturbed.must(["flameholder", "activate"]);
+        undisturbed.run_ok(["flameholder", "activate"]);
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         let stage = Stage {
             prepare: |_, _| {},
@@ -163,16 +164,17 @@ impl Bench {
     /// Two is not healthy, and is left for one.
     pub(crate) fn leaving(victim: Victim) -> Self {
         testbed::preconditions::require_strace();
-        let host = settled("one");
-        let wanted = Wanted { config: host.config(sick("two").json()), image: host.image(&Os::new(3)) };
-        host.arm(&wanted.config, Some(&wanted.image));
+        let host = confirmed_host("one");
+        let wanted =
+            Wanted { config: host.config(unhealthy_config("two").json()), image: host.image(&Os::new(3)) };
+        host.stage_update(&wanted.config, Some(&wanted.image));
         host.shut_down();
-        host.start(0);
-        host.must(["flameholder", "activate"]);
+        host.boot_kernel(0);
+        host.run_ok(["flameholder", "activate"]);
         let undisturbed = host.copy();
         undisturbed.run(["flameholder", "confirm-boot"]);
         undisturbed.power_cut();
-        undisturbed.boot().ensure_fine();
+        undisturbed.boot().assert_success();
         let (new, kept) = (sight(&undisturbed), kept(&undisturbed));
         let stage = Stage {
             prepare: |_, _| {},
@@ -192,7 +194,7 @@ impl Bench {
         match self.stage.victim {
             Victim::Flameholder => host.run(["sh", "-c", &format!("strace {arguments} {command}")]),
             Victim::Worker => {
-                host.put_worker_as("worker-itself");
+                host.rename_worker("worker-itself");
                 host.put_script(WORKER, &script("/run/programs/worker-itself"));
                 host.run(["sh", "-c", &command])
             }
@@ -224,7 +226,7 @@ impl Bench {
         let (mut tried, mut killed, mut new) = (0, 0, 0);
         // The last one is always among them.
         for call in places.iter().rev().step_by(step) {
-            let place = call.place();
+            let place = call.kill_injection();
             let traced = format!("-o /run/media/end -e trace={} -e {place}", call.name);
             let host = self.run_traced(&traced);
             let end = fs::read(host.path("media/end")).unwrap_or_default();
@@ -251,13 +253,13 @@ impl Bench {
         }
         let mut boot = host.boot_entry(entry);
         for _ in 1..BOOTS {
-            if !boot.is_rebooted() {
+            if !boot.requests_reboot() {
                 break;
             }
             host.power_cut();
             boot = host.boot_entry(entry);
         }
-        assert!(boot.is_fine(), "{place}: {boot:?}");
+        assert!(boot.is_success(), "{place}: {boot:?}");
         let sight = sight(host);
         let is_new = sight == self.new;
         if !is_new && sight != self.old {
@@ -267,14 +269,14 @@ impl Bench {
         self.ensure_told(host, is_new, place);
         if is_new {
             assert_eq!(kept(host), self.kept, "{place}");
-            host.update(&host.config(whole("three").json()), None);
-            ensure_is(host, "three", "two");
+            host.update(&host.config(full_config("three").json()), None);
+            assert_config(host, "three", "two");
         } else {
             host.update(&self.wanted.config, Some(&self.wanted.image));
             assert_eq!(unlike(&self::sight(host), &self.new), [""; 0], "{place}, and the next update");
             assert_eq!(kept(host), self.kept, "{place}, and the next update");
         }
-        host.ensure_whole();
+        host.assert_no_drift();
         is_new
     }
 
@@ -290,7 +292,7 @@ impl Bench {
         let is_left = is_older || after == After::BootsOrLeaves && !is_new;
         assert_eq!(status["blocked"].is_null(), !is_left, "{place}: {status}");
         if is_left {
-            host.must(["flameholder", "retry"]);
+            host.run_ok(["flameholder", "retry"]);
         }
     }
 }

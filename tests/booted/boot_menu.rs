@@ -4,8 +4,8 @@ use std::fs;
 
 use testbed::{
     booted::{
-        config::{ensure_is, whole},
-        host::{Host, settled},
+        config::{assert_config, full_config},
+        host::{Host, confirmed_host},
     },
     strace,
 };
@@ -17,10 +17,10 @@ const HOST_KEY: &str = "ssh/ssh_host_ed25519_key";
 
 /// A host that went from one to two, and on which others wrote something in each.
 pub(crate) fn two_after_one() -> (Host, String) {
-    let host = settled("one");
+    let host = confirmed_host("one");
     host.write_etc(POD, "in one");
     host.write_etc(HOST_KEY, "key of one");
-    let two = host.config(whole("two").json());
+    let two = host.config(full_config("two").json());
     host.update(&two, None);
     assert_eq!(host.read_etc(POD).as_deref(), Some("in one"));
     fs::remove_file(host.etc(POD)).unwrap();
@@ -35,9 +35,9 @@ pub(crate) fn two_after_one() -> (Host, String) {
 fn what_others_wrote_is_carried_both_ways() {
     let (host, two) = two_after_one();
     host.shut_down();
-    let boot = host.boot_entry(1).ensure_fine();
-    assert!(boot.activate.stdout.contains("carried over"), "{boot:?}");
-    ensure_is(&host, "one", "two");
+    let boot = host.boot_entry(1).assert_success();
+    assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
+    assert_config(&host, "one", "two");
     assert_eq!(host.read_etc(POD), None, "the pod was removed since");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
     assert_eq!(host.read_etc(HOST_KEY).as_deref(), Some("key of two"));
@@ -56,30 +56,30 @@ fn what_others_wrote_is_carried_both_ways() {
     // It runs, and is booted again: nothing more is carried.
     host.write_etc(OTHER_POD, "in one again");
     host.shut_down();
-    let boot = host.boot_entry(1).ensure_fine();
-    assert!(!boot.activate.stdout.contains("carried over"), "{boot:?}");
+    let boot = host.boot_entry(1).assert_success();
+    assert!(!boot.activate.stdout.contains("carried forward"), "{boot:?}");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
     // And back.
     host.shut_down();
-    let boot = host.boot_entry(0).ensure_fine();
-    assert!(boot.activate.stdout.contains("carried over"), "{boot:?}");
-    ensure_is(&host, "two", "one");
+    let boot = host.boot_entry(0).assert_success();
+    assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
+    assert_config(&host, "two", "one");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n");
-    host.ensure_whole();
+    host.assert_no_drift();
 }
 
 #[test]
 fn an_update_goes_on_from_the_old_entry() {
     let (host, _) = two_after_one();
     host.shut_down();
-    host.boot_entry(1).ensure_fine();
-    let three = host.config(whole("three").json());
+    host.boot_entry(1).assert_success();
+    let three = host.config(full_config("three").json());
     host.update(&three, None);
-    ensure_is(&host, "three", "one");
+    assert_config(&host, "three", "one");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
     assert_eq!(host.read_etc(HOST_KEY).as_deref(), Some("key of two"));
-    host.ensure_whole();
+    host.assert_no_drift();
 }
 
 /// A file that changes without a reboot.
@@ -89,11 +89,11 @@ const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 fn a_change_that_was_interrupted_is_settled_from_another_entry() {
     testbed::preconditions::require_strace();
     let (host, _) = two_after_one();
-    let live = host.config(whole("two").file_with_mode(LIVE, 0o644, "live").json());
+    let live = host.config(full_config("two").file_with_mode(LIVE, 0o644, "live").json());
     let before = host.booted();
     // Acts are exchanges and renames of these calls, and the journal is one of them.
     for number in 1.. {
-        let place = strace::place("renameat2", number, "KILL");
+        let place = strace::injection("renameat2", number, "KILL");
         let killed = host.run([
             "strace",
             "-o",
@@ -114,17 +114,17 @@ fn a_change_that_was_interrupted_is_settled_from_another_entry() {
         assert_eq!(killed.code, Some(137), "{killed:?}");
         let is_open = host.var("lib/flameholder/journal").exists();
         host.power_cut();
-        host.boot_entry(1).ensure_fine();
-        ensure_is(&host, "one", "two");
+        host.boot_entry(1).assert_success();
+        assert_config(&host, "one", "two");
         assert!(!host.var("lib/flameholder/journal").exists(), "{place}");
         let staged = before.at("etc/.flameholder.d");
         let left = fs::read_dir(&staged).map_or(0, Iterator::count);
         assert!(!is_open || left == 0, "{place} leaves something in {}", staged.display());
         host.shut_down();
-        host.boot_entry(0).ensure_fine();
-        ensure_is(&host, "two", "one");
-        host.ensure_whole();
+        host.boot_entry(0).assert_success();
+        assert_config(&host, "two", "one");
+        host.assert_no_drift();
     }
     assert_eq!(host.read_etc("nmstate/openshift/cluster.yml").as_deref(), Some("live"));
-    host.ensure_whole();
+    host.assert_no_drift();
 }

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use testbed::{
     booted::{
-        config::{Config, ensure_is, whole},
-        host::{Host, ensure_asked, record},
+        config::{Config, assert_config, full_config},
+        host::{Host, assert_reboot_requested, record},
     },
     model::run::Outcome,
 };
@@ -33,10 +33,10 @@ fn ignite(host: &Host, object: &Value) {
     host.write_etc("machine-id", "0123456789abcdef0123456789abcdef\n");
     host.write_etc("app/a.conf", &text);
     host.write_etc(&format!("app/{text}.conf"), &text);
-    host.must(["chmod", "600", &format!("/etc/app/{text}.conf")]);
+    host.run_ok(["chmod", "600", &format!("/etc/app/{text}.conf")]);
     fs::create_dir_all(host.var("usrlocal/bin")).unwrap();
     fs::write(host.var("usrlocal/bin/tool"), &text).unwrap();
-    host.must(["chmod", "755", "/usr/local/bin/tool"]);
+    host.run_ok(["chmod", "755", "/usr/local/bin/tool"]);
     host.write_etc(PRESET, &format!("enable app-{text}.service\n"));
     let mut hollow = object.clone();
     hollow["spec"]["config"] = json!({"ignition": {"version": "3.4.0"}});
@@ -51,31 +51,31 @@ fn first_boot(host: &Host) -> Outcome {
 /// The whole of it is over.
 fn ensure_complete(host: &Host, text: &str) {
     let outcome = first_boot(host);
-    let is_told = outcome.stderr.contains(&format!("the first boot is complete: rendered-{text} runs"));
+    let is_told = outcome.stderr.contains(&format!("the first boot is complete: rendered-{text} is applied"));
     assert!(outcome.code == Some(0) && is_told, "{outcome:?}");
     assert!(host.read_etc(ENCAPSULATED).is_none() && host.etc(&format!("{ENCAPSULATED}.bak")).exists());
     assert_eq!(host.read_etc(PRESET), None, "later configurations are not judged by Ignition's presets");
     let left = host.var("lib/flameholder/first-boot");
     assert!(!left.exists(), "{} is left", left.display());
-    host.ensure_whole();
+    host.assert_no_drift();
     let again = first_boot(host);
     assert!(again.code == Some(0) && again.stdout.contains("no first boot"), "{again:?}");
 }
 
 fn ensure_reboots(outcome: &Outcome) {
-    let reboots = outcome.stderr.contains("rebooting: the first boot is completed by");
+    let reboots = outcome.stderr.contains("rebooting: the first boot continues in the deployment of");
     assert!(outcome.code == Some(1) && reboots, "{outcome:?}");
 }
 
 #[test]
 fn one_reboot_completes_it() {
-    let host = ignited(&whole("one"), Some(2));
+    let host = ignited(&full_config("one"), Some(2));
     let before = first_boot(&host);
     ensure_reboots(&before);
     assert!(host.etc(ENCAPSULATED).exists(), "it is not complete yet");
     let boot = host.reboot();
-    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
-    ensure_is(&host, "one", "two");
+    assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
+    assert_config(&host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists());
     ensure_complete(&host, "one");
     let record = record(&host.booted());
@@ -85,9 +85,9 @@ fn one_reboot_completes_it() {
         "nor is anything kept of what lies outside /etc"
     );
     // What Ignition wrote on behalf of this configuration goes with it.
-    host.update(&host.config(whole("two").json()), None);
-    ensure_is(&host, "two", "one");
-    host.ensure_whole();
+    host.update(&host.config(full_config("two").json()), None);
+    assert_config(&host, "two", "one");
+    host.assert_no_drift();
 }
 
 #[test]
@@ -103,9 +103,9 @@ fn without_anything_to_do_there_is_no_reboot() {
     let record = record(&host.booted());
     assert_eq!((&record["config"], &record["originals"]), (&"rendered-one".into(), &json!([])));
     // Later the same argument is the configuration's to take away.
-    let boot = host.update(&host.config(whole("two").json()), None);
-    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
-    ensure_is(&host, "two", "one");
+    let boot = host.update(&host.config(full_config("two").json()), None);
+    assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
+    assert_config(&host, "two", "one");
 }
 
 #[test]
@@ -121,25 +121,25 @@ fn what_differs_without_a_reboot_is_put_right() {
 
 #[test]
 fn it_goes_on_from_wherever_the_power_went() {
-    let host = ignited(&whole("one"), Some(2));
+    let host = ignited(&full_config("one"), Some(2));
     // Once after arming, and once after the reboot, before it was said to be complete.
     ensure_reboots(&first_boot(&host));
     host.power_cut();
-    host.start(0);
-    host.must(["flameholder", "activate"]);
+    host.boot_kernel(0);
+    host.run_ok(["flameholder", "activate"]);
     ensure_reboots(&first_boot(&host));
     assert_eq!(host.shut_down().unwrap().code, Some(0));
-    host.start(0);
-    host.must(["flameholder", "activate"]);
+    host.boot_kernel(0);
+    host.run_ok(["flameholder", "activate"]);
     host.power_cut();
-    host.boot().ensure_fine();
+    host.boot().assert_success();
     ensure_complete(&host, "one");
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
 }
 
 #[test]
 fn what_hinders_it_is_said_once_and_tried_on() {
-    let host = ignited(&whole("one"), Some(2));
+    let host = ignited(&full_config("one"), Some(2));
     let tried = |host: &Host| host.run(["timeout", "8", "flameholder", "firstboot"]);
     let good = host.read_etc("mcs-machine-config-content.json").unwrap();
     let other = good.replace("rendered-one", "rendered-two");
@@ -148,14 +148,14 @@ fn what_hinders_it_is_said_once_and_tried_on() {
     {
         host.write_etc("mcs-machine-config-content.json", content);
         let outcome = tried(&host);
-        let times = outcome.stderr.matches("cannot be completed with this configuration").count();
+        let times = outcome.stderr.matches("cannot be completed with this config;").count();
         assert!(outcome.code == Some(124) && times == 1 && outcome.stderr.contains(expected), "{outcome:?}");
     }
     host.write_etc("mcs-machine-config-content.json", &good);
     let images = host.path("media/images");
     fs::rename(&images, host.path("media/elsewhere")).unwrap();
     let outcome = tried(&host);
-    assert!(outcome.code == Some(124) && outcome.stderr.contains("is tried again"), "{outcome:?}");
+    assert!(outcome.code == Some(124) && outcome.stderr.contains("retrying"), "{outcome:?}");
     fs::rename(host.path("media/elsewhere"), &images).unwrap();
     ensure_reboots(&first_boot(&host));
     host.reboot();
@@ -164,18 +164,18 @@ fn what_hinders_it_is_said_once_and_tried_on() {
 
 #[test]
 fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
-    let host = ignited(&testbed::booted::config::sick("one"), Some(2));
+    let host = ignited(&testbed::booted::config::unhealthy_config("one"), Some(2));
     ensure_reboots(&first_boot(&host));
     host.shut_down();
     let boot = host.boot();
-    assert!(boot.settle.code == Some(2) && boot.settle.stderr.contains("first boot"), "{boot:?}");
+    assert!(boot.confirm_boot.code == Some(2) && boot.confirm_boot.stderr.contains("first boot"), "{boot:?}");
     ensure_complete(&host, "one");
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
 }
 
 #[test]
 fn by_hand_it_is_an_update_like_any_other() {
-    let host = ignited(&whole("one"), None);
-    let outcome = host.apply(&host.config(whole("one").json()), None);
-    ensure_asked(&outcome);
+    let host = ignited(&full_config("one"), None);
+    let outcome = host.apply(&host.config(full_config("one").json()), None);
+    assert_reboot_requested(&outcome);
 }

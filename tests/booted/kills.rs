@@ -10,39 +10,39 @@ fn kill(stage: Stage) {
 }
 
 fn staged(host: &Host, wanted: &Wanted) {
-    host.must(wanted.apply(&["--reboot", "never"]));
+    host.run_ok(wanted.apply(&["--reboot", "never"]));
 }
 
 fn armed(host: &Host, wanted: &Wanted) {
-    host.arm(&wanted.config, Some(&wanted.image));
+    host.stage_update(&wanted.config, Some(&wanted.image));
 }
 
 /// Bound, and rebooted as far as the first unit.
 fn bound(host: &Host, wanted: &Wanted) {
     armed(host, wanted);
     assert_eq!(host.shut_down().unwrap().code, Some(0));
-    host.start(0);
+    host.boot_kernel(0);
 }
 
 fn activated(host: &Host, wanted: &Wanted) {
     bound(host, wanted);
-    host.must(["flameholder", "activate"]);
+    host.run_ok(["flameholder", "activate"]);
 }
 
 /// Finalized without its configuration, and rebooted as far as the first unit.
 fn bypassed(host: &Host, wanted: &Wanted) {
     armed(host, wanted);
-    host.must(["ostree", "admin", "finalize-staged"]);
+    host.run_ok(["ostree", "admin", "finalize-staged"]);
     host.power_cut();
-    host.start(0);
+    host.boot_kernel(0);
 }
 
 /// The power went before anything was finalized.
 fn cut_off(host: &Host, wanted: &Wanted) {
     armed(host, wanted);
     host.power_cut();
-    host.start(0);
-    host.must(["flameholder", "activate"]);
+    host.boot_kernel(0);
+    host.run_ok(["flameholder", "activate"]);
 }
 
 fn words(command: &[&str]) -> Vec<String> {

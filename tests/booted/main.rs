@@ -12,9 +12,9 @@
 )]
 
 mod bench;
-mod bind_fails;
 mod boot_menu;
 mod bypass;
+mod finalize_fails;
 mod first_boot;
 mod foreign;
 mod generations;

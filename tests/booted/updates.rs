@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use testbed::{
     booted::{
-        config::{ensure_is, whole},
+        config::{assert_config, full_config},
         host::Host,
     },
     model::snapshot,
@@ -14,9 +14,9 @@ use testbed::{
 #[test]
 fn an_update_is_whole_once_it_booted() {
     let host = Host::install(Os::new(1));
-    let (first, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (first, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let old = host.booted();
-    host.arm(&first, Some(&image));
+    host.stage_update(&first, Some(&image));
     assert_eq!(host.default(), old, "nothing boots differently yet");
     host.write_etc("late.conf", "written after staging");
     host.write_etc("chrony.conf", "changed here");
@@ -25,14 +25,14 @@ fn an_update_is_whole_once_it_booted() {
     assert_eq!(bound.code, Some(0), "{bound:?}");
     assert_eq!(snapshot::take(&old.at("etc")), before, "the old /etc is not touched");
     assert!(!host.var("usrlocal/bin/tool").exists(), "the old deployment could still boot");
-    let boot = host.boot().ensure_fine();
-    assert!(boot.settle.stdout.contains("is settled"), "{boot:?}");
-    ensure_is(&host, "one", "two");
+    let boot = host.boot().assert_success();
+    assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
+    assert_config(&host, "one", "two");
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA one\n");
     assert_eq!(host.read_etc("late.conf").as_deref(), Some("written after staging"));
     assert_eq!(host.read_etc("chrony.conf").as_deref(), Some("changed here"));
     assert!(host.etc("os/version-2.conf").exists() && !host.etc("os/version-1.conf").exists());
-    host.ensure_whole();
+    host.assert_no_drift();
     let status = host.status();
     assert_eq!((&status["pending"], &status["blocked"]), (&Value::Null, &Value::Null), "{status}");
     assert_eq!(status["deployments"][0]["generation"]["config"], "rendered-one", "{status}");

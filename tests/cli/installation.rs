@@ -1,4 +1,5 @@
-//! What others install from: it names what is there, and what reads it would take it.
+//! Files that are installed (units, presets, Containerfile, kola scripts, Butane configs) agree with the
+//! repository and with the programs that read them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,22 +25,22 @@ fn units() -> BTreeSet<String> {
 }
 
 #[test]
-fn the_presets_enable_every_unit() {
+fn preset_enables_every_unit() {
     let preset = read("systemd/80-flameholder.preset");
     let enabled = preset.lines().filter_map(|line| line.strip_prefix("enable ")).map(str::to_owned);
     assert_eq!(enabled.collect::<BTreeSet<_>>(), units());
 }
 
 #[test]
-fn the_containerfile_copies_everything_that_is_installed() {
+fn containerfile_copies_and_enables_every_unit() {
     let text = read("Containerfile");
     for name in names("systemd").iter().filter(|name| *name != "README.md") {
         let is_service = Path::new(name).extension().is_some_and(|extension| extension == "service");
         let pattern = if is_service { "systemd/*.service" } else { name };
-        assert!(text.contains(pattern), "{name} is not copied");
+        assert!(text.contains(pattern), "the Containerfile does not copy {name}");
     }
     for unit in units() {
-        assert!(text.contains(unit.trim_end_matches(".service")), "{unit} is not enabled");
+        assert!(text.contains(unit.trim_end_matches(".service")), "the Containerfile does not enable {unit}");
     }
     let copied = text.lines().filter_map(|line| line.strip_prefix("COPY systemd/"));
     let sources = copied.filter_map(|line| line.split(' ').next()).filter(|source| !source.contains('*'));
@@ -49,7 +50,7 @@ fn the_containerfile_copies_everything_that_is_installed() {
 }
 
 #[test]
-fn commands_are_found_wherever_they_are_installed() {
+fn unit_commands_carry_no_path() {
     for unit in units() {
         let text = read(&format!("systemd/{unit}"));
         let commands: Vec<&str> = text.lines().filter(|line| line.starts_with("ExecSt")).collect();
@@ -70,7 +71,7 @@ fn kola(extension: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn kola_takes_the_scripts() {
+fn kola_scripts_parse_and_carry_metadata() {
     let scripts = kola("");
     assert!(scripts.len() >= 3);
     for script in scripts {
@@ -90,7 +91,7 @@ fn kola_takes_the_scripts() {
 }
 
 #[test]
-fn butane_configs_hold_what_the_agent_takes() {
+fn butane_configs_are_valid() {
     let mut configs = kola("bu");
     configs.push(Path::new(REPOSITORY).join("ignition/example.bu"));
     for path in configs {

@@ -1,10 +1,5 @@
-//! The command line's documents, and the files that an installation consists of.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
+//! Command line documents (`render`, JSON schemas) and the files of an installation.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
 mod installation;
 mod render;

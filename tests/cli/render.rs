@@ -1,4 +1,5 @@
-//! `render`: a pool's configs merged from files, real configs rendered again, and properties of any merge.
+//! `render`: merge a pool's MachineConfigs from files, render real configs again, and check properties of
+//! arbitrary merges.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -30,7 +31,7 @@ fn document(outcome: &Outcome) -> Value {
 }
 
 #[test]
-fn a_pool_in_every_order_of_its_files() {
+fn order_of_files_does_not_change_the_rendered_config() {
     let expected = fs::read_to_string(fixture("rendered-infra.json")).unwrap();
     let names = ["00-release.yaml", "10-infra.yaml", "11-infra-link.yaml", "50-workers.json"];
     for start in 0..names.len() {
@@ -46,7 +47,7 @@ fn a_pool_in_every_order_of_its_files() {
 }
 
 #[test]
-fn images_of_the_release_are_given_as_they_are_to_be_spelt() {
+fn release_images_come_from_options_and_are_overridden_by_layering() {
     let options =
         ["--os-image", "registry.example.net/os:5", "--extensions-image", "registry.example.net/ext:5"];
     let release = document(&rendered(&options, &[fixture("00-release.yaml")]));
@@ -58,7 +59,7 @@ fn images_of_the_release_are_given_as_they_are_to_be_spelt() {
 }
 
 #[test]
-fn real_configs_are_what_they_were_when_rendered_again() {
+fn real_configs_rendered_again_are_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     for file in real_configs() {
         let original: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
@@ -80,7 +81,7 @@ fn real_configs_are_what_they_were_when_rendered_again() {
 }
 
 #[test]
-fn a_real_config_taken_apart_is_put_together_again() {
+fn real_config_split_into_parts_renders_to_itself() {
     for file in real_configs() {
         let whole = parse(&fs::read(&file).unwrap()).unwrap();
         let parts = taken_apart(&whole.document);
@@ -90,7 +91,7 @@ fn a_real_config_taken_apart_is_put_together_again() {
     }
 }
 
-/// A config for each file, unit and user of one, and a last one for the rest of the spec.
+/// One MachineConfig for each file, unit and user of `whole`, and a last one for the rest of its spec.
 fn taken_apart(whole: &Value) -> Vec<MachineConfig> {
     let mut rest = whole["spec"].clone();
     let ignition = rest["config"].take();
@@ -121,7 +122,7 @@ fn merged(configs: &[MachineConfig]) -> MachineConfig {
 }
 
 #[test]
-fn what_is_wrong_is_named_by_file_and_field() {
+fn errors_name_the_file_and_field() {
     let folder = tempfile::tempdir().unwrap();
     let written = |name: &str, text: &str| {
         let path = folder.path().join(name);
@@ -166,7 +167,7 @@ fn what_is_wrong_is_named_by_file_and_field() {
 }
 
 #[test]
-fn standard_input_and_unknown_keys() {
+fn standard_input_is_read_and_unknown_keys_are_warned_about() {
     let text = fs::read_to_string(fixture("50-workers.json")).unwrap();
     let flavoured = text.replace(r#""version": "3.2.0""#, r#""version": "3.2.0", "flavour": 1"#);
     let mut command = assert_cmd::Command::new(env!("CARGO_BIN_EXE_flameholder"));
@@ -177,7 +178,7 @@ fn standard_input_and_unknown_keys() {
     assert!(warning.contains("ignition.flavour of 50-workers is unknown"), "{warning}");
 }
 
-/// What one config says of one file.
+/// Entry for one file in a generated MachineConfig.
 #[derive(Debug, Clone)]
 struct Mention {
     path: u8,
@@ -185,7 +186,7 @@ struct Mention {
     mode: Option<u16>,
 }
 
-/// A config as generated: whether its role is `worker`, and its files.
+/// Generated MachineConfig: true if its role is `worker`, and its files.
 type Part = (bool, Vec<Mention>);
 
 fn parts() -> impl Strategy<Value = Vec<Part>> {
@@ -194,7 +195,7 @@ fn parts() -> impl Strategy<Value = Vec<Part>> {
     prop::collection::vec((any::<bool>(), prop::collection::vec(mention, 0..5)), 1..6)
 }
 
-/// The config of that number; of several mentions of one path the first is kept.
+/// Build the MachineConfig with that number; of several entries for one path the first is kept.
 fn of_part(number: usize, (worker, mentions): &Part) -> MachineConfig {
     let mut files = BTreeMap::new();
     for mention in mentions {
@@ -209,8 +210,8 @@ fn of_part(number: usize, (worker, mentions): &Part) -> MachineConfig {
     config(&format!("{number}"), if *worker { "worker" } else { "infra" }, &spec)
 }
 
-/// Contents and mode by path, each as the last config says that says it.
-fn last_words(parts: &[Part]) -> BTreeMap<String, (Vec<u8>, u32)> {
+/// Expected contents and mode by path: those of the last MachineConfig, in order of merging, that lists them.
+fn last_entries(parts: &[Part]) -> BTreeMap<String, (Vec<u8>, u32)> {
     let workers = parts.iter().filter(|(worker, _)| *worker);
     let others = parts.iter().filter(|(worker, _)| !worker);
     let mut words: BTreeMap<String, (Option<u16>, Option<u16>)> = BTreeMap::new();
@@ -240,11 +241,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_last_word_counts_whatever_the_order_of_arguments(parts in parts(), turns in 0..6_usize) {
+    fn last_entry_wins_in_any_order_of_arguments(parts in parts(), turns in 0..6_usize) {
         let configs: Vec<MachineConfig> =
             parts.iter().enumerate().map(|(number, part)| of_part(number, part)).collect();
         let whole = merged(&configs);
-        prop_assert_eq!(contents_and_modes(&decode(&whole).unwrap()), last_words(&parts));
+        prop_assert_eq!(contents_and_modes(&decode(&whole).unwrap()), last_entries(&parts));
 
         let mut turned = configs;
         let length = turned.len();

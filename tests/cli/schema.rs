@@ -23,13 +23,13 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::draft202012::new(schema).unwrap()
 }
 
-/// A stricter schema: whoever adds a member to a document describes it.
+/// Forbid members that the schema does not list: a member that is added to a document needs a description.
 fn without_unknown_members(mut schema: Value) -> Value {
     fn close(schema: &mut Value) {
         match schema {
             Value::Object(members) => {
                 members.values_mut().for_each(close);
-                // Conditions repeat some members of an object and say no type.
+                // A condition repeats some members of an object and has no type.
                 if members.contains_key("properties") && members.contains_key("type") {
                     members.insert("additionalProperties".to_owned(), json!(false));
                 }
@@ -42,7 +42,7 @@ fn without_unknown_members(mut schema: Value) -> Value {
     schema
 }
 
-/// Everything in which the document of `outcome` is not as its schema says.
+/// Violations of the document's schema and of the expected exit codes in `outcome`.
 fn complaints(name: &str, outcome: &Outcome, codes: &[i32]) -> Vec<String> {
     let mut complaints = Vec::new();
     if !outcome.code.is_some_and(|code| codes.contains(&code)) {
@@ -54,12 +54,12 @@ fn complaints(name: &str, outcome: &Outcome, codes: &[i32]) -> Vec<String> {
             let errors = strict.iter_errors(&document);
             complaints.extend(errors.map(|error| format!("{name} at {}: {error}", error.instance_path())));
         }
-        Err(error) => complaints.push(format!("{name} prints no single JSON document: {error}")),
+        Err(error) => complaints.push(format!("{name} does not print exactly one JSON document: {error}")),
     }
     complaints
 }
 
-/// Runs a verb with `-o json` and returns its document, which is as the schema says.
+/// Run a command with `-o json` and return its document, validated against its schema.
 fn documented<A: AsRef<OsStr>>(verb: &str, arguments: &[A], code: i32) -> Value {
     let output = [verb, "-o", "json"].map(AsRef::as_ref);
     let outcome = flameholder(output.into_iter().chain(arguments.iter().map(AsRef::as_ref)));
@@ -74,7 +74,7 @@ fn written(folder: &Path, name: &str, document: &Value) -> PathBuf {
     path
 }
 
-/// A config whose every section changes something.
+/// MachineConfig in which every section changes something.
 fn many_sided(name: &str) -> Value {
     let unit = json!({"name": "local.service", "enabled": true,
         "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
@@ -99,7 +99,7 @@ fn many_sided(name: &str) -> Value {
 }
 
 #[test]
-fn schemas_are_schemas() {
+fn schemas_are_valid_json_schemas() {
     for name in SCHEMAS {
         let schema = schema(name);
         assert_eq!(jsonschema::meta::validate(&schema).map_err(|error| error.to_string()), Ok(()), "{name}");
@@ -108,7 +108,7 @@ fn schemas_are_schemas() {
 }
 
 #[test]
-fn plans_between_all_configs() {
+fn plans_between_all_configs_match_the_schema() {
     let fixtures = fs::read_dir(testbed::fixture("")).unwrap().map(|entry| entry.unwrap().path());
     let fixtures: Vec<PathBuf> = fixtures.filter(|path| path.extension() == Some("json".as_ref())).collect();
     assert!(fixtures.len() > 5, "{fixtures:?}");
@@ -125,11 +125,9 @@ fn plans_between_all_configs() {
                     ];
                     let options = ["plan", "-o", "json", "--profile", profile].map(AsRef::as_ref);
                     let outcome = flameholder(options.into_iter().chain(pair));
-                    found.extend(
-                        complaints("plan", &outcome, &[0, 1])
-                            .iter()
-                            .map(|what| format!("{} then {}: {what}", current.display(), desired.display())),
-                    );
+                    found.extend(complaints("plan", &outcome, &[0, 1]).iter().map(|violation| {
+                        format!("{} then {}: {violation}", current.display(), desired.display())
+                    }));
                 }
             }
         }
@@ -138,7 +136,7 @@ fn plans_between_all_configs() {
 }
 
 #[test]
-fn plans_that_say_everything() {
+fn plans_with_all_members_match_the_schema() {
     let folder = tempfile::tempdir().unwrap();
     let desired = written(folder.path(), "desired.json", &many_sided("rendered-many"));
     let empty = machine_config("rendered-empty", &Value::Null);
@@ -240,14 +238,14 @@ fn a_sysroot_before_and_after_and_damaged() {
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
     let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "obstacle": null}]);
     assert_eq!(documented("verify", &place, 2)["drift"], expected);
-    // The settings are those of the deployment.
+    // Settings are read from the deployment in the sysroot, not from the host.
     let fragments = sysroot.join(root).join("etc/flameholder/config.d");
     fs::create_dir_all(&fragments).unwrap();
     fs::write(fragments.join("10.toml"), "[drift]\ndefault = \"ignore\"\n").unwrap();
     assert_eq!(documented("verify", &place, 0)["drift"][0]["policy"], "ignore");
 }
 
-/// A document of each kind in which as much as possible is said.
+/// Document of each kind with as many members as possible.
 fn good(name: &str) -> Value {
     let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
         "recordMatches": true, "unsupported": ["a reason"], "deferred": []});
@@ -262,7 +260,7 @@ fn good(name: &str) -> Value {
                 "sshKeys": false, "password": true, "fips": false},
             "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
             "drain": false, "rebootRequired": false,
-            "irreconcilable": [{"field": "spec.fips", "reason": "it cannot change"}],
+            "irreconcilable": [{"field": "spec.fips", "reason": "FIPS mode cannot change"}],
             "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
                 "fromImage": 1, "conflicts": 2, "notTaken": 3,
                 "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
@@ -278,7 +276,7 @@ fn good(name: &str) -> Value {
             "notTaken": [{"path": "/etc/h", "change": "modify"}],
             "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
-            "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "it is in the way"}],
+            "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label"}]}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
@@ -298,7 +296,7 @@ fn good(name: &str) -> Value {
 }
 
 #[test]
-fn documents_may_grow_but_not_shrink() {
+fn schemas_allow_new_members_and_require_existing_ones() {
     for name in SCHEMAS {
         let validator = validator(&schema(name));
         let whole = good(name);
@@ -306,17 +304,17 @@ fn documents_may_grow_but_not_shrink() {
         for pointer in objects(&whole, String::new()) {
             let mut grown = whole.clone();
             grown.pointer_mut(&pointer).unwrap()["later"] = json!(1);
-            assert!(validator.is_valid(&grown), "{name}: a later member of {pointer:?}");
+            assert!(validator.is_valid(&grown), "{name}: rejects a new member in {pointer:?}");
             for member in whole.pointer(&pointer).unwrap().as_object().unwrap().keys() {
                 let mut shrunk = whole.clone();
                 shrunk.pointer_mut(&pointer).unwrap().as_object_mut().unwrap().remove(member);
-                assert!(!validator.is_valid(&shrunk), "{name}: no {member} in {pointer:?}");
+                assert!(!validator.is_valid(&shrunk), "{name}: accepts {pointer:?} without {member}");
             }
         }
     }
 }
 
-/// Pointers to every object in `value`.
+/// JSON pointers to every object in `value`.
 fn objects(value: &Value, at: String) -> Vec<String> {
     let below: Vec<(String, &Value)> = match value {
         Value::Object(members) => members.iter().map(|(name, member)| (name.clone(), member)).collect(),
@@ -333,7 +331,7 @@ fn objects(value: &Value, at: String) -> Vec<String> {
 }
 
 #[test]
-fn damaged_documents_are_recognized() {
+fn damaged_documents_are_rejected() {
     let none = json!({"type": "None", "because": []});
     let damages = [
         ("plan", "/schema", json!(2)),
@@ -394,6 +392,6 @@ fn damaged_documents_are_recognized() {
             Some(list) => document.pointer_mut(list).unwrap().as_array_mut().unwrap().push(value.clone()),
             None => *document.pointer_mut(pointer).unwrap() = value.clone(),
         }
-        assert!(!validator(&schema(name)).is_valid(&document), "{name}: {pointer} may be {value}");
+        assert!(!validator(&schema(name)).is_valid(&document), "{name}: accepts {value} at {pointer}");
     }
 }

@@ -1,11 +1,11 @@
-//! Kernel arguments: tables for what is known, properties for what must hold always.
+//! Kernel arguments: tables of known cases, and properties of arbitrary lines.
 
 use flameholder::core::values::kernel_arguments::{KernelArgument, apply, missing, parse};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Every entry of a config is a line of its own.
+/// Parse each entry of a config as a line.
 fn parse_all(entries: &[&str]) -> Vec<KernelArgument> {
     entries.iter().flat_map(|entry| parse(entry)).collect()
 }
@@ -15,7 +15,7 @@ fn words(arguments: &[KernelArgument]) -> Vec<&str> {
 }
 
 #[test]
-fn lines_are_split_as_the_kernel_does() {
+fn lines_are_split_like_the_kernel_splits_them() {
     for (line, expected) in [
         ("", &[][..]),
         (" \t\n", &[]),
@@ -34,7 +34,7 @@ fn lines_are_split_as_the_kernel_does() {
 }
 
 #[test]
-fn configs_replace_each_other() {
+fn desired_arguments_replace_current_ones() {
     const HUGE: &str = "hugepagesz=1G hugepages=4 hugepagesz=2M hugepages=4";
     for (existing, current, desired, expected) in [
         ("root=x", &[][..], &["a=b"][..], "root=x a=b"),
@@ -69,7 +69,7 @@ fn configs_replace_each_other() {
 }
 
 #[test]
-fn verification_sees_counts_and_order() {
+fn verification_checks_counts_and_order() {
     for (running, desired, expected) in [
         ("BOOT_IMAGE=x a b=1 rw c", "a b=1 c", &[][..]),
         ("a b c", "b a", &["a"]),
@@ -89,10 +89,10 @@ fn line(words: &'static [&'static str], most: usize) -> impl Strategy<Value = Ve
     vec(select(words), 0..=most).prop_map(|words| parse(&words.join(" ")))
 }
 
-/// Few enough that lists overlap and repeat.
+/// Few words, so that lists overlap and repeat.
 const WORDS: &[&str] = &["a", "b", "c=1", "c=2", "d=\"x y\""];
 
-/// Never listed by a config here.
+/// Arguments that no config lists.
 const FOREIGN: &[&str] = &["root=x", "rw", "quiet", "tuned"];
 
 fn any_line() -> impl Strategy<Value = Vec<KernelArgument>> {
@@ -101,7 +101,7 @@ fn any_line() -> impl Strategy<Value = Vec<KernelArgument>> {
 
 proptest! {
     #[test]
-    fn parsing_finds_the_arguments_that_a_line_was_made_of(arguments in any_line()) {
+    fn parsing_a_joined_line_returns_its_arguments(arguments in any_line()) {
         prop_assert_eq!(&parse(&words(&arguments).join("  ")), &arguments);
     }
 
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stale_argument_goes_as_often_as_it_was_listed(existing in any_line(), current in line(WORDS, 4)) {
+    fn stale_argument_is_removed_as_often_as_it_was_listed(existing in any_line(), current in line(WORDS, 4)) {
         let count = |list: &[KernelArgument], word| list.iter().filter(|argument| *argument == word).count();
         let applied = apply(&existing, &current, &[]);
         for word in &existing {
@@ -132,26 +132,26 @@ proptest! {
     }
 
     #[test]
-    fn an_applied_config_is_applied(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+    fn applying_the_current_config_changes_nothing(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
         let applied = apply(&existing, &current, &desired);
         prop_assert_eq!(&apply(&applied, &desired, &desired), &applied);
     }
 
     #[test]
-    fn applying_twice_is_applying_once(foreign in line(FOREIGN, 4), current in line(WORDS, 4), desired in line(WORDS, 4)) {
+    fn applying_twice_equals_applying_once(foreign in line(FOREIGN, 4), current in line(WORDS, 4), desired in line(WORDS, 4)) {
         let existing = apply(&foreign, &[], &current);
         let applied = apply(&existing, &current, &desired);
         prop_assert_eq!(&apply(&applied, &current, &desired), &applied);
     }
 
     #[test]
-    fn what_was_applied_can_be_removed(foreign in line(FOREIGN, 4), desired in line(WORDS, 4)) {
+    fn removing_all_desired_arguments_restores_the_foreign_ones(foreign in line(FOREIGN, 4), desired in line(WORDS, 4)) {
         let applied = apply(&foreign, &[], &desired);
         prop_assert_eq!(apply(&applied, &desired, &[]), foreign);
     }
 
     #[test]
-    fn nothing_is_missing_only_from_lists_that_contain_the_desired_one(existing in any_line(), desired in line(WORDS, 3)) {
+    fn nothing_is_missing_exactly_if_the_desired_list_is_contained(existing in any_line(), desired in line(WORDS, 3)) {
         let mut rest = existing.iter();
         let contains = desired.iter().all(|argument| rest.any(|present| present == argument));
         prop_assert_eq!(missing(&existing, &desired).is_empty(), contains);

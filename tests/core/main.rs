@@ -1,11 +1,6 @@
-//! The rules of `core` from outside: tables for known cases, properties for what must hold always, and systemctl for what
-//! is systemctl's.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
+//! Rules of `core` from outside: tables of known cases, properties for arbitrary input, and comparison with
+//! systemctl.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
 mod enablement;
 mod kargs;

@@ -1,5 +1,5 @@
-//! What must hold for any input: parsers end with a value or a refusal, and a plan from a config to
-//! itself is empty.
+//! Properties for arbitrary input: parsers return a value or a refusal, and a plan from a config to itself is
+//! empty.
 
 use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::host_config::HostConfig;
@@ -11,7 +11,7 @@ use flameholder::core::values::profile::Profile;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// Any JSON, with the words of a `MachineConfig` among its keys so that deep code is reached.
+/// Any JSON, with members of a `MachineConfig` among its keys so that decoding gets past the first levels.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -54,7 +54,7 @@ fn object(storage: &Value, systemd: &Value, passwd: &Value) -> Vec<u8> {
     object.to_string().into_bytes()
 }
 
-/// Files that are valid, at paths that often meet.
+/// Valid files at paths that often coincide.
 fn any_host_config() -> impl Strategy<Value = HostConfig> {
     let file = ("/etc/[a-c](/[a-c]){0,2}", "[a-z]{0,4}", 0_u32..0o1000).prop_map(|(path, contents, mode)| {
         json!({"path": path, "mode": mode, "contents": {"source": format!("data:,{contents}")}})
@@ -100,7 +100,7 @@ proptest! {
     }
 
     #[test]
-    fn a_path_is_kept_as_it_is_spelt(spelled in "/?([a-c.]{0,3}/?){0,4}") {
+    fn parsed_path_keeps_its_spelling(spelled in "/?([a-c.]{0,3}/?){0,4}") {
         if let Ok(path) = ManagedPath::parse(&spelled) {
             prop_assert_eq!(path.as_str(), &spelled);
             prop_assert!(!spelled.split('/').any(|component| component == ".."));
@@ -108,14 +108,14 @@ proptest! {
     }
 
     #[test]
-    fn nothing_lies_between_a_config_and_itself(config in any_host_config()) {
+    fn plan_from_a_config_to_itself_is_empty(config in any_host_config()) {
         let plan = Plan::between(Some(&config), &config, Profile::Mcd);
         prop_assert!(plan.diff.is_empty() && plan.irreconcilable.is_empty());
         prop_assert!(!plan.disruption.drain && !plan.disruption.reboots());
     }
 
     #[test]
-    fn the_way_back_mentions_the_same_items(a in any_host_config(), b in any_host_config()) {
+    fn reverse_diff_lists_the_same_paths(a in any_host_config(), b in any_host_config()) {
         let (there, back) = (ConfigDiff::between(&a, &b), ConfigDiff::between(&b, &a));
         prop_assert!(there.files.keys().eq(back.files.keys()));
         prop_assert!(there.units.keys().eq(back.units.keys()));

@@ -1,4 +1,4 @@
-//! An engine that errs on purpose: the product's, on a disk that does not do quite what it is asked.
+//! Engine with a planted fault: the product's engine on a disk that alters some of the calls it gets.
 
 use std::cell::{Cell, RefCell};
 
@@ -8,36 +8,36 @@ use flameholder::host::{HostDisk, HostError};
 
 use crate::disk::effect::{Effect, Screen};
 
-/// How the engine errs.
+/// Planted fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bend {
-    /// It does not.
+    /// No fault.
     Straight,
-    /// It says that the change holds before anything is visible.
+    /// Commits the change before anything is visible.
     CommitsFirst,
-    /// Its journal gets its name after the first visible act.
+    /// Gives the journal its name after the first visible act.
     MovesFirst,
-    /// It replaces a file by removing it first.
+    /// Replaces a file by removing it first.
     ReplacesInTwo,
-    /// It does the visible act of this number after the one that follows it.
+    /// Performs the visible act of this number after the one that follows it.
     TradesTwo(usize),
-    /// It stages files that everybody may write.
+    /// Stages files that every user may write.
     GivesAway,
-    /// It leaves one slot, and the directory of it.
+    /// Leaves one slot, and its directory.
     ForgetsSlot,
-    /// It leaves its journal.
+    /// Leaves the journal.
     ForgetsJournal,
-    /// Its recovery leaves the visible act of this number as it is.
+    /// Skips undoing the visible act of this number in recovery.
     ForgetsUndo(usize),
-    /// Its recovery removes the journal before all is taken back.
+    /// Removes the journal in recovery before every act is undone.
     WithdrawsFirst,
-    /// It drops the flush of this number.
+    /// Drops the flush of this number.
     ForgetsFlush(usize),
-    /// Its recovery drops the flush of this number.
+    /// Drops the flush of this number in recovery.
     RecoversWithoutFlush(usize),
 }
 
-/// How far a bent engine came.
+/// Engine with a fault, and its progress to the point where the fault applies.
 pub struct Bent {
     bend: Bend,
     recovers: bool,
@@ -50,7 +50,7 @@ impl Bent {
         Self { bend, recovers, count: Cell::new(0), held: RefCell::default() }
     }
 
-    /// Counts, and says whether it is the turn of number `wanted`.
+    /// Count a call; return true if it is number `wanted`.
     fn is_turn(&self, wanted: usize) -> bool {
         self.count.replace(self.count.get() + 1) == wanted
     }
@@ -127,7 +127,7 @@ fn is_opening(effect: &Effect) -> bool {
     matches!(effect, Effect::Rename { from, .. } if from.as_str() == NEW_JOURNAL)
 }
 
-/// Whether it is an act that a reader of the tree sees, or its way back.
+/// True if a reader of the tree can see the act, or its undoing.
 fn is_visible(effect: &Effect) -> bool {
     match effect {
         Effect::Rename { from, .. } => from.as_str() != NEW_JOURNAL,

@@ -1,11 +1,11 @@
-//! A change to try: a disk, what is to be done to it, and what it must be before and after. Built
-//! from a real tree, a real apply and the product's own decision, and held against the model.
+//! Change to explore: a disk, the steps of the change, and the expected disk before and after. Built from a
+//! real tree, a real apply and the product's own plan, and compared with the model.
 
 use std::{path::Path, process::Command};
 
 use flameholder::core::plan::steps::PlanStep;
 use flameholder::core::state::journal::JournalScope;
-use flameholder::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object};
+use flameholder::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object_path};
 use flameholder::core::state::record::GenerationRecord;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::names::ManagedPath;
@@ -24,41 +24,41 @@ use flameholder::transaction::update::plain_tree;
 use serde_json::Value;
 
 use crate::{
-    disk::{MemoryDisk, Nobody, Watch},
+    disk::{MemoryDisk, Unwatched, Watch},
     disk::{
         image::Image,
         sight::{self, Sight},
     },
 };
 use testbed::model::{
+    comparison::{differences, is_record},
     config::Config,
-    likeness::{is_record, unlike},
-    reference::Reference,
+    model_tree::ModelTree,
     snapshot::{Body, LOCK, Snapshot},
     tree::Tree,
 };
 
-/// The ID of the boot in which everything happens.
+/// Boot ID of the whole exploration.
 pub const BOOT: &str = "the boot of the test";
 
-/// From one config to another, in words.
+/// Change from one config to another, by name and content.
 #[derive(Clone)]
 pub struct Scenario {
     pub name: String,
-    /// What was applied before; nothing at all where there is no generation yet.
+    /// Config that was applied before; `None` if the tree has no generation yet.
     pub before: Option<Value>,
     pub after: Value,
-    /// Where other file systems are mounted.
+    /// Mount points of other file systems.
     pub mounts: &'static [&'static str],
     pub actions: Vec<ServiceAction>,
-    /// What happens to the tree in between.
+    /// Damage to the tree between the two configs.
     pub damage: Option<fn(&Path)>,
 }
 
-/// A change that is ready to be carried out.
+/// Change that is ready to be applied.
 pub struct Case {
     pub name: String,
-    /// The disk before it.
+    /// Disk before the change.
     pub image: Image,
     pub steps: Vec<PlanStep>,
     pub labels: SelinuxLabels,
@@ -66,15 +66,15 @@ pub struct Case {
     pub target: Option<String>,
     pub scope: JournalScope,
     pub actions: Vec<ServiceAction>,
-    /// What must be seen of the disk where the change does not hold, and where it does.
+    /// Expected paths before the change is committed and after.
     pub old: Sight,
     pub new: Sight,
-    /// The disk after it, where nothing interrupts.
+    /// Disk after an uninterrupted run.
     pub done: Image,
 }
 
 impl Case {
-    /// Builds the case, or panics where what comes of it uninterrupted is not as the model has it.
+    /// Build the case. Panics if the result of an uninterrupted run differs from the model.
     pub fn of(scenario: &Scenario) -> Self {
         let (before, after) = sights_of_the_model(scenario);
         let tree = Tree::new();
@@ -95,8 +95,8 @@ impl Case {
         Self::checked(&root, scenario, decided.change(BOOT), &after)
     }
 
-    /// The case of bringing `/var` to what the generation in `/etc` has, where another one is active:
-    /// `/etc` is as after `scenario.after`, and `/var` as after `scenario.before`.
+    /// Build the case of an activation: `/etc` is as after `scenario.after`, and `/var` as after
+    /// `scenario.before`; the change brings `/var` to the generation in `/etc`.
     pub fn of_activation(scenario: &Scenario) -> Self {
         let booted = Scenario { before: None, ..scenario.clone() };
         let (_, after) = sights_of_the_model(&booted);
@@ -106,18 +106,18 @@ impl Case {
         apply(&root, &scenario.after);
         let kept = tempfile::tempdir().expect("a directory");
         copy(&tree.at("etc"), &kept.path().join("etc"));
-        apply(&root, scenario.before.as_ref().expect("what is active"));
-        std::fs::remove_dir_all(tree.at("etc")).expect("to remove it");
+        apply(&root, scenario.before.as_ref().expect("the active config"));
+        std::fs::remove_dir_all(tree.at("etc")).expect("/etc can be removed");
         copy(&kept.path().join("etc"), &tree.at("etc"));
         let activation =
             activate::plan_activation(&root).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         Self::checked(&root, scenario, activation.change(BOOT), &after)
     }
 
-    /// The case of `change`, of which `after` must come.
+    /// Build the case of `change`, which must lead to `after`.
     fn checked(root: &Root, scenario: &Scenario, change: JournaledChange<'_>, after: &Snapshot) -> Self {
         let name = scenario.name.clone();
-        assert!(!change.steps.is_empty(), "{name} is no change");
+        assert!(!change.steps.is_empty(), "{name}: the plan is empty");
         let image = sight::load(root.path(), scenario.mounts);
         let mut case = Self {
             name,
@@ -133,20 +133,20 @@ impl Case {
             done: Image::new(crate::disk::image::Rights { mode: 0, uid: 0, gid: 0 }, &[]),
         };
         case.finish(after, &scenario.after);
-        // What is repaired gets the label that it was given, whatever stands there now.
+        // A repaired path gets the label that the policy gives it, not the label of the damage.
         if scenario.damage.is_none() {
             assert_none(&case.name, &wrong_labels(&case.old, &case.new));
         }
-        // The real disk must come to the very same.
+        // The real disk must become equal to the disk in memory.
         apply::apply(root, &NoServices, change).expect("a real disk");
         let real = sight::see(&sight::load(root.path(), scenario.mounts));
         assert_none(&case.name, &sight::differences(&case.new, &real));
         case
     }
 
-    /// Carries the change out uninterrupted, and checks what comes of it.
+    /// Apply the change uninterrupted and check the result.
     fn finish(&mut self, after: &Snapshot, config: &Value) {
-        let disk = MemoryDisk::new(self.image.clone(), &Nobody);
+        let disk = MemoryDisk::new(self.image.clone(), &Unwatched);
         self.apply(&disk, &NoServices).unwrap_or_else(|error| panic!("{}: {}", self.name, said(&error)));
         self.done = disk.image();
         self.new = sight::see(&self.done);
@@ -154,7 +154,8 @@ impl Case {
         assert_none(&self.name, &self.wrong_records(config));
     }
 
-    /// What there may be of the product's own is named one by one.
+    /// Complaints about the product's own files: the record, the applied config, and paths that must not
+    /// remain.
     fn wrong_records(&self, config: &Value) -> Vec<String> {
         let bytes = |path: &str| match self.new.get(path.trim_start_matches('/')).map(|seen| &seen.node.body)
         {
@@ -167,7 +168,7 @@ impl Case {
             wrong.push(format!("the record names {}", record.generation));
         }
         if serde_json::from_slice::<Value>(&bytes(CURRENT_CONFIG)).ok().as_ref() != Some(config) {
-            wrong.push("the applied config is not the one that was given".to_owned());
+            wrong.push("currentconfig differs from the applied config".to_owned());
         }
         let kept = record.originals.iter().map(GenerationRecord::original_of);
         let mut known: Vec<String> = kept.map(|path| path.relative().to_owned()).collect();
@@ -177,14 +178,14 @@ impl Case {
             let holds = ["/etc/machine-config-daemon", ORIGINALS, ORIGINALS_OUTSIDE_ETC, OBJECTS].map(bare);
             let is_way = holds.iter().any(|known| known == path || known.starts_with(&format!("{path}/")));
             if !is_way {
-                wrong.push(format!("/{path} is left over"));
+                wrong.push(format!("/{path} remains"));
             }
         }
         wrong
     }
 
-    /// What the store may hold: what this generation and the one before it have outside `/etc`, and
-    /// what is remembered of before them.
+    /// Paths that the store may have: objects of this generation and of the one before it outside `/etc`, and
+    /// their pre-images.
     fn stored(&self, record: &GenerationRecord, bytes: &dyn Fn(&str) -> Vec<u8>) -> Vec<String> {
         let was = |path: &str| match self.old.get(&bare(path)).map(|seen| &seen.node.body) {
             Some(Body::File(bytes)) => Some(bytes.clone()),
@@ -193,15 +194,15 @@ impl Case {
         let recorded =
             was(RECORD).and_then(|bytes| GenerationRecord::parse(&bytes).expect("a record").manifest);
         let active =
-            was(ACTIVE).and_then(|bytes| ActiveManifest::parse(&bytes).expect("what was active").manifest);
+            was(ACTIVE).and_then(|bytes| ActiveManifest::parse(&bytes).expect("an active manifest").manifest);
         let mut paths = Vec::new();
         for digest in record.manifest.into_iter().chain(recorded).chain(active) {
-            let manifest = Manifest::parse(digest, &bytes(object(digest).as_str())).expect("a manifest");
-            paths.extend(manifest.objects().chain([digest]).map(object));
+            let manifest = Manifest::parse(digest, &bytes(object_path(digest).as_str())).expect("a manifest");
+            paths.extend(manifest.objects().chain([digest]).map(object_path));
         }
         let active = bytes(ACTIVE);
         if !active.is_empty() {
-            let active = ActiveManifest::parse(&active).expect("what is active");
+            let active = ActiveManifest::parse(&active).expect("an active manifest");
             assert_eq!(active.manifest, record.manifest, "{}", self.name);
             paths.extend(active.originals.iter().map(GenerationRecord::original_of));
             paths.push(ManagedPath::constant(ACTIVE));
@@ -209,7 +210,7 @@ impl Case {
         paths.iter().map(|path| bare(path.as_str())).collect()
     }
 
-    /// Carries the change out.
+    /// Apply the change.
     pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let change = JournaledChange {
             current: self.current.as_deref(),
@@ -224,7 +225,7 @@ impl Case {
     }
 }
 
-/// Settles what is open on `disk`, as the product's next command does.
+/// Recover an open change on `disk`, as the product's next command does.
 pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<RecoveryOutcome, String> {
     let path = flameholder::core::values::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
@@ -234,7 +235,7 @@ pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<Rec
     recover::recover(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
 }
 
-/// An error with its causes.
+/// Message of an error and its sources.
 pub fn said(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", said(source)),
@@ -242,7 +243,7 @@ pub fn said(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// What one step of an image to another is on a disk that somebody watches.
+/// Result of `act` on `image` as seen by `watch`, and the image after it.
 pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn HostDisk) -> T) -> (T, Image) {
     let disk = MemoryDisk::new(image.clone(), watch);
     let result = act(&disk);
@@ -263,15 +264,15 @@ fn configuration(config: &Value) -> DecodedConfig {
     DecodedConfig::parse(config.to_string().as_bytes()).expect("a good config")
 }
 
-/// The tree before and after, as the model makes it.
+/// Trees of the model before and after the scenario.
 fn sights_of_the_model(scenario: &Scenario) -> (Snapshot, Snapshot) {
-    let mut reference = Reference::new();
+    let mut reference = ModelTree::new();
     if let Some(config) = &scenario.before {
-        reference.bring_to(Config::read(config));
+        reference.apply(Config::read(config));
     }
-    let before = reference.sight();
-    reference.bring_to(Config::read(&scenario.after));
-    (before, reference.sight())
+    let before = reference.snapshot();
+    reference.apply(Config::read(&scenario.after));
+    (before, reference.snapshot())
 }
 
 fn bare(path: &str) -> String {
@@ -283,13 +284,14 @@ fn assert_none(name: &str, wrong: &[String]) {
 }
 
 fn assert_like(name: &str, is: &Sight, wanted: &Snapshot) {
-    assert_none(name, &unlike(&sight::untimed(is), wanted));
+    assert_none(name, &differences(&sight::untimed(is), wanted));
     let leftover = |path: &&String| path.ends_with(".flameholder.d") || path.contains("flameholder/journal");
     assert_none(name, &is.keys().filter(leftover).cloned().collect::<Vec<_>>());
 }
 
-/// What stays keeps its label, what replaces something has that one's, and what is new has that of
-/// the nearest directory there was. Kept pre-images are what they were, wherever they are kept.
+/// Paths with a wrong label: an unchanged path keeps its label, a replacement gets the label of the replaced
+/// path, and a new path that of its nearest existing directory. A pre-image keeps its label wherever it is
+/// stored.
 fn wrong_labels(old: &Sight, new: &Sight) -> Vec<String> {
     let is_kept =
         |path: &str| [ORIGINALS, ORIGINALS_OUTSIDE_ETC].map(bare).iter().any(|top| path.starts_with(top));
@@ -299,11 +301,11 @@ fn wrong_labels(old: &Sight, new: &Sight) -> Vec<String> {
             std::iter::successors(Some(path.as_str()), |path| path.rsplit_once('/').map(|(up, _)| up));
         let from = above.find_map(|path| old.get(path));
         let is_directory = |seen: &sight::Seen| seen.node.body == Body::Directory;
-        // A path that was a file and holds others now, or was a link that was followed, says nothing.
+        // The old label of a path says nothing if a file became a directory there, or a link was followed.
         let is_telling = old.contains_key(path) || from.is_some_and(is_directory);
         if is_telling && from.is_some_and(|from| from.label != seen.label) {
             wrong.push(format!(
-                "/{path} is labelled {:?}, unlike {:?}",
+                "/{path} has the label {:?}, expected {:?}",
                 seen.label,
                 from.map(|from| &from.label)
             ));

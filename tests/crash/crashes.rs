@@ -1,4 +1,4 @@
-//! A crash after every edit, of the change and of its recovery.
+//! Kills after every edit, of the change and of its recovery.
 
 use std::{collections::BTreeSet, sync::Mutex, thread};
 
@@ -10,13 +10,14 @@ use crate::{
 };
 use testbed::model::pairs::{fixtures, rendered};
 
-/// Fails where the model's tree cannot be built.
+/// Panics if the model's tree cannot be built.
 pub fn require_tree() {
     testbed::preconditions::require_root();
     testbed::preconditions::require_installed(&["systemctl"]);
 }
 
-/// Explores every scenario, or the one that `FLAMEHOLDER_SCENARIO` names, several at a time, and fails with all complaints at once.
+/// Explore every scenario, or the one that `FLAMEHOLDER_SCENARIO` names, in parallel, and fail with all
+/// complaints at once.
 pub fn for_each(
     scenarios: Vec<Scenario>,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
@@ -24,7 +25,7 @@ pub fn for_each(
     for_each_case(scenarios, Case::of, explore);
 }
 
-/// The same with cases that are built otherwise.
+/// Explore cases that are built by `build`.
 pub fn for_each_case(
     mut scenarios: Vec<Scenario>,
     build: impl Fn(&Scenario) -> Case + Sync,
@@ -56,46 +57,46 @@ pub fn for_each_case(
     assert!(shown.is_empty(), "{} complaints:\n{}", shown.len(), shown.join("\n"));
 }
 
-/// Everything that a crash can lead to.
+/// Explore every disk that a kill can leave.
 pub fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     explorer.run();
-    explorer.settle();
+    explorer.recover_all();
     (explorer.tally(), explorer.complaints())
 }
 
 #[test]
-fn each_kind_of_change_with_var_apart() {
+fn kills_at_each_kind_of_change_with_var_on_its_own_file_system() {
     for_each(kinds::scenarios(VAR), explore);
 }
 
 #[test]
-fn each_kind_of_change_on_one_file_system() {
+fn kills_at_each_kind_of_change_on_one_file_system() {
     for_each(kinds::scenarios(&[]), explore);
 }
 
 #[test]
-fn each_kind_of_change_on_many_file_systems() {
+fn kills_at_each_kind_of_change_on_many_file_systems() {
     for_each(kinds::scenarios(&["/etc", "/var", "/var/home", "/var/usrlocal"]), explore);
 }
 
 #[test]
-fn the_first_config_of_each_kind() {
+fn kills_at_the_first_config() {
     for_each(kinds::first(VAR), explore);
 }
 
 #[test]
-fn fixtures_after_each_other() {
+fn kills_between_fixtures() {
     for_each([kinds::pairs(&fixtures()), kinds::firsts(&fixtures())].concat(), explore);
 }
 
 #[test]
-fn real_configs_after_each_other() {
+fn kills_between_real_configs() {
     for_each(kinds::pairs(&rendered()), explore);
 }
 
 #[test]
-fn real_configs_on_a_tree_without_any() {
+fn kills_at_the_first_real_config() {
     let every = if testbed::is_exhaustive() { 1 } else { 8 };
     for_each(kinds::firsts(&rendered()).into_iter().step_by(every).collect(), explore);
 }

@@ -1,5 +1,5 @@
-//! Disks and services that fail: every act with every error that a host has, once, twice, and from
-//! some moment on.
+//! Failing disks and services: each act fails with each error of a real host, once, twice, or from some act
+//! on.
 
 use std::{
     cell::{Cell, RefCell},
@@ -18,7 +18,7 @@ use crate::{
     case::{self, Case, Scenario},
     crashes::for_each,
     disk::{
-        Nobody,
+        Unwatched,
         effect::{Effect, Screen, Screened},
         image::Image,
     },
@@ -28,15 +28,15 @@ use crate::{
 
 const ERRORS: [Errno; 6] = [Errno::IO, Errno::NOSPC, Errno::ROFS, Errno::DQUOT, Errno::ACCESS, Errno::MFILE];
 
-/// Fails at some acts.
+/// Disk that fails at some acts.
 struct Failing<'a> {
-    /// Which, counted from 0.
+    /// Predicate over the number of the act, counted from 0.
     fails: &'a dyn Fn(usize) -> bool,
     errno: Errno,
-    /// Whether an act that writes gets halfway.
+    /// True if a failing write writes half of its bytes.
     halfway: bool,
     count: Cell<usize>,
-    /// How often it failed.
+    /// Number of failures so far.
     failed: Cell<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Screen for Failing<'_> {
     }
 }
 
-/// What came of a run on a failing disk.
+/// Result of a run on a failing disk.
 struct Outcome {
     result: Result<(), ApplyError>,
     image: Image,
@@ -71,21 +71,21 @@ struct Outcome {
 fn attempt(case: &Case, screen: &Failing<'_>, explorer: Option<&Explorer<'_>>) -> Outcome {
     let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen }, &NoServices);
     let (result, image) = match explorer {
-        // Whoever sees an error was promised nothing before.
+        // A caller that gets an error has no promise about the tree yet.
         Some(explorer) => {
             let promise = Cell::new(Promise::Either);
             case::on(&case.image, &Passing { explorer, promise, commits: false, judges: true }, run)
         }
-        None => case::on(&case.image, &Nobody, run),
+        None => case::on(&case.image, &Unwatched, run),
     };
     Outcome { result, image, failed: screen.failed.get() }
 }
 
-fn settled(image: &Image) -> (Result<(), String>, Image) {
-    case::on(image, &Nobody, |disk| case::recover(disk, &NoServices).map(drop))
+fn recovered(image: &Image) -> (Result<(), String>, Image) {
+    case::on(image, &Unwatched, |disk| case::recover(disk, &NoServices).map(drop))
 }
 
-/// Every act fails once, and then everything is as it was, or as it shall be where that was said.
+/// Let each act fail once: afterwards the tree is the old one, or the new one if the change was committed.
 fn each_once(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     for errno in ERRORS {
@@ -93,25 +93,25 @@ fn each_once(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
             for at in 0.. {
                 let fails = |number| number == at;
                 let screen = Failing::new(errno, halfway, &fails);
-                // Crashes after an error are the same after every error.
+                // Kills after an error do not depend on the error: explore them for one.
                 let outcome = attempt(case, &screen, (errno == Errno::IO).then_some(&explorer));
                 if outcome.failed == 0 {
                     assert!(outcome.result.is_ok() && at > 10, "{}: {at} acts", case.name);
                     break;
                 }
-                judge_one(&explorer, &outcome, &format!("act {at} fails with {errno}"));
+                check_one(&explorer, &outcome, &format!("act {at} fails with {errno}"));
             }
         }
     }
-    explorer.settle();
+    explorer.recover_all();
     (edits(&explorer), explorer.complaints())
 }
 
-fn judge_one(explorer: &Explorer<'_>, Outcome { result, image, .. }: &Outcome, what: &str) {
+fn check_one(explorer: &Explorer<'_>, Outcome { result, image, .. }: &Outcome, what: &str) {
     match result {
         Err(ApplyError::Undone(_)) => explorer.expect(image, Promise::Old, what),
         Err(ApplyError::NotCleanedUp(_)) => {
-            let (done, image) = settled(image);
+            let (done, image) = recovered(image);
             done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
             explorer.expect(&image, Promise::New, what);
         }
@@ -119,17 +119,17 @@ fn judge_one(explorer: &Explorer<'_>, Outcome { result, image, .. }: &Outcome, w
     }
 }
 
-/// The disk fails twice, or fails for good and is then mended: whatever was said holds.
+/// Let the disk fail twice, or from an act on until it is repaired: the reported result stays true.
 fn again_and_for_good(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     for first in 0.. {
         let for_good = |number: usize| number >= first;
-        if !judge_several(&explorer, &for_good, &format!("acts from {first} on fail")) {
+        if !check_several(&explorer, &for_good, &format!("acts from {first} on fail")) {
             break;
         }
         for second in first + 1.. {
             let twice = |number: usize| number == first || number == second;
-            if !judge_several(&explorer, &twice, &format!("acts {first} and {second} fail")) {
+            if !check_several(&explorer, &twice, &format!("acts {first} and {second} fail")) {
                 break;
             }
         }
@@ -137,19 +137,19 @@ fn again_and_for_good(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     (edits(&explorer), explorer.complaints())
 }
 
-/// Judges a run that may fail several times; false where it did so less than twice.
-fn judge_several(explorer: &Explorer<'_>, fails: &dyn Fn(usize) -> bool, what: &str) -> bool {
+/// Check a run that may fail several times; returns false if it failed less than twice.
+fn check_several(explorer: &Explorer<'_>, fails: &dyn Fn(usize) -> bool, what: &str) -> bool {
     let mut all = true;
     for halfway in [false, true] {
         let screen = Failing::new(Errno::IO, halfway, fails);
         let outcome = attempt(explorer.case, &screen, None);
         explorer.reach(&outcome.image, Promise::Either, true);
-        let (done, image) = settled(&outcome.image);
+        let (done, image) = recovered(&outcome.image);
         done.unwrap_or_else(|error| explorer.complain(Wrong::Refused, &format!("{what}: {error}")));
         let promise = match outcome.result {
             Err(ApplyError::Undone(_)) => Promise::Old,
             Err(ApplyError::NotCleanedUp(_)) | Ok(()) => Promise::New,
-            // Nothing was promised: the line that the change holds may be there.
+            // No promise was made: the journal may have the line that commits the change.
             Err(ApplyError::NotUndone { .. }) => Promise::Either,
         };
         explorer.expect(&image, promise, what);
@@ -163,7 +163,7 @@ fn edits(explorer: &Explorer<'_>) -> Tally {
     Tally { edits: tally.states, ..tally }
 }
 
-/// Services that are asked, and of which some fail.
+/// Service manager that records calls and fails at some.
 struct Recording<'a> {
     asked: RefCell<Vec<ServiceAction>>,
     fails: &'a dyn Fn(usize) -> bool,
@@ -206,7 +206,7 @@ fn with_actions() -> Vec<Scenario> {
     some.map(|scenario| Scenario { actions: actions(), ..scenario }).collect()
 }
 
-/// A service that fails takes the change with it, and those before it take the old files up again.
+/// Let each service action fail: the change is undone, and the actions before it run again for the old files.
 fn each_service(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     for at in 0..case.actions.len() {
@@ -233,11 +233,11 @@ fn each_service(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
             explorer.expect(&image, Promise::Old, &what);
         }
     }
-    explorer.settle();
+    explorer.recover_all();
     (edits(&explorer), explorer.complaints())
 }
 
-/// A process that is killed: after so many acts nothing is done or seen any more.
+/// Killed process: after the given number of acts no act or read succeeds.
 struct Stopped {
     left: Cell<usize>,
 }
@@ -254,8 +254,8 @@ impl Screen for Stopped {
     }
 }
 
-/// Services that had begun to take the change up when the process was killed are asked again, in
-/// order, unless the change holds. A killed process also leaves no disk that was not explored.
+/// Kill the process after each act: service actions that had begun are run again, in order, unless the change
+/// is committed. A killed process leaves no disk that was not explored.
 fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     explorer.run();
@@ -264,14 +264,14 @@ fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
         let screen = Stopped { left: Cell::new(acts) };
         let services = Recording { asked: RefCell::default(), fails: &|_| false };
         let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen: &screen }, &services);
-        let (_, image) = case::on(&case.image, &Nobody, run);
+        let (_, image) = case::on(&case.image, &Unwatched, run);
         let is_over = screen.left.get() > 0;
         let known_as = [Promise::Old, Promise::New].map(|promise| explorer.knows(&image, promise));
-        assert!(known_as.contains(&true), "{}: the disk after {acts} acts was not explored", case.name);
+        assert!(known_as.contains(&true), "{}: exploration missed the disk after {acts} acts", case.name);
         let asked = services.asked.take();
-        let (_, settled) = case::on(&image, &Nobody, |disk| case::recover(disk, &services));
+        let (_, recovered) = case::on(&image, &Unwatched, |disk| case::recover(disk, &services));
         let again = services.asked.take();
-        let is_new = explorer.outcome(&settled) == Some(Promise::New);
+        let is_new = explorer.outcome(&recovered) == Some(Promise::New);
         let is_right = if is_new {
             again.is_empty()
         } else {
@@ -284,30 +284,30 @@ fn each_kill(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
             break;
         }
     }
-    assert_eq!(explorer.tally().states, known, "looking adds nothing");
-    explorer.settle();
+    assert_eq!(explorer.tally().states, known, "reading adds no states");
+    explorer.recover_all();
     (explorer.tally(), explorer.complaints())
 }
 
 #[test]
-fn every_act_fails_once() {
+fn each_act_fails_once() {
     let every = if testbed::is_exhaustive() { 1 } else { 3 };
     for_each(kinds::scenarios(VAR).into_iter().step_by(every).collect(), each_once);
 }
 
 #[test]
-fn every_two_acts_fail_or_all_from_one_on() {
+fn pairs_of_acts_fail_and_all_acts_from_one_on() {
     let scenarios = kinds::scenarios(VAR).into_iter();
     let few = scenarios.step_by(if testbed::is_exhaustive() { 1 } else { 8 });
     for_each(few.collect(), again_and_for_good);
 }
 
 #[test]
-fn every_service_fails() {
+fn each_service_action_fails() {
     for_each(with_actions(), each_service);
 }
 
 #[test]
-fn services_are_asked_again_after_a_kill() {
+fn service_actions_run_again_after_a_kill() {
     for_each(with_actions(), each_kill);
 }

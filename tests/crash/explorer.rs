@@ -1,8 +1,8 @@
-//! Every state that a crash can leave, and what recovery makes of each, crashes of recovery included.
+//! Every disk that a crash can leave, and the result of recovery from each, crashes of recovery included.
 //!
-//! A run is carried out once. A process that is killed changes nothing any more, so what it would
-//! have left is the disk as it was at that moment, and each such disk is looked at in passing. From
-//! each one that is new, recovery is run in the same way, until none is new.
+//! A run is executed once. A killed process changes nothing any more, so the disk that it would leave is the
+//! disk at that moment, and each such disk is recorded in passing. Recovery then runs in the same way from
+//! each new disk, until there is no new one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -26,53 +26,53 @@ use crate::{
     },
 };
 
-/// Which tree a crash state must lead to.
+/// Tree that a crash must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Promise {
     Old,
     New,
-    /// Nobody was told yet.
+    /// Old or new: no result was reported yet.
     Either,
 }
 
-/// What is wrong, by kind.
+/// Kind of a complaint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Wrong {
-    /// The tree at some moment, to one who reads it then.
+    /// A reader saw a tree with a mixed or dangling path during the change.
     Read,
-    /// A recovered tree is neither the old nor the new.
+    /// The recovered tree is neither the old nor the new one.
     Mixed,
-    /// A recovered tree is the other one than was promised.
+    /// The recovered tree is not the promised one.
     Broken,
     /// Recovery refuses.
     Refused,
-    /// Recovery of what is recovered does something.
+    /// A second recovery changes something.
     Restless,
-    /// A run ends otherwise than it should.
+    /// A run ends with a wrong result.
     Ended,
 }
 
-/// How much was tried.
+/// Amount of exploration.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tally {
-    /// Edits of the run itself.
+    /// Edits of the uninterrupted run.
     pub edits: usize,
-    /// Moments at which something was stopped, those of recovery included.
+    /// Interruptions, those of recovery included.
     pub points: usize,
-    /// States, no two alike.
+    /// Distinct disks.
     pub states: usize,
 }
 
-/// The search.
+/// Search through all disks.
 pub struct Explorer<'a> {
     pub case: &'a Case,
     reader: Reader,
-    /// How the engine is to err.
+    /// Planted fault of the engine.
     pub bend: Bend,
     seen: RefCell<HashSet<(u128, Promise)>>,
     pending: RefCell<Vec<(Image, Promise)>>,
     judged: RefCell<HashMap<u128, Option<Promise>>>,
-    /// States that recovery ended with.
+    /// Disks after recovery.
     ends: RefCell<HashSet<u128>>,
     complaints: RefCell<BTreeSet<(Wrong, String)>>,
     tally: Cell<Tally>,
@@ -93,7 +93,7 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Carries the change out, and notes every state that it passes through.
+    /// Apply the change and record every disk on the way.
     pub fn run(&self) {
         let watch = Passing { explorer: self, promise: Cell::new(Promise::Old), commits: true, judges: true };
         let (result, last) = case::on(&self.case.image, &watch, |disk| self.apply(disk, &NoServices));
@@ -106,19 +106,19 @@ impl<'a> Explorer<'a> {
         self.reach(&last, Promise::New, true);
     }
 
-    /// Carries the change out with the engine at hand.
+    /// Apply the change with this engine.
     pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let screen = Bent::new(self.bend, false);
         self.case.apply(&Screened { disk, screen: &screen }, services)
     }
 
-    /// Recovers from every state that was noted, and from those that recovery passes through.
-    pub fn settle(&self) {
+    /// Recover from every recorded disk, and from the disks on the way of recovery.
+    pub fn recover_all(&self) {
         while let Some((image, promise)) = self.next() {
             let promise = match promise {
-                // What it leads to once it leads to however often it is interrupted.
+                // The outcome of the first recovery binds every interruption of it.
                 Promise::Either => {
-                    let (_, last) = self.recovered(&image, &crate::disk::Nobody);
+                    let (_, last) = self.recovered(&image, &crate::disk::Unwatched);
                     let Some(promise) = self.outcome(&last) else {
                         self.expect(&last, Promise::Either, "recovery");
                         continue;
@@ -139,15 +139,15 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Complains where there is still something to settle.
+    /// Complain if there is anything left to recover.
     fn ensure_at_rest(&self, image: &Image) {
-        let (again, after) = self.recovered(image, &crate::disk::Nobody);
+        let (again, after) = self.recovered(image, &crate::disk::Unwatched);
         if after.hash() != image.hash() || !matches!(again, Ok(RecoveryOutcome::Nothing)) {
-            self.complain(Wrong::Restless, &format!("settled again: {again:?}"));
+            self.complain(Wrong::Restless, &format!("recovered again: {again:?}"));
         }
     }
 
-    /// Notes a state. Whoever is promised nothing about it reads nothing either.
+    /// Record a disk. It is checked for readers of the live tree if `is_read`.
     pub fn reach(&self, image: &Image, promise: Promise, is_read: bool) {
         let mut tally = self.tally.get();
         tally.points += 1;
@@ -161,12 +161,12 @@ impl<'a> Explorer<'a> {
         self.tally.set(tally);
     }
 
-    /// A state that was noted and not yet recovered from.
+    /// A recorded disk from which recovery has not run yet.
     pub fn next(&self) -> Option<(Image, Promise)> {
         self.pending.borrow_mut().pop()
     }
 
-    /// Whether such a state was noted.
+    /// True if the disk was recorded with this promise.
     pub fn knows(&self, image: &Image, promise: Promise) -> bool {
         self.seen.borrow().contains(&(image.hash(), promise))
     }
@@ -176,7 +176,7 @@ impl<'a> Explorer<'a> {
         case::on(image, watch, |disk| case::recover(&Screened { disk, screen: &screen }, &NoServices))
     }
 
-    /// Which of the two trees it is.
+    /// The tree that `image` equals: old, new or neither.
     pub fn outcome(&self, image: &Image) -> Option<Promise> {
         *self.judged.borrow_mut().entry(image.hash()).or_insert_with(|| {
             let is = sight::see(image);
@@ -186,11 +186,12 @@ impl<'a> Explorer<'a> {
         })
     }
 
-    /// Complains unless `image` is the tree that was promised, wholly and with nothing beside it.
+    /// Complain unless `image` is the promised tree, whole and with nothing beside it.
     pub fn expect(&self, image: &Image, promise: Promise, after: &str) {
         match self.outcome(image) {
             Some(is) if promise == Promise::Either || is == promise => {}
-            Some(is) => self.complain(Wrong::Broken, &format!("after {after} it is {is:?}, not {promise:?}")),
+            Some(is) => self
+                .complain(Wrong::Broken, &format!("after {after} the tree is {is:?}, promised {promise:?}")),
             None => {
                 let side = if promise == Promise::New { &self.case.new } else { &self.case.old };
                 let wrong = sight::differences(&sight::see(image), side);
@@ -204,7 +205,7 @@ impl<'a> Explorer<'a> {
         self.complaints.borrow_mut().insert((wrong, format!("{}: {what}", self.case.name)));
     }
 
-    /// The complaints, each once.
+    /// Distinct complaints.
     pub fn complaints(&self) -> BTreeSet<(Wrong, String)> {
         self.complaints.borrow().clone()
     }
@@ -214,11 +215,11 @@ impl<'a> Explorer<'a> {
     }
 }
 
-/// Stops at every edit, and within those that write.
+/// Observer that interrupts at every edit, and within those that write.
 pub struct Passing<'a> {
     pub explorer: &'a Explorer<'a>,
     pub promise: Cell<Promise>,
-    /// Whether the journal's word that the change holds is a promise.
+    /// True if the journal's commit line is a promise.
     pub commits: bool,
     pub judges: bool,
 }
@@ -241,9 +242,9 @@ impl Watch for Passing<'_> {
     fn flush(&self, _: &Image, _: Number) {}
 }
 
-/// Whether the edit adds the journal's line that the change holds.
+/// True if the edit appends the commit line to the journal.
 pub fn is_commit(edit: &Edit) -> bool {
-    const COMMITTED: &[u8] = b"\"reached\":\"committed\"";
+    const COMMITTED: &[u8] = b"\"state\":\"committed\"";
     let says = |bytes: &[u8]| bytes.windows(COMMITTED.len()).any(|window| window == COMMITTED);
     matches!(edit, Edit::Extend { bytes, .. } if bytes.len() < 100 && says(bytes))
 }

@@ -1,4 +1,4 @@
-//! Every flush of the engine, dropped one at a time: the power cuts must miss each that is needed.
+//! Every flush of the engine, dropped one at a time: the power cuts must notice each that is needed.
 
 use std::cell::RefCell;
 
@@ -10,12 +10,12 @@ use crate::{
     case::Case,
     crashes::require_tree,
     disk::effect::{Effect, Screen, Screened},
-    disk::{MemoryDisk, Nobody},
+    disk::{MemoryDisk, Unwatched},
     kinds::{self, VAR},
     lying::{Start, cut_everywhere},
 };
 
-/// Notes the paths that are flushed, in order.
+/// Paths that are flushed, in order.
 struct Listing(RefCell<Vec<String>>);
 
 impl Screen for Listing {
@@ -33,15 +33,15 @@ fn case(kind: &str) -> Case {
     Case::of(&scenario.expect("a kind of this name"))
 }
 
-/// The paths that a change flushes.
+/// Paths that a change flushes, in order.
 fn flushed(case: &Case) -> Vec<String> {
     let listing = Listing(RefCell::default());
-    let disk = MemoryDisk::new(case.image.clone(), &Nobody);
+    let disk = MemoryDisk::new(case.image.clone(), &Unwatched);
     case.apply(&Screened { disk: &disk, screen: &listing }, &NoServices).expect("a change");
     listing.0.take()
 }
 
-/// The same, each with whether it is missed where it is dropped.
+/// Paths that a change flushes; true if the power cuts notice that the flush is dropped.
 fn flushes(case: &Case) -> Vec<(String, bool)> {
     let paths = flushed(case).into_iter().enumerate();
     paths.map(|(number, path)| (path, is_missed(case, Start::Clean, Bend::ForgetsFlush(number)))).collect()
@@ -59,7 +59,7 @@ fn is_missed(case: &Case, start: Start, bend: Bend) -> bool {
 }
 
 #[test]
-fn each_flush_of_a_change_is_missed() {
+fn each_needed_flush_of_a_change_is_noticed_if_dropped() {
     require_tree();
     let needed = |path: &str| (path.to_owned(), true);
     let spare = |path: &str| (path.to_owned(), false);
@@ -69,31 +69,31 @@ fn each_flush_of_a_change_is_missed() {
         needed("/etc/.flameholder.d/000002"),
         needed("/var/lib/flameholder/journal.new"),
         needed("/etc"),
-        // A slot's name that is lost takes the act with it that would have used it, so that the way
-        // back has nothing to do. It is flushed all the same, together with the others: that what a
-        // journal names is there is worth more than one flush among many.
+        // A lost name of a slot prevents the act that would have used it, so there is nothing to undo. The
+        // directory is flushed all the same, together with the others: a journal whose paths exist is worth
+        // one flush among many.
         spare("/etc/.flameholder.d"),
         needed("/var/lib/flameholder"),
         needed("/etc"),
         needed("/etc/flameholder"),
         needed("/etc/machine-config-daemon"),
         needed("/var/lib/flameholder/journal"),
-        // A staging directory that comes back without its journal is removed by the next command.
+        // A staging directory that reappears without its journal is removed by the next command.
         spare("/etc"),
     ];
     assert_eq!(flushes(&case("changed file")), expected);
 }
 
 #[test]
-fn the_way_to_a_new_journal_is_missed() {
+fn flush_above_a_new_journal_is_noticed_if_dropped() {
     require_tree();
     let case = case("first: new file");
-    let number = flushed(&case).iter().position(|path| path == "/var/lib").expect("it is flushed");
+    let number = flushed(&case).iter().position(|path| path == "/var/lib").expect("/var/lib is flushed");
     assert!(is_missed(&case, Start::Fresh, Bend::ForgetsFlush(number)));
 }
 
 #[test]
-fn a_pre_image_that_is_given_back_and_stays_is_noticed() {
+fn restored_pre_image_that_remains_in_the_store_is_noticed() {
     require_tree();
     let case = case("pre-image given back");
     let last = flushes(&case).pop();
@@ -101,11 +101,11 @@ fn a_pre_image_that_is_given_back_and_stays_is_noticed() {
 }
 
 #[test]
-fn each_flush_of_recovery_is_missed() {
+fn each_needed_flush_of_recovery_is_noticed_if_dropped() {
     require_tree();
     let case = case("changed file");
     let missed = (0..5).map(|number| is_missed(&case, Start::Clean, Bend::RecoversWithoutFlush(number)));
-    // Those of the three directories that it renames in, that of the journal, which is gone; and
-    // that of what was staged, which the next command removes without a journal as well.
+    // The flushes of the three directories with renames, the flush of the removed journal's directory, and
+    // that of the staging directory, which the next command removes without a journal as well.
     assert_eq!(missed.collect::<Vec<_>>(), [true, true, true, true, false]);
 }

@@ -1,4 +1,4 @@
-//! A disk that is full from one act on, for good: what was done by then is taken back without space.
+//! Disk that stays full from one act on: the acts before it are undone without space.
 
 use std::{cell::Cell, collections::BTreeSet};
 
@@ -12,14 +12,14 @@ use crate::{
     case::{self, Case},
     crashes::for_each,
     disk::{
-        Nobody,
+        Unwatched,
         effect::{Effect, Screen, Screened},
     },
     explorer::{Explorer, Promise, Tally, Wrong},
     kinds::{self, VAR},
 };
 
-/// Refuses everything that takes space, from an act on.
+/// Disk that refuses acts that need space, from an act on.
 struct Full {
     from: usize,
     halfway: bool,
@@ -60,7 +60,7 @@ fn each_filling(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
         for from in 0.. {
             let screen = Full { from, halfway, acts: Cell::new(0), refused: Cell::new(0) };
             let run = |disk: &dyn HostDisk| case.apply(&Screened { disk, screen: &screen }, &NoServices);
-            let (result, image) = case::on(&case.image, &Nobody, run);
+            let (result, image) = case::on(&case.image, &Unwatched, run);
             if screen.refused.get() == 0 {
                 assert!(result.is_ok() && from > 10, "{}: {from} acts", case.name);
                 break;
@@ -77,6 +77,6 @@ fn each_filling(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
 }
 
 #[test]
-fn a_full_disk_leaves_nothing_halfway() {
+fn full_disk_leaves_the_old_or_the_new_tree() {
     for_each(kinds::scenarios(VAR), each_filling);
 }

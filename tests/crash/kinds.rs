@@ -1,4 +1,4 @@
-//! The changes to try, each kind of change alone and small, and configs two by two.
+//! Changes to explore: each kind of change alone and small, and pairs of configs.
 
 use std::path::{Path, PathBuf};
 
@@ -10,18 +10,18 @@ use testbed::model::document::{data_url, file, machine_config, with_files};
 /// `/var` is another file system on most hosts.
 pub const VAR: &[&str] = &["/var"];
 
-/// Each kind of change: its name, the config before and the config after. More belong here.
+/// Kinds of change: name, config before and config after. New kinds are added here.
 pub fn kinds() -> Vec<(&'static str, Value, Value)> {
     [files(), traded(), directories_and_links(), units(), users(), elsewhere()].concat()
 }
 
-/// Every kind of change as a scenario, on a disk with these mounts.
+/// Scenario of each kind of change, with these mounts.
 pub fn scenarios(mounts: &'static [&'static str]) -> Vec<Scenario> {
     let kinds = kinds().into_iter();
     kinds.map(|(name, before, after)| scenario(name, Some(before), after, mounts)).collect()
 }
 
-/// The first config of all, small.
+/// Scenarios of a small first config.
 pub fn first(mounts: &'static [&'static str]) -> Vec<Scenario> {
     let afters = kinds().into_iter();
     afters.map(|(name, _, after)| scenario(&format!("first: {name}"), None, after, mounts)).collect()
@@ -37,7 +37,7 @@ pub fn scenario(
     Scenario { name, before, after, mounts, actions: Vec::new(), damage: None }
 }
 
-/// Every config after every other, those that differ in their tree.
+/// Scenario of each ordered pair of configs that differ in their tree.
 pub fn pairs(configs: &[PathBuf]) -> Vec<Scenario> {
     let mut pairs = Vec::new();
     for first in configs {
@@ -49,7 +49,7 @@ pub fn pairs(configs: &[PathBuf]) -> Vec<Scenario> {
     pairs
 }
 
-/// Every config on a tree that has none.
+/// Scenario of each config on a tree without one.
 pub fn firsts(configs: &[PathBuf]) -> Vec<Scenario> {
     let first = |path: &PathBuf| scenario(&format!("first: {}", stem(path)), None, load(path), VAR);
     configs.iter().map(first).collect()
@@ -82,7 +82,7 @@ fn with(more: &[(&str, &str)]) -> Value {
     with_files("kind", &files)
 }
 
-/// A file with other attributes than the usual.
+/// File with unusual attributes.
 fn odd(path: &str, mode: u32, user: u32) -> Value {
     let mut odd = file(path, "the same");
     odd["mode"] = json!(mode);

@@ -1,5 +1,5 @@
-//! Power cuts on disks that keep what was flushed and nothing else for certain. What such a disk may
-//! have kept is said in [`crate::disk::flushes`].
+//! Power cuts on disks of which only flushed data is certain. [`crate::disk::flushes`] defines what such a
+//! disk may have kept.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,7 +17,7 @@ use crate::{
     bent::{Bend, Bent},
     case::{self, BOOT, Case, Scenario},
     crashes::for_each,
-    disk::{MemoryDisk, Nobody, Watch},
+    disk::{MemoryDisk, Unwatched, Watch},
     disk::{
         effect::Screened,
         flushes::Unflushed,
@@ -28,13 +28,13 @@ use crate::{
 };
 use testbed::model::snapshot::LOCK;
 
-/// Where the lock and the journal are.
+/// Directory of the lock and the journal.
 const HOME: &str = "/var/lib/flameholder";
 
-/// What the disk has not kept yet when the change begins.
+/// Data that is not yet durable when the change begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Start {
-    /// Nothing is open.
+    /// No data.
     Clean,
     /// The directory of the journal, which the lock has just made.
     Fresh,
@@ -42,13 +42,13 @@ pub enum Start {
     Stale,
 }
 
-/// Cuts the power at every edit and flush.
+/// Observer that cuts the power at every edit and flush.
 struct Cutting<'a> {
     explorer: &'a Explorer<'a>,
     promise: Cell<Promise>,
     unflushed: RefCell<Unflushed>,
     known: RefCell<HashSet<(u128, String)>>,
-    /// The journal's inode, once its last word was said: flushed, the word is given.
+    /// Inode of the journal once its last line is written: a flush of it commits the change.
     committed: Cell<Option<Number>>,
 }
 
@@ -92,7 +92,7 @@ impl Watch for Cutting<'_> {
     }
 }
 
-/// What the product does first: it takes the lock, and makes it where there is none.
+/// Take the lock, and make it if there is none, as the product does first.
 fn lock(disk: &dyn HostDisk) {
     let (home, lock) = (ManagedPath::constant(HOME), ManagedPath::constant(&format!("/{LOCK}")));
     let given = |mode| FileAttributes { mode, uid: 0, gid: 0 };
@@ -104,19 +104,19 @@ fn lock(disk: &dyn HostDisk) {
     }
 }
 
-/// The disk with the lock's content of before: who held it last is nobody's loss.
+/// The disk with the earlier content of the lock: losing the last holder's name does no harm.
 fn with_lock(image: Image, case: &Case) -> Image {
     let lock = ManagedPath::constant(&format!("/{LOCK}"));
-    let read = |image: &Image| MemoryDisk::new(image.clone(), &Nobody).read(&lock, 64).expect("a look");
+    let read = |image: &Image| MemoryDisk::new(image.clone(), &Unwatched).read(&lock, 64).expect("a look");
     match (read(&case.image), read(&image)) {
         (Some(wanted), Some(found)) if found.is_empty() => {
-            case::on(&image, &Nobody, |disk| disk.append(&lock, &wanted).expect("a lock")).1
+            case::on(&image, &Unwatched, |disk| disk.append(&lock, &wanted).expect("a lock")).1
         }
         _ => image,
     }
 }
 
-/// What is on the disk for certain when the change begins.
+/// Durable disk when the change begins.
 fn durable(case: &Case, start: Start) -> Image {
     let remove = |disk: &dyn HostDisk| {
         disk.remove_file(&ManagedPath::constant(&format!("/{LOCK}"))).expect("a lock");
@@ -124,17 +124,17 @@ fn durable(case: &Case, start: Start) -> Image {
     };
     match start {
         Start::Clean => case.image.clone(),
-        Start::Fresh => case::on(&case.image, &Nobody, remove).1,
+        Start::Fresh => case::on(&case.image, &Unwatched, remove).1,
         Start::Stale => {
             let journal = [stale(case).render(), TransactionState::Committed.render()].concat();
             let path = ManagedPath::constant(JOURNAL);
             let given = FileAttributes { mode: 0o600, uid: 0, gid: 0 };
-            case::on(&case.image, &Nobody, |disk| disk.create_file(&path, &journal, given, None)).1
+            case::on(&case.image, &Unwatched, |disk| disk.create_file(&path, &journal, given, None)).1
         }
     }
 }
 
-/// The journal of a change that gave back what this one keeps again.
+/// Journal of a change that restored the pre-image which this one preserves again.
 fn stale(case: &Case) -> JournalIntent {
     let kept = case.steps.iter().filter_map(|step| match step {
         PlanStep::Preserve { original, .. } => Some(original.clone()),
@@ -153,7 +153,7 @@ fn stale(case: &Case) -> JournalIntent {
     }
 }
 
-/// Carries the change out on such a disk, and recovers from all that it may leave.
+/// Apply the change on such a disk, and recover from every disk that a power cut can leave.
 pub fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, bend);
     let mut image = durable(case, start);
@@ -174,7 +174,7 @@ pub fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet
     explorer.expect(&with_lock(last, case), Promise::New, "the end of the run");
     let edits = watch.known.borrow().len();
     while let Some((image, promise)) = explorer.next() {
-        // One complaint is enough of an engine that errs on purpose, and a few of any.
+        // One complaint is enough for an engine with a planted fault, and a few for any other.
         if explorer.complaints().len() > if bend == Bend::Straight { 20 } else { 0 } {
             break;
         }
@@ -193,22 +193,22 @@ fn recover(explorer: &Explorer<'_>, image: &Image, promise: Promise) {
             case::recover(&Screened { disk, screen: &screen }, &NoServices)
         })
     };
-    let (result, last) = run(&Nobody);
+    let (result, last) = run(&Unwatched);
     if let Err(error) = result {
         return explorer.complain(Wrong::Refused, &error);
     }
     let last = with_lock(last, explorer.case);
     explorer.expect(&last, promise, "recovery");
-    // Where nothing was promised, what it leads to is what it must always lead to.
+    // Without a promise the first recovery decides, and later ones must agree.
     let Some(promise) = explorer.outcome(&last) else { return };
     let watch = Cutting::new(explorer, image, promise);
-    // The same again, now with the power cut at every moment.
+    // The same recovery, now with the power cut at every moment.
     drop(run(&watch));
     watch.cut();
 }
 
-/// One small scenario of every kind, which can be tried exhaustively at every change; all of them
-/// where there is time.
+/// One small scenario of every kind, small enough to be exhausted at every change; all scenarios in
+/// exhaustive mode.
 fn some(scenarios: Vec<Scenario>) -> Vec<Scenario> {
     const SMALL: [&str; 9] = [
         "new file",
@@ -231,14 +231,14 @@ fn power_cuts_at_each_kind_of_change() {
 }
 
 #[test]
-fn power_cuts_on_one_file_system() {
+fn power_cuts_at_each_kind_of_change_on_one_file_system() {
     let scenarios = some(kinds::scenarios(&[])).into_iter().step_by(4).collect();
     for_each(scenarios, |case| cut_everywhere(case, Start::Clean, Bend::Straight));
 }
 
 #[test]
-fn power_cuts_at_the_first_change() {
-    // The small ones are alike, apart from their names: the directories of the record take most.
+fn power_cuts_at_the_first_config() {
+    // The small scenarios differ in names only: most of the work is the directories of the record.
     let first = kinds::first(VAR)
         .into_iter()
         .filter(|scenario| testbed::is_exhaustive() || scenario.name == "first: new file");
@@ -246,7 +246,7 @@ fn power_cuts_at_the_first_change() {
 }
 
 #[test]
-fn power_cuts_before_the_last_change_is_wholly_over() {
+fn power_cuts_before_the_last_journal_is_durably_removed() {
     let scenarios = some(kinds::scenarios(VAR)).into_iter().step_by(3).collect();
     for_each(scenarios, |case| cut_everywhere(case, Start::Stale, Bend::Straight));
 }

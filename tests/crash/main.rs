@@ -1,19 +1,14 @@
-//! Every way in which a change can be interrupted, and what comes of each.
+//! Every way in which a change can be interrupted, and the tree after each.
 //!
-//! The engine runs on a disk in memory ([`disk`], which `disk::differential` holds against a real one),
-//! from real trees to which the product applied one config and is to apply another ([`case`],
-//! [`kinds`]). It is killed at every edit ([`crashes`]), loses power on disks that keep only what
-//! was flushed ([`lying`]), and gets every error that a disk or a service has ([`errors`]). Engines
-//! that err on purpose show that all this can fail ([`planted`], [`flush_by_flush`]).
+//! The engine runs on a disk in memory ([`disk`], which `disk::differential` compares with a real one), from
+//! real trees to which the product applied one config and is to apply another ([`case`], [`kinds`]). It is
+//! killed at every edit ([`crashes`]), loses power on disks that keep only flushed data ([`lying`]), and gets
+//! every error of a disk or a service ([`errors`]). Engines with planted faults show that these tests can
+//! fail ([`planted`], [`flush_by_flush`]).
 //!
-//! `FLAMEHOLDER_EXHAUSTIVE` tries more, `FLAMEHOLDER_SCENARIO` only the scenario of that name, and
-//! `--no-capture` shows how much was tried of each.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
+//! `FLAMEHOLDER_EXHAUSTIVE` explores more, `FLAMEHOLDER_SCENARIO` only the scenario of that name, and
+//! `--no-capture` shows the amount of exploration of each.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
 mod bent;
 mod case;

@@ -1,4 +1,4 @@
-//! Crashes of what is no change from one config to another: activation, and the repair of damage.
+//! Kills of changes that do not lead from one config to another: activation, and the repair of damage.
 
 use std::{
     fs::{self, Permissions},
@@ -15,7 +15,7 @@ use crate::{
 };
 use testbed::model::document::{file, with_files};
 
-/// Files at both ends of links, a pre-image, keys and a unit.
+/// MachineConfig with files at both ends of links, a pre-image, keys and a unit.
 fn config(name: &str, text: &str) -> Value {
     let files = [
         file("/etc/managed.conf", text),
@@ -38,7 +38,7 @@ fn scenario(name: &str, before: Value, after: Value, damage: Option<fn(&Path)>) 
 }
 
 #[test]
-fn another_generation_is_activated() {
+fn kills_at_the_activation_of_another_generation() {
     let nothing = || with_files("rendered-nothing", &[file("/etc/managed.conf", "1")]);
     let scenarios = vec![
         scenario("activated: another", config("a", "1"), config("b", "2"), None),
@@ -48,10 +48,10 @@ fn another_generation_is_activated() {
     for_each_case(scenarios, Case::of_activation, explore);
 }
 
-/// Damages of many kinds at once.
+/// Damage the tree in many ways at once.
 fn damaged(root: &Path) {
     let at = |path: &str| root.join(path);
-    fs::write(at("etc/managed.conf"), "by somebody else").unwrap();
+    fs::write(at("etc/managed.conf"), "changed by hand").unwrap();
     fs::remove_dir_all(at("etc/deep")).unwrap();
     fs::set_permissions(at("var/usrlocal/bin/by-hand"), Permissions::from_mode(0o600)).unwrap();
     chown(at("var/opt/shared/both"), Some(7), Some(8)).unwrap();
@@ -61,7 +61,7 @@ fn damaged(root: &Path) {
 }
 
 #[test]
-fn damage_is_repaired() {
+fn kills_at_the_repair_of_damage() {
     let same = || config("a", "1");
     for_each_case(vec![scenario("repaired", same(), same(), Some(damaged))], Case::of, explore);
 }

@@ -1,4 +1,4 @@
-//! Engines that err on purpose must not pass: a test that cannot fail shows nothing.
+//! Engines with a planted fault must be noticed: a test that cannot fail proves nothing.
 
 use crate::{
     bent::Bend,
@@ -8,27 +8,27 @@ use crate::{
     kinds,
 };
 
-/// The kinds of complaint that an engine draws on itself when it carries out one kind of change.
+/// Kinds of complaint about an engine during one kind of change.
 fn drawn(kind: &str, bend: Bend) -> Vec<Wrong> {
     let scenario = kinds::scenarios(kinds::VAR).into_iter().find(|scenario| scenario.name == kind);
     let case = Case::of(&scenario.expect("a kind of this name"));
     let explorer = Explorer::new(&case, bend);
     explorer.run();
-    explorer.settle();
+    explorer.recover_all();
     let mut drawn: Vec<Wrong> = explorer.complaints().into_iter().map(|(wrong, _)| wrong).collect();
     drawn.dedup();
     drawn
 }
 
-/// Fails unless the engine draws a complaint of this kind.
+/// Panics unless the engine causes a complaint of this kind.
 fn assert_caught(kind: &str, bend: Bend, wrong: Wrong) {
     require_tree();
     let drawn = drawn(kind, bend);
-    assert!(drawn.contains(&wrong), "{bend:?} at {kind} draws {drawn:?}, not {wrong:?}");
+    assert!(drawn.contains(&wrong), "{bend:?} at {kind} causes {drawn:?}, expected {wrong:?}");
 }
 
 #[test]
-fn a_straight_engine_draws_nothing() {
+fn faultless_engine_causes_no_complaint() {
     require_tree();
     for kind in ["several files", "unit with drop-in removed"] {
         assert_eq!(drawn(kind, Bend::Straight), []);
@@ -36,46 +36,46 @@ fn a_straight_engine_draws_nothing() {
 }
 
 #[test]
-fn a_change_said_to_hold_too_early_is_caught() {
+fn premature_commit_is_noticed() {
     assert_caught("several files", Bend::CommitsFirst, Wrong::Mixed);
 }
 
 #[test]
-fn acts_before_the_journal_are_caught() {
+fn act_before_the_journal_is_noticed() {
     assert_caught("several files", Bend::MovesFirst, Wrong::Mixed);
 }
 
 #[test]
-fn a_file_that_is_gone_for_a_moment_is_caught() {
+fn missing_file_during_a_change_is_noticed() {
     assert_caught("changed file", Bend::ReplacesInTwo, Wrong::Read);
 }
 
 #[test]
-fn a_link_before_what_it_leads_to_is_caught() {
-    // The record is replaced first, then the unit comes, then its link.
+fn dangling_link_during_a_change_is_noticed() {
+    // The record is replaced first, then the unit is created, then its link.
     assert_caught("unit made and enabled", Bend::TradesTwo(1), Wrong::Read);
 }
 
 #[test]
-fn another_mode_is_caught() {
+fn wrong_mode_is_noticed() {
     assert_caught("changed file", Bend::GivesAway, Wrong::Mixed);
     assert_caught("changed file", Bend::GivesAway, Wrong::Read);
 }
 
 #[test]
-fn what_is_left_over_is_caught() {
+fn leftover_slot_or_journal_is_noticed() {
     assert_caught("changed file", Bend::ForgetsSlot, Wrong::Mixed);
     assert_caught("changed file", Bend::ForgetsJournal, Wrong::Mixed);
 }
 
 #[test]
-fn an_act_that_is_not_taken_back_is_caught() {
+fn act_that_is_not_undone_is_noticed() {
     for number in 0..3 {
         assert_caught("several files", Bend::ForgetsUndo(number), Wrong::Mixed);
     }
 }
 
 #[test]
-fn a_recovery_said_to_be_over_too_early_is_caught() {
+fn premature_end_of_recovery_is_noticed() {
     assert_caught("several files", Bend::WithdrawsFirst, Wrong::Mixed);
 }

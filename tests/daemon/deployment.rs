@@ -1,5 +1,5 @@
-//! What `deploy/kubernetes` puts into a cluster: that it is what the API server takes, and that what the pod runs does on
-//! a host what it is there for.
+//! Manifests in `deploy/kubernetes`: the API server knows each of their fields, and the scripts of the
+//! DaemonSet's pod install and start the agent on a host.
 
 use std::{
     collections::BTreeSet,
@@ -23,7 +23,7 @@ use nix::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::handover::{managed, with_systemd};
+use crate::handover::{mcd_host, run_with_systemd};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes");
 
@@ -32,32 +32,32 @@ fn documents(name: &str) -> Vec<Value> {
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
 }
 
-/// The API server drops what it does not know.
-fn ensure_known(written: &Value, known: &Value, at: &str) {
+/// Panics if a field is unknown to the type of the object: the API server would drop it.
+fn assert_known(written: &Value, known: &Value, at: &str) {
     match (written, known) {
         (Value::Object(written), Value::Object(known)) => {
             for (key, value) in written {
                 let found = known.get(key).unwrap_or_else(|| panic!("{at}.{key} is unknown"));
-                ensure_known(value, found, &format!("{at}.{key}"));
+                assert_known(value, found, &format!("{at}.{key}"));
             }
         }
         (Value::Array(written), Value::Array(known)) => {
             assert_eq!(written.len(), known.len(), "{at}");
             for (written, known) in written.iter().zip(known) {
-                ensure_known(written, known, at);
+                assert_known(written, known, at);
             }
         }
         _ => assert_eq!(written, known, "{at}"),
     }
 }
 
-fn ensure_is<K: DeserializeOwned + Serialize>(document: &Value) {
+fn assert_valid<K: DeserializeOwned + Serialize>(document: &Value) {
     let parsed: K = serde_json::from_value(document.clone()).unwrap();
-    ensure_known(document, &serde_json::to_value(parsed).unwrap(), document["kind"].as_str().unwrap());
+    assert_known(document, &serde_json::to_value(parsed).unwrap(), document["kind"].as_str().unwrap());
 }
 
 #[test]
-fn every_manifest_is_what_it_says() {
+fn manifests_are_listed_and_have_known_fields_only() {
     let listed = &documents("kustomization.yaml")[0]["resources"];
     let listed: BTreeSet<String> = serde_json::from_value(listed.clone()).unwrap();
     let files = fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -66,27 +66,27 @@ fn every_manifest_is_what_it_says() {
     assert_eq!(listed, files);
     for document in files.iter().flat_map(|name| documents(name)) {
         match document["kind"].as_str().unwrap() {
-            "ServiceAccount" => ensure_is::<ServiceAccount>(&document),
-            "ClusterRole" => ensure_is::<ClusterRole>(&document),
-            "ClusterRoleBinding" => ensure_is::<ClusterRoleBinding>(&document),
-            "DaemonSet" => ensure_is::<DaemonSet>(&document),
-            "ValidatingAdmissionPolicy" => ensure_is::<ValidatingAdmissionPolicy>(&document),
-            "ValidatingAdmissionPolicyBinding" => ensure_is::<ValidatingAdmissionPolicyBinding>(&document),
+            "ServiceAccount" => assert_valid::<ServiceAccount>(&document),
+            "ClusterRole" => assert_valid::<ClusterRole>(&document),
+            "ClusterRoleBinding" => assert_valid::<ClusterRoleBinding>(&document),
+            "DaemonSet" => assert_valid::<DaemonSet>(&document),
+            "ValidatingAdmissionPolicy" => assert_valid::<ValidatingAdmissionPolicy>(&document),
+            "ValidatingAdmissionPolicyBinding" => assert_valid::<ValidatingAdmissionPolicyBinding>(&document),
             other => panic!("{other}"),
         }
     }
 }
 
-/// Passes over the options, up to the command.
+/// Stand-in for systemd-run: skip its options and run the command.
 const SYSTEMD_RUN: &str =
     "#!/bin/sh\nwhile case $1 in --*) true;; *) false;; esac; do shift; done\nexec \"$@\"\n";
 
 #[test]
-fn the_pod_adopts_its_node() {
-    let host = managed();
+fn pod_adopts_its_node() {
+    let host = mcd_host();
     let set = documents("daemon-set.yaml").remove(0);
     let script = set["spec"]["template"]["spec"]["initContainers"][1]["args"][0].as_str().unwrap().to_owned();
-    // Here the pod's programs are the host's as well.
+    // In this test the pod's programs are those of the host.
     let script = script
         .replace("/usr/bin/flameholder", "/run/programs/flameholder")
         .replace("/usr/libexec/flameholder/flameholder-ostree", "/run/programs/flameholder-ostree")
@@ -94,7 +94,7 @@ fn the_pod_adopts_its_node() {
     symlink("/", host.path("run/rootfs")).unwrap();
     host.put_script("systemd-run", SYSTEMD_RUN);
     let command = format!("export NODE_NAME=edge-7; {script}");
-    let (outcome, calls) = with_systemd(&host, &["sh", "-ec", &command]);
+    let (outcome, calls) = run_with_systemd(&host, &["sh", "-ec", &command]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(calls.iter().any(|call| call == "RestartUnit flameholder-daemon.service replace"), "{calls:?}");
     let environment = "FLAMEHOLDER_SOURCE=kube\nFLAMEHOLDER_KUBECONFIG=/run/flameholder/cluster/kubeconfig\n\
@@ -106,24 +106,24 @@ fn the_pod_adopts_its_node() {
     for name in ["flameholder", "flameholder-ostree"] {
         assert!(host.var(&format!("usrlocal/libexec/flameholder/{version}/{name}")).is_file(), "{name}");
     }
-    host.ensure_whole();
+    host.assert_no_drift();
 }
 
 #[test]
-fn a_token_that_is_replaced_reaches_the_host() {
+fn replaced_token_is_copied_to_the_host() {
     let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let kubeconfig = host.path().join("etc/kubernetes/kubeconfig");
     fs::create_dir_all(kubeconfig.parent().unwrap()).unwrap();
     fs::write(kubeconfig, r#"{"clusters": [{"name": "c", "cluster": {"server": "https://x:6443"}}], "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}"#).unwrap();
-    // As a cluster mounts and replaces it.
-    let put = |token: &str| {
+    // The kubelet mounts and replaces a token in the same way.
+    let put_token = |token: &str| {
         let directory = account.path().join(format!("..{token}"));
         fs::create_dir(&directory).unwrap();
         fs::write(directory.join("token"), token).unwrap();
         symlink(format!("..{token}"), account.path().join("..data_tmp")).unwrap();
         fs::rename(account.path().join("..data_tmp"), account.path().join("..data")).unwrap();
     };
-    put("one");
+    put_token("one");
     symlink("..data/token", account.path().join("token")).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_flameholder"))
         .arg("introduce")
@@ -133,15 +133,15 @@ fn a_token_that_is_replaced_reaches_the_host() {
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let token = host.path().join("run/flameholder/cluster/token");
-    let mut until = |expected: &str| {
+    let mut wait_for_token = |expected: &str| {
         while fs::read_to_string(&token).ok().as_deref() != Some(expected) {
             let line = lines.next().unwrap().unwrap();
-            assert!(line.contains("the host has the token of this pod"), "{line}");
+            assert!(line.contains("wrote kubeconfig and token of this pod on the host"), "{line}");
         }
     };
-    until("one");
-    put("two");
-    until("two");
+    wait_for_token("one");
+    put_token("two");
+    wait_for_token("two");
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -1,4 +1,4 @@
-//! A host without a cluster: a file or a directory says what it is to be.
+//! Daemon with the source `dir:`: the desired config is a file or the content of a directory.
 
 use std::{
     fs,
@@ -14,41 +14,41 @@ use serde_json::Value;
 use testbed::{
     agent::Agent,
     booted::{
-        config::{Config, ensure_is, whole},
+        config::{Config, assert_config, full_config},
         host::Host,
     },
 };
 
 const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];
 
-/// Says what the host is to be, all at once.
-fn want(host: &Host, config: &Value) {
+/// Set the desired config by an atomic rename.
+fn set_desired_config(host: &Host, config: &Value) {
     let (path, new) = (host.path("media/desired.json"), host.path("media/.new"));
     fs::write(&new, config.to_string()).unwrap();
     fs::rename(new, path).unwrap();
 }
 
-fn report(host: &Host) -> Value {
+fn daemon_report(host: &Host) -> Value {
     serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon.json")).unwrap()).unwrap()
 }
 
-/// A config whose changes need no reboot.
-fn light(text: &str) -> Config {
+/// Config whose changes need no reboot.
+fn live_config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
 }
 
-/// Makes the host that, before a daemon looks.
-fn apply_light(host: &Host, text: &str) {
-    let outcome = host.apply(&host.config(light(text).json()), None);
+/// Apply that config before the daemon starts.
+fn apply_live_config(host: &Host, text: &str) {
+    let outcome = host.apply(&host.config(live_config(text).json()), None);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
 #[test]
-fn what_is_wanted_becomes_so_over_a_reboot() {
+fn staged_update_reaches_done_after_a_reboot() {
     let host = Host::install(Os::new(1));
-    want(&host, whole("one").json());
+    set_desired_config(&host, full_config("one").json());
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("ShuttingDown rendered-one");
+    agent.wait_for_line("ShuttingDown rendered-one");
     assert_eq!(
         agent.phases(),
         ["Observing", "Fetching", "Preparing", "Draining", "Unlocking", "Rebooting", "ShuttingDown"],
@@ -57,101 +57,103 @@ fn what_is_wanted_becomes_so_over_a_reboot() {
     drop(agent);
     host.reboot();
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Done rendered-one");
+    agent.wait_for_line("Done rendered-one");
     assert_eq!(agent.phases(), ["Observing", "Verifying", "Uncordoning", "Done"]);
-    ensure_is(&host, "one", "two");
-    assert_eq!(report(&host)["phase"], "Done");
+    assert_config(&host, "one", "two");
+    assert_eq!(daemon_report(&host)["phase"], "Done");
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.end(), Some(0));
 }
 
 #[test]
-fn whoever_watches_sees_each_phase() {
+fn watched_status_shows_each_phase() {
     let host = Host::install(Os::new(1));
-    apply_light(&host, "one");
-    want(&host, light("one").json());
-    let mut watching = Command::new("unshare")
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    let mut status = Command::new("unshare")
         .args(["--mount", "--pid", "--fork", "--kill-child"])
-        .args(host.entering(["flameholder", "status", "--watch"]))
+        .args(host.unshare_arguments(["flameholder", "status", "--watch"]))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut sees = |what: &str| lines.any(|line| line.contains(what));
-    assert!(sees("rendered-one"), "what runs is shown without a daemon");
+    let mut lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut prints = |text: &str| lines.any(|line| line.contains(text));
+    assert!(prints("rendered-one"), "status prints the current config without a daemon");
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Done rendered-one");
-    assert!(sees(": Done rendered-one"));
+    agent.wait_for_line("Done rendered-one");
+    assert!(prints(": Done rendered-one"));
     host.write_etc("nmstate/openshift/app.yml", "changed");
-    assert!(sees(": Drifted rendered-one"));
-    watching.kill().unwrap();
-    watching.wait().unwrap();
+    assert!(prints(": Drifted rendered-one"));
+    status.kill().unwrap();
+    status.wait().unwrap();
 }
 
 #[test]
-fn what_needs_no_reboot_is_there_at_once() {
+fn live_update_is_applied_and_malformed_document_is_refused() {
     let host = Host::install(Os::new(1));
-    apply_light(&host, "one");
-    want(&host, light("one").json());
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Done rendered-one");
-    want(&host, light("two").json());
-    agent.says("Done rendered-two");
+    agent.wait_for_line("Done rendered-one");
+    set_desired_config(&host, live_config("two").json());
+    agent.wait_for_line("Done rendered-two");
     assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("two"));
     fs::write(host.path("media/desired.json"), "{\"half\": ").unwrap();
-    let trouble = agent.says("warn");
-    assert!(trouble.contains("desired.json is refused"), "{trouble}");
-    assert_eq!(report(&host)["current"], "rendered-two");
-    want(&host, light("three").json());
-    agent.says("Done rendered-three");
-    host.ensure_whole();
+    let warning = agent.wait_for_line("warn");
+    assert!(warning.contains("desired.json is refused"), "{warning}");
+    assert_eq!(daemon_report(&host)["current"], "rendered-two");
+    set_desired_config(&host, live_config("three").json());
+    agent.wait_for_line("Done rendered-three");
+    host.assert_no_drift();
 }
 
 #[test]
-fn a_volume_of_a_cluster_is_followed_when_it_is_swapped() {
+fn replaced_configmap_volume_is_followed() {
     let host = Host::install(Os::new(1));
-    apply_light(&host, "one");
+    apply_live_config(&host, "one");
     let volume = host.path("media/volume");
     let swap = |text: &str| {
         let directory = volume.join(format!("..{text}"));
         fs::create_dir_all(&directory).unwrap();
-        fs::write(directory.join("config.json"), light(text).json().to_string()).unwrap();
+        fs::write(directory.join("config.json"), live_config(text).json().to_string()).unwrap();
         symlink(format!("..{text}"), volume.join("..new")).unwrap();
         fs::rename(volume.join("..new"), volume.join("..data")).unwrap();
     };
     swap("one");
     symlink("..data/config.json", volume.join("config.json")).unwrap();
     let mut agent = Agent::start(&host, &["--source", "dir:/run/media/volume"]);
-    agent.says("Done rendered-one");
+    agent.wait_for_line("Done rendered-one");
     for text in ["two", "three"] {
         swap(text);
-        agent.says(&format!("Done rendered-{text}"));
+        agent.wait_for_line(&format!("Done rendered-{text}"));
     }
 }
 
 #[test]
-fn drift_is_noticed_when_it_happens_and_when_it_ends() {
+fn drift_is_reported_until_it_ends_and_stops_updates_unless_forced() {
     let host = Host::install(Os::new(1));
-    apply_light(&host, "one");
-    want(&host, light("one").json());
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Done rendered-one");
+    agent.wait_for_line("Done rendered-one");
     host.write_etc("nmstate/openshift/app.yml", "changed");
-    let said = agent.says("Drifted");
-    assert!(said.contains("/etc/nmstate/openshift/app.yml") && said.contains("flameholder verify"), "{said}");
+    let line = agent.wait_for_line("Drifted");
+    assert!(line.contains("/etc/nmstate/openshift/app.yml") && line.contains("flameholder verify"), "{line}");
     host.write_etc("nmstate/openshift/app.yml", "one");
-    agent.says("Done rendered-one");
-    // An update does not start from there either, unless somebody forces it.
+    agent.wait_for_line("Done rendered-one");
+    // An update does not start from a drifted host, unless the force file exists.
     host.write_etc("nmstate/openshift/app.yml", "changed");
-    agent.says("Drifted");
-    want(&host, light("two").json());
-    agent.says("BackingOff rendered-two, on rendered-one: what was applied does not stay as it is");
+    agent.wait_for_line("Drifted");
+    set_desired_config(&host, live_config("two").json());
+    agent.wait_for_line(
+        "BackingOff rendered-two, on rendered-one: drift right after the configuration was applied",
+    );
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
-    agent.says("ShuttingDown rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
     assert!(!host.path("run/machine-config-daemon-force").exists());
     drop(agent);
     host.reboot();
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.says("Done rendered-two");
-    host.ensure_whole();
+    agent.wait_for_line("Done rendered-two");
+    host.assert_no_drift();
 }

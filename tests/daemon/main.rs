@@ -1,6 +1,6 @@
-//! The daemon as it is on a host: the executable on the host that `booted` tests have, with a logind that notes what it
-//! is asked, and sources that change their mind. A reboot is one of that host's: what is shut down binds, what boots has
-//! a new boot ID, and a new daemon.
+//! The daemon's executable on a booted host of the testbed, with a fake logind that records requests and with
+//! each source of a desired config. A reboot is simulated: the shutdown finalizes the staged deployment, the
+//! boot gets a new boot ID, and the test starts a new daemon.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

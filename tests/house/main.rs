@@ -1,6 +1,9 @@
-//! The house rules that a compiler does not check: sizes, names, and which floor may use which.
+//! House rules that the compiler does not check: sizes, names, and the floors that imports may use.
 
+mod rooms;
 mod scan;
+mod types;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +12,7 @@ use std::process::Command;
 const FILE_LINES: usize = 400;
 const FUNCTION_LINES: usize = 60;
 
-/// The floors of `src/`, a higher number above a lower one. Imports run downwards only.
+/// Floors of `src/`; the higher number is the higher floor. Imports run downwards only.
 const FLOORS: [(&str, u8); 13] = [
     ("main", 7),
     ("lib", 7),
@@ -19,16 +22,16 @@ const FLOORS: [(&str, u8); 13] = [
     ("transaction", 4),
     ("os", 3),
     ("source", 3),
-    // The worker's executable: the other side of `os`.
+    // Executable of the worker: the other side of `os`.
     ("bin", 3),
     ("host", 2),
     ("cluster", 2),
     ("report", 2),
     ("core", 1),
 ];
-/// Each stands for one outside thing and does not know the other.
+/// Modules that each stand for one outside thing and must not import each other.
 const STRANGERS: [&str; 2] = ["os", "source"];
-/// Names that say nothing about what is inside.
+/// Names without a subject.
 const EMPTY_NAMES: [&str; 9] =
     ["common", "context", "data", "handler", "helper", "manager", "misc", "service", "util"];
 
@@ -36,7 +39,7 @@ struct Source {
     /// Relative to the repository's root.
     path: PathBuf,
     text: String,
-    /// The text without comments and literals.
+    /// Text with comments and literals blanked.
     code: String,
 }
 
@@ -46,7 +49,7 @@ impl Source {
         Self { path: path.strip_prefix(root).unwrap_or(path).to_owned(), code: scan::code_only(&text), text }
     }
 
-    /// The path as module names below the source folder, `mod.rs` left out.
+    /// Module names of the path below the source folder, without `mod.rs`.
     fn modules(&self) -> Vec<String> {
         let stem = self.path.with_extension("");
         let names = stem.components().skip_while(|c| c.as_os_str() != "src");
@@ -66,7 +69,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Every Rust file below `folders`, which lie in the repository's root.
+/// Every Rust file below `folders`, which are relative to the repository's root.
 fn sources(folders: &[&str]) -> Vec<Source> {
     let mut pending: Vec<_> = folders.iter().map(|folder| root().join(folder)).collect();
     let mut found = Vec::new();
@@ -87,6 +90,7 @@ fn everything() -> Vec<Source> {
     sources(&[
         "src",
         "xtask/src",
+        "xtask/bench/src",
         "tests/osimage/src",
         "tests/rpmostreed/src",
         "tests/testbed/src",
@@ -104,13 +108,13 @@ fn files_and_functions_are_short() {
     for source in everything() {
         let lines = source.text.lines().count();
         if lines > FILE_LINES {
-            let what = format!("{lines} lines, {FILE_LINES} are allowed: split it by subject");
+            let what = format!("{lines} lines, limit {FILE_LINES}: split the file by subject");
             violations.push(source.says(1, &what));
         }
         for function in scan::functions(&source.code) {
             if function.lines > FUNCTION_LINES {
                 let what = format!(
-                    "`{}` has {} lines, {FUNCTION_LINES} are allowed: name its steps",
+                    "`{}` has {} lines, limit {FUNCTION_LINES}: move its steps to functions",
                     function.name, function.lines
                 );
                 violations.push(source.says(function.line, &what));
@@ -121,23 +125,23 @@ fn files_and_functions_are_short() {
 }
 
 #[test]
-fn every_file_says_what_it_is() {
+fn every_file_begins_with_module_documentation() {
     let silent = everything().into_iter().filter(|source| {
         let first = source.text.lines().next().unwrap_or_default();
         first.trim_start_matches("//!").trim().is_empty() || !first.starts_with("//!")
     });
-    let what = "begin with module documentation (`//!`)";
+    let what = "begin the file with module documentation (`//!`)";
     assert_none(&silent.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
 #[test]
-fn names_say_what_is_inside() {
+fn module_names_have_a_subject() {
     let mut violations = Vec::new();
     for source in everything() {
         let declared = scan::names_after(&source.code, "mod").map(str::to_owned);
         for name in source.modules().into_iter().chain(declared) {
             if is_empty_name(&name) {
-                let what = format!("`{name}` names no subject: call it what it holds");
+                let what = format!("`{name}` is a name without a subject: name the module after its content");
                 violations.push(source.says(1, &what));
             }
         }
@@ -145,7 +149,7 @@ fn names_say_what_is_inside() {
     assert_none(&violations);
 }
 
-/// `journal_utils` is as empty as `utils`; `data_url` is not.
+/// True if the last word of `name` has no subject: in `journal_utils`, but not in `data_url`.
 fn is_empty_name(name: &str) -> bool {
     let last = name.rsplit('_').next().unwrap_or(name);
     let singular = last.strip_suffix('s').unwrap_or(last);
@@ -163,9 +167,9 @@ fn empty_names_are_recognized() {
 }
 
 #[test]
-fn dead_code_has_nowhere_to_hide() {
+fn no_attribute_hides_dead_code() {
     let hidden = everything().into_iter().filter(|source| scan::has_word(&source.code, "dead_code"));
-    let what = "an attribute hides dead code: remove the code";
+    let what = "attribute hides dead code: remove the code";
     assert_none(&hidden.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
@@ -173,7 +177,7 @@ fn dead_code_has_nowhere_to_hide() {
 fn rpm_ostree_is_never_run_as_a_program() {
     let running =
         sources(&["src/os/rpm_ostree"]).into_iter().filter(|source| scan::has_word(&source.code, "Command"));
-    let what = "a program is run here: rpm-ostreed is asked over D-Bus";
+    let what = "rpm-ostree is run as a program: call rpm-ostreed over D-Bus";
     assert_none(&running.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
@@ -184,12 +188,12 @@ fn imports_run_downwards() {
         let modules = source.modules();
         let own = modules.first().map_or("", String::as_str);
         let Some(floor) = floor_of(own) else {
-            let what = format!("`{own}` has no floor: put it on one, or enter it in FLOORS");
+            let what = format!("`{own}` has no floor: move it to a folder that has one, or add it to FLOORS");
             violations.push(source.says(1, &what));
             continue;
         };
         let library = if ["main", "bin"].contains(&own) { "flameholder" } else { "crate" };
-        // A nested executable's own `super` never reaches the library.
+        // `super` in a nested executable never reaches the library.
         let depth = if own == "bin" { usize::MAX } else { modules.len() };
         for reach in scan::reaches(&source.code, library, depth) {
             if let Some(fault) = fault(own, floor, &reach.name) {
@@ -207,11 +211,11 @@ fn floor_of(name: &str) -> Option<u8> {
 fn fault(own: &str, floor: u8, used: &str) -> Option<String> {
     if floor_of(used)? > floor {
         return Some(format!(
-            "`{own}` uses `{used}`, a floor above it: pass in what it needs, or move that down"
+            "`{own}` uses `{used}`, a floor above it: pass the value as an argument, or move `{used}` down"
         ));
     }
     let strange = own != used && STRANGERS.contains(&own) && STRANGERS.contains(&used);
-    strange.then(|| format!("`{own}` uses `{used}`: let the floor above bring them together"))
+    strange.then(|| format!("`{own}` uses `{used}`: combine both on the floor above"))
 }
 
 #[test]
@@ -223,25 +227,31 @@ fn faulty_imports_are_recognized() {
     assert!(fault("core", 1, "Plan").is_none());
 }
 
-/// An absolute path of one machine means nothing on another.
+/// Paths in tracked files must be relative: an absolute path of one machine means nothing on another.
 #[test]
-fn no_tracked_file_names_somebodys_workplace() {
-    let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
-    let Some(listing) = listing.ok().filter(|output| output.status.success()) else {
-        eprintln!("skipped: this is no git work tree, or git is not installed");
-        return;
-    };
-    let tracked = String::from_utf8(listing.stdout).expect("tracked file names are UTF-8");
+fn tracked_files_contain_no_machine_specific_path() {
     let mut violations = Vec::new();
-    for path in tracked.split_terminator('\0') {
-        // A file that is not text, or was just deleted, says nothing.
-        let text = fs::read_to_string(root().join(path)).unwrap_or_default();
+    for path in tracked_files() {
+        // Files that are not text, or were just deleted, are read as empty.
+        let text = fs::read_to_string(root().join(&path)).unwrap_or_default();
         if let Some(line) = text.lines().position(names_a_workplace) {
             let line = line + 1;
             violations.push(format!("{path}:{line}: give paths relative to the repository"));
         }
     }
     assert_none(&violations);
+}
+
+/// Every file that git tracks, relative to the root; outside a git work tree, every file of the source folders.
+fn tracked_files() -> Vec<String> {
+    let listing = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    match listing.ok().filter(|output| output.status.success()) {
+        Some(listing) => {
+            let tracked = String::from_utf8(listing.stdout).expect("tracked file names are UTF-8");
+            tracked.split_terminator('\0').map(str::to_owned).collect()
+        }
+        None => everything().iter().map(|source| source.path.display().to_string()).collect(),
+    }
 }
 
 fn names_a_workplace(line: &str) -> bool {

@@ -1,23 +1,23 @@
-//! Just enough of Rust's lexical structure to count lines and see imports.
+//! Enough of Rust's lexical structure to count lines and find imports.
 
-/// A function with a body.
+/// Function with a body.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
     pub name: String,
-    /// Of its `fn`, counted from 1.
+    /// Line of its `fn`, counted from 1.
     pub line: usize,
-    /// From its `fn` to its closing brace.
+    /// Number of lines from its `fn` to its closing brace.
     pub lines: usize,
 }
 
-/// A name that is reached from the crate's root.
+/// Name that is reached from the crate's root.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reach {
     pub name: String,
     pub line: usize,
 }
 
-/// `source` with comments and literals blanked; lines stay where they are.
+/// Return `source` with comments and literals blanked; line numbers are kept.
 pub fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
@@ -84,7 +84,7 @@ fn raw_string_length(body: &str) -> Option<usize> {
     Some(hashes.len() + 1 + length + end.len())
 }
 
-/// The length up to and with the quote that closes the one `body` starts with.
+/// Length of the quoted literal that `body` starts with, both quotes included.
 fn escaped_length(body: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in body.char_indices().skip(1) {
@@ -98,7 +98,7 @@ fn escaped_length(body: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// None for a lifetime, which has no second quote.
+/// Length of a character literal; `None` for a lifetime, which has no second quote.
 fn character_length(body: &str) -> Option<usize> {
     let mut characters = body.chars().skip(1);
     match (characters.next()?, characters.next()?) {
@@ -108,7 +108,7 @@ fn character_length(body: &str) -> Option<usize> {
     }
 }
 
-/// Where `word` stands alone in `code`: the byte offset behind each occurrence.
+/// Byte offset behind each occurrence of `word` as a whole word in `code`.
 fn ends_of<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> + 'c {
     code.match_indices(word).filter_map(move |(at, _)| {
         let (before, rest) = code.split_at(at);
@@ -117,7 +117,7 @@ fn ends_of<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> + 'c
     })
 }
 
-/// Whether `word` stands alone anywhere in `code`.
+/// True if `word` occurs in `code` as a whole word.
 pub fn has_word(code: &str, word: &str) -> bool {
     ends_of(code, word).next().is_some()
 }
@@ -132,11 +132,12 @@ fn leading_word(text: &str) -> &str {
     text.split(|c| !is_word(c)).next().unwrap_or_default()
 }
 
-fn line_of(code: &str, offset: usize) -> usize {
+/// The line of a byte offset, from 1.
+pub fn line_of(code: &str, offset: usize) -> usize {
     code.split_at(offset).0.matches('\n').count() + 1
 }
 
-/// The functions in `code`, nested ones too.
+/// Functions in `code`, including nested ones.
 pub fn functions(code: &str) -> Vec<Function> {
     let functions = ends_of(code, "fn").filter_map(|end| {
         let rest = code.split_at(end).1;
@@ -151,7 +152,7 @@ pub fn functions(code: &str) -> Vec<Function> {
     functions.collect()
 }
 
-/// The offset of the brace that closes the body; none where a semicolon ends the declaration.
+/// Offset of the brace that closes the body; `None` if a semicolon ends the declaration.
 fn body_end(rest: &str) -> Option<usize> {
     let (mut brackets, mut braces) = (0_usize, 0_usize);
     for (at, c) in rest.char_indices() {
@@ -172,7 +173,8 @@ fn body_end(rest: &str) -> Option<usize> {
     None
 }
 
-/// What a module `depth` levels below the root named `root` reaches there, by `root::` or by `super::`.
+/// Names that a module `depth` levels below the root named `root` reaches there, through `root::` or
+/// `super::`.
 pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
     let by_name = ends_of(code, root).filter_map(|end| {
         let path = code.split_at(end).1.strip_prefix("::")?;
@@ -181,7 +183,7 @@ pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
     let by_super = ends_of(code, "super").filter_map(|end| {
         let (before, mut path) = code.split_at(end);
         if before.trim_end_matches("super").ends_with("::") {
-            return None; // counted from the first of its chain
+            return None; // counted at the first `super` of the chain
         }
         let mut levels = 1;
         while let Some(further) = path.strip_prefix("::super") {
@@ -198,8 +200,8 @@ pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
     paths.flat_map(named).collect()
 }
 
-/// The first segment of a path, or of each path in a group.
-fn first_names(path: &str) -> Vec<&str> {
+/// First segment of a path, or of each path in a group.
+pub fn first_names(path: &str) -> Vec<&str> {
     let Some(group) = path.trim_start().strip_prefix('{') else {
         return vec![leading_word(path)];
     };
@@ -253,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_from_the_root_is_found_in_every_spelling() {
+    fn imports_from_the_root_are_found_in_every_spelling() {
         let names = |code: &str, depth| {
             let reached = reaches(code, "crate", depth).into_iter();
             reached.map(|r| r.name).collect::<Vec<_>>()

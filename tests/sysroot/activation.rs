@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use testbed::{
     model::{run::Outcome, snapshot},
-    offline::{Host, run, small},
+    offline::{Host, run, small_config},
 };
 
 const TOOL: &str = "/usr/local/bin/tool";
@@ -20,7 +20,7 @@ const TOOL: &str = "/usr/local/bin/tool";
 fn config(name: &str, text: &str) -> Value {
     let own = format!("/usr/local/bin/only-{name}");
     let files = [(TOOL, text), (own.as_str(), text), ("/var/lib/kubelet/config.json", "secret")];
-    let mut config = small(name, &files, &[]);
+    let mut config = small_config(name, &files, &[]);
     config["spec"]["config"]["storage"]["files"][0]["mode"] = json!(0o755);
     config["spec"]["config"]["storage"]["files"][2]["mode"] = json!(0o600);
     config["spec"]["config"]["passwd"] =
@@ -90,14 +90,14 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     let before = host.var_of_others();
 
     host.update(&host.config(&config("a", "a\n")), None);
-    assert_eq!(snapshot::disturbed(&before, &host.var_of_others()), [""; 0], "an apply leaves /var alone");
+    assert_eq!(snapshot::changes(&before, &host.var_of_others()), [""; 0], "an apply leaves /var alone");
     host.activate();
     host.assert_active("a", "a\n", "a");
 
     let settled = snapshot::take(&host.var());
     let again = host.activate();
     assert!(again.stdout.contains("nothing to do"), "{again:?}");
-    let touched = snapshot::disturbed(&settled, &snapshot::take(&host.var()));
+    let touched = snapshot::changes(&settled, &snapshot::take(&host.var()));
     assert!(touched.iter().all(|line| line.starts_with("lib/flameholder/lock")), "{touched:?}");
 
     host.update(&host.config(&config("b", "b\n")), None);
@@ -109,7 +109,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     host.activate();
     host.assert_active("a", "a\n", "b");
 
-    host.update(&host.config(&small("nothing", &[("/etc/managed.conf", "1\n")], &[])), None);
+    host.update(&host.config(&small_config("nothing", &[("/etc/managed.conf", "1\n")], &[])), None);
     host.activate();
     assert_eq!(host.text("usrlocal/bin/tool").as_deref(), Some("by hand\n"));
     let names = |seen: &snapshot::Snapshot| seen.keys().cloned().collect::<Vec<_>>();
@@ -123,7 +123,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
 fn equal_contents_are_stored_once_and_go_with_their_deployments() {
     let host = Host::new();
     let twins = [("/usr/local/one", "same\n"), ("/usr/local/two", "same\n")];
-    host.update(&host.config(&small("twins", &twins, &[])), None);
+    host.update(&host.config(&small_config("twins", &twins, &[])), None);
     assert_eq!(host.objects().len(), 2, "one manifest, and one content for two files");
     for object in host.objects() {
         let meta = host.at_var("lib/flameholder/objects").join(object).metadata().unwrap();
@@ -132,7 +132,7 @@ fn equal_contents_are_stored_once_and_go_with_their_deployments() {
     assert_eq!(host.at_var("lib/flameholder").metadata().unwrap().mode() & 0o7777, 0o700);
     for round in 0..3 {
         for (name, text) in [("a", "a\n"), ("b", "b\n")] {
-            host.update(&host.config(&small(name, &[("/usr/local/one", text)], &[])), None);
+            host.update(&host.config(&small_config(name, &[("/usr/local/one", text)], &[])), None);
             host.activate();
             assert!(host.objects().len() <= 6, "round {round}: {:?}", host.objects());
         }
@@ -153,7 +153,7 @@ fn a_first_activation_makes_the_directories_that_links_lead_to() {
 #[test]
 fn a_store_that_is_damaged_is_named_and_mended() {
     let host = Host::new();
-    let desired = host.config(&small("a", &[("/usr/local/one", "one\n")], &[]));
+    let desired = host.config(&small_config("a", &[("/usr/local/one", "one\n")], &[]));
     host.update(&desired, None);
     for spoil in
         [|path: &PathBuf| fs::write(path, "spoilt").unwrap(), |path: &PathBuf| fs::remove_file(path).unwrap()]
@@ -164,7 +164,7 @@ fn a_store_that_is_damaged_is_named_and_mended() {
             assert_eq!(outcome.code, Some(1), "{outcome:?}");
             assert!(outcome.stderr.contains(&object), "{outcome:?}");
             assert!(!host.at_var("usrlocal/one").exists());
-            host.apply(&host.config(&small("b", &[("/etc/other", "1\n")], &[])), None);
+            host.apply(&host.config(&small_config("b", &[("/etc/other", "1\n")], &[])), None);
             host.update(&desired, None);
         }
     }
@@ -177,5 +177,8 @@ fn what_is_not_ours_is_not_activated() {
     let host = Host::new();
     let outcome = run(host.command("activate"));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert!(outcome.stderr.contains("was not made by flameholder"), "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("is not a generation: its generation record names another deployment"),
+        "{outcome:?}"
+    );
 }

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 
 use testbed::{
     model::{run::Outcome, snapshot},
-    offline::{Host, run, small},
+    offline::{Host, run, small_config},
 };
 
 /// A host on which somebody replaced a directory of the image by a file: `/etc/os`.
 fn host_with_a_file_for_a_directory() -> (Host, PathBuf) {
     let host = Host::new();
-    let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
+    let desired = host.config(&small_config("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
     host.update(&desired, None);
     let directory = host.default().at("etc/os");
     fs::remove_dir_all(&directory).unwrap();
@@ -49,15 +49,18 @@ fn deployed(host: &Host) -> Vec<PathBuf> {
 #[test]
 fn a_merge_that_would_be_refused_is_refused_before_anything_is_deployed() {
     let (host, desired) = host_with_a_file_for_a_directory();
-    let (boot, before) = (host.boot_sight(), deployed(&host));
-    let next = host.config(&small("next", &[("/etc/managed.conf", "2\n")], &["one"]));
+    let (boot, before) = (host.boot_snapshot(), deployed(&host));
+    let next = host.config(&small_config("next", &[("/etc/managed.conf", "2\n")], &["one"]));
     let planned = plan(&host, &next, None, 1);
     assert_eq!(planned["etc"]["with"], "next");
     assert_eq!(planned["etc"]["refusals"][0]["path"], "/etc/os");
     let outcome = host.apply(&next, None);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert!(outcome.stderr.contains("/etc/os is no directory and is one in the new image"), "{outcome:?}");
-    assert_eq!(snapshot::disturbed(&boot, &host.boot_sight()), [""; 0]);
+    assert!(
+        outcome.stderr.contains("/etc/os is not a directory, but is one in the new image"),
+        "{outcome:?}"
+    );
+    assert_eq!(snapshot::changes(&boot, &host.boot_snapshot()), [""; 0]);
     assert_eq!(deployed(&host), before);
 
     // What is applied already makes no deployment, so nothing is merged.
@@ -72,7 +75,7 @@ fn a_merge_that_would_be_refused_is_refused_before_anything_is_deployed() {
 #[test]
 fn an_image_that_has_to_be_imported_is_looked_at_before_it_is_deployed() {
     let (host, desired) = host_with_a_file_for_a_directory();
-    let (boot, before) = (host.boot_sight(), deployed(&host));
+    let (boot, before) = (host.boot_snapshot(), deployed(&host));
     let image = host.image(&Os::new(2));
     let planned = plan(&host, &desired, Some(&image), 0);
     assert_eq!((&planned["etc"]["with"], &planned["etc"]["due"]), (&json!("present"), &json!(true)));
@@ -81,8 +84,8 @@ fn an_image_that_has_to_be_imported_is_looked_at_before_it_is_deployed() {
     let outcome = host.apply(&desired, Some(&image));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("/etc cannot be merged into the new deployment"), "{outcome:?}");
-    assert!(outcome.stderr.contains("/etc/os is no directory"), "{outcome:?}");
-    assert_eq!(snapshot::disturbed(&boot, &host.boot_sight()), [""; 0]);
+    assert!(outcome.stderr.contains("/etc/os is not a directory"), "{outcome:?}");
+    assert_eq!(snapshot::changes(&boot, &host.boot_snapshot()), [""; 0]);
     assert_eq!(deployed(&host), before);
     assert!(!host.sysroot().join("ostree/repo/tmp/flameholder-etc").exists(), "what was looked at is gone");
 
@@ -99,17 +102,14 @@ fn an_etc_is_compared_with_its_own_image_and_with_another_deployments() {
     let secret = "a word that is nobody's business\n";
     fs::write(installed.at("etc/own.conf"), secret).unwrap();
     let alone = etc_diff(&host, &[]);
-    for words in [
-        "as it differs from its image's",
-        "~ /etc/chrony.conf",
-        "~ /etc/crio  mode or owner",
-        "+ /etc/own.conf",
-    ] {
+    for words in
+        ["compared with its own image", "~ /etc/chrony.conf", "~ /etc/crio  mode or owner", "+ /etc/own.conf"]
+    {
         assert!(alone.stdout.contains(words), "{words} in {}", alone.stdout);
     }
     assert!(!alone.stdout.contains(secret.trim()));
 
-    let desired = host.config(&small("desired", &[], &[]));
+    let desired = host.config(&small_config("desired", &[], &[]));
     let updated = host.update(&desired, Some(&host.image(&Os::new(2))));
     let commit = installed.root.file_name().unwrap().to_str().unwrap().to_owned();
     let back = etc_diff(&host, &["-o", "json", "--to", &commit]);

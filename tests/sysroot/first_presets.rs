@@ -4,7 +4,7 @@ use std::{fs, process::Command};
 
 use serde_json::json;
 
-use testbed::offline::{Host, small};
+use testbed::offline::{Host, small_config};
 
 const PRESET: &str = "etc/systemd/system-preset/00-flameholder.preset";
 const LINK: &str = "etc/systemd/system/multi-user.target.wants/own.service";
@@ -13,7 +13,7 @@ const LINK: &str = "etc/systemd/system/multi-user.target.wants/own.service";
 fn they_agree_until_the_machine_has_an_id() {
     let host = Host::new();
     let config = |name: &str, enabled: bool| {
-        let mut config = small(name, &[("/etc/managed.conf", name)], &[]);
+        let mut config = small_config(name, &[("/etc/managed.conf", name)], &[]);
         config["spec"]["config"]["systemd"] = json!({"units": [{"name": "own.service", "enabled": enabled,
             "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"}]});
         host.config(&config)

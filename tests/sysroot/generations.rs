@@ -12,7 +12,7 @@ use serde_json::json;
 use testbed::{
     boot::Entry,
     model::snapshot,
-    offline::{Host, record, run, small},
+    offline::{Host, record, run, small_config},
 };
 
 const MANAGED: &str = "etc/managed.conf";
@@ -22,8 +22,8 @@ const MANAGED: &str = "etc/managed.conf";
 fn two_generations() -> (Host, Entry, Entry) {
     let host = Host::new();
     let mut configs = [
-        small("first", &[("/etc/managed.conf", "1\n")], &["one"]),
-        small("second", &[("/etc/managed.conf", "2\n")], &["two"]),
+        small_config("first", &[("/etc/managed.conf", "1\n")], &["one"]),
+        small_config("second", &[("/etc/managed.conf", "2\n")], &["two"]),
     ];
     for config in &mut configs {
         config["spec"]["config"]["systemd"] = json!({"units": [{"name": "own.service", "enabled": true,
@@ -50,7 +50,7 @@ fn a_rollback_changes_what_boots_and_nothing_else_and_another_one_returns() {
         assert_eq!(roots(&host.entries()), roots(&order));
         let now = [&first, &second].map(|entry| snapshot::take(&entry.root));
         for (was, is) in sights.iter().zip(&now) {
-            assert_eq!(snapshot::disturbed(was, is), [""; 0]);
+            assert_eq!(snapshot::changes(was, is), [""; 0]);
         }
         let verified = host.verify();
         assert_eq!(verified.code, Some(0), "{verified:?}");
@@ -67,11 +67,11 @@ fn a_rollback_changes_what_boots_and_nothing_else_and_another_one_returns() {
 #[test]
 fn a_host_with_one_deployment_has_nothing_to_roll_back_to() {
     let host = Host::new();
-    let before = host.sight();
+    let before = host.snapshot();
     let outcome = host.rollback();
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("only one deployment"), "{outcome:?}");
-    assert_eq!(snapshot::disturbed(&before, &host.sight()), [""; 0]);
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), [""; 0]);
 }
 
 #[test]
@@ -151,9 +151,12 @@ fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
     assert_eq!(found["recordMatches"], false, "{found}");
     let verified = host.verify();
     assert_eq!(verified.code, Some(1), "{verified:?}");
-    assert!(verified.stderr.contains("was not made by flameholder"), "{verified:?}");
+    assert!(
+        verified.stderr.contains("is not a generation: its generation record names another deployment"),
+        "{verified:?}"
+    );
 
-    let third = host.config(&small(
+    let third = host.config(&small_config(
         "third",
         &[("/etc/managed.conf", "3\n"), ("/etc/hosts", "managed\n")],
         &["three"],
@@ -174,10 +177,10 @@ fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
 #[test]
 fn the_same_config_on_a_foreign_deployment_makes_it_ours() {
     let host = Host::new();
-    let desired = host.config(&small("same", &[("/etc/managed.conf", "1\n")], &["one"]));
+    let desired = host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &["one"]));
     let ours = host.update(&desired, None);
     let foreign = deploy_foreign(&host);
-    let outcome = run(host.applying(&desired, None));
+    let outcome = run(host.apply_command(&desired, None));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let new = host.default();
     assert_eq!(new.id().0, foreign.id().0);

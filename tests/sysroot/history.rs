@@ -8,7 +8,7 @@ use crate::etc::{self, Etc};
 use testbed::{
     boot::words,
     model::pairs::{fixtures, load, rendered},
-    offline::{Host, small},
+    offline::{Host, small_config},
 };
 
 /// Without the links that enable units, and their directory: a preset unit that is no longer listed stays as
@@ -54,7 +54,7 @@ fn a_walk_from_config_to_config_leaves_no_traces() {
 #[test]
 fn an_image_behind_a_moved_tag_is_deployed() {
     let host = Host::new();
-    let desired = host.config(&small("same", &[("/etc/managed.conf", "1\n")], &[]));
+    let desired = host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &[]));
     let layout = host.path("moving");
     let image = format!("ostree-unverified-image:oci:{}:latest", layout.display());
     for version in [2, 3, 2] {
@@ -72,8 +72,11 @@ fn an_image_behind_a_moved_tag_is_deployed() {
 #[test]
 fn what_drifted_is_right_again_in_the_next_deployment() {
     let host = Host::new();
-    let desired =
-        host.config(&small("same", &[("/etc/managed.conf", "1\n"), ("/etc/kept.conf", "1\n")], &["one"]));
+    let desired = host.config(&small_config(
+        "same",
+        &[("/etc/managed.conf", "1\n"), ("/etc/kept.conf", "1\n")],
+        &["one"],
+    ));
     let drifted = host.update(&desired, None);
     fs::write(drifted.at("etc/managed.conf"), "drifted\n").unwrap();
     fs::create_dir(drifted.at("etc/.flameholder.d")).unwrap();

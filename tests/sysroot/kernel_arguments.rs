@@ -3,7 +3,7 @@
 
 use osimage::{Os, SysrootBuilder};
 
-use testbed::offline::{Host, small};
+use testbed::offline::{Host, small_config};
 
 const INSTALLED: [&str; 5] =
     ["root=LABEL=root", "rw", "console=ttyS0", "foreign=\"a b\"", "mitigations=auto"];
@@ -28,7 +28,7 @@ fn arguments_come_change_and_go_while_foreign_ones_stay() {
     ];
     let mut generations = Vec::new();
     for (step, listed) in series.into_iter().enumerate() {
-        let desired = host.config(&small(&format!("step-{step}"), &[], listed));
+        let desired = host.config(&small_config(&format!("step-{step}"), &[], listed));
         let entry = host.update(&desired, None);
         let wanted: Vec<String> = listed.iter().flat_map(|line| testbed::boot::words(line)).collect();
         let found = entry.plain_arguments();
@@ -43,8 +43,9 @@ fn arguments_come_change_and_go_while_foreign_ones_stay() {
 #[test]
 fn only_the_boot_entry_and_the_record_tell_a_change_of_arguments() {
     let host = installed();
-    let first = host.update(&host.config(&small("same", &[("/etc/managed.conf", "1\n")], &[])), None);
-    let second = host.update(&host.config(&small("same", &[("/etc/managed.conf", "1\n")], &["quiet"])), None);
+    let first = host.update(&host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &[])), None);
+    let second =
+        host.update(&host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &["quiet"])), None);
     assert_ne!(first.root, second.root);
     let [first, second] = [first, second].map(|entry| crate::etc::found(&entry.root));
     assert_eq!(crate::etc::differences(&second, &first), [""; 0]);

@@ -15,7 +15,7 @@ use crate::etc::{self, Etc};
 use testbed::{
     boot::Entry,
     model::{pairs::load, run::Outcome, snapshot},
-    offline::{Host, install, run, small},
+    offline::{Host, install, run, small_config},
 };
 
 /// More calls of one kind than an apply here makes.
@@ -68,7 +68,7 @@ impl Swing {
             let before = self.host.default();
             let etc_before = etc::found(&before.root);
             let outcome =
-                run(kill(&self.host, &self.host.applying(&side.desired, side.image.as_deref()), &place));
+                run(kill(&self.host, &self.host.apply_command(&side.desired, side.image.as_deref()), &place));
             let came_through = outcome.code == Some(0);
             let after = self.host.default();
             let switched = after.root != before.root;
@@ -156,7 +156,7 @@ impl Swing {
 }
 
 fn config(name: &str, text: &str, arguments: [&str; 2]) -> serde_json::Value {
-    let mut config = small(
+    let mut config = small_config(
         name,
         &[("/etc/managed.conf", text), ("/etc/new.d/file", text), ("/etc/hosts", text)],
         &arguments,

@@ -7,7 +7,7 @@ use rustix::fs::lgetxattr;
 use serde_json::json;
 
 use crate::mounts::run_between;
-use testbed::offline::{Host, small};
+use testbed::offline::{Host, small_config};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 
@@ -34,7 +34,7 @@ fn with_sandbox(host: &Host) -> String {
 #[test]
 fn what_is_written_is_labelled_by_the_policy_of_the_deployment() {
     let host = Host::new();
-    let mut config = small(
+    let mut config = small_config(
         "labelled",
         &[("/etc/kubernetes/new/file", "1\n"), ("/etc/managed.conf", "1\n"), ("/etc/hosts", "1\n")],
         &[],
@@ -50,7 +50,7 @@ fn what_is_written_is_labelled_by_the_policy_of_the_deployment() {
     ]});
     let desired = host.config(&config);
     let image = host.image(&Os::new(2).with_selinux());
-    let outcome = run_between(&with_sandbox(&host), &host.applying(&desired, Some(&image)), "");
+    let outcome = run_between(&with_sandbox(&host), &host.apply_command(&desired, Some(&image)), "");
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let entry = host.default();
     let unlike: Vec<String> = [

@@ -9,7 +9,7 @@ use crate::etc;
 use testbed::{
     boot::{self, Entry},
     model::{document::data_url, run::Outcome},
-    offline::{Host, run, small},
+    offline::{Host, run, small_config},
 };
 
 /// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
@@ -53,14 +53,14 @@ fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
     let host = Host::new();
     let before = host.entries();
     let image = host.image(&Os::new(2));
-    let tiny = host.config(&small("tiny", &[("/etc/managed.conf", "1\n")], &[]));
-    let mut big = small("big", &[("/etc/managed.conf", "1\n"), ("/etc/big", "")], &[]);
+    let tiny = host.config(&small_config("tiny", &[("/etc/managed.conf", "1\n")], &[]));
+    let mut big = small_config("big", &[("/etc/managed.conf", "1\n"), ("/etc/big", "")], &[]);
     // Each byte is written as it is and none of it is compressed: the document stays small enough to be read.
     big["spec"]["config"]["storage"]["files"][1]["contents"]["source"] = json!(data_url(&vec![b'x'; BIG]));
     let big = host.config(&big);
     for (doing, free, command) in [
-        ("importing", 64, host.applying(&tiny, Some(&image))),
-        ("configuring", 1024, host.applying(&big, None)),
+        ("importing", 64, host.apply_command(&tiny, Some(&image))),
+        ("configuring", 1024, host.apply_command(&big, None)),
     ] {
         let (outcome, menu) = on_full_disk(&host, free, &command);
         fs::remove_dir(host.path("copy")).unwrap();
@@ -74,13 +74,13 @@ fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
 #[test]
 fn a_read_only_file_system_is_told_as_such() {
     let host = Host::new();
-    let before = host.sight();
-    let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &[]));
+    let before = host.snapshot();
+    let desired = host.config(&small_config("desired", &[("/etc/managed.conf", "1\n")], &[]));
     let sysroot = host.sysroot();
     let sysroot = sysroot.display();
     let script = format!("mount --bind {sysroot} {sysroot}\nmount -o remount,bind,ro {sysroot}");
-    let outcome = run_between(&script, &host.applying(&desired, None), "");
+    let outcome = run_between(&script, &host.apply_command(&desired, None), "");
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("read-only"), "{outcome:?}");
-    assert_eq!(testbed::model::snapshot::disturbed(&before, &host.sight()), [""; 0]);
+    assert_eq!(testbed::model::snapshot::changes(&before, &host.snapshot()), [""; 0]);
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use testbed::{
     model::{document::file, run::Outcome, snapshot},
-    offline::{Host, OSTREE_LOCK, install, run, small},
+    offline::{Host, OSTREE_LOCK, install, run, small_config},
 };
 
 const FAILED: i32 = 1;
@@ -23,13 +23,13 @@ const CONFIG: i32 = 78;
 /// Runs a command that must fail with this code and one message that contains these words, and leave boot
 /// entries and deployments alone.
 fn assert_refused(host: &Host, command: Command, code: i32, words: &[&str]) {
-    let (boot, deployment) = (host.boot_sight(), host.default());
-    let sight = host.deployment_sight(&deployment);
+    let (boot, deployment) = (host.boot_snapshot(), host.default());
+    let sight = host.deployment_snapshot(&deployment);
     let outcome = run(command);
     assert_message(&outcome, code, words);
-    assert_eq!(snapshot::disturbed(&boot, &host.boot_sight()), [""; 0], "boot entries");
+    assert_eq!(snapshot::changes(&boot, &host.boot_snapshot()), [""; 0], "boot entries");
     assert_eq!(
-        snapshot::disturbed(&sight, &host.deployment_sight(&deployment)),
+        snapshot::changes(&sight, &host.deployment_snapshot(&deployment)),
         [""; 0],
         "the default deployment"
     );
@@ -50,7 +50,7 @@ fn assert_message(outcome: &Outcome, code: i32, words: &[&str]) {
 /// A host, and a config with one file for it.
 fn host_and_config() -> (Host, PathBuf) {
     let host = Host::new();
-    let desired = host.config(&small("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
+    let desired = host.config(&small_config("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
     (host, desired)
 }
 
@@ -59,7 +59,7 @@ fn a_locked_sysroot_is_busy_until_it_is_unlocked() {
     let (host, desired) = host_and_config();
     let lock = File::create(host.sysroot().join(OSTREE_LOCK)).unwrap();
     fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
-    assert_refused(&host, host.applying(&desired, None), TRY_AGAIN, &["is locked by another program"]);
+    assert_refused(&host, host.apply_command(&desired, None), TRY_AGAIN, &["is locked by another program"]);
     assert_refused(&host, host.command("rollback"), TRY_AGAIN, &["is locked by another program"]);
     assert_eq!(host.status()["deployments"].as_array().unwrap().len(), 1, "readers need no lock");
     drop(lock);
@@ -70,13 +70,13 @@ fn a_locked_sysroot_is_busy_until_it_is_unlocked() {
 fn malformed_image_references_are_told_by_where_they_come_from() {
     let (host, desired) = host_and_config();
     for reference in ["", "not an image", "ostree-unverified-image:nowhere", "quay.io/UPPER:tag@sha256:1"] {
-        assert_refused(&host, host.applying(&desired, Some(reference)), USAGE, &[]);
+        assert_refused(&host, host.apply_command(&desired, Some(reference)), USAGE, &[]);
         if reference.is_empty() {
             continue;
         }
-        let mut config = small("malformed", &[], &[]);
+        let mut config = small_config("malformed", &[], &[]);
         config["spec"]["osImageURL"] = json!(reference);
-        assert_refused(&host, host.applying(&host.config(&config), None), CONFIG, &["spec.osImageURL"]);
+        assert_refused(&host, host.apply_command(&host.config(&config), None), CONFIG, &["spec.osImageURL"]);
     }
 }
 
@@ -85,9 +85,9 @@ fn an_image_that_is_missing_or_damaged_is_named() {
     let (host, desired) = host_and_config();
     let image = host.image(&Os::new(2));
     let missing = format!("{image}-missing");
-    assert_refused(&host, host.applying(&desired, Some(&missing)), FAILED, &[&missing]);
+    assert_refused(&host, host.apply_command(&desired, Some(&missing)), FAILED, &[&missing]);
     let nowhere = "ostree-unverified-image:oci:/nowhere/at/all";
-    assert_refused(&host, host.applying(&desired, Some(nowhere)), FAILED, &[nowhere]);
+    assert_refused(&host, host.apply_command(&desired, Some(nowhere)), FAILED, &[nowhere]);
 
     let blobs = fs::read_dir(host.path("images/blobs/sha256")).unwrap().map(|blob| blob.unwrap().path());
     let layer = blobs.max_by_key(|blob| blob.metadata().unwrap().len()).unwrap();
@@ -95,7 +95,12 @@ fn an_image_that_is_missing_or_damaged_is_named() {
     let middle = bytes.len() / 2;
     bytes[middle] ^= 0xff;
     fs::write(layer, bytes).unwrap();
-    assert_refused(&host, host.applying(&desired, Some(&image)), FAILED, &[&image, "the image is damaged"]);
+    assert_refused(
+        &host,
+        host.apply_command(&desired, Some(&image)),
+        FAILED,
+        &[&image, "the image is damaged"],
+    );
     host.update(&desired, Some(&host.image(&Os::new(3))));
 }
 
@@ -104,7 +109,7 @@ fn a_missing_skopeo_is_named() {
     let (host, desired) = host_and_config();
     let image = host.image(&Os::new(2));
     fs::create_dir(host.path("no programs")).unwrap();
-    let mut command = host.applying(&desired, Some(&image));
+    let mut command = host.apply_command(&desired, Some(&image));
     command.env("PATH", host.path("no programs"));
     assert_refused(&host, command, FAILED, &["skopeo is not installed"]);
 }
@@ -112,7 +117,7 @@ fn a_missing_skopeo_is_named() {
 /// `flameholder apply` by an executable beside which lies this worker, or none.
 fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Command {
     let directory = host.path("bin");
-    let original = host.applying(desired, None);
+    let original = host.apply_command(desired, None);
     fs::create_dir_all(&directory).unwrap();
     install(Path::new(original.get_program()), &directory.join("flameholder"));
     if let Some(script) = worker {
@@ -159,24 +164,24 @@ fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
 #[test]
 fn paths_that_cannot_be_had_are_named() {
     let (host, _) = host_and_config();
-    let in_image = host.config(&small("image", &[("/etc/a", "1\n"), ("/usr/lib/b", "1\n")], &[]));
+    let in_image = host.config(&small_config("image", &[("/etc/a", "1\n"), ("/usr/lib/b", "1\n")], &[]));
     assert_refused(
         &host,
-        host.applying(&in_image, None),
+        host.apply_command(&in_image, None),
         FAILED,
         &["spec.config.storage.files[1].path", "/usr/lib/b"],
     );
     let occupied = host.default().at("etc/occupied");
     fs::create_dir(&occupied).unwrap();
     fs::write(occupied.join("foreign"), "foreign\n").unwrap();
-    let occupied = host.config(&small("occupied", &[("/etc/occupied", "1\n")], &[]));
-    assert_refused(&host, host.applying(&occupied, None), FAILED, &["/etc/occupied"]);
+    let occupied = host.config(&small_config("occupied", &[("/etc/occupied", "1\n")], &[]));
+    assert_refused(&host, host.apply_command(&occupied, None), FAILED, &["/etc/occupied"]);
     let image = host.image(&Os::new(2));
-    assert_refused(&host, host.applying(&occupied, Some(&image)), FAILED, &["/etc/occupied"]);
+    assert_refused(&host, host.apply_command(&occupied, Some(&image)), FAILED, &["/etc/occupied"]);
 }
 
 fn owned_by(name: &str) -> Value {
-    let mut config = small(&format!("owned-by-{name}"), &[], &[]);
+    let mut config = small_config(&format!("owned-by-{name}"), &[], &[]);
     let mut owned = file("/etc/owned.conf", "1\n");
     owned["user"] = json!({"name": name});
     config["spec"]["config"]["storage"]["files"] = json!([file("/etc/first.conf", "1\n"), owned]);
@@ -198,9 +203,9 @@ fn owners_are_those_of_the_new_image() {
     let image = host.image(&Os::new(2));
     let (nobody, chrony) = (host.config(&owned_by("nobodys")), host.config(&owned_by("chrony")));
     let field = "spec.config.storage.files[1].user.name";
-    assert_refused(&host, host.applying(&nobody, None), CONFIG, &[field, "nobodys"]);
-    assert_refused(&host, host.applying(&nobody, Some(&image)), CONFIG, &[field, "nobodys"]);
-    assert_refused(&host, host.applying(&chrony, None), CONFIG, &[field, "chrony"]);
+    assert_refused(&host, host.apply_command(&nobody, None), CONFIG, &[field, "nobodys"]);
+    assert_refused(&host, host.apply_command(&nobody, Some(&image)), CONFIG, &[field, "nobodys"]);
+    assert_refused(&host, host.apply_command(&chrony, None), CONFIG, &[field, "chrony"]);
     let owned = host.update(&chrony, Some(&image)).at("etc/owned.conf");
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&owned.metadata().unwrap()), 994);
 }

@@ -12,14 +12,14 @@ use testbed::{
         run::Outcome,
         snapshot,
     },
-    offline::{Host, run, small},
+    offline::{Host, run, small_config},
 };
 
 /// Complains about all that a command changed in the sysroot, `ostree/lock` apart.
 fn changes(host: &Host, command: Command) -> (Outcome, Vec<String>) {
-    let before = host.sight();
+    let before = host.snapshot();
     let outcome = run(command);
-    (outcome, snapshot::disturbed(&before, &host.sight()))
+    (outcome, snapshot::changes(&before, &host.snapshot()))
 }
 
 fn assert_settled(host: &Host, command: Command) {
@@ -36,16 +36,16 @@ fn applying_again_changes_nothing_at_all() {
         let host = Host::new();
         let image = host.image(&Os::new(2));
         host.update(path, Some(&image));
-        assert_settled(&host, host.applying(path, Some(&image)));
+        assert_settled(&host, host.apply_command(path, Some(&image)));
         // The image that stood in for the config's own is what the record says.
-        assert_settled(&host, host.applying(path, None));
+        assert_settled(&host, host.apply_command(path, None));
     }
 }
 
 #[test]
 fn looking_changes_nothing_at_all() {
     let host = Host::new();
-    let desired = host.config(&small("one", &[("/etc/managed.conf", "1\n")], &["one"]));
+    let desired = host.config(&small_config("one", &[("/etc/managed.conf", "1\n")], &["one"]));
     host.update(&desired, None);
     for verb in ["verify", "status"] {
         let (outcome, changes) = changes(&host, host.command(verb));
@@ -69,13 +69,16 @@ fn origin(entry: &Entry) -> String {
 fn a_change_of_files_deploys_the_same_commit_again_without_asking_for_the_image() {
     let host = Host::new();
     let image = host.image(&Os::new(2));
-    let first =
-        host.config(&small("first", &[("/etc/managed.conf", "1\n"), ("/etc/hosts", "managed\n")], &[]));
-    let second = host.config(&small("second", &[("/etc/managed.conf", "2\n")], &[]));
+    let first = host.config(&small_config(
+        "first",
+        &[("/etc/managed.conf", "1\n"), ("/etc/hosts", "managed\n")],
+        &[],
+    ));
+    let second = host.config(&small_config("second", &[("/etc/managed.conf", "2\n")], &[]));
     let first = host.update(&first, Some(&image));
     fs::remove_dir_all(host.path("images")).unwrap();
     fs::create_dir(host.path("no programs")).unwrap();
-    let mut command = host.applying(&second, None);
+    let mut command = host.apply_command(&second, None);
     command.env("PATH", host.path("no programs"));
     let outcome = run(command);
 

@@ -18,7 +18,7 @@ use testbed::{
         pairs::{fixtures, load, rendered},
         snapshot,
     },
-    offline::{Host, record, small},
+    offline::{Host, record, small_config},
 };
 
 /// A host with kernel arguments of an installer and edits of an administrator.
@@ -58,7 +58,7 @@ fn becomes_a_deployment(path: &Path) -> Vec<String> {
     let image = host.image(&Os::new(2));
     let config = load(path);
     let before = host.default();
-    let sight = host.deployment_sight(&before);
+    let sight = host.deployment_snapshot(&before);
     let outcome = host.apply(path, Some(&image));
     if outcome.code != Some(0) {
         return vec![format!("{outcome:?}")];
@@ -69,7 +69,7 @@ fn becomes_a_deployment(path: &Path) -> Vec<String> {
     let mut complaints = etc::differences(&etc::found(&new.root), &wanted);
     complaints.extend(arguments_unlike(&new, &before, &config));
     complaints.extend(record_unlike(&new, &config, path));
-    complaints.extend(snapshot::disturbed(&sight, &host.deployment_sight(&before)));
+    complaints.extend(snapshot::changes(&sight, &host.deployment_snapshot(&before)));
     if (&previous.root, &previous.arguments) != (&before.root, &before.arguments) {
         complaints.push(format!("the entry {before:?} became {previous:?}"));
     }
@@ -82,7 +82,7 @@ fn becomes_a_deployment(path: &Path) -> Vec<String> {
 #[test]
 fn a_directory_or_link_that_waits_for_activation_is_named() {
     let host = Host::new();
-    let mut config = small("elsewhere", &[], &[]);
+    let mut config = small_config("elsewhere", &[], &[]);
     config["spec"]["config"]["storage"] = json!({
         "directories": [{"path": "/var/lib/made"}],
         "links": [{"path": "/var/lib/link", "target": "/etc"}],

@@ -1,11 +1,6 @@
-//! The executable on plain trees, seen from outside: one apply, drift after it, several at a time, and links that change
-//! under it. Needs root, systemctl and strace.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test reports by panicking"
-)]
+//! Executable on plain trees, from outside: single applies, drift, concurrent agents, and links that change
+//! during an apply. Needs root, systemctl and strace.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
 mod drift;
 mod locks;

@@ -14,7 +14,7 @@ pub struct BootEntry {
 }
 
 impl BootEntry {
-    /// Reads the boot entries of `sysroot`, the default entry first.
+    /// Read the boot entries of `sysroot`, the default entry first.
     ///
     /// # Errors
     /// There is no entry, one cannot be read, or one has no version.

@@ -13,20 +13,20 @@ pub struct TestedCommit {
 }
 
 impl TestedCommit {
-    /// Reads the commit from git; none where the sources are no git work tree or git is not installed.
+    /// Read the commit from git; `None` if the sources are not a git work tree or git is not installed.
     pub fn of(tree: &ProjectTree) -> Option<Self> {
         let hash = git(tree, &["rev-parse", "HEAD"])?;
         let is_modified = git(tree, &["status", "--porcelain"]).is_none_or(|changes| !changes.is_empty());
         Some(Self { hash, is_modified })
     }
 
-    /// The name under which results are kept: the hash, marked where the work tree differs from the commit.
+    /// Name under which results are kept: the hash, marked if the work tree differs from the commit.
     pub fn name(&self) -> String {
         let mark = if self.is_modified { "-modified" } else { "" };
         format!("{}{mark}", self.hash)
     }
 
-    /// Chooses one of `count` shares: the first eight digits of the hash, modulo `count`.
+    /// Choose one of `count` shares: the first eight digits of the hash, modulo `count`.
     pub fn share(&self, count: u32) -> Option<PartNumber> {
         let number = u32::from_str_radix(self.hash.get(..8)?, 16).ok()?;
         PartNumber::new(number.checked_rem(count)? + 1, count).ok()

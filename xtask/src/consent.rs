@@ -16,13 +16,13 @@ pub enum InstallConsent {
 }
 
 impl InstallConsent {
-    /// Determines the consent from `yes`, `CI` and standard input.
+    /// Determine the consent from `yes`, `CI` and standard input.
     pub fn from_environment(yes: bool) -> Self {
         let ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
-        Self::judge(yes || ci, std::io::stdin().is_terminal())
+        Self::derive(yes || ci, std::io::stdin().is_terminal())
     }
 
-    fn judge(given: bool, terminal: bool) -> Self {
+    fn derive(given: bool, terminal: bool) -> Self {
         match (given, terminal) {
             (true, _) => Self::Given,
             (false, true) => Self::Ask,
@@ -30,7 +30,7 @@ impl InstallConsent {
         }
     }
 
-    /// Asks, where necessary, for the consent to run `commands`, one per line.
+    /// Ask, if necessary, for the consent to run `commands`, one per line.
     ///
     /// # Errors
     /// The consent is not given; the error shows the commands.
@@ -58,10 +58,10 @@ mod tests {
 
     #[test]
     fn question_needs_a_terminal() {
-        assert_eq!(InstallConsent::judge(true, true), InstallConsent::Given);
-        assert_eq!(InstallConsent::judge(true, false), InstallConsent::Given);
-        assert_eq!(InstallConsent::judge(false, true), InstallConsent::Ask);
-        assert_eq!(InstallConsent::judge(false, false), InstallConsent::Withheld);
+        assert_eq!(InstallConsent::derive(true, true), InstallConsent::Given);
+        assert_eq!(InstallConsent::derive(true, false), InstallConsent::Given);
+        assert_eq!(InstallConsent::derive(false, true), InstallConsent::Ask);
+        assert_eq!(InstallConsent::derive(false, false), InstallConsent::Withheld);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! `cargo xtask ignition`: an Ignition config that installs Flameholder where the OS image does not contain it.
+//! `cargo xtask ignition`: an Ignition config that installs Flameholder on OS images without it.
 
 use std::fs;
 use std::path::Path;
@@ -19,7 +19,7 @@ const EXECUTABLES: [(&str, &str); 2] = [
 /// Directories that Ignition creates for them.
 const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/flameholder"];
 
-/// Prints the config. The machine downloads the executables of the release build from `url`.
+/// Print the config. The machine downloads the executables of the release build from `url`.
 pub fn print(workspace: &ProjectTree, url: &str) -> Result<()> {
     workspace.build_release()?;
     let digests = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
@@ -34,7 +34,7 @@ fn digest(executable: &Path) -> Result<String> {
     Ok(format!("sha512-{:x}", Sha512::digest(bytes)))
 }
 
-/// Renders the config: the executables with their digests, and the units in the directory `systemd`.
+/// Render the config: the executables with their digests, and the units in the directory `systemd`.
 fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     let url = url.trim_end_matches('/');
     let files = EXECUTABLES.iter().zip(digests).map(|((name, path), digest)| {
@@ -49,7 +49,7 @@ fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     }))
 }
 
-/// Lists our units, enabled, and the drop-ins for other projects' units.
+/// List our units, enabled, and the drop-ins for other projects' units.
 fn units(systemd: &Path) -> Result<Vec<Value>> {
     let mut units = Vec::new();
     for path in sorted(systemd)? {

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// Runs `command` with the input and output of this process.
+/// Run `command` with the input and output of this process.
 ///
 /// # Errors
 /// The program cannot be started or fails.
@@ -18,7 +18,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs `command` and returns its standard output; its standard error goes to that of this process.
+/// Run `command` and return its standard output; its standard error goes to that of this process.
 ///
 /// # Errors
 /// The program cannot be started or fails, or its output is not UTF-8.
@@ -32,7 +32,7 @@ pub fn read(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("reading the output of `{shown}`"))
 }
 
-/// Renders the command line for a shell: the program by its file name, arguments quoted where necessary.
+/// Render the command line for a shell: the program by its file name, arguments quoted if necessary.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());

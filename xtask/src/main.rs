@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition` and `bench`.
 //!
-//! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other requirements.
+//! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
+//! requirements.
 
 mod boot_entry;
 mod checks;
@@ -58,7 +59,7 @@ enum ProjectCommand {
     /// Build virtual machines, boot one, and run the tests that need one.
     #[command(subcommand)]
     Vm(VmCommand),
-    /// Print an Ignition config that installs the release build where the OS image does not contain it.
+    /// Print an Ignition config that installs the release build on an OS image without it.
     Ignition {
         /// The URL of the directory from which the machine downloads the two executables.
         #[arg(long, value_name = "URL")]
@@ -130,7 +131,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
     }
 }
 
-/// Runs the benchmarks, which are a release build as well: the baselines are part of their executable.
+/// Run the benchmarks. They need a release build: the baselines are part of their executable.
 fn bench(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
     tree.build_release()?;
     invocation::run(&mut tree.cargo(&["build", "--release", "--package", "bench"]))?;

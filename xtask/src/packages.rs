@@ -32,7 +32,7 @@ pub enum PackageFamily {
 }
 
 impl PackageFamily {
-    /// Determines the family from the text of os-release(5).
+    /// Determine the family from the text of os-release(5).
     ///
     /// # Errors
     /// The distribution belongs neither to Debian's nor to Fedora's family.
@@ -53,7 +53,7 @@ impl PackageFamily {
         bail!("package names are known for Debian, Fedora and their derivatives; os-release has ID `{id}`")
     }
 
-    /// Determines the family of the running system.
+    /// Determine the family of the running system.
     ///
     /// # Errors
     /// As for [`PackageFamily::parse`], or os-release cannot be read.
@@ -70,7 +70,7 @@ impl PackageFamily {
         }
     }
 
-    /// Returns the commands that install `packages`, in order.
+    /// Return the commands that install `packages`, in order.
     pub fn installation(self, packages: &[&str]) -> Vec<Command> {
         let words: &[&[&str]] = match self {
             Self::Debian => &[
@@ -101,7 +101,7 @@ fn from_words(words: &[&str]) -> Option<Command> {
     Some(command)
 }
 
-/// Renders the commands as indented lines, to be copied into a shell.
+/// Render the commands as indented lines, to be copied into a shell.
 pub fn listing(commands: &[Command], prefix: &str) -> String {
     let lines = commands.iter().map(|command| format!("  {prefix}{}", invocation::shown(command)));
     lines.collect::<Vec<_>>().join("\n")

@@ -16,7 +16,7 @@ impl PartNumber {
     /// The only part of one.
     pub const WHOLE: Self = Self { count: 1, index: 1 };
 
-    /// Returns part `index` of `count`.
+    /// Return part `index` of `count`.
     ///
     /// # Errors
     /// `index` is not from 1 to `count`.
@@ -35,7 +35,7 @@ impl PartNumber {
         self.count
     }
 
-    /// Returns every part of as many.
+    /// Return every part of as many.
     pub fn all(count: u32) -> impl Iterator<Item = Self> {
         (1..=count).map(move |index| Self { count, index })
     }

@@ -15,7 +15,7 @@ pub struct ProjectTree {
 }
 
 impl ProjectTree {
-    /// Finds the directories from the location of this executable.
+    /// Find the directories from the location of this executable.
     ///
     /// # Errors
     /// This executable lies outside cargo's layout, TARGET/PROFILE/xtask.
@@ -44,7 +44,7 @@ impl ProjectTree {
         self.target.join("release").join(name)
     }
 
-    /// Returns a cargo command with the root as its working directory.
+    /// Return a cargo command with the root as its working directory.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
@@ -52,13 +52,13 @@ impl ProjectTree {
         command
     }
 
-    /// Returns true for a subcommand of cargo, its own or an installed one.
+    /// Return true for a subcommand of cargo, its own or an installed one.
     pub fn has_subcommand(&self, name: &str) -> bool {
         let mut command = self.cargo(&[name, "--version"]);
         command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
     }
 
-    /// Builds the release executables and the programs that generate hosts.
+    /// Build the release executables and the programs that generate hosts.
     ///
     /// # Errors
     /// The build fails.

@@ -107,16 +107,15 @@ const fn require(
     PackageRequirement { probe, debian, fedora, purpose }
 }
 
-/// Installs the missing packages that building and testing need; prints nothing where none is missing.
+/// Install the missing packages that building and testing need; print nothing if none is missing.
 ///
 /// # Errors
-/// Something is missing and may not, or cannot, be installed. The error then shows the commands
-/// to run.
+/// A package is missing and may not, or cannot, be installed. The error then lists the commands to run.
 pub fn ensure_installed(consent: InstallConsent) -> Result<()> {
     ensure_present(REQUIREMENTS, consent)
 }
 
-/// Installs the missing packages that virtual machines need.
+/// Install the missing packages that virtual machines need.
 ///
 /// # Errors
 /// As for [`ensure_installed`].

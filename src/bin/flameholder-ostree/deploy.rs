@@ -1,4 +1,5 @@
-//! New deployments, their labels, and the boot entries.
+//! Deployments of a sysroot that is not booted: check out, label, write boot entries, clean up, set the
+//! default.
 
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::protocol::SysrootAccess;
@@ -9,23 +10,23 @@ use ostree_ext::prelude::FileExt as _;
 use ostree_ext::sysroot::SysrootLock;
 use ostree_ext::{glib, ostree};
 
-use crate::classify::failure;
 use crate::deployments::{self, describe, find, identify, kernel_arguments};
+use crate::error_classes::failure;
 use crate::session::{OpenedSysroot, other, protocol_error};
-use crate::{options, packages, stage};
+use crate::{boot_entry_options, packages, stage};
 
-/// A deployment that is checked out and has no boot entry yet.
+/// Deployment that is checked out and has no boot entry yet.
 pub(crate) struct NewDeployment {
     deployment: ostree::Deployment,
     id: DeploymentId,
     kernel_arguments: Vec<String>,
 }
 
-/// Checks the commit out. libostree merges `/etc` before this returns; it writes no boot entry,
-/// and an abandoned tree goes with the next cleanup.
+/// Check out a commit as a deployment, with `/etc` merged. No boot entry is written; an abandoned deployment
+/// is removed by the next cleanup.
 pub(crate) fn deploy(opened: &mut OpenedSysroot, request: &DeployRequest) -> Result<Deployment, OsError> {
     if opened.access == SysrootAccess::Stage {
-        return Err(protocol_error("the running system is changed by staging"));
+        return Err(protocol_error("a booted sysroot is changed by staging only"));
     }
     let sysroot = &opened.sysroot;
     let (merge, origin) = prepare(sysroot, request)?;
@@ -45,7 +46,7 @@ pub(crate) fn deploy(opened: &mut OpenedSysroot, request: &DeployRequest) -> Res
     keep_for_session(opened, deployment, request)
 }
 
-/// Keeps it for what the session asks next of it, and says what it is.
+/// Keep the new deployment for later requests of the session, and describe it.
 pub(crate) fn keep_for_session(
     opened: &mut OpenedSysroot,
     deployment: ostree::Deployment,
@@ -60,7 +61,7 @@ pub(crate) fn keep_for_session(
     Ok(described)
 }
 
-/// Refuses what would not be deployed as asked, and finds what it is deployed with.
+/// Validate stateroot and kernel arguments, and return the merge deployment and the origin of the new one.
 pub(crate) fn prepare(
     sysroot: &ostree::Sysroot,
     request: &DeployRequest,
@@ -95,27 +96,28 @@ fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), Os
     Err(OsError::NoSuchStateroot { stateroot: stateroot.to_owned(), found })
 }
 
-/// libostree parses the arguments and writes them anew. Whatever would not survive that is refused before it does harm.
+/// Refuse kernel arguments that libostree would alter: it parses them and writes them again.
 fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     let arguments = ostree::KernelArgs::new();
     for argument in asked {
-        // A null byte would end the text, a line feed the boot entry's line.
+        // A null byte would end the string, a line feed the `options` line of the boot entry.
         if !argument.contains(char::is_control) {
             arguments.append(argument);
         }
     }
     let written = ostree::KernelArgs::from_string(&arguments.to_string()).to_string();
-    let kept = options::without_ostree(&written);
+    let kept = boot_entry_options::without_ostree(&written);
     if kept == asked {
         return Ok(());
     }
     Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
 }
 
-/// That of the merge deployment, but for what it follows: what else rpm-ostree noted there holds for the host.
+/// Copy the merge deployment's origin and make it follow `image`. Entries of rpm-ostree, such as layered
+/// packages, stay.
 fn image_origin(merge: &ostree::Deployment, image: &ImageRef) -> Result<glib::KeyFile, OsError> {
     let origin = copied_origin(merge)?;
-    // It may have followed a branch, or been pinned to a commit; a group that is not there is as good as one that is gone.
+    // The old group may name a branch or a pinned commit. An error means that the group does not exist.
     drop(origin.remove_group("origin"));
     origin.set_string("origin", ORIGIN_CONTAINER, &image.to_string());
     Ok(origin)
@@ -123,26 +125,28 @@ fn image_origin(merge: &ostree::Deployment, image: &ImageRef) -> Result<glib::Ke
 
 fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
     let reading = || "keeping the origin of a deployment".to_owned();
-    let kept = of.origin().ok_or_else(|| other(&reading(), "it has none"))?;
-    // A copy: libostree hands out its own, from which it reads whether the deployment is pinned.
+    let kept = of.origin().ok_or_else(|| other(&reading(), "the deployment has no origin file"))?;
+    // A copy, since libostree returns its own object, and reads from it if the deployment is pinned.
     let origin = glib::KeyFile::new();
     origin
         .load_from_data(&kept.to_data(), glib::KeyFileFlags::NONE)
         .map_err(|error| failure(reading(), &error.into()))?;
-    // Pins and unlocked states belong to the deployment that they were set for.
+    // Pins and unlocked states belong to the old deployment.
     ostree::Deployment::origin_remove_transient_state(&origin);
     Ok(origin)
 }
 
-/// The labels that the pending deployment's policy gives; that of the one that runs where none is pending. libostree sets
-/// the policy for the whole process, which is why this process asks for no other's.
+/// Look up SELinux labels in the policy of the new deployment, or of the booted one if the session deployed
+/// none. libostree loads a policy for the whole process: a session must not ask for two of them.
 pub(crate) fn selinux_labels(
     opened: &OpenedSysroot,
     paths: &[(String, u32)],
 ) -> Result<Vec<Option<String>>, OsError> {
     let deployed = opened.pending.as_ref().map(|pending| pending.deployment.clone());
     let Some(deployment) = deployed.or_else(|| opened.sysroot.booted_deployment()) else {
-        return Err(protocol_error("nothing is deployed in this session, and nothing of the sysroot runs"));
+        return Err(protocol_error(
+            "no deployment was created in this session, and none of the sysroot is booted",
+        ));
     };
     let root = opened.sysroot.deployment_directory(&deployment);
     let reading =
@@ -160,12 +164,12 @@ pub(crate) fn selinux_labels(
         .collect()
 }
 
-/// Writes the boot entries.
+/// Write the boot entries, with the new deployment first.
 ///
-/// libostree syncs the file systems of the trees and of `/boot` before it switches, and again after: what was written
-/// into the new tree until now is on disk when the bootloader sees it. The switch is one rename of a symbolic link (of
-/// `/boot/loader`, or of `ostree/boot.N` where kernel and arguments are equal), so that a power cut leaves
-/// all of the old entries or all of the new ones.
+/// libostree syncs the file systems of the deployments and of `/boot` before and after the switch: files
+/// written into the new deployment so far are on disk when the bootloader sees it. The switch is one rename
+/// of a symbolic link (`/boot/loader`, or `ostree/boot.N` if kernel and arguments are equal), so that a power
+/// cut leaves all old entries or all new ones.
 pub(crate) fn finish(opened: &mut OpenedSysroot) -> Result<(), OsError> {
     let pending = pending(opened)?;
     let existing = deployments::list(&opened.sysroot)?;
@@ -189,16 +193,17 @@ pub(crate) fn finish(opened: &mut OpenedSysroot) -> Result<(), OsError> {
     Ok(())
 }
 
-/// Removes the images that no deployment names any more, with layers that only they had.
+/// Remove images that no deployment uses any more, with the layers that only they have.
 fn prune_images(sysroot: &ostree::Sysroot) {
     let locked = SysrootLock::from_assumed_locked(sysroot);
     if let Err(error) = ostree_ext::container::deploy::prune(&locked) {
-        // The new deployment boots all the same, and the next one prunes again.
-        eprintln!("images that are not deployed stay in the repository: {error:#}");
+        // Not fatal: the new deployment boots, and the next cleanup prunes again.
+        eprintln!("unused images are not removed from the repository: {error:#}");
     }
 }
 
-/// Which deployments stay beside a new one of this stateroot: its previous default, the pinned ones, and all of other stateroots.
+/// Decide for each deployment if it stays beside a new one of this stateroot: its previous default, pinned
+/// ones, and those of other stateroots stay.
 fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
     let of_stateroot = |deployment: &&Deployment| deployment.id.stateroot == stateroot;
     let default = existing.iter().find(of_stateroot).map(|deployment| &deployment.id);
@@ -208,7 +213,7 @@ fn retained(existing: &[Deployment], stateroot: &str) -> Vec<bool> {
         .collect()
 }
 
-/// Reads back what the bootloader will read.
+/// Read the boot entries back, and fail unless the new deployment is first with its kernel arguments.
 fn ensure_written(opened: &OpenedSysroot, pending: &NewDeployment) -> Result<(), OsError> {
     let written = ostree::Sysroot::new(Some(&opened.sysroot.path()));
     written
@@ -216,7 +221,7 @@ fn ensure_written(opened: &OpenedSysroot, pending: &NewDeployment) -> Result<(),
         .map_err(|error| failure("reading the boot entries back".into(), &error.into()))?;
     let deployments = written.deployments();
     let Some(first) = deployments.first() else {
-        return Err(other("reading the boot entries back", "there are none"));
+        return Err(other("reading the boot entries back", "there are no deployments"));
     };
     let kept = kernel_arguments(first);
     if identify(first)? != pending.id {
@@ -228,18 +233,18 @@ fn ensure_written(opened: &OpenedSysroot, pending: &NewDeployment) -> Result<(),
     Ok(())
 }
 
-/// Removes trees and kernels that no boot entry needs, and images that no deployment comes from.
+/// Remove deployments and kernels without a boot entry, and images without a deployment.
 pub(crate) fn clean_up(opened: &mut OpenedSysroot) -> Result<(), OsError> {
     if opened.sysroot.staged_deployment().is_none() {
         stage::set_staged_ref(&opened.sysroot, None)?;
     }
     let cleaned = opened.sysroot.cleanup(Cancellable::NONE);
-    cleaned.map_err(|error| failure("removing what no deployment needs".into(), &error.into()))?;
+    cleaned.map_err(|error| failure("removing unused deployments and kernels".into(), &error.into()))?;
     prune_images(&opened.sysroot);
     Ok(())
 }
 
-/// Moves the deployment to the front of the boot order.
+/// Move a deployment to the front of the boot order.
 pub(crate) fn set_default(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     let chosen = find(&opened.sysroot, id)?;
     let mut order = opened.sysroot.deployments();
@@ -253,5 +258,5 @@ pub(crate) fn set_default(opened: &mut OpenedSysroot, id: &DeploymentId) -> Resu
 }
 
 fn pending(opened: &OpenedSysroot) -> Result<&NewDeployment, OsError> {
-    opened.pending.as_ref().ok_or_else(|| protocol_error("nothing is deployed in this session"))
+    opened.pending.as_ref().ok_or_else(|| protocol_error("no deployment was created in this session"))
 }

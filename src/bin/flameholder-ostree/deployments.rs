@@ -1,20 +1,20 @@
-//! What libostree knows about deployments, as plain data.
+//! Deployments of a sysroot, read from libostree into plain data.
 
 use flameholder::os::{Deployment, DeploymentId, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::container::store;
 use ostree_ext::{glib, ostree};
 
-use crate::classify::failure;
-use crate::{options, packages, stage};
+use crate::error_classes::failure;
+use crate::{boot_entry_options, packages, stage};
 
-/// All deployments of a loaded sysroot, in boot order.
+/// List all deployments of a loaded sysroot, in boot order.
 pub(crate) fn list(sysroot: &ostree::Sysroot) -> Result<Vec<Deployment>, OsError> {
     let deployments = sysroot.deployments();
     deployments.iter().map(|deployment| describe(sysroot, deployment)).collect()
 }
 
-/// The deployment of that name.
+/// Find a deployment by stateroot, commit and serial.
 pub(crate) fn find(sysroot: &ostree::Sysroot, id: &DeploymentId) -> Result<ostree::Deployment, OsError> {
     let matches = |deployment: &ostree::Deployment| identify(deployment).is_ok_and(|found| found == *id);
     let deployments = sysroot.deployments();
@@ -44,10 +44,11 @@ pub(crate) fn describe(
         .repo()
         .load_commit(&id.commit)
         .map_err(|error| failure(format!("reading the commit of deployment {id}"), &error.into()))?;
-    // What packages were put onto has the image's own metadata.
+    // A commit with layered packages lacks the image's metadata: read its base commit.
     let base = packages::base(&sysroot.repo(), &id.commit, &commit)?;
     let (base_commit, commit) = base.unwrap_or((id.commit.clone(), commit));
-    // A commit that did not come as a container image has no manifest; its image, if it has one, needs no layers here.
+    // An error means that the commit did not come as a container image, or that its layers are removed: both
+    // are fine.
     let image_state = store::query_image_commit(&sysroot.repo(), &base_commit).ok();
     let image_version = image_state.as_ref().and_then(|state| state.version().map(str::to_owned));
     Ok(Deployment {
@@ -64,14 +65,14 @@ pub(crate) fn describe(
     })
 }
 
-/// The arguments of the boot entry, or those that it will have.
+/// Return the kernel arguments of the (future) boot entry.
 pub(crate) fn kernel_arguments(deployment: &ostree::Deployment) -> Vec<String> {
     let options = deployment.bootconfig().and_then(|bootconfig| bootconfig.get("options"));
-    options.map_or_else(Vec::new, |options| options::without_ostree(&options))
+    options.map_or_else(Vec::new, |options| boot_entry_options::without_ostree(&options))
 }
 
 fn image_of_origin(deployment: &ostree::Deployment) -> Option<flameholder::core::values::image::ImageRef> {
-    // Missing key, or a notation that only a newer program knows: not ours to compare with.
+    // No image: the key is missing, or its syntax is of a newer program.
     let reference = deployment.origin()?.string("origin", ORIGIN_CONTAINER).ok()?;
     reference.parse().ok()
 }

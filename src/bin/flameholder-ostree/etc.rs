@@ -1,4 +1,5 @@
-//! The `/usr/etc` of a commit that is not deployed, for a look at what merging it would do.
+//! Checkout of `/usr/etc` of a commit that is not deployed, from which `plan` and `etc-diff` compute the
+//! merge.
 
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd as _;
@@ -9,16 +10,17 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree::RepoCheckoutAtOptions;
 use ostree_ext::prelude::FileExt as _;
 
-use crate::classify::failure;
+use crate::error_classes::failure;
 use crate::session::{OpenedSysroot, other};
 
-/// Where it lies in the sysroot. libostree clears this directory of what is older than a day.
+/// Path of the checkout in the sysroot. libostree removes entries of its parent that are older than a day.
 const PLACE: &str = "ostree/repo/tmp/flameholder-etc";
 
-/// Removed with the session.
+/// Checkout, removed at the end of the session.
 pub(crate) struct EtcCheckout(PathBuf);
 
-/// Checks it out; returns the directory that stands for the commit's root, which holds nothing but `usr/etc`.
+/// Check out `/usr/etc` of a commit. Returns the directory in place of the commit's root, which holds only
+/// `usr/etc`.
 pub(crate) fn check_out(opened: &mut OpenedSysroot, commit: &str) -> Result<PathBuf, OsError> {
     let Some(sysroot) = opened.sysroot.path().path() else {
         return Err(other("finding the repository", "the sysroot has no path"));
@@ -26,7 +28,7 @@ pub(crate) fn check_out(opened: &mut OpenedSysroot, commit: &str) -> Result<Path
     let root = sysroot.join(PLACE);
     opened.etc = None;
     let doing = || format!("checking out /usr/etc of commit {commit}");
-    // A run that was killed may have left one.
+    // A killed worker may have left a checkout.
     clear(&root).map_err(|error| failure(doing(), &error.into()))?;
     std::fs::create_dir_all(root.join("usr")).map_err(|error| failure(doing(), &error.into()))?;
     let checkout = EtcCheckout(root.clone());
@@ -49,7 +51,7 @@ fn clear(root: &Path) -> std::io::Result<()> {
 impl Drop for EtcCheckout {
     fn drop(&mut self) {
         if let Err(error) = clear(&self.0) {
-            eprintln!("{} stays behind: {error}", self.0.display());
+            eprintln!("cannot remove {}: {error}", self.0.display());
         }
     }
 }

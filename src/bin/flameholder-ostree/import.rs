@@ -1,4 +1,4 @@
-//! From a container image to a commit in the sysroot's repository.
+//! Import of a container image as a commit into the sysroot's repository.
 
 use std::process::Command;
 
@@ -12,12 +12,12 @@ use ostree_ext::containers_image_proxy::ImageProxyConfig;
 use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
-use crate::classify::{failure, pull_failure};
+use crate::error_classes::{failure, pull_failure};
 
-/// Into how many steps the bytes of an import are divided for its progress.
+/// Progress reports per import: one per hundredth of the bytes.
 const STEPS: u64 = 100;
 
-/// Imports the image, or finds it: what is pinned by a digest that the repository has needs no network.
+/// Import an image. A reference by a digest that the repository has needs no network.
 pub(crate) async fn import(
     repo: &ostree::Repo,
     image: &ImageRef,
@@ -29,7 +29,7 @@ pub(crate) async fn import(
     }
 }
 
-/// Finds an image by its manifest digest.
+/// Find an imported image by its manifest digest.
 pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<ImportedCommit>, OsError> {
     let found = find_digest(repo, digest)
         .map_err(|error| failure(format!("looking for the image {digest} in the repository"), &error))?;
@@ -59,21 +59,22 @@ async fn import_image(
     Ok(describe(&state, &amount))
 }
 
-/// An image with this manifest, under whatever name it was imported.
+/// Find an image with this manifest, under any reference.
 fn find_digest(repo: &ostree::Repo, digest: &str) -> anyhow::Result<Option<Box<LayeredImageState>>> {
     for name in store::list_images(repo)? {
         let reference = ImageReference::try_from(name.as_str())?;
         match store::query_image(repo, &reference) {
             Ok(Some(state)) if state.manifest_digest.as_ref() == digest => return Ok(Some(state)),
             Ok(_) => {}
-            // Damaged or half removed: it is fetched again.
-            Err(error) => eprintln!("image {name} in the repository is not usable: {error:#}"),
+            // A damaged or partly removed image is fetched again.
+            Err(error) => eprintln!("image {name} in the repository is unusable and ignored: {error:#}"),
         }
     }
     Ok(None)
 }
 
-/// ostree-ext runs skopeo without privileges where it can. Files of this host may be readable for root alone, and need no credentials.
+/// Configure skopeo. ostree-ext drops its privileges by default; for images in files of this host, which only
+/// root may be able to read, it runs as root and without credentials.
 pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     match image.transport() {
         ImageTransport::Registry => {
@@ -91,7 +92,7 @@ pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
     }
 }
 
-/// Runs the import and tells how far it is, in steps of one hundredth.
+/// Run the import and report its progress.
 async fn fetch(
     mut importer: ImageImporter,
     prepared: Box<PreparedImport>,
@@ -104,7 +105,7 @@ async fn fetch(
     tokio::pin!(import);
     loop {
         tokio::select! {
-            // Steps first, so that none is left untold at the end.
+            // Progress first, so that every step is reported before the end.
             biased;
             Some(step) = next_step(&mut layers, &mut bytes) => {
                 if let Some(news) = amount.advance(step) {
@@ -123,13 +124,13 @@ enum Step {
     Bytes { fetched: u64, size: u64 },
 }
 
-/// `None` once the importer has dropped its ends; it is about to return.
+/// Wait for the next step; `None` after the importer dropped its channels, shortly before it returns.
 async fn next_step(
     layers: &mut mpsc::Receiver<ImportProgress>,
     bytes: &mut watch::Receiver<Option<LayerProgress>>,
 ) -> Option<Step> {
     tokio::select! {
-        // Bytes first: those of a layer precede its end.
+        // Bytes first: a layer's last bytes precede its completion.
         biased;
         Ok(()) = bytes.changed() => {
             let seen = bytes.borrow_and_update();
@@ -146,7 +147,7 @@ async fn next_step(
     }
 }
 
-/// What is to be fetched, and how much of it is there.
+/// Amount of data to fetch, and the part that is fetched.
 #[derive(Default, Clone)]
 struct Amount {
     layers_done: usize,
@@ -154,7 +155,7 @@ struct Amount {
     /// Bytes of complete layers.
     complete: u64,
     bytes: u64,
-    /// Bytes at the last step that was told.
+    /// Bytes at the last reported step.
     told: u64,
 }
 
@@ -168,7 +169,7 @@ impl Amount {
         }
     }
 
-    /// Takes a step into account. `Some` where it is worth telling.
+    /// Count a step; returns the progress if it is worth a report.
     fn advance(&mut self, step: Step) -> Option<PullProgress> {
         match step {
             Step::LayerStarted => Some(self.progress(PullPhase::Layers)),
@@ -180,7 +181,7 @@ impl Amount {
                 Some(self.progress(if all { PullPhase::Merge } else { PullPhase::Layers }))
             }
             Step::Bytes { fetched, size } => {
-                // The importer counts from one.
+                // Capped: the importer counts bytes from one.
                 let now = (self.complete + fetched.min(size)).min(self.bytes);
                 let worth = self.layers_done < self.layers && now >= self.told + (self.bytes / STEPS).max(1);
                 worth.then(|| {

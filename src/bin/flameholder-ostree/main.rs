@@ -1,15 +1,17 @@
-//! `flameholder-ostree`: changes OSTree sysroots on behalf of `flameholder`, which never links libostree.
+//! `flameholder-ostree`: worker that reads and changes OSTree sysroots for `flameholder`, which does not link
+//! libostree.
 //!
-//! It lives for one transaction, speaks [`flameholder::os::protocol`] on its standard input and output, and ends when its
-//! input does. It is a program of its own because libostree costs an idle daemon memory, sets the SELinux policy of a new
-//! deployment for the whole process, and has types that stay on one thread.
+//! A worker serves one session: it speaks [`flameholder::os::protocol`] on standard input and output, and
+//! exits at the end of its input. It is a program of its own because libostree would cost the idle daemon
+//! memory, sets the SELinux policy of a new deployment for the whole process, and has types that are bound to
+//! one thread.
 
-mod classify;
+mod boot_entry_options;
 mod deploy;
 mod deployments;
+mod error_classes;
 mod etc;
 mod import;
-mod options;
 mod packages;
 mod session;
 mod stage;
@@ -38,7 +40,7 @@ fn run() -> anyhow::Result<()> {
         .build()
         .context("starting the event loop")?;
     let outcome = runtime.block_on(session::serve(wire));
-    // An import that was cut off may still unpack on a thread of its own; nothing waits for what it does.
+    // The unpacking thread of an interrupted import may still run: do not wait for it.
     runtime.shutdown_background();
     outcome
 }

@@ -1,17 +1,18 @@
-//! What rpm-ostree writes of packages: in the origins of deployments, and in the metadata of commits.
+//! Layered packages and overrides, as rpm-ostree stores them in origins of deployments and in metadata of
+//! commits.
 
 use flameholder::core::config::layering::PackageLayering;
 use flameholder::os::OsError;
 use ostree_ext::{glib, ostree};
 
-use crate::classify::failure;
+use crate::error_classes::failure;
 
-/// In the metadata of a commit: whether it was made on this host, of its parent and packages.
+/// Commit metadata: true for a commit that rpm-ostree created on this host from its parent and packages.
 const MADE_HERE: &str = "rpmostree.clientlayer";
-/// In the metadata of an image's commit: name, epoch, version, release and architecture of each package.
+/// Metadata of an image's commit: name, epoch, version, release and architecture of each package.
 const PACKAGES: &str = "rpmostree.rpmdb.pkglist";
 
-/// What an origin says of packages.
+/// Read requested packages and removed base packages from an origin.
 pub(crate) fn layering(origin: &glib::KeyFile) -> PackageLayering {
     let list = |group, key| {
         let items = origin.string_list(group, key);
@@ -20,13 +21,13 @@ pub(crate) fn layering(origin: &glib::KeyFile) -> PackageLayering {
     PackageLayering { requested: list("packages", "requested"), removed: list("overrides", "remove") }
 }
 
-/// Has an origin say this of packages.
+/// Write requested packages and removed base packages into an origin.
 pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &PackageLayering) {
     for (group, key, list) in
         [("packages", "requested", &layering.requested), ("overrides", "remove", &layering.removed)]
     {
         if list.is_empty() {
-            // What is not there is as good as what is gone.
+            // An error means that the key does not exist.
             drop(origin.remove_key(group, key));
         } else {
             origin.set_string(group, key, &format!("{};", list.join(";")));
@@ -34,7 +35,7 @@ pub(crate) fn set_layering(origin: &glib::KeyFile, layering: &PackageLayering) {
     }
 }
 
-/// The commit that packages were put onto, with its contents; `None` where none were.
+/// Return checksum and contents of the commit below layered packages; `None` if it has none.
 pub(crate) fn base(
     repo: &ostree::Repo,
     checksum: &str,
@@ -49,7 +50,7 @@ pub(crate) fn base(
     Ok(Some((parent.to_string(), contents)))
 }
 
-/// The version of a package of the image.
+/// Look up the version of a package in the image of a commit.
 pub(crate) fn version(repo: &ostree::Repo, checksum: &str, package: &str) -> Result<Option<String>, OsError> {
     let (commit, _state) = repo
         .load_commit(checksum)
@@ -63,14 +64,14 @@ pub(crate) fn version(repo: &ostree::Repo, checksum: &str, package: &str) -> Res
     Ok(found.map(|(_, _, version, ..)| version))
 }
 
-/// What the initramfs of a deployment is overlaid with, by checksum: files of `/etc` that rpm-ostree was told to put there.
+/// Return the checksums of a deployment's initramfs overlays, made by `rpm-ostree initramfs-etc`.
 pub(crate) fn initrd_overlays(deployment: &ostree::Deployment) -> Vec<String> {
     let paths = deployment.bootconfig().map(|entry| entry.overlay_initrds()).unwrap_or_default();
     let names = paths.iter().filter_map(|path| path.rsplit('/').next()?.strip_suffix(".img"));
     names.map(str::to_owned).collect()
 }
 
-/// The same of what is staged, as libostree notes it.
+/// Return the checksums of the staged deployment's initramfs overlays, from libostree's state file.
 pub(crate) fn staged_overlays(staged: &glib::VariantDict) -> Vec<String> {
     staged.lookup("overlay-initrds").ok().flatten().unwrap_or_default()
 }

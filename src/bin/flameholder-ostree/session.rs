@@ -1,4 +1,4 @@
-//! One session: an opened sysroot and the requests about it, one after the other.
+//! Session of the worker: opens a sysroot and answers requests about it, one after the other.
 
 use std::path::Path;
 
@@ -7,13 +7,13 @@ use flameholder::os::{OsError, RedactedCause};
 use ostree_ext::gio::Cancellable;
 use ostree_ext::{gio, ostree};
 
-use crate::classify::failure;
 use crate::deploy::NewDeployment;
+use crate::error_classes::failure;
 use crate::etc::EtcCheckout;
 use crate::wire::{ReplyWriter, WorkerPipe};
 use crate::{deploy, deployments, etc, import, packages, stage, unpack};
 
-/// Answers requests until the client closes the pipe, be it in the middle of one.
+/// Answer requests until the client closes the pipe, which also interrupts a running request.
 pub(crate) async fn serve(wire: WorkerPipe) -> anyhow::Result<()> {
     let (mut requests, mut replies) = wire.split();
     let mut opened = None;
@@ -66,20 +66,20 @@ async fn answer(
         WorkerRequest::CheckOutEtc(commit) => etc::check_out(opened, &commit).map(WorkerReply::EtcCheckedOut),
         WorkerRequest::Finish => deploy::finish(opened).map(|()| WorkerReply::Done),
         WorkerRequest::SetDefault(id) => deploy::set_default(opened, &id).map(|()| WorkerReply::Done),
-        WorkerRequest::Stage(request) => stage::stage_generation(opened, &request).map(WorkerReply::Deployed),
+        WorkerRequest::Stage(request) => stage::stage(opened, &request).map(WorkerReply::Deployed),
         WorkerRequest::Unlock(id) => stage::unlock(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::Unstage(id) => stage::unstage(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::CleanUp => deploy::clean_up(opened).map(|()| WorkerReply::Done),
     }
 }
 
-/// A sysroot that is loaded, and locked where it is to be changed. The lock ends with the process.
+/// Loaded sysroot, locked unless the session only reads. The lock is released when the process ends.
 pub(crate) struct OpenedSysroot {
     pub(crate) sysroot: ostree::Sysroot,
     pub(crate) access: SysrootAccess,
-    /// The deployment that has no boot entry yet.
+    /// Deployment of this session that has no boot entry yet.
     pub(crate) pending: Option<NewDeployment>,
-    /// What was checked out to be looked at.
+    /// Checkout of `/usr/etc` for a merge preview.
     pub(crate) etc: Option<EtcCheckout>,
 }
 
@@ -91,7 +91,7 @@ impl OpenedSysroot {
         let doing = || format!("opening the sysroot {}", path.display());
         let sysroot = ostree::Sysroot::new(Some(&gio::File::for_path(path)));
         if access == SysrootAccess::Stage {
-            // Whatever it has to mount writable it does where nobody else sees it.
+            // libostree may remount `/sysroot` writable: the process has a mount namespace of its own.
             sysroot.set_mount_namespace_in_use();
         }
         if access != SysrootAccess::Read {
@@ -100,7 +100,7 @@ impl OpenedSysroot {
                 return Err(OsError::Busy { sysroot: path.to_owned() });
             }
         }
-        // Only now: what another program deployed before it gave the lock back is seen.
+        // Loaded after locking, so that deployments of the previous holder of the lock are seen.
         sysroot.load(Cancellable::NONE).map_err(|error| failure(doing(), &error.into()))?;
         match (access, sysroot.booted_deployment()) {
             (SysrootAccess::Write, Some(_)) => return Err(OsError::Running { path: path.to_owned() }),
@@ -111,12 +111,12 @@ impl OpenedSysroot {
     }
 }
 
-/// The client asks for something that does not fit what it asked for before.
+/// Create the error for a request that does not fit the state of the session.
 pub(crate) fn protocol_error(problem: &str) -> OsError {
     OsError::Protocol { problem: problem.to_owned() }
 }
 
-/// An error without a cause below it.
+/// Create an error from a text instead of an underlying error.
 pub(crate) fn other(doing: &str, cause: &str) -> OsError {
     OsError::Other { doing: doing.to_owned(), source: RedactedCause::new(cause) }
 }

@@ -1,4 +1,4 @@
-//! The running system: deployments that are finalized when it shuts down.
+//! Staged deployments of the booted sysroot: stage locked, unlock, unstage.
 
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
@@ -11,21 +11,21 @@ use flameholder::os::{DeployRequest, Deployment, DeploymentId, OsError};
 use ostree_ext::gio::Cancellable;
 use ostree_ext::{glib, ostree};
 
-use crate::classify::failure;
 use crate::deploy::{keep_for_session, prepare};
 use crate::deployments::identify;
+use crate::error_classes::failure;
 use crate::packages;
 use crate::session::{OpenedSysroot, other};
 
-/// While it exists, no version of libostree finalizes what is staged. Newer ones can also note that in what they
-/// stage; these bindings cannot, and the file is honoured by all.
+/// While this file exists, no version of libostree finalizes the staged deployment. Newer versions can also
+/// store the lock in [`STAGED`]; these bindings cannot, and every version honours the file.
 const LOCK: &str = "/run/ostree/staged-deployment-locked";
 
-/// The ref that names what was staged last.
-const KEPT: &str = "flameholder/staged";
+/// Ref to the commit that was staged last.
+const STAGED_REF: &str = "flameholder/staged";
 
-/// On a booted host `/sysroot` is read-only, and libostree makes it writable for its own process: in a mount namespace
-/// that nobody else is in. Before there are threads, which would stay outside.
+/// Enter a private mount namespace on a booted host, where `/sysroot` is read-only and libostree remounts it
+/// writable. Must be called while the process has one thread: existing threads would stay outside.
 pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
     if rustix::process::geteuid().is_root() && boot::is_booted_ostree(Path::new("/")) {
         MountNamespace::enter()?;
@@ -33,7 +33,8 @@ pub(crate) fn enter_mount_namespace() -> Result<(), NamespaceError> {
     Ok(())
 }
 
-/// Newer ones note it in here, and rpm-ostreed has them do so.
+/// libostree's state file of the staged deployment. Newer versions of libostree store the lock in it if asked
+/// to, as rpm-ostreed does.
 const STAGED: &str = "/run/ostree/staged-deployment";
 
 pub(crate) fn is_locked() -> bool {
@@ -41,14 +42,15 @@ pub(crate) fn is_locked() -> bool {
     Path::new(LOCK).exists() || noted().unwrap_or(false)
 }
 
-/// What libostree notes of what is staged.
+/// Read libostree's state file of the staged deployment.
 fn staged_metadata() -> Option<glib::VariantDict> {
     let bytes = std::fs::read(STAGED).ok()?;
     let staged = glib::Variant::from_data_with_type(bytes, glib::VariantTy::VARDICT);
     Some(glib::VariantDict::new(Some(&staged)))
 }
 
-/// Checks the commit out, locked. The lock comes first: there is no moment at which a shutdown would finalize it.
+/// Stage a commit, locked. The lock is created first, so that no shutdown can finalize the deployment in
+/// between.
 pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Result<Deployment, OsError> {
     let sysroot = &opened.sysroot;
     if let Some(staged) = sysroot.staged_deployment() {
@@ -83,16 +85,16 @@ pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Resu
         return Err(failure(format!("staging commit {}", request.commit), &error.into()));
     }
     let Some(deployment) = sysroot.staged_deployment() else {
-        return Err(other("staging a deployment", "libostree says that none is staged"));
+        return Err(other("staging a deployment", "libostree reports no staged deployment"));
     };
     keep_for_session(opened, deployment, request)
 }
 
-/// Keeps what is staged in the repository, should the staging itself be lost: a commit with packages in it has no name of
-/// its own there.
+/// Point [`KEPT`] at `commit`, or remove it. The ref keeps the commit in the repository if the staged
+/// deployment is lost at power-off: a commit with layered packages has no other ref.
 pub(crate) fn set_staged_ref(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
-    let kept = sysroot.repo().set_ref_immediate(None, KEPT, commit, Cancellable::NONE);
-    kept.map_err(|error| failure(format!("noting {KEPT} in the repository"), &error.into()))
+    let kept = sysroot.repo().set_ref_immediate(None, STAGED_REF, commit, Cancellable::NONE);
+    kept.map_err(|error| failure(format!("writing the ref {STAGED_REF}"), &error.into()))
 }
 
 fn lock() -> Result<(), OsError> {
@@ -112,13 +114,13 @@ fn remove_lock() -> Result<(), OsError> {
     }
 }
 
-/// Lets the deployment be finalized at shutdown.
+/// Remove the lock, so that the staged deployment is finalized at shutdown.
 pub(crate) fn unlock(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     find_staged(opened, id)?;
     remove_lock()
 }
 
-/// Discards the deployment. libostree removes the lock as well.
+/// Discard the staged deployment and its lock.
 pub(crate) fn unstage(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     let staged = find_staged(opened, id)?;
     let mut kept = opened.sysroot.deployments();

@@ -1,4 +1,4 @@
-//! Files of a container image that is no operating system, put into a directory.
+//! Extraction of files from a container image that is not an OS image, such as the extensions image.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -12,14 +12,14 @@ use ostree_ext::oci_spec::image::{Descriptor, MediaType};
 use tokio::io::AsyncRead;
 use tokio_util::io::SyncIoBridge;
 
-use crate::classify::pull_failure;
+use crate::error_classes::pull_failure;
 
-/// How layers say that something of an earlier one is gone.
+/// Prefix of whiteout entries, which remove a file of an earlier layer (OCI image specification).
 const WHITEOUT: &str = ".wh.";
-/// The same of everything that a directory had.
+/// Name of the opaque whiteout, which removes all earlier entries of its directory.
 const OPAQUE: &str = ".wh..wh..opq";
 
-/// Puts the regular files below `within`, a path in the image, into `directory`, which is there and empty.
+/// Extract the regular files below the image path `within` into `directory`, which must exist and be empty.
 pub(crate) async fn unpack(
     image: &ImageRef,
     config: ImageProxyConfig,
@@ -43,7 +43,7 @@ async fn unpack_image(
         let (blob, reading) = proxy.get_descriptor(&opened, layer).await?;
         let (packing, to, from) = (packing(layer)?, directory.to_owned(), within.to_owned());
         let written = spawn_extraction(blob, packing, from, to);
-        // Both at once: the proxy is done when all was read.
+        // Concurrently: the proxy finishes when its pipe is read to the end.
         let (read, written) = tokio::join!(reading, written);
         written?;
         read?;
@@ -52,7 +52,7 @@ async fn unpack_image(
     Ok(proxy.finalize().await?)
 }
 
-/// How the bytes of a layer are packed.
+/// Compression of a layer.
 #[derive(Debug, Clone, Copy)]
 enum Packing {
     None,
@@ -68,7 +68,7 @@ fn packing(layer: &Descriptor) -> anyhow::Result<Packing> {
         MediaType::Other(other) if other == "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
             Packing::Gzip
         }
-        other => bail!("layer {} is of the unknown type {other}", layer.digest()),
+        other => bail!("layer {} has the unsupported media type {other}", layer.digest()),
     })
 }
 
@@ -100,8 +100,12 @@ fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<
         if name == OPAQUE {
             empty(to.parent().unwrap_or(directory))?;
         } else if let Some(gone) = name.strip_prefix(WHITEOUT) {
-            // What is left of the name may be a way out again.
-            anyhow::ensure!(!matches!(gone, "" | "." | ".."), "the path {} leads out", path.display());
+            // The rest of the name may be a path out of the directory, too.
+            anyhow::ensure!(
+                !matches!(gone, "" | "." | ".."),
+                "path {} leads out of the directory",
+                path.display()
+            );
             remove(&to.with_file_name(gone))?;
         } else if entry.header().entry_type().is_dir() {
             std::fs::create_dir_all(&to)?;
@@ -114,19 +118,21 @@ fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<
             std::io::copy(&mut entry, &mut file).with_context(|| to.display().to_string())?;
         }
     }
-    // What follows the last entry is read too: its digest covers all.
+    // Read to the end: the proxy verifies the digest over the whole layer.
     std::io::copy(&mut archive.into_inner(), &mut std::io::sink())?;
     Ok(())
 }
 
-/// The path relative to `within`; `None` where it is somewhere else. No path leads out of the image.
+/// Return the path relative to `within`; `None` if it is not below it. Paths with `..` are refused.
 fn below(path: &Path, within: &Path) -> anyhow::Result<Option<PathBuf>> {
     let mut plain = PathBuf::new();
     for part in path.components() {
         match part {
             Component::Normal(name) => plain.push(name),
             Component::CurDir | Component::RootDir => {}
-            Component::ParentDir | Component::Prefix(_) => bail!("the path {} leads out", path.display()),
+            Component::ParentDir | Component::Prefix(_) => {
+                bail!("path {} leads out of the directory", path.display())
+            }
         }
     }
     let relative = plain.strip_prefix(within.strip_prefix("/").unwrap_or(within)).ok();
@@ -164,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn later_layers_replace_and_remove() {
+    fn later_layers_replace_and_remove_files() {
         let directory = tempfile::tempdir().unwrap();
         let put = |layer: Vec<u8>| extract(layer.as_slice(), Path::new(WITHIN), directory.path()).unwrap();
         let inside = |name: &str| format!("usr/share/rpm-ostree/extensions/{name}");
@@ -181,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removal_that_leads_out_is_refused() {
+    fn whiteout_that_leads_out_of_the_directory_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let inside = directory.path().join("inside");
         std::fs::create_dir(&inside).unwrap();
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_leads_out_is_refused() {
+    fn path_with_parent_components_is_refused() {
         for path in ["../../etc/passwd", "usr/share/../../../etc/passwd"] {
             assert!(below(Path::new(path), Path::new(WITHIN)).is_err(), "{path}");
         }

@@ -1,4 +1,5 @@
-//! The worker's end of the pipe.
+//! Transport of the worker: one JSON document per line, requests on standard input, replies on standard
+//! output.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -11,21 +12,21 @@ use ostree_ext::ostree;
 use serde::Serialize;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines, Stdin};
 
-/// Requests come in here, and replies go out.
+/// Both directions of the pipe to the client.
 pub(crate) struct WorkerPipe {
     requests: RequestReader,
     replies: ReplyWriter,
 }
 
-/// What the client sends.
+/// Reader of the client's requests.
 pub(crate) struct RequestReader(Lines<BufReader<Stdin>>);
 
-/// What the client reads.
+/// Writer of replies to the client.
 pub(crate) struct ReplyWriter(File);
 
 impl WorkerPipe {
-    /// Keeps standard output for replies alone: libostree and ostree-ext print to file descriptor 1 now and then,
-    /// which becomes standard error.
+    /// Reserve standard output for replies, and send the greeting. libostree and ostree-ext print to file
+    /// descriptor 1 in places: it is redirected to standard error.
     pub(crate) fn take_over_stdio() -> anyhow::Result<Self> {
         let replies = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr())?;
@@ -35,23 +36,23 @@ impl WorkerPipe {
         Ok(Self { requests: RequestReader(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
 
-    /// The two directions, each on its own.
+    /// Split into the two directions.
     pub(crate) fn split(self) -> (RequestReader, ReplyWriter) {
         (self.requests, self.replies)
     }
 }
 
 impl RequestReader {
-    /// The next request; `None` when the client has closed the pipe. Safe to abandon.
+    /// Read the next request; `None` after the client closed the pipe. Cancel safe.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Option<WorkerRequest>> {
         let Some(line) = self.0.next_line().await.context("reading a request")? else {
             return Ok(None);
         };
-        let request = serde_json::from_str(&line).context("understanding a request")?;
+        let request = serde_json::from_str(&line).context("decoding a request")?;
         Ok(Some(request))
     }
 
-    /// Returns when the client has closed the pipe, and fails when it asks something before its turn.
+    /// Wait until the client closes the pipe; fail if it sends a request before the previous one is answered.
     pub(crate) async fn closed(&mut self) -> anyhow::Result<()> {
         match self.next().await? {
             None => Ok(()),
@@ -61,14 +62,14 @@ impl RequestReader {
 }
 
 impl ReplyWriter {
-    /// Sends an answer.
+    /// Send a reply.
     pub(crate) fn answer(&mut self, reply: &WorkerReply) -> anyhow::Result<()> {
         self.write(reply).context("sending a reply")
     }
 
-    /// Tells how far an import is.
+    /// Report the progress of an import.
     pub(crate) fn progress(&mut self, progress: PullProgress) {
-        // A client that does not listen any more is noticed at the other end of the wire.
+        // A client that is gone is noticed at standard input.
         let _ = self.write(&WorkerReply::Progress(progress));
     }
 

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
     let booted = session::booted_deployment()?;
     let version = version()?;
-    let mut session = args.os_backend.sessions()(SysrootAccess::Stage)?;
+    let mut session = args.os_backend.opener()(SysrootAccess::Stage)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &booted, adoption)?;
     drop(session);
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
-/// Return this version's executables for installation; `None` where the OS image ships them below `/usr`.
+/// Return this version's executables for installation; `None` if the OS image ships them below `/usr`.
 fn version() -> Result<Option<AgentVersion<'static>>, CliError> {
     let failed = |file: &Path, source| CliError::Input { file: file.display().to_string(), source };
     let own = std::env::current_exe().map_err(|error| failed(Path::new("/proc/self/exe"), error))?;
@@ -81,7 +81,8 @@ fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
         ("NODE_NAME", args.node_name.clone()),
     ] {
         let Some(value) = value else { continue };
-        // systemd interprets quotes, backslashes and comment characters in an EnvironmentFile (systemd.exec(5)).
+        // systemd interprets quotes, backslashes and comment characters in an EnvironmentFile
+        // (systemd.exec(5)).
         let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-:@+,=".contains(character);
         if value.is_empty() || !value.chars().all(is_plain) {
             let reason = format!(
@@ -105,7 +106,7 @@ fn daemon_runs() -> bool {
 /// Start or restart the daemon. A failure is only logged: the host is adopted by then, and systemd starts the
 /// unit again.
 fn start_daemon() {
-    let unit = UnitName::parse(DAEMON_UNIT).expect("a constant unit name is one");
+    let unit = UnitName::parse(DAEMON_UNIT).expect("constant unit name is valid");
     match SystemdServices::system().perform(&ServiceAction::Restart { unit }) {
         Ok(()) => say("the daemon is running; see `flameholder status`"),
         Err(error) => {

@@ -46,7 +46,8 @@ pub(crate) struct ApplyArgs {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RebootMode {
-    /// Reboot if the plan requires it; inhibitor locks are waited for, and after ten minutes the command fails
+    /// Reboot if the plan requires it; inhibitor locks are waited for, and after ten minutes the command
+    /// fails
     #[default]
     Auto,
     /// Reboot if the plan requires it; inhibitor locks are overruled after ten minutes
@@ -93,10 +94,10 @@ fn apply_to_sysroot(
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
     let target = UpdateTarget {
-        site: TargetSysroot::Offline(sysroot),
+        sysroot: TargetSysroot::Offline(sysroot),
         desired,
         image: image.as_ref(),
-        errand: UpdatePurpose::Update,
+        purpose: UpdatePurpose::Update,
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };

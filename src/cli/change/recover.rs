@@ -1,4 +1,5 @@
-//! `flameholder recover`: undo or complete an interrupted change from its journal, and report the pending generation.
+//! `flameholder recover`: undo or complete an interrupted change from its journal, and report the pending
+//! generation.
 
 use crate::cli::session;
 use crate::transaction::state::interrupted;
@@ -12,8 +13,8 @@ use crate::host::Root;
 use crate::host::facts::booted::BootedDeployment;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::boot::staged_deployment;
-use crate::transaction::boot::staged_deployment::PendingRecovery;
+use crate::transaction::boot::pending_deployment;
+use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::engine::recover::RecoveryOutcome;
 use crate::transaction::update::sysroot;
 
@@ -24,22 +25,22 @@ pub(crate) struct RecoverArgs {
 }
 
 pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
-    let settled = match &args.place.sysroot {
+    let recovered = match &args.place.sysroot {
         Some(path) => {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Write)?;
             sysroot::recover(&mut session, path)?
         }
-        None => match (&args.place.root, BootedDeployment::look()?) {
+        None => match (&args.place.root, BootedDeployment::observe()?) {
             (None, Some(booted)) => return on_running(&booted),
             (root, _) => interrupted::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
     };
-    print_text(&summary(&settled))?;
+    print_text(&summary(&recovered))?;
     Ok(CommandOutcome::Success)
 }
 
 fn on_running(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
-    let text = match staged_deployment::recover_pending(booted, &mut session::open_running)? {
+    let text = match pending_deployment::recover_pending(booted, &mut session::open_running)? {
         PendingRecovery::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
         PendingRecovery::Unconfirmed(pending) => format!(
@@ -72,8 +73,8 @@ fn on_running(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
-fn summary(settled: &RecoveryOutcome) -> String {
-    match settled {
+fn summary(recovered: &RecoveryOutcome) -> String {
+    match recovered {
         RecoveryOutcome::Nothing => "no change was interrupted\n".to_owned(),
         RecoveryOutcome::CleanedUp => "temporary files of an interrupted change are removed\n".to_owned(),
         RecoveryOutcome::Undone { target } => {

@@ -21,7 +21,7 @@ use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootCo
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::TransactionError;
-use crate::transaction::boot::staged_deployment;
+use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::rollback;
@@ -29,7 +29,7 @@ use crate::transaction::update::running_host;
 use crate::transaction::update::running_host::UpdateOutcome;
 
 /// Longest wait for the inhibitor locks that block a reboot.
-const PATIENCE: Duration = Duration::from_secs(600);
+const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub(crate) fn apply(
     desired: &DecodedConfig,
@@ -40,12 +40,12 @@ pub(crate) fn apply(
 ) -> Result<CommandOutcome, CliError> {
     let image = image.map(str::parse).transpose()?;
     let booted = booted_deployment()?;
-    let mut session = os_backend.sessions()(SysrootAccess::Stage)?;
+    let mut session = os_backend.opener()(SysrootAccess::Stage)?;
     let target = UpdateTarget {
-        site: TargetSysroot::Running(&booted),
+        sysroot: TargetSysroot::Running(&booted),
         desired,
         image: image.as_ref(),
-        errand: UpdatePurpose::Update,
+        purpose: UpdatePurpose::Update,
         profile,
         policy: &DisruptionPolicy::default(),
     };
@@ -85,8 +85,8 @@ pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> 
     finish_update(session, outcome, &previous.record.config, reboot)
 }
 
-/// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the first
-/// twenty are named, the others counted.
+/// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
+/// first twenty are named, the others counted.
 fn unmanaged_differences(paths: &[PathBuf]) -> String {
     const SHOWN: usize = 20;
     let mut text = String::new();
@@ -122,7 +122,7 @@ fn finish_update(
                 say("staged and locked: it boots after the same command is called without `--reboot never`");
                 return Ok(CommandOutcome::Success);
             }
-            staged_deployment::unlock(&mut *session, &SystemdServices::system(), &pending)?;
+            pending_deployment::unlock(&mut *session, &SystemdServices::system(), &pending)?;
             drop(session);
             request_reboot(&pending, name, reboot)?;
         }
@@ -131,16 +131,17 @@ fn finish_update(
 }
 
 fn staged(pending: &PendingGeneration, name: &str) -> String {
-    let (generation, id) = (pending.generation(), pending.intent.deployment.id());
+    let (generation, id) = (pending.generation(), pending.staged.deployment.id());
     format!("staged {name} as generation {generation}\ndeployment {id}\n")
 }
 
-/// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots it too.
+/// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
+/// it too.
 fn request_reboot(pending: &PendingGeneration, name: &str, reboot: RebootMode) -> Result<(), CliError> {
     let request = RebootRequest {
         reason: format!("flameholder: reboot into {name}, generation {}", pending.generation()),
-        patience: PATIENCE,
-        insist: if reboot == RebootMode::Insist {
+        inhibitor_timeout: INHIBITOR_TIMEOUT,
+        inhibitors: if reboot == RebootMode::Insist {
             InhibitorPolicy::OverruleAfterDeadline
         } else {
             InhibitorPolicy::Obey

@@ -73,7 +73,9 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
             return Err(CliError::Usage(reason.to_owned()));
         }
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
-        (None, None) if asked.is_none() && BootedDeployment::look()?.is_some() => on_running(&desired, args)?,
+        (None, None) if asked.is_none() && BootedDeployment::observe()?.is_some() => {
+            on_running(&desired, args)?
+        }
         (None, None) => {
             let before = asked.as_ref().map(|configuration| &configuration.host);
             (Plan::between(before, &desired.host, args.profile.into()), asked)
@@ -125,7 +127,7 @@ fn on_tree(
 
 fn on_running(desired: &DecodedConfig, args: &PlanArgs) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let booted = session::booted_deployment()?;
-    let mut session = args.os_backend.sessions()(SysrootAccess::Read)?;
+    let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
     on_deployments(&mut *session, TargetSysroot::Running(&booted), desired, args)
 }
 
@@ -146,10 +148,10 @@ fn on_deployments(
 ) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let target = UpdateTarget {
-        site,
+        sysroot: site,
         desired,
         image: image.as_ref(),
-        errand: UpdatePurpose::Update,
+        purpose: UpdatePurpose::Update,
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };

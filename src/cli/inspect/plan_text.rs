@@ -31,7 +31,7 @@ pub(crate) fn render(
         page.text.push_str(&diffs);
     }
     page.disruption(plan);
-    page.in_the_way(plan);
+    page.obstacles(plan);
     page.tree(plan);
     page.etc(plan);
     page.list("Not supported here", &plan.unsupported);
@@ -167,7 +167,7 @@ impl Page {
         }
     }
 
-    fn in_the_way(&mut self, plan: &Plan) {
+    fn obstacles(&mut self, plan: &Plan) {
         let obstacles = plan.obstacles();
         if obstacles.is_empty() {
             return;

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
-        (None, None) if BootedDeployment::look()?.is_some() => of_running()?,
+        (None, None) if BootedDeployment::observe()?.is_some() => of_running()?,
         (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
     };
     print(&document, args.output)?;
@@ -102,7 +102,7 @@ fn of_running() -> Result<StatusDocument, CliError> {
     let blocked = blocked::load(&root).map_err(TransactionError::from)?;
     let boot_id = boot::boot_id();
     let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    let boot_check = status_files::HEALTH.load(&root);
+    let boot_check = status_files::BOOT_CHECK.load(&root);
     let daemon = status_files::DAEMON.load(&root);
     Ok(StatusDocument {
         pending,
@@ -115,14 +115,14 @@ fn of_running() -> Result<StatusDocument, CliError> {
 
 fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Read)?;
-    let standings = deployment_states(&mut session, sysroot)?;
-    let transaction = open_change(sysroot, &standings)?.map(transaction_item);
-    let deployments = standings.into_iter().enumerate().map(item).collect();
+    let states = deployment_states(&mut session, sysroot)?;
+    let transaction = open_change(sysroot, &states)?.map(transaction_item);
+    let deployments = states.into_iter().enumerate().map(item).collect();
     Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(deployments) })
 }
 
 fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
-    let Journal { intent, reached, .. } = open;
+    let Journal { intent, state: reached, .. } = open;
     TransactionItem { current: intent.current, target: intent.target, reached, in_progress }
 }
 
@@ -172,16 +172,16 @@ fn daemon_line(report: &DaemonReport) -> String {
     let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
     let trouble =
         report.source_error.as_ref().map(|trouble| format!("source of the desired config: {trouble}\n"));
-    format!("the daemon{gone}: {}\n{}", report.sentence(), trouble.unwrap_or_default())
+    format!("the daemon{gone}: {}\n{}", report.summary(), trouble.unwrap_or_default())
 }
 
 fn health_line(report: &HealthReport) -> String {
-    let complaint = failed_checks(&report.findings);
-    let complaint = complaint.map(|complaint| format!(": {complaint}")).unwrap_or_default();
+    let failed = failed_checks(&report.findings);
+    let failed = failed.map(|failed| format!(": {failed}")).unwrap_or_default();
     match report.phase {
-        HealthPhase::Checking => format!("boot check: running{complaint}\n"),
+        HealthPhase::Checking => format!("boot check: running{failed}\n"),
         HealthPhase::Healthy => "boot check: passed\n".to_owned(),
-        HealthPhase::Unhealthy => format!("boot check: failed{complaint}\n"),
+        HealthPhase::Unhealthy => format!("boot check: failed{failed}\n"),
     }
 }
 
@@ -235,7 +235,7 @@ fn deployment_lines(item: &DeploymentItem, paint: TextPainter) -> String {
     text.push_str(&format!("  kernel      {}\n", item.kernel_arguments.join(" ")));
     match &item.generation {
         Some(generation) => text.push_str(&generation_lines(generation, "  ")),
-        None => text.push_str("  generation  none (foreign deployment)\n"),
+        None => text.push_str("  generation  none (not made by flameholder)\n"),
     }
     text
 }

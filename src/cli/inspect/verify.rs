@@ -72,7 +72,7 @@ impl<'a> VerifyDocument<'a> {
             schema: 1,
             generation: &record.generation,
             config: &record.config,
-            deviations: verified.deviations.iter().map(item).collect(),
+            deviations: verified.findings.iter().map(item).collect(),
             repaired: verified.repaired.iter().map(repaired).collect(),
         }
     }
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
-        (None, None) if BootedDeployment::look()?.is_some() => {
+        (None, None) if BootedDeployment::observe()?.is_some() => {
             let mut session = crate::cli::session::open_running(SysrootAccess::Read)?;
             sysroot::verify_running(&mut *session)?
         }
@@ -95,7 +95,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
         OutputFormat::Json => print_json(&VerifyDocument::of(&verified))?,
         OutputFormat::Text => print_text(&render(&verified))?,
     }
-    Ok(if verified.deviates() { CommandOutcome::Differences } else { CommandOutcome::Success })
+    Ok(if verified.has_drift() { CommandOutcome::Differences } else { CommandOutcome::Success })
 }
 
 fn on_sysroot(sysroot: &Path) -> Result<DriftReport, CliError> {
@@ -112,7 +112,7 @@ fn render(verified: &DriftReport) -> String {
         text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
     }
     let (ignored, counting): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
-        verified.deviations.iter().partition(|found| found.policy == DriftPolicy::Ignore);
+        verified.findings.iter().partition(|found| found.policy == DriftPolicy::Ignore);
     if counting.is_empty() {
         let but = if ignored.is_empty() { "" } else { ", apart from ignored paths" };
         text.push_str(&format!("no drift from {config} (generation {generation}){but}\n"));

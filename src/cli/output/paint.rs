@@ -2,7 +2,7 @@
 
 use std::io::IsTerminal;
 
-/// Every escape sequence that [`Paint`] writes; the terminal filter lets no other one pass.
+/// Every escape sequence that [`TextPainter`] writes; the terminal filter lets no other one pass.
 pub(crate) const SEQUENCES: [&str; 7] =
     ["\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1;31m"];
 
@@ -17,7 +17,7 @@ pub(crate) enum TextRole {
     Alarm,
 }
 
-/// Colours text, or leaves it unchanged where the output is not a terminal.
+/// Colours text on a terminal, and leaves it unchanged elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TextPainter {
     colour: bool,

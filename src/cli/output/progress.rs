@@ -21,7 +21,7 @@ const BEAT: Duration = Duration::from_millis(200);
 pub(crate) struct ProgressDisplay {
     bar: Option<ProgressBar>,
     /// The last line that was shown: without a terminal, equal lines are printed once.
-    said: String,
+    last_line: String,
 }
 
 impl ProgressDisplay {
@@ -31,12 +31,12 @@ impl ProgressDisplay {
             bar.enable_steady_tick(BEAT);
             bar
         });
-        Self { bar, said: String::new() }
+        Self { bar, last_line: String::new() }
     }
 
     pub(crate) fn show(&mut self, stage: &UpdateProgress) {
         let line = in_words(stage);
-        let is_new = line != self.said;
+        let is_new = line != self.last_line;
         match &self.bar {
             Some(bar) => {
                 let counted = match stage {
@@ -55,7 +55,7 @@ impl ProgressDisplay {
             None if is_new => say(&line),
             None => {}
         }
-        self.said = line;
+        self.last_line = line;
     }
 
     pub(crate) fn finish(self) {
@@ -66,7 +66,7 @@ impl ProgressDisplay {
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("the templates are constant")
+    ProgressStyle::with_template(template).expect("constant progress template is valid")
 }
 
 fn in_words(stage: &UpdateProgress) -> String {

@@ -56,7 +56,7 @@ mod tests {
     use super::harmless;
 
     #[test]
-    fn only_colours_pass() {
+    fn only_own_colour_sequences_pass_the_filter() {
         for (text, shown) in [
             ("a\tb\n", "a\tb\n"),
             ("\x1b[1;31mred\x1b[0m", "\x1b[1;31mred\x1b[0m"),

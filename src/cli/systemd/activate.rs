@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
-        None => match (&args.place.root, BootedDeployment::look()?) {
+        None => match (&args.place.root, BootedDeployment::observe()?) {
             (None, Some(booted)) => return activate_at_boot(&booted),
             (root, _) => activate::activate(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
         },
@@ -62,8 +62,8 @@ fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliErro
     login_message::refresh(&Root::open(Path::new("/"))?);
     match arrival {
         EarlyBootOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
-        EarlyBootOutcome::Activated { standing, activated, carried } => {
-            print_text(&(booted_state_line(standing, carried) + &summary(&activated)))?;
+        EarlyBootOutcome::Activated { state, activated, carried } => {
+            print_text(&(booted_state_line(state, carried) + &summary(&activated)))?;
         }
         EarlyBootOutcome::ConfigWritten { generation } => {
             say(&format!(
@@ -82,8 +82,8 @@ fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliErro
     Ok(CommandOutcome::Success)
 }
 
-fn booted_state_line(standing: BootedState, carried: usize) -> String {
-    let foreign = match standing {
+fn booted_state_line(state: BootedState, carried: usize) -> String {
+    let foreign = match state {
         BootedState::Complete => "",
         _ => "foreign deployment: not made by flameholder, its /etc was merged from a generation\n",
     };

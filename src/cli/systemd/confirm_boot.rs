@@ -17,7 +17,7 @@ pub(crate) fn run() -> Result<CommandOutcome, CliError> {
         BootCheckOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
         BootCheckOutcome::AlreadyConfirmed(report) => print_text(&match failed_checks(&report.findings) {
             None => "all health checks passed\n".to_owned(),
-            Some(complaint) => format!("health checks failed: {complaint}\n"),
+            Some(failed) => format!("health checks failed: {failed}\n"),
         })?,
         BootCheckOutcome::Confirmed(record) => {
             print_text(&format!(

@@ -64,8 +64,8 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
     let is_of_cluster = args.source == SourceName::Kube;
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let setup = DaemonSetup {
-        workshop: WorkCommand {
-            arguments: [work::VERB.to_owned()]
+        work_command: WorkCommand {
+            arguments: [work::COMMAND.to_owned()]
                 .into_iter()
                 .chain(args.os_backend.arguments())
                 .map(Into::into)
@@ -73,11 +73,15 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
             profile: args.profile.map_or(profile, Into::into),
         },
         // In a cluster the node is drained by then, and its pool waits for it: inhibitors are overruled.
-        insist: if is_of_cluster { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey },
+        inhibitors: if is_of_cluster {
+            InhibitorPolicy::OverruleAfterDeadline
+        } else {
+            InhibitorPolicy::Obey
+        },
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
-        orders,
-        said,
+        commands: orders,
+        events: said,
     };
     runtime.block_on(async {
         tokio::select! {

@@ -27,7 +27,7 @@ pub(crate) struct FirstbootArgs {
 pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
     let booted = session::booted_deployment()?;
     let outside = FirstBootPorts {
-        sessions: &mut args.os_backend.sessions(),
+        sessions: &mut args.os_backend.opener(),
         services: &SystemdServices::system(),
         profile: args.profile.into(),
         say: &mut say,

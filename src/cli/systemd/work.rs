@@ -7,7 +7,7 @@ use crate::cli::{CliError, CommandOutcome};
 use crate::daemon::work;
 
 /// Name of the subcommand, as the daemon passes it.
-pub(crate) const VERB: &str = "work";
+pub(crate) const COMMAND: &str = "work";
 
 #[derive(Debug, Args)]
 pub(crate) struct WorkArgs {
@@ -16,7 +16,7 @@ pub(crate) struct WorkArgs {
 }
 
 pub(crate) fn run(args: &WorkArgs) -> Result<CommandOutcome, CliError> {
-    let mut open = args.os_backend.sessions();
+    let mut open = args.os_backend.opener();
     let done = work::run(&mut open, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     done.map_err(CliError::Output)?;
     Ok(CommandOutcome::Success)

@@ -1,22 +1,21 @@
-//! The target's users and groups, and the password field of its shadow file.
+//! Users and groups of a tree, and the password field of its shadow file.
 //!
-//! Names are resolved in the target's own `passwd` and `group`, never by the running host's NSS:
-//! an image may give another number to a name, and a tree has no NSS at all.
+//! Names are resolved in the tree's own `passwd` and `group`, never by the running host's NSS: a new image
+//! may give a name another number, and a tree that is not running has no NSS.
 
 use std::collections::BTreeMap;
 
-/// What `passwd(5)` says of a user.
+/// The fields of a user's `passwd(5)` line that are used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserAccount {
-    /// User number.
     pub uid: u32,
     /// Number of the primary group.
     pub gid: u32,
-    /// Home directory, absolute.
+    /// Home directory as written; not yet checked to be a path.
     pub home: String,
 }
 
-/// Users and groups of one tree.
+/// Users and groups of one tree, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AccountTable {
     users: BTreeMap<String, UserAccount>,
@@ -24,8 +23,8 @@ pub struct AccountTable {
 }
 
 impl AccountTable {
-    /// Reads `passwd` and `group` files; the first mention of a name wins, as in NSS. Lines that
-    /// are not well formed are passed over, as glibc does.
+    /// Parse `passwd` and `group` files; the first entry of a name wins, as in NSS. Malformed lines are
+    /// skipped, as in glibc.
     pub fn parse<'a>(
         passwd: impl IntoIterator<Item = &'a str>,
         group: impl IntoIterator<Item = &'a str>,
@@ -52,26 +51,25 @@ impl AccountTable {
         accounts
     }
 
-    /// The account of that name.
     #[must_use]
     pub fn user(&self, name: &str) -> Option<&UserAccount> {
         self.users.get(name)
     }
 
-    /// The number of the group of that name.
+    /// The group number of `name`.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<u32> {
         self.groups.get(name).copied()
     }
 }
 
-/// A user or group number; the highest one means "no change" to chown(2) and is nobody's.
+/// Parse a user or group number. The highest one is refused: chown(2) takes it for "no change".
 fn number(text: &str) -> Option<u32> {
     text.parse().ok().filter(|number| *number != u32::MAX)
 }
 
-/// The password field of `user` in a `shadow(5)` file; `None` where the user has no line. The file
-/// is bytes: what others wrote into it need not be UTF-8.
+/// The password field of `user` in a `shadow(5)` file; `None` if the user has no line. The file is read as
+/// bytes because other programs need not write UTF-8.
 #[must_use]
 pub fn password<'a>(shadow: &'a [u8], user: &str) -> Option<&'a [u8]> {
     shadow.split(|byte| *byte == b'\n').find_map(|line| {
@@ -80,8 +78,8 @@ pub fn password<'a>(shadow: &'a [u8], user: &str) -> Option<&'a [u8]> {
     })
 }
 
-/// `shadow` with `user`'s password field set to `hash`, and the day of the change to `today` (days
-/// since 1970, as `usermod -p` records it). `None` where the user has no line.
+/// Return `shadow` with `user`'s password field set to `hash` and the day of the last change set to `today`
+/// (days since 1970, as `usermod -p` records it). `None` if the user has no line.
 #[must_use]
 pub fn with_password(shadow: &[u8], user: &str, hash: &str, today: u64) -> Option<Vec<u8>> {
     let mut found = false;
@@ -113,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_mention_of_a_name_wins() {
+    fn first_entry_of_a_name_wins() {
         let accounts = AccountTable::parse(
             ["core:x:1000:1001::/var/home/core:/bin/bash\nbroken\n", "core:x:5:5::/:/\n"],
             ["wheel:x:10:core\n", "wheel:x:11:\nadm:x:4:\n"],
@@ -121,15 +119,15 @@ mod tests {
         let core = accounts.user("core").unwrap();
         assert_eq!((core.uid, core.gid, core.home.as_str()), (1000, 1001, "/var/home/core"));
         assert_eq!((accounts.group("wheel"), accounts.group("adm")), (Some(10), Some(4)));
-        assert_eq!(accounts.group("nobody"), None);
+        assert_eq!(accounts.group("operators"), None);
     }
 
     #[test]
-    fn only_the_named_password_changes() {
+    fn password_change_leaves_other_users_unchanged() {
         let shadow = b"root:*:1:0:99999:7:::\n\xf6:x:1\ncore:!!:2:0:99999:7:::\n";
         let edited = with_password(shadow, "core", "$6$x", 20_000).unwrap();
         assert_eq!(edited, b"root:*:1:0:99999:7:::\n\xf6:x:1\ncore:$6$x:20000:0:99999:7:::\n");
         assert_eq!(password(&edited, "core"), Some(b"$6$x".as_slice()));
-        assert_eq!(with_password(shadow, "nobody", "x", 1), None);
+        assert_eq!(with_password(shadow, "operator", "x", 1), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Decodes the contents of an Ignition file: RFC 2397 data URL, then `gzip`, within a bound.
+//! Contents of an Ignition file: RFC 2397 data URL, then `gzip`, within a limit on the decompressed size.
 
 use std::io::Read;
 
@@ -7,30 +7,29 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::core::values::limits;
 
-/// Why contents cannot be had from a config alone.
+/// The reason why the contents of a file cannot be decoded from the config alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
-    /// The source is fetched from elsewhere; an agent applies what the config carries.
+    /// A URL of another scheme than `data:`: the agent fetches nothing, so that a plan needs no network.
     #[error("remote sources are not fetched (`{scheme}:`); embed the contents as a data URL")]
     Remote {
-        /// The URL's scheme.
+        /// The URL's scheme, cut to 16 characters.
         scheme: String,
     },
-    /// Not an RFC 2397 URL.
     #[error("the data URL is malformed: {0}")]
     Malformed(&'static str),
-    /// A compression that nobody promised.
+    /// A compression that Ignition does not define.
     #[error("the compression `{0}` is unknown; `gzip` is accepted")]
     Compression(String),
-    /// Not a gzip stream, or a torn one.
+    /// Not a gzip stream, or a truncated one.
     #[error("the contents are not valid gzip")]
     Gzip,
-    /// The bound on all contents together is reached.
+    /// The limit on the contents of all files together is exceeded.
     #[error("the contents of all files together exceed {} bytes", limits::INFLATED_BYTES)]
     TooLarge,
 }
 
-/// Decodes contents one after the other and keeps count of their size.
+/// Decodes the contents of one config after another file and counts their total size.
 #[derive(Debug)]
 pub struct ContentsDecoder {
     left: usize,
@@ -43,7 +42,7 @@ impl Default for ContentsDecoder {
 }
 
 impl ContentsDecoder {
-    /// The bytes of `source`; none at all where there is no source or an empty one.
+    /// Decode `source`; an absent or empty source gives no bytes.
     pub fn decode(
         &mut self,
         source: Option<&str>,
@@ -65,15 +64,15 @@ impl ContentsDecoder {
 
     fn inflate(&self, plain: &[u8]) -> Result<Vec<u8>, ContentsError> {
         let mut bytes = Vec::new();
-        // One byte more than is left tells a full budget from an exceeded one.
+        // One byte more than the rest of the limit distinguishes a config at the limit from one above it.
         let bound = self.left as u64 + 1;
         MultiGzDecoder::new(plain).take(bound).read_to_end(&mut bytes).map_err(|_| ContentsError::Gzip)?;
         Ok(bytes)
     }
 }
 
-/// Decodes as the Go library of the reference implementation does, which is stricter than the
-/// WHATWG rules about percent signs and keeps `#` as part of the body.
+/// Decode a data URL as MCD's Go library does: stricter than the WHATWG rules about percent signs, and with
+/// `#` as part of the body.
 fn parse_data_url(url: &str) -> Result<Vec<u8>, ContentsError> {
     let Some((scheme, rest)) = url.split_once(':') else {
         return Err(ContentsError::Malformed("it has no scheme"));
@@ -135,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_what_rendered_configs_carry() {
+    fn data_urls_of_rendered_configs_are_decoded() {
         for (source, expected) in [
             ("data:,a%0Ab", "a\nb"),
             ("data:,a#b c\nd", "a#b c\nd"),
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_it_cannot_decode() {
+    fn remote_malformed_and_unknown_sources_are_refused() {
         for (source, compression) in [
             ("https://example.com/x", None),
             ("data:nocomma", None),
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gzip_bomb_stops_at_the_bound() {
+    fn gzip_bomb_is_refused_at_the_size_limit() {
         let bomb = gzip(&vec![0; limits::INFLATED_BYTES + 1]);
         let error = ContentsDecoder::default().decode(Some(&bomb), Some("gzip"));
         assert_eq!(error, Err(ContentsError::TooLarge));

@@ -1,5 +1,5 @@
-//! A `MachineConfig` into a [`HostConfig`]: contents decoded, every field checked, all refusals
-//! collected.
+//! Decoding and validation of a `MachineConfig` into a [`HostConfig`]: contents are decoded, every field is
+//! checked, all refusals are collected.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// Prefixes that belong to the agent itself.
+/// Paths of the agent's own state, which a config must not write.
 const OWN_PATHS: [&str; 5] = [
     "/etc/flameholder/generation",
     "/etc/flameholder/originals",
@@ -29,10 +29,10 @@ const OWN_PATHS: [&str; 5] = [
     "/etc/machine-config-daemon/currentimage",
     "/var/lib/flameholder",
 ];
-/// Directory names that the agent stages content in, at whatever depth.
+/// Name of the directories in which the agent prepares files, at any depth; a config must not use it.
 pub const STAGING_NAME: &str = ".flameholder.d";
 
-/// Decodes `config`, or refuses it with everything that is wrong.
+/// Decode `config`, or refuse it with every error found.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let mut decoding = Decoding::default();
     let ignition = &config.ignition.config;
@@ -44,15 +44,16 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
     let path_bytes: usize = decoding.fields.keys().map(|path| path.as_str().len()).sum();
     if path_bytes > limits::PATH_BYTES {
-        let reason = format!(
-            "all paths together have {path_bytes} bytes; at most {} are accepted",
-            limits::PATH_BYTES
-        );
+        let reason =
+            format!("all paths together have {path_bytes} bytes; the limit is {}", limits::PATH_BYTES);
         decoding.refuse("spec.config.storage", reason);
     }
     if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
         let field = format!("spec.config.storage.files[{}].path", file.index);
-        decoding.refuse(field, format!("{SHADOW} is also written for the password hash of a user"));
+        decoding.refuse(
+            field,
+            format!("{SHADOW} is also written for a user's passwordHash; remove one of the two"),
+        );
     }
     let os = decode_os(config, &mut decoding.refused);
     let host_config = HostConfig {
@@ -77,7 +78,7 @@ fn unapplied(ignition: &newest::Config, storage: &newest::Storage) -> BTreeMap<&
     ])
 }
 
-/// A section as a value to compare; an absent and an empty one are the same.
+/// Serialize a section for comparison; absent and empty are equal.
 fn section<T: Serialize + ?Sized>(section: Option<&T>) -> Value {
     let value = serde_json::to_value(section).unwrap_or_default();
     match &value {
@@ -108,7 +109,7 @@ impl Decoding {
         let entries = files.len() + directories.len() + links.len();
         if entries > limits::STORAGE_ENTRIES {
             let reason = format!(
-                "the config lists {entries} files, directories and links; at most {} are accepted",
+                "the config lists {entries} files, directories and links; the limit is {}",
                 limits::STORAGE_ENTRIES
             );
             return self.refuse("spec.config.storage", reason);
@@ -131,7 +132,7 @@ impl Decoding {
             Err(error) => {
                 let shown: String = spelled.chars().take(128).collect();
                 let hint = match error {
-                    PathError::Relative => "; write it from `/`",
+                    PathError::Relative => "; begin it with `/`",
                     _ => "",
                 };
                 self.refuse(field, format!("{error}: {shown:?}{hint}"));
@@ -139,15 +140,15 @@ impl Decoding {
             }
         };
         if path.as_str() == FORCE_FILE {
-            self.refuse(&field, format!("{FORCE_FILE} is the force file, which no config may carry"));
+            self.refuse(&field, format!("{FORCE_FILE} is the force file, which a config must not write"));
         }
         if OWN_PATHS.iter().any(|own| path.is_within(own))
             || path.relative().split('/').any(|name| name == STAGING_NAME)
         {
-            self.refuse(&field, format!("{path} belongs to the agent itself"));
+            self.refuse(&field, format!("{path} is reserved for the agent's own state"));
         }
         if let Some(earlier) = self.fields.insert(path.clone(), field.clone()) {
-            self.refuse(field, format!("{path} is listed twice; the other is {earlier}"));
+            self.refuse(field, format!("duplicate path {path}; also listed in {earlier}"));
             return None;
         }
         Some(path)
@@ -187,12 +188,14 @@ impl Decoding {
         let Some(path) = self.path(&link.path, &field) else { return };
         let target = link.target.clone().unwrap_or_default();
         if target.is_empty() || target.chars().any(char::is_control) {
-            return self.refuse(format!("{field}.target"), "the link has no usable target");
+            return self.refuse(format!("{field}.target"), "the target is empty or has a control character");
         }
         let hard = link.hard == Some(true);
         if hard && ManagedPath::parse(&target).is_err() {
-            return self
-                .refuse(format!("{field}.target"), "a hard link's target must be absolute and normal");
+            return self.refuse(
+                format!("{field}.target"),
+                "the target of a hard link must be absolute and normalized",
+            );
         }
         if let Some(owner) = self.owner(link.user.as_ref(), link.group.as_ref(), &field) {
             self.links.insert(path, LinkSpec { index, target, hard, owner });
@@ -222,7 +225,7 @@ impl Decoding {
                 Ok(mode) if mode <= 0o777 => Some(mode),
                 _ => {
                     let reason = format!(
-                        "the mode is {mode} (octal {mode:o}); it must lie between 0 and 0777, JSON writes it in decimal"
+                        "the mode {mode} (octal {mode:o}) is not between 0 and 0777; JSON writes modes in decimal"
                     );
                     self.refuse(format!("{field}.mode"), reason);
                     None
@@ -244,12 +247,12 @@ impl Decoding {
         Some(FileOwner { user, group })
     }
 
-    /// A number wins over a name, as in the reference.
+    /// Decode a user or group; a number wins over a name, as in MCD.
     fn principal(&mut self, named: Option<(Option<i64>, Option<&str>)>, field: &str) -> Option<OwnerRef> {
         match named {
             None | Some((None, None | Some(""))) => Some(OwnerRef::Id(0)),
             Some((Some(id), _)) => match u32::try_from(id) {
-                // The highest number means "no change" to chown(2).
+                // chown(2) takes the highest number for "no change".
                 Ok(id) if id != u32::MAX => Some(OwnerRef::Id(id)),
                 _ => {
                     self.refuse(format!("{field}.id"), format!("{id} is not a user or group number"));
@@ -260,7 +263,8 @@ impl Decoding {
         }
     }
 
-    /// A path may be one thing only: no file below a file or link, no file where a unit stands.
+    /// Refuse paths that contradict each other: a file that is also a unit or drop-in, an entry below a file
+    /// or link.
     fn ensure_no_collisions(&mut self, units: &BTreeMap<String, super::host_config::UnitSpec>) {
         let mut found = Vec::new();
         for (name, unit) in units {
@@ -283,7 +287,7 @@ impl Decoding {
         for (path, field) in &self.fields {
             let own = OWN_PATHS.iter().find(|own| ManagedPath::constant(own).is_within(path.as_str()));
             if let Some(own) = own.filter(|_| !self.directories.contains_key(path)) {
-                let reason = format!("{path} must be a directory: {own} lies below it");
+                let reason = format!("{path} must be a directory: the agent keeps {own} below it");
                 found.push(Refusal::new(field.clone(), reason));
             }
             let leaf = |above: &ManagedPath| self.files.contains_key(above) || self.links.contains_key(above);
@@ -299,11 +303,11 @@ impl Decoding {
 fn decode_passwd(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>) -> PasswdSpec {
     let users = passwd.and_then(|passwd| passwd.users.as_deref()).unwrap_or_default();
     for (index, user) in users.iter().enumerate() {
-        // Either would end the field that it is written into.
+        // A colon or a newline would end the field of `/etc/shadow`.
         let hash = user.password_hash.as_deref().unwrap_or_default();
         if hash.contains(':') || hash.chars().any(char::is_control) {
             let field = format!("spec.config.passwd.users[{index}].passwordHash");
-            refused.push(Refusal::new(field, "the hash has a colon or a control character"));
+            refused.push(Refusal::new(field, "the password hash has a colon or a control character"));
         }
     }
     PasswdSpec {
@@ -341,7 +345,7 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
     if !matches!(kernel_type, "" | "default" | "realtime" | "64k-pages") {
         refused.push(Refusal::new(
             "spec.kernelType",
-            "the kernel type is not known; accepted: default, realtime, 64k-pages",
+            "unknown kernel type; accepted: default, realtime, 64k-pages",
         ));
     }
     let images = [
@@ -368,7 +372,7 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
             let field = format!("spec.kernelArguments[{index}]");
             refused.push(Refusal::new(
                 field,
-                format!("`{own}` names a deployment and is set with each of them"),
+                format!("`{own}` is set for each deployment and must not be listed"),
             ));
         } else if entry.matches('"').count() % 2 == 1 {
             let field = format!("spec.kernelArguments[{index}]");
@@ -378,7 +382,7 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
     let extensions = spec.extensions.clone().unwrap_or_default();
     for (index, name) in extensions.iter().enumerate() {
         if super::extensions::packages(name).is_none() {
-            let reason = format!("the extension is not known; accepted: {}", super::extensions::accepted());
+            let reason = format!("unknown extension; accepted: {}", super::extensions::accepted());
             refused.push(Refusal::new(format!("spec.extensions[{index}]"), reason));
         }
     }

@@ -1,4 +1,4 @@
-//! JSON or YAML bytes into a value tree, strictly: a duplicate key is refused with its path.
+//! Strict parsing of a JSON or YAML document into a value tree: a duplicate key is refused with its path.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use serde_json::{Map, Number, Value};
 use crate::core::values::limits;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// Parses one document. A first byte of `{` or `[` makes it JSON, anything else YAML.
+/// Parse one document: JSON if it begins with `{` or `[`, else YAML.
 pub fn parse(bytes: &[u8]) -> Result<Value, RefusalList> {
     if bytes.len() > limits::DOCUMENT_BYTES {
         return Err(RefusalList::one(
             "",
-            format!("the document has {} bytes; at most {} are read", bytes.len(), limits::DOCUMENT_BYTES),
+            format!("the document has {} bytes; the limit is {}", bytes.len(), limits::DOCUMENT_BYTES),
         ));
     }
     let text = std::str::from_utf8(bytes)
@@ -63,7 +63,7 @@ impl Duplicates {
     }
 }
 
-/// Builds a [`Value`] and notes each duplicate key with the path at which it stands.
+/// Builds a [`Value`] and collects duplicate keys with their paths.
 struct Strict<'a> {
     duplicates: &'a Duplicates,
     path: String,
@@ -151,7 +151,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
             let value = map.next_value_seed(field)?;
             if object.insert(key, value).is_some() {
                 let mut found = self.duplicates.0.borrow_mut();
-                found.push(Refusal::new(path, "the key stands twice in its object"));
+                found.push(Refusal::new(path, "duplicate key"));
             }
         }
         Ok(Value::Object(object))

@@ -1,6 +1,6 @@
-//! Extensions of the operating system: named sets of packages (the reference's table).
+//! Extensions of the operating system: named sets of packages, from MCD's table.
 
-/// Each extension and the packages that it stands for.
+/// Each extension and its packages.
 const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("ipsec", &["NetworkManager-libreswan", "libreswan", "openvswitch3.5-ipsec"]),
     ("kerberos", &["krb5-workstation", "libkadm5"]),
@@ -11,28 +11,28 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("usbguard", &["usbguard"]),
 ];
 
-/// The packages of an extension; `None` where nobody knows it.
+/// The packages of an extension; `None` for an unknown name.
 #[must_use]
 pub fn packages(extension: &str) -> Option<&'static [&'static str]> {
     let found = EXTENSIONS.iter().find(|(name, _)| *name == extension);
     found.map(|(_, packages)| *packages)
 }
 
-/// Whether an extension has this package.
+/// True if any extension has this package.
 #[must_use]
 pub fn is_extension_package(package: &str) -> bool {
     EXTENSIONS.iter().any(|(_, packages)| packages.contains(&package))
 }
 
-/// The known names, for messages.
+/// The names of all extensions, comma-separated, for messages.
 #[must_use]
 pub fn accepted() -> String {
     EXTENSIONS.map(|(name, _)| name).join(", ")
 }
 
-/// Packages to add and to remove, each sorted: what the extensions need and is not requested yet,
-/// and what is requested for an extension that is no longer listed. Packages that belong to no
-/// extension stay.
+/// Compute the packages to install and to uninstall, each sorted: packages of listed `extensions` that are
+/// not `requested` yet, and requested packages of extensions that are no longer listed. Requested packages of
+/// no extension stay.
 #[must_use]
 pub fn package_changes(extensions: &[String], requested: &[&str]) -> (Vec<&'static str>, Vec<&'static str>) {
     let sorted = |mut packages: Vec<&'static str>| {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packages_follow_the_listed_extensions() {
+    fn package_changes_follow_the_listed_extensions() {
         type Row = (
             &'static [&'static str],
             &'static [&'static str],

@@ -1,4 +1,5 @@
-//! What a `MachineConfig` asks of a host, decoded: plain data that cannot be malformed.
+//! The decoded, validated form of a `MachineConfig`: every path, mode, owner and unit name in it is known to
+//! be well formed.
 
 use std::collections::BTreeMap;
 
@@ -7,53 +8,48 @@ use serde_json::Value;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 
-/// The file whose presence makes the reference agent skip its checks; a config may not carry it.
+/// The force file, as in MCD: while it exists, a config is applied over drift and over a blocked target. A
+/// config must not create it.
 pub const FORCE_FILE: &str = "/run/machine-config-daemon-force";
-/// Where units and drop-ins of a config live.
+/// The directory of a config's units and drop-ins.
 pub const UNIT_DIRECTORY: &str = "/etc/systemd/system";
-/// The one user whose keys and password a config may set.
+/// The only user whose keys and password a config may set.
 pub const CORE_USER: &str = "core";
-/// Default mode of a file.
 pub const FILE_MODE: u32 = 0o644;
-/// Default mode of a directory.
 pub const DIRECTORY_MODE: u32 = 0o755;
 
-/// Everything one configuration says, decoded and validated.
+/// Everything that one config asks of a host, decoded and validated.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostConfig {
-    /// The `MachineConfig`'s name.
+    /// `metadata.name` of the `MachineConfig`.
     pub name: String,
-    /// Storage files by path.
+    /// `storage.files`
     pub files: BTreeMap<ManagedPath, FileSpec>,
-    /// Storage directories by path.
+    /// `storage.directories`
     pub directories: BTreeMap<ManagedPath, DirectorySpec>,
-    /// Storage links by path.
+    /// `storage.links`
     pub links: BTreeMap<ManagedPath, LinkSpec>,
-    /// Units by name.
+    /// `systemd.units`, by unit name.
     pub units: BTreeMap<String, UnitSpec>,
-    /// The passwd section.
     pub passwd: PasswdSpec,
-    /// The operating system's side.
+    /// Image, kernel and extensions.
     pub os: OsSpec,
-    /// Sections that are compared but never applied, by their field below `spec.config`.
+    /// Sections that are compared but never applied, by their path below `spec.config`.
     pub unapplied: BTreeMap<&'static str, Value>,
 }
 
 /// An owner as a config names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OwnerRef {
-    /// By number.
     Id(u32),
-    /// By name, resolved in the target's own passwd and group files.
+    /// A name, resolved in the target's own passwd and group files.
     Name(String),
 }
 
-/// Owner and group; root where a config says nothing.
+/// Owner and group of a path; root where the config names none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileOwner {
-    /// The user.
     pub user: OwnerRef,
-    /// The group.
     pub group: OwnerRef,
 }
 
@@ -63,87 +59,82 @@ impl Default for FileOwner {
     }
 }
 
-/// A storage file.
+/// One item of `storage.files`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileSpec {
-    /// Its position in the config's list, which orders what is ordered by listing.
+    /// Index in the config's list; names the field in refusals, and orders the changes of a plan.
     pub index: usize,
-    /// Decoded bytes; empty where only `append` is given.
+    /// Decoded contents; empty where only `append` is given.
     pub contents: Vec<u8>,
     /// Decoded fragments to append, in order.
     pub append: Vec<Vec<u8>>,
-    /// Permission bits.
     pub mode: u32,
-    /// Owner and group.
     pub owner: FileOwner,
-    /// `Some(false)`: a file that is there already and not ours must stay.
+    /// `Some(false)`: an unmanaged file that exists already must stay.
     pub overwrite: Option<bool>,
 }
 
-/// A storage directory.
+/// One item of `storage.directories`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectorySpec {
-    /// Its position in the config's list.
+    /// Index in the config's list.
     pub index: usize,
-    /// Permission bits.
     pub mode: u32,
-    /// Owner and group.
     pub owner: FileOwner,
 }
 
-/// A storage link.
+/// One item of `storage.links`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkSpec {
-    /// Its position in the config's list.
+    /// Index in the config's list.
     pub index: usize,
-    /// What it points to, as written.
+    /// The link's target as written; absolute and normalized for a hard link.
     pub target: String,
-    /// A hard link to a file of the same file system.
+    /// True for a hard link to a file on the same file system.
     pub hard: bool,
-    /// Owner and group of a symbolic link.
+    /// Owner of the link itself; unused for a hard link.
     pub owner: FileOwner,
 }
 
-/// A systemd unit.
+/// One item of `systemd.units`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitSpec {
-    /// Its position in the config's list.
+    /// Index in the config's list.
     pub index: usize,
-    /// Text of the unit file; `None` where the config has none or an empty one.
+    /// Text of the unit file; `None` if absent or empty.
     pub contents: Option<String>,
-    /// Drop-ins by file name; an empty text means that no such drop-in may exist.
+    /// Drop-ins by file name; an empty text requires the drop-in's absence.
     pub drop_ins: BTreeMap<String, String>,
-    /// Wanted enablement; `None` leaves it to the presets.
+    /// Desired enablement; `None` leaves it to the presets.
     pub enabled: Option<bool>,
-    /// Wanted mask; `Some(false)` without contents removes one.
+    /// Desired mask; `Some(false)` without contents removes an existing mask.
     pub mask: Option<bool>,
 }
 
 impl UnitSpec {
-    /// Whether the unit is to be masked.
+    /// True if the config masks the unit.
     #[must_use]
     pub fn is_masked(&self) -> bool {
         self.mask == Some(true)
     }
 
-    /// Equal in everything but the place in its list.
+    /// True if the units are equal apart from their index.
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
         Self { index: 0, ..self.clone() } == Self { index: 0, ..other.clone() }
     }
 }
 
-/// The passwd section, as far as it is applied, and the rest for comparison.
+/// The passwd section: users, whose keys and password are applied, and groups, which are only compared.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PasswdSpec {
-    /// Users in the order listed.
     pub users: Vec<UserSpec>,
-    /// Groups, which cannot be changed in place.
+    /// Groups as read; a change of them is irreconcilable.
     pub groups: Value,
 }
 
 impl PasswdSpec {
-    /// Every listed user's keys, in order: the whole content of the key file.
+    /// Iterate over the SSH keys of all users in order: the lines of the key file.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.users.iter().flat_map(|user| user.keys.iter().map(String::as_str))
     }
@@ -156,16 +147,15 @@ impl PasswdSpec {
     }
 }
 
-/// One user.
+/// One item of `passwd.users`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct UserSpec {
-    /// Login name.
     pub name: String,
-    /// Authorized keys, in order.
+    /// SSH authorized keys, in order.
     pub keys: Vec<String>,
-    /// Password hash, `crypt(5)`.
+    /// Password hash as in `crypt(5)`.
     pub password_hash: Option<String>,
-    /// Fields that the config sets beside these, none of which can be changed in place.
+    /// Names of all other fields that the config sets; a change of any of them is irreconcilable.
     pub other_fields: Vec<&'static str>,
 }
 
@@ -180,38 +170,34 @@ impl std::fmt::Debug for UserSpec {
     }
 }
 
-/// What a config says about the operating system.
+/// Image, kernel and extensions of a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OsSpec {
-    /// `spec.osImageURL`; `None` where it is empty.
+    /// `spec.osImageURL`; `None` if empty.
     pub image: Option<String>,
-    /// `spec.baseOSExtensionsContainerImage`; `None` where it is empty.
+    /// `spec.baseOSExtensionsContainerImage`; `None` if empty.
     pub extensions_image: Option<String>,
     /// `spec.kernelArguments`, split into single arguments.
     pub kernel_arguments: Vec<KernelArgument>,
-    /// `spec.kernelType`.
     pub kernel_type: KernelType,
-    /// `spec.extensions`.
     pub extensions: Vec<String>,
-    /// `spec.fips`.
     pub fips: bool,
 }
 
-/// The kernel that the OS runs.
+/// The kernel package set of a deployment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum KernelType {
-    /// The image's own.
+    /// The kernel of the OS image.
     #[default]
     Default,
-    /// The realtime kernel.
     Realtime,
     /// The kernel with 64 KiB pages (aarch64).
     Pages64k,
 }
 
 impl KernelType {
-    /// The canonical type of a `spec.kernelType`: anything unknown is the default, as in the
-    /// reference. Whether it *may* be unknown is the parser's concern.
+    /// Parse a `spec.kernelType`. An unknown type is the default one, as in MCD; [`super::decode`] refuses it
+    /// beforehand.
     #[must_use]
     pub fn canonical(spelled: &str) -> Self {
         match spelled {
@@ -221,7 +207,7 @@ impl KernelType {
         }
     }
 
-    /// As a `MachineConfig` spells it.
+    /// The spelling in a `MachineConfig`.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

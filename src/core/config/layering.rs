@@ -1,31 +1,32 @@
-//! What packages a deployment has beside those of its image, or in their place; and what has to change for another
-//! kernel or other extensions.
+//! Package layering of a deployment: packages added to those of the image or removed from it, and the change
+//! needed for another kernel or other extensions.
 
 use serde::{Deserialize, Serialize};
 
 use super::extensions;
 use super::host_config::{KernelType, OsSpec};
 
-/// The packages of a kernel in the image that another kernel takes the place of (the reference's list).
+/// The packages of the image's kernel that another kernel replaces (MCD's list).
 const KERNEL: [&str; 5] =
     ["kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"];
 const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];
 const PAGES_64K: [&str; 4] =
     ["kernel-64k-core", "kernel-64k-modules", "kernel-64k-modules-core", "kernel-64k-modules-extra"];
-/// How the names of kernels' packages begin that are installed in place of the image's own.
+/// Prefixes of the packages of the realtime and the 64k-pages kernel.
 const OTHER_KERNELS: [&str; 2] = ["kernel-rt-", "kernel-64k-"];
 
-/// What a deployment's origin says of packages.
+/// The packages in a deployment's origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PackageLayering {
-    /// Packages that were asked for.
+    /// Packages that were requested in addition to the image.
     pub requested: Vec<String>,
-    /// Packages of the image that were removed.
+    /// Packages of the image that were removed ("overrides").
     pub removed: Vec<String>,
 }
 
 impl PackageLayering {
-    /// How many of the packages are neither of an extension nor of a kernel that the cluster supports: somebody else's.
+    /// Count the packages that belong neither to an extension nor to a supported kernel: layered by an
+    /// administrator.
     #[must_use]
     pub fn unsupported(&self) -> usize {
         let is_others_kernel = |package: &str| OTHER_KERNELS.iter().any(|kernel| package.starts_with(kernel));
@@ -36,28 +37,28 @@ impl PackageLayering {
         requested.count() + removed.count()
     }
 
-    /// Whether it is the image's packages alone.
+    /// True if the deployment has exactly the image's packages.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.requested.is_empty() && self.removed.is_empty()
     }
 }
 
-/// What is to be done about packages. Each list is sorted.
+/// The change of packages that rpm-ostree is asked for. Each list is sorted.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayeringChange {
-    /// Packages to install.
     pub install: Vec<String>,
-    /// Packages that were asked for, and are not any more.
+    /// Requested packages that are no longer needed.
     pub uninstall: Vec<String>,
     /// Packages of the image to remove.
     pub remove: Vec<String>,
-    /// Packages of the image that come back.
+    /// Removed packages of the image to restore.
     pub reset: Vec<String>,
 }
 
 impl LayeringChange {
-    /// What makes a deployment have what `desired` says of kernel and extensions. Packages that belong to neither stay.
+    /// Compute the change from `current` to the kernel and extensions of `desired`. Other layered packages
+    /// stay.
     #[must_use]
     pub fn between(current: &PackageLayering, desired: &OsSpec) -> Self {
         let requested: Vec<&str> = current.requested.iter().map(String::as_str).collect();
@@ -83,20 +84,21 @@ impl LayeringChange {
         }
     }
 
-    /// Whether nothing is to be done.
+    /// True if no package changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { install, uninstall, remove, reset } = self;
         [install, uninstall, remove, reset].iter().all(|list| list.is_empty())
     }
 
-    /// What of it a deployment does not have, one phrase each; nothing where it is done.
+    /// Compare this change with the layering of the deployment that was `made`, and describe each package
+    /// that differs; empty if the change is complete.
     #[must_use]
     pub fn missing_in(&self, made: &PackageLayering) -> Vec<String> {
         let checks = [
             (&self.install, &made.requested, true, "is not installed"),
             (&self.uninstall, &made.requested, false, "is still installed"),
-            (&self.remove, &made.removed, true, "of the image is still there"),
+            (&self.remove, &made.removed, true, "of the image is still installed"),
             (&self.reset, &made.removed, false, "of the image is still removed"),
         ];
         let missing = checks.into_iter().flat_map(|(wanted, list, is_in, what)| {
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_of_nobody_that_the_cluster_knows_are_counted() {
+    fn packages_of_no_extension_or_kernel_are_counted_as_unsupported() {
         let layering = |requested: &[&str], removed: &[&str]| PackageLayering {
             requested: requested.iter().map(|name| (*name).to_owned()).collect(),
             removed: removed.iter().map(|name| (*name).to_owned()).collect(),
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_and_extensions_change_together() {
+    fn kernel_and_extensions_change_together() {
         let plain = PackageLayering::default();
         let swapped = change(&plain, KernelType::Realtime, &["usbguard"]);
         assert_eq!(swapped.install, [&list(&REALTIME)[..], &list(&["usbguard"])].concat());
@@ -162,11 +164,15 @@ mod tests {
         assert_eq!((back.reset, back.install, back.remove), (list(&KERNEL), list(&[]), list(&[])));
         let other = change(&realtime, KernelType::Pages64k, &["usbguard"]);
         assert_eq!((other.install, other.uninstall), (list(&PAGES_64K), list(&REALTIME)));
-        assert_eq!((other.remove, other.reset), (list(&[]), list(&[])), "the image's own is gone already");
+        assert_eq!(
+            (other.remove, other.reset),
+            (list(&[]), list(&[])),
+            "the image's kernel is removed already"
+        );
     }
 
     #[test]
-    fn packages_of_others_stay() {
+    fn packages_layered_by_an_administrator_stay() {
         let current = layering(&["vim", "kernel-devel"], &["firefox"]);
         assert!(
             change(&current, KernelType::Default, &["kernel-devel"]).install == list(&["kernel-headers"])
@@ -179,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_swap_is_completed() {
+    fn partial_kernel_replacement_is_completed() {
         let half = layering(&[], &["kernel", "kernel-core"]);
         let change = change(&half, KernelType::Realtime, &[]);
         assert_eq!(change.remove, list(&["kernel-modules", "kernel-modules-core", "kernel-modules-extra"]));

@@ -1,4 +1,5 @@
-//! `MachineConfig` of `machineconfiguration.openshift.io/v1`: bytes in, a typed object out.
+//! `MachineConfig` objects of `machineconfiguration.openshift.io/v1`: parsing of JSON or YAML into a typed
+//! object. [`super::decode`] validates its content.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,36 +8,31 @@ use super::document;
 use super::ignition;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// The kind of object that we read.
 const KIND: &str = "MachineConfig";
-/// The API group of that kind; any version of it is read as `v1`.
+/// The API group of the kind; every version of it is read as `v1`.
 const GROUP: &str = "machineconfiguration.openshift.io/";
 
-/// One object, its Ignition config still undecoded.
+/// One `MachineConfig` with its Ignition config parsed, but not decoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineConfig {
-    /// `metadata.name`.
     pub name: String,
-    /// `metadata.labels` and `metadata.annotations`.
     pub metadata: ConfigMetadata,
-    /// `spec`, typed.
     pub spec: MachineConfigSpec,
-    /// The Ignition config in the newest version's terms.
+    /// The Ignition config, upgraded to the newest supported version.
     pub ignition: ignition::ParsedIgnition,
-    /// The object as it was read.
+    /// The whole object as it was read; its canonical form is stored and hashed.
     pub document: Value,
 }
 
-/// The part of the metadata that decides something.
+/// The metadata that merging depends on.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigMetadata {
-    /// `metadata.name`.
     #[serde(default)]
     pub name: String,
     /// Labels; the role label decides the order of merging.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<std::collections::BTreeMap<String, String>>,
-    /// Annotations; one tells objects that the controller made.
+    /// Annotations; one of them marks configs that the MCC generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub annotations: Option<std::collections::BTreeMap<String, String>>,
 }
@@ -45,27 +41,26 @@ pub struct ConfigMetadata {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineConfigSpec {
-    /// The OS image, digest-pinned in a rendered config; empty where none is named.
+    /// The OS image, pinned by digest in a rendered config.
     #[serde(default, rename = "osImageURL")]
     pub os_image_url: Option<String>,
-    /// The image that carries extension packages.
+    /// The image with the packages of extensions and of other kernels.
     #[serde(default, rename = "baseOSExtensionsContainerImage")]
     pub base_os_extensions_container_image: Option<String>,
-    /// Kernel arguments; an entry may hold several.
+    /// Kernel arguments; one entry may hold several.
     #[serde(default)]
     pub kernel_arguments: Option<Vec<String>>,
     /// `default`, `realtime` or `64k-pages`.
     #[serde(default)]
     pub kernel_type: Option<String>,
-    /// Names of extensions.
     #[serde(default)]
     pub extensions: Option<Vec<String>>,
-    /// Whether the kernel runs in FIPS mode.
+    /// FIPS mode of the kernel; fixed at installation.
     #[serde(default)]
     pub fips: Option<bool>,
 }
 
-/// Parses the one `MachineConfig` of a document: a bare object, or a `List` that holds one.
+/// Parse a document that holds exactly one `MachineConfig`: a bare object, or a `List` with one item.
 pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
     let mut configs = parse_all(bytes)?;
     match (configs.pop(), configs.len()) {
@@ -74,14 +69,14 @@ pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
         (Some(_), more) => Err(RefusalList::one(
             "items",
             format!(
-                "the list holds {} MachineConfigs and one is wanted; merge them with `flameholder render`",
+                "the list holds {} MachineConfigs, expected one; merge them with `flameholder render`",
                 more + 1
             ),
         )),
     }
 }
 
-/// Parses every `MachineConfig` of a document.
+/// Parse all `MachineConfig`s of a document: a bare object, or a `List`.
 pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, RefusalList> {
     let document = document::parse(bytes)?;
     let kind = document.get("kind").and_then(Value::as_str);
@@ -105,7 +100,7 @@ pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, RefusalList> {
     RefusalList::or(refused, configs)
 }
 
-/// Parses one object; `prefix` precedes the fields of its refusals.
+/// Parse one object; `prefix` is put before the fields of refusals.
 pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, RefusalList> {
     let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != KIND {
@@ -130,7 +125,8 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
         return Err(RefusalList::one(format!("{prefix}metadata.name"), "the object has no name"));
     }
     if !is_object_name(&metadata.name) {
-        let reason = "the name is not one that Kubernetes takes: lower-case letters, digits, `-` and `.`";
+        let reason =
+            "the name is not a valid Kubernetes object name: lower-case letters, digits, `-` and `.`";
         return Err(RefusalList::one(format!("{prefix}metadata.name"), reason));
     }
     let (spec, _) = ignition::typed::<MachineConfigSpec>(section("spec"), &format!("{prefix}spec"))?;
@@ -139,7 +135,7 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     Ok(MachineConfig { name: metadata.name.clone(), metadata, spec, ignition, document })
 }
 
-/// A DNS subdomain (RFC 1123), as far as its characters and length go.
+/// True if characters and length are those of a DNS subdomain (RFC 1123).
 fn is_object_name(name: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     name.len() <= 253 && name.chars().all(legal)
@@ -156,7 +152,7 @@ mod tests {
     const OBJECT: &str = r#"{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":"a"},"spec":{"kernelArguments":null}}"#;
 
     #[test]
-    fn a_bare_object_and_a_list_of_one() {
+    fn bare_object_and_list_of_one_are_accepted() {
         let list = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{OBJECT}]}}"#);
         for text in [OBJECT, &list] {
             assert_eq!(parse(text.as_bytes()).unwrap().name, "a");
@@ -172,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_field() {
+    fn refusal_names_the_field() {
         for (text, field) in [
             ("", "empty"),
             ("{\"kind\":\"Pod\"}", "kind"),

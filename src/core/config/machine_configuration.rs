@@ -1,5 +1,4 @@
-//! `MachineConfiguration` of `operator.openshift.io/v1`: where a cluster keeps its node disruption
-//! policy.
+//! `MachineConfiguration` objects of `operator.openshift.io/v1`: the cluster's node disruption policy.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +10,6 @@ use crate::core::enablement::UnitName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// The kind of object that we read.
 const KIND: &str = "MachineConfiguration";
 
 #[derive(Debug, Default, Deserialize)]
@@ -57,8 +55,8 @@ struct Subject {
     service_name: String,
 }
 
-/// Reads the policy that an object holds: the effective one of its status where the operator wrote
-/// it, else its spec over the defaults.
+/// Parse the node disruption policy: the effective one from the status if the operator has written it, else
+/// the spec over the defaults.
 pub fn parse_policy(bytes: &[u8]) -> Result<DisruptionPolicy, RefusalList> {
     let object = document::parse(bytes)?;
     if object.get("kind").and_then(Value::as_str) != Some(KIND) {
@@ -119,7 +117,7 @@ fn action(item: ActionItem) -> Result<DisruptionAction, String> {
         "Reboot" => DisruptionAction::Reboot,
         other => {
             let other: String = other.chars().take(32).collect();
-            return Err(format!("the action `{other}` is not known"));
+            return Err(format!("unknown action `{other}`"));
         }
     })
 }
@@ -138,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_lies_over_the_defaults() {
+    fn spec_is_applied_over_the_defaults() {
         let policy = parse(&json!({"kind": KIND, "spec": {"nodeDisruptionPolicy": {
             "files": [
                 {"path": "/etc/example.d", "actions": [{"type": "Drain"}, {"type": "Reload", "reload": {"serviceName": "crio.service"}}]},
@@ -158,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_is_the_whole_policy() {
+    fn status_replaces_spec_and_defaults() {
         let policy =
             parse(&json!({"kind": KIND, "status": {"nodeDisruptionPolicyStatus": {"clusterPolicies": {
             "files": [{"path": "/etc/only", "actions": [{"type": "None"}]}]}}}}))
@@ -168,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_by_its_field() {
+    fn refusal_names_the_field() {
         for (rules, field) in [
             (json!({"files": [{"path": "x", "actions": []}]}), "files[0].path"),
             (json!({"files": [{"path": "/x", "actions": [{"type": "Explode"}]}]}), "files[0].actions[0]"),

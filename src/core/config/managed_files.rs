@@ -1,4 +1,4 @@
-//! The paths that a configuration manages in a tree, and what it wants at each.
+//! Managed files of a config in one tree: every path that the config writes, with its desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,41 +9,40 @@ use crate::core::values::profile::Profile;
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::{FileAttributes, FileEntry, MASK};
 
-/// Mode of unit files and drop-ins.
 const UNIT_MODE: u32 = 0o644;
-/// Mode of the key file.
+/// Mode of the authorized keys file.
 const KEYS_MODE: u32 = 0o600;
-/// Mode of the directories that hold it; sshd refuses laxer ones.
+/// Mode of the directories above the authorized keys file; sshd refuses laxer ones.
 const KEYS_DIRECTORY_MODE: u32 = 0o700;
 
-/// What is wanted, by path, and what this tree cannot be given.
+/// The desired state of every managed path, and the parts of the config that this tree cannot take.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ManagedFiles {
-    /// Wanted entries.
+    /// Desired state by path.
     pub entries: BTreeMap<ManagedPath, FileEntry>,
-    /// Directories that get an owner of their own where they have to be made: a missing home.
+    /// Directories that are created with an owner other than root if they do not exist: a user's home.
     pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
-    /// Parts of the config that this tree has no place for, each with its reason.
+    /// Parts of the config that this tree does not support, each with its reason.
     pub unsupported: Vec<String>,
-    /// Paths that are stored now and put in place when the generation is activated, each with the reason.
+    /// Paths whose content is stored now and put in place by activation at boot, each with its reason.
     pub deferred: Vec<String>,
 }
 
-/// Bytes that a config appends to: what stood at the path before it was managed.
+/// The content, by path, that a config's `append` extends: the file as it was before it was managed.
 pub type AppendBases = BTreeMap<ManagedPath, Vec<u8>>;
 
-/// What becomes of an owner whom the tree does not know.
+/// The handling of an owner or group name that the tree's `passwd` or `group` does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownOwner {
-    /// The configuration is refused: it is about to be applied.
+    /// The config is refused: it is about to be applied.
     Refused,
-    /// The path deviates, whoever owns it: the configuration was applied before the name went.
+    /// The path drifts, whichever number owns it: the config was applied when the name still existed.
     Drifts,
 }
 
 impl ManagedFiles {
-    /// Computes the entries of `config` in a tree with these `accounts`. A name that the tree does
-    /// not know is refused with the field that mentions it.
+    /// Compute the managed files of `config` in a tree with these `accounts`. With [`UnknownOwner::Refused`],
+    /// a name that the tree does not have is refused with its field.
     pub fn of(
         config: &HostConfig,
         accounts: &AccountTable,
@@ -72,7 +71,7 @@ impl ManagedFiles {
         RefusalList::or(names.refused, managed)
     }
 
-    /// What is wanted outside `top`.
+    /// The managed files outside the directory `top`.
     #[must_use]
     pub fn outside(&self, top: &str) -> Self {
         let entries = self.entries.iter().filter(|(path, _)| !path.is_within(top));
@@ -84,7 +83,7 @@ impl ManagedFiles {
         }
     }
 
-    /// This within `top`, and outside of it `others`.
+    /// Combine these files within `top` with the files of `others`, which lie outside of it.
     #[must_use]
     pub fn with_outside(&self, top: &str, others: &Self) -> Self {
         let within = self.entries.iter().filter(|(path, _)| path.is_within(top));
@@ -97,7 +96,7 @@ impl ManagedFiles {
         }
     }
 
-    /// Leaves out everything that is not within `top`, with one line that says why.
+    /// Remove the entries outside `top` and list them as deferred with `reason`.
     pub fn keep_within(&mut self, top: &str, reason: &str) {
         let (kept, gone): (BTreeMap<_, _>, BTreeMap<_, _>) =
             std::mem::take(&mut self.entries).into_iter().partition(|(path, _)| path.is_within(top));
@@ -131,7 +130,7 @@ impl ManagedFiles {
             [("directories", config.directories.is_empty()), ("links", config.links.is_empty())]
         {
             if !empty {
-                let reason = format!("spec.config.storage.{what}: the profile `mcd` does not apply them");
+                let reason = format!("spec.config.storage.{what}: not applied with profile `mcd`");
                 self.unsupported.push(reason);
             }
         }
@@ -191,13 +190,14 @@ impl ManagedFiles {
     }
 }
 
-/// The path of a unit or drop-in; its name is checked when it is decoded.
+/// The path of a unit, or of a drop-in given as `UNIT.d/NAME`. The name has been checked when it was decoded.
 #[must_use]
 pub fn unit_path(name: &str) -> ManagedPath {
     ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{name}")).expect("a unit's name is a file name")
 }
 
-/// Every path that `host` has written: files, directories, links, units and their drop-ins.
+/// Every path that the config writes: files, directories, links, units and drop-ins. Authorized keys are not
+/// included.
 #[must_use]
 pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
     let files = host.files.keys().chain(host.directories.keys()).chain(host.links.keys());
@@ -212,7 +212,7 @@ fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &AppendBases) -> Vec<
     if file.append.is_empty() {
         return file.contents.clone();
     }
-    // Contents that are given replace the base; fragments alone extend what was there.
+    // Given contents replace the base; `append` alone extends it.
     let base = match bases.get(path) {
         Some(base) if file.contents.is_empty() => base.clone(),
         _ => file.contents.clone(),
@@ -248,9 +248,9 @@ impl Names<'_> {
     }
 
     fn unknown(&mut self, field: String, what: &str, name: &str) -> u32 {
-        let reason = format!("the target has no {what} `{name}`; name one of its own, or give the number");
+        let reason = format!("the target has no {what} `{name}`; use an existing name or a number");
         self.refused.push(Refusal::new(field, reason));
-        // Nobody has this number.
+        // No user or group has this number: chown(2) takes it for "no change".
         u32::MAX
     }
 }

@@ -1,4 +1,5 @@
-//! From the bytes of a MachineConfig to a configuration that a host can be given.
+//! Decoding and rendering of configs: from the bytes of a MachineConfig to a validated
+//! [`host_config::HostConfig`] and its [`managed_files::ManagedFiles`]; also the agent's own settings.
 
 pub mod accounts;
 pub mod contents;

@@ -1,30 +1,30 @@
-//! Which action a changed file or unit asks for: the cluster's node disruption policy over the
-//! defaults that its operator ships, or the older table that holds before a policy is known.
+//! Node disruption policy: the actions (reload, restart, drain, reboot) that a changed file or unit needs.
+//! Rules of the cluster lie over the MCO's defaults; an older table applies on first boot, before a policy
+//! can be read.
 
 use crate::core::values::names::ManagedPath;
 
-/// What is done after a change, before it counts as applied.
+/// One action after a change; the change counts as applied when all of them are done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DisruptionAction {
-    /// Nothing.
     None,
-    /// systemd rereads its unit files.
+    /// `systemctl daemon-reload`
     DaemonReload,
-    /// A unit rereads its configuration.
+    /// Reload of this unit.
     Reload(String),
-    /// A unit is restarted.
+    /// Restart of this unit.
     Restart(String),
-    /// `registries.conf`: CRI-O rereads it, after a drain where [`super::registries`] says so.
+    /// Reload of CRI-O for `registries.conf`, after a drain if [`super::registries::needs_drain`] returns
+    /// true.
     Special,
-    /// The node is drained first.
+    /// Drain of the node before the change.
     Drain,
-    /// The host reboots.
     Reboot,
 }
 
-/// The unit that serves containers, reloaded by [`DisruptionAction::Special`].
+/// CRI-O's unit, reloaded by [`DisruptionAction::Special`].
 pub const CONTAINER_RUNTIME: &str = "crio.service";
-/// The file that [`DisruptionAction::Special`] is about.
+/// The file of [`DisruptionAction::Special`].
 pub const REGISTRIES: &str = "/etc/containers/registries.conf";
 
 const CA_TRUST: &str = "coreos-update-ca-trust.service";
@@ -38,12 +38,12 @@ const USER_CA_BUNDLE: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-
 const CREDENTIAL_DROP_IN: &str =
     "/etc/systemd/system/kubelet.service.d/40-kubelet-crio-image-credential-provider.conf";
 
-/// Which paths a rule covers.
+/// The paths that a rule covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cover {
-    /// The path itself and all below it.
+    /// The path and everything below it.
     Within,
-    /// What lies directly in it.
+    /// Direct children of the path only.
     Children,
 }
 
@@ -60,7 +60,7 @@ struct UnitRule {
     actions: Vec<DisruptionAction>,
 }
 
-/// Rules for files by path, for units by name, and for keys and passwords.
+/// Rules for files by path, for units by name, and for SSH keys and passwords.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisruptionPolicy {
     files: Vec<FileRule>,
@@ -69,7 +69,7 @@ pub struct DisruptionPolicy {
 }
 
 impl Default for DisruptionPolicy {
-    /// What the cluster's operator ships.
+    /// The defaults that the MCO ships.
     fn default() -> Self {
         let none = || vec![DisruptionAction::None];
         let reload_runtime = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
@@ -102,7 +102,7 @@ fn restart(units: &[&str]) -> Vec<DisruptionAction> {
 }
 
 impl DisruptionPolicy {
-    /// The table that holds where no policy can be asked for: on a first boot.
+    /// The table for a first boot, when no policy can be read from the cluster.
     #[must_use]
     pub fn legacy() -> Self {
         let reload = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
@@ -120,32 +120,32 @@ impl DisruptionPolicy {
         Self { files: files.to_vec(), units: Vec::new(), keys: vec![DisruptionAction::None] }
     }
 
-    /// No rules at all: every change of a file or unit reboots.
+    /// No rules: every change of a file or unit reboots the host.
     #[must_use]
     pub fn empty() -> Self {
         Self { files: Vec::new(), units: Vec::new(), keys: vec![DisruptionAction::None] }
     }
 
-    /// Replaces the rule for this very path, or adds one.
+    /// Set the rule for exactly this path.
     pub fn set_file(&mut self, path: &str, actions: Vec<DisruptionAction>) {
         let path = path.trim_end_matches('/');
         self.files.retain(|rule| rule.path != path);
         self.files.push(FileRule { path: path.to_owned(), cover: Cover::Within, actions });
     }
 
-    /// Replaces the rule for this unit, or adds one.
+    /// Set the rule for this unit.
     pub fn set_unit(&mut self, name: &str, actions: Vec<DisruptionAction>) {
         self.units.retain(|rule| rule.name != name);
         self.units.push(UnitRule { name: name.to_owned(), actions });
     }
 
-    /// Replaces the rule for keys and passwords.
+    /// Set the rule for SSH keys and passwords.
     pub fn set_keys(&mut self, actions: Vec<DisruptionAction>) {
         self.keys = actions;
     }
 
-    /// The actions for a changed file: those of the longest path that covers it, with that path.
-    /// `None`: no rule, so the host reboots.
+    /// The actions for a changed file, with the path of their rule: the longest path that covers the file.
+    /// `None` means that the host reboots.
     #[must_use]
     pub fn of_file(&self, path: &ManagedPath) -> Option<(&str, &[DisruptionAction])> {
         let covering = self.files.iter().filter(|rule| match rule.cover {
@@ -156,14 +156,14 @@ impl DisruptionPolicy {
         Some((&rule.path, &rule.actions))
     }
 
-    /// The actions for a changed unit, by exact name.
+    /// The actions for a changed unit, by exact name; `None` means that the host reboots.
     #[must_use]
     pub fn of_unit(&self, name: &str) -> Option<&[DisruptionAction]> {
         let rule = self.units.iter().find(|rule| rule.name == name)?;
         Some(&rule.actions)
     }
 
-    /// The actions for changed keys or passwords.
+    /// The actions for changed SSH keys or passwords.
     #[must_use]
     pub fn of_keys(&self) -> &[DisruptionAction] {
         &self.keys

@@ -1,5 +1,5 @@
-//! Whether a change of `/etc/containers/registries.conf` can reach running workloads without a
-//! drain (the reference's rule: images that a node has pulled must still mean the same).
+//! Drain decision for `/etc/containers/registries.conf`, by MCD's rule: a change is safe without a drain if
+//! every image that the node may have pulled still resolves to the same content.
 
 use std::collections::BTreeMap;
 
@@ -44,14 +44,15 @@ impl Registry {
         self.mirror_by_digest_only || mirror.pulled_for == "digest-only"
     }
 
-    /// Only images named by digest, whose content no registry can change, come from its mirrors.
+    /// True if the registry has mirrors and all of them serve images by digest only: no mirror can then
+    /// change an image's content.
     fn is_wholly_digest_only(&self) -> bool {
         !self.mirror.is_empty() && self.mirror.iter().all(|mirror| self.is_digest_only(mirror))
     }
 }
 
-/// Whether going from `current` to `desired` needs a drain. An absent file is an empty one; one
-/// that cannot be understood needs a drain.
+/// True if the change from `current` to `desired` needs a drain. An absent file counts as empty; a file that
+/// does not parse needs a drain.
 #[must_use]
 pub fn needs_drain(current: Option<&[u8]>, desired: Option<&[u8]>) -> bool {
     if current == desired {
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_rows() {
+    fn drain_is_needed_as_in_mcd() {
         const DIGEST: &str = "mirror-by-digest-only = true";
         const PULL: &str = "pull-from-mirror = \"digest-only\"";
         let base = registry("a", "", &[("m", "")]);
@@ -152,7 +153,7 @@ mod tests {
             ),
             (base.clone(), registry("a", "", &[("m", PULL)]), false, "mirror towards digest-only"),
             (registry("a", "", &[("m", PULL)]), base.clone(), true, "mirror away from digest-only"),
-            (base.clone(), "not = [toml".to_owned(), true, "not understood"),
+            (base.clone(), "not = [toml".to_owned(), true, "not valid TOML"),
         ];
         for (current, desired, drain, what) in rows {
             assert_eq!(needs_drain(Some(current.as_bytes()), Some(desired.as_bytes())), drain, "{what}");

@@ -1,9 +1,9 @@
-//! Many `MachineConfig`s into the rendered one, as the cluster's controller merges those that a pool
-//! selects (`MergeMachineConfigs` of the machine-config-operator).
+//! Rendering: merge the `MachineConfig`s of a pool into one, as the MCC does (`MergeMachineConfigs` of the
+//! MCO).
 //!
 //! # Guarantees
-//! The result depends on what the configs say and not on the order in which they are given. It has
-//! passed [`decode`], so a host that accepts our configs accepts it.
+//! The result depends on the content of the configs, not on the order in which they are given. It has passed
+//! [`decode`], so a host that accepts each of them accepts the result.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -21,29 +21,29 @@ use super::machine_config::MachineConfig;
 use crate::core::values::limits;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// What `apiVersion` of a rendered config says.
+/// `apiVersion` of a rendered config.
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
-/// The label that says for which role a config was written.
+/// The label that names the role of a config.
 const ROLE_LABEL: &str = "machineconfiguration.openshift.io/role";
-/// The role that every custom pool inherits from.
+/// The role whose configs every custom pool inherits.
 const WORKER_ROLE: &str = "worker";
-/// The annotation of configs that the controller made itself.
+/// The annotation of configs that the MCC generated.
 const GENERATED_BY: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
-/// The Ignition version that the controller writes.
+/// The Ignition version that the MCC writes.
 const IGNITION_VERSION: &str = "3.5.0";
-/// The extension that exists for the image's own kernel only.
+/// The extension that exists for the default kernel only.
 const KERNEL_DEVEL: &str = "kernel-devel";
-/// Bytes of the digest in a rendered config's name, as many as the controller's has.
+/// Bytes of the digest in a rendered config's name; the MCC uses the same length.
 const DIGEST_BYTES: usize = 16;
 /// Longest name of a Kubernetes object, in bytes.
 const OBJECT_NAME_MAX: usize = 253;
 
-/// The name of a pool: a DNS subdomain (RFC 1123) that leaves room for what a rendered config's name
-/// adds to it.
+/// The name of a pool: a DNS subdomain (RFC 1123), short enough for `rendered-POOL-DIGEST` to be an object
+/// name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolName(String);
 
-/// A name that no pool can have.
+/// A text that is not the name of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a pool's name has lower-case letters, digits, `-` and `.`, begins and ends with a letter or digit")]
 pub struct PoolNameError;
@@ -74,22 +74,22 @@ impl PoolName {
     fn rendered(&self, digest: &[u8]) -> String {
         let mut name = format!("rendered-{self}-");
         for byte in digest {
-            write!(name, "{byte:02x}").expect("a string takes any text");
+            write!(name, "{byte:02x}").expect("writing to a string cannot fail");
         }
         name
     }
 }
 
-/// The images of the release that a cluster's `ControllerConfig` names.
+/// The images of the release, as the cluster's `ControllerConfig` names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReleaseImages {
-    /// Stands for the `osImageURL` of configs that the controller made.
+    /// Replaces the `osImageURL` of configs that the MCC generated.
     pub os: Option<String>,
-    /// Stands for their `baseOSExtensionsContainerImage`.
+    /// Replaces their `baseOSExtensionsContainerImage`.
     pub extensions: Option<String>,
 }
 
-/// `spec` with every field, as the cluster stores it.
+/// `spec` with every field set, as the cluster stores it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RenderedSpec {
@@ -104,14 +104,14 @@ struct RenderedSpec {
     os_image_url: String,
 }
 
-/// Merges `configs` into the config of `pool`, or refuses with everything that is wrong.
+/// Merge `configs` into the rendered config of `pool`, or refuse with every error found.
 ///
-/// Where `images` names none, the last one that a controller-made config names is taken: all of them
-/// carry the release's.
+/// If `images` names no image, the one of the last config that the MCC generated is used: all of them carry
+/// the release's.
 ///
-/// The name is `rendered-POOL-` and 32 hexadecimal digits: the first half of the SHA-256 of the spec
-/// as JSON. Equal specs have equal names. The digits are not those that a cluster comes to, which hashes a
-/// salted YAML text of its own.
+/// The name is `rendered-POOL-` and 32 hexadecimal digits: the first half of the SHA-256 of the spec as JSON,
+/// so that equal specs have equal names. The digits differ from those of a cluster, which hashes a salted
+/// YAML text of its own.
 pub fn render(
     configs: &[MachineConfig],
     pool: &PoolName,
@@ -136,11 +136,11 @@ pub fn render(
     Ok(rendered)
 }
 
-/// Each config has a name of its own, and is good by itself: the merge hides what is wrong with one
-/// where a later one wins.
+/// Check that names are unique and that each config is valid by itself: the merge would hide an error in a
+/// config where a later one wins.
 fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), RefusalList> {
     if configs.is_empty() {
-        return Err(RefusalList::one("items", "there is no MachineConfig to merge"));
+        return Err(RefusalList::one("items", "no MachineConfig to merge"));
     }
     let mut refused = Vec::new();
     let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
@@ -152,13 +152,13 @@ fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), RefusalList> {
         }));
     }
     for (name, _) in mentions.iter().filter(|(_, count)| **count > 1) {
-        let reason = format!("{name} is given more than once; a cluster has one object of a name");
+        let reason = format!("{name} is given more than once; a cluster has one object per name");
         refused.push(Refusal::new("metadata.name", reason));
     }
     RefusalList::or(refused, ())
 }
 
-/// Later configs win: those of the worker role first, then all others, each by name.
+/// Sort the configs by precedence, lowest first: those of the worker role, then all others, each by name.
 fn in_order(configs: &[MachineConfig]) -> Vec<&MachineConfig> {
     let mut ordered: Vec<&MachineConfig> = configs.iter().collect();
     ordered.sort_by_key(|config| (!is_for_workers(config), &config.name));
@@ -194,7 +194,7 @@ fn merge_specs(configs: &[&MachineConfig], images: &ReleaseImages) -> RenderedSp
     }
 }
 
-/// The last image that somebody other than the controller asks for, else the release's.
+/// Choose an image: that of the last config that the MCC did not generate, else the release's.
 fn image<'a>(
     configs: &[&'a MachineConfig],
     release: Option<&'a str>,
@@ -207,7 +207,7 @@ fn image<'a>(
     last(false).or(release).or_else(|| last(true)).unwrap_or_default().to_owned()
 }
 
-/// The merged Ignition config without empty members.
+/// Merge the Ignition configs and drop empty members.
 fn merge_ignition(configs: &[&MachineConfig]) -> Value {
     let mut parts = configs.iter().map(|config| config.ignition.config.clone());
     let base = parts.next().unwrap_or_default();
@@ -221,7 +221,7 @@ fn merge_ignition(configs: &[&MachineConfig]) -> Value {
         resource.compression.take_if(|compression| compression.is_empty());
     }
     for file in files(&mut merged) {
-        // Ignition leaves a file alone that is there already, the agent does not; they shall agree.
+        // Ignition keeps an existing file by default and the agent does not; this makes them agree.
         file.overwrite.get_or_insert(true);
     }
     ignition_version(configs).clone_into(&mut merged.ignition.version);
@@ -232,15 +232,17 @@ fn files(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::File>
     config.storage.iter_mut().flat_map(|storage| &mut storage.files).flatten()
 }
 
-/// The contents of every file. Contents and compression are separate fields to the merge: plain contents
-/// that say nothing about compression would keep that of the gzipped ones before. So the controller has
-/// each file say something, also one that brings no contents.
+/// Iterate over the contents of every file, adding empty ones where there are none.
+///
+/// The merge treats `source` and `compression` as separate fields: plain contents without a compression would
+/// inherit `gzip` from the file that they replace. So each file gets an explicit compression first, also one
+/// without contents, as in the MCC.
 fn contents(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::Resource> {
     files(config).map(|file| file.contents.get_or_insert_default())
 }
 
-/// The controller's version, or a newer one where a config is written in it. The versions that are
-/// accepted have numbers of one digit, so that they compare as text.
+/// The MCC's Ignition version, or a newer one if any config needs it. All accepted versions have one-digit
+/// numbers, so that they compare as text.
 fn ignition_version<'a>(configs: &[&'a MachineConfig]) -> &'a str {
     let versions = configs.iter().filter_map(|config| {
         let version = config.document.pointer("/spec/config/ignition/version")?;
@@ -249,7 +251,7 @@ fn ignition_version<'a>(configs: &[&'a MachineConfig]) -> &'a str {
     versions.fold(IGNITION_VERSION, std::cmp::max)
 }
 
-/// `value` without members that say nothing, which are also what the cluster leaves out.
+/// Remove null and empty members, which the cluster omits too.
 fn without_empty(value: Value) -> Value {
     match value {
         Value::Object(members) => {

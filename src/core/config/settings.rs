@@ -1,4 +1,4 @@
-//! The agent's own settings: what the fragments of its configuration say together.
+//! The agent's own settings, read from TOML fragments in `config.d` directories.
 
 pub mod boot_check;
 
@@ -13,37 +13,35 @@ use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 
-/// Where fragments lie. A file of a later directory replaces one of the same name in an earlier.
+/// Directories of the fragments. A file in a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
     ["/usr/lib/flameholder/config.d", "/run/flameholder/config.d", "/etc/flameholder/config.d"];
 
-/// How fragments' names end.
+/// Suffix of a fragment's file name; other files are ignored.
 pub const FRAGMENT_SUFFIX: &str = ".toml";
 
-/// A fragment as it was read.
+/// One fragment's path and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FragmentFile {
-    /// Where it lies.
     pub path: ManagedPath,
-    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
-/// What becomes of a deviation.
+/// Drift policy of a path: the reaction to a difference between the disk and the record.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DriftPolicy {
-    /// It is reported, and somebody decides.
+    /// List the path; `verify` exits with 2, and the daemon becomes `Drifted`.
     #[default]
     Report,
-    /// It is reported, and made good by whoever was asked to repair.
+    /// List the path; `verify --repair` and the daemon restore it.
     Repair,
-    /// It is listed and counts for nothing.
+    /// List the path under a heading of its own, without effect on exit code and phase.
     Ignore,
 }
 
 impl DriftPolicy {
-    /// As fragments and documents spell it.
+    /// The spelling in fragments and documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,7 +52,7 @@ impl DriftPolicy {
     }
 }
 
-/// The policies for deviations, by path.
+/// Drift policies by path, with a default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DriftPolicies {
     default: DriftPolicy,
@@ -62,11 +60,11 @@ pub struct DriftPolicies {
 }
 
 impl DriftPolicies {
-    /// The policy for what is found at `path`: that of the longest listed path which it is or lies
-    /// below.
+    /// The policy for drift at `path`: that of the longest listed path that is `path` or a directory above
+    /// it.
     ///
-    /// The record is never ignored: all other deviations are judged by it, so who may have it
-    /// ignored may hide every one of them.
+    /// Drift of the record itself is never ignored: all other drift is measured against the record, so a
+    /// setting that hides the record would hide everything.
     #[must_use]
     pub fn of(&self, path: &ManagedPath) -> DriftPolicy {
         let mut listed = std::iter::once(path.clone()).chain(path.ancestors());
@@ -83,18 +81,16 @@ fn is_of_the_record(path: &ManagedPath) -> bool {
     tops.iter().any(|top| path.is_within(top))
 }
 
-/// All settings.
+/// The settings of all fragments together; absent ones have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// What becomes of deviations.
     pub drift: DriftPolicies,
-    /// What a generation has to show after it booted.
     pub boot_check: HealthPolicy,
 }
 
 impl Settings {
-    /// Reads `fragments`, later ones over earlier ones. What is wrong with any of them is reported
-    /// together: one fault per fragment, since what follows the first may only be its consequence.
+    /// Parse and overlay `fragments`, later ones over earlier ones. Faults of all fragments are reported
+    /// together, the first of each: any further fault in the same file may only be a consequence.
     pub fn of(fragments: &[FragmentFile]) -> Result<Self, SettingsError> {
         let (mut settings, mut faults) = (Self::default(), Vec::new());
         for file in fragments {
@@ -114,7 +110,7 @@ impl Settings {
     }
 }
 
-/// A fragment as it is written. What it does not mention, it does not change.
+/// The TOML of one fragment; absent settings stay as earlier fragments set them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fragment {
@@ -140,7 +136,7 @@ struct PathFragment {
 }
 
 impl Fragment {
-    /// Parses a fragment, or says where in it what is wrong.
+    /// Parse a fragment; an error comes with its byte range in the file.
     fn parse(bytes: &[u8]) -> Result<Self, (Range<usize>, String)> {
         let text = std::str::from_utf8(bytes).map_err(|error| {
             let at = error.valid_up_to();
@@ -151,7 +147,7 @@ impl Fragment {
         let mut seen = BTreeSet::new();
         for item in &fragment.drift.path {
             if !seen.insert(item.path.get_ref()) {
-                let reason = format!("{} is listed twice; list it once per file", item.path.get_ref());
+                let reason = format!("duplicate path {}; list it once per file", item.path.get_ref());
                 return Err((item.path.span(), reason));
             }
         }
@@ -159,7 +155,7 @@ impl Fragment {
     }
 }
 
-/// What is wrong with one fragment.
+/// The first error in one fragment, with its line and column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
     path: ManagedPath,
@@ -169,7 +165,7 @@ struct Fault {
 }
 
 impl Fault {
-    /// Counts lines and columns from one, columns in characters.
+    /// Compute line and column, both counted from 1; columns count characters.
     fn at(file: &FragmentFile, at: &Range<usize>, reason: String) -> Self {
         let before = file.bytes.get(..at.start).unwrap_or(&file.bytes);
         let line = before.split(|byte| *byte == b'\n').count();
@@ -185,7 +181,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Every fragment that cannot be used, with what is wrong and where. Never empty.
+/// The faults of all unusable fragments. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SettingsError(Vec<Fault>);
 

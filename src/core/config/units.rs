@@ -1,4 +1,4 @@
-//! The systemd section of a config, checked as Ignition checks it.
+//! Decoding of `systemd.units`, with Ignition's checks: unit and drop-in names, unit file syntax, duplicates.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::core::enablement::UnitName;
 use crate::core::values::names::ensure_drop_in_name;
 use crate::core::values::refusal::Refusal;
 
-/// Longest name of a unit, in bytes: that of its `.requires` directory must be a file name.
+/// Longest name of a unit, in bytes: with `.requires` appended it must still be a file name.
 const LONGEST_NAME: usize = 255 - ".requires".len();
 
-/// Decodes the units; what is wrong goes to `refused`.
+/// Decode the units; errors are added to `refused`.
 pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<String, UnitSpec> {
     let mut decoded = BTreeMap::new();
     for (index, unit) in units.iter().enumerate() {
@@ -39,19 +39,19 @@ pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<St
             } else if let Err(reason) = ensure_syntax(&contents) {
                 refuse(&format!("dropins[{nth}].contents"), reason);
             } else if drop_ins.insert(dropin.name.clone(), contents).is_some() {
-                refuse(&format!("dropins[{nth}].name"), format!("{} is listed twice", dropin.name));
+                refuse(&format!("dropins[{nth}].name"), format!("duplicate drop-in {}", dropin.name));
             }
         }
         let spec = UnitSpec { index, contents, drop_ins, enabled: unit.enabled, mask: unit.mask };
         if decoded.insert(unit.name.clone(), spec).is_some() {
-            refuse("name", format!("{} is listed twice", unit.name));
+            refuse("name", format!("duplicate unit {}", unit.name));
         }
     }
     decoded
 }
 
-/// Checks the shape of a unit file (`systemd.syntax(7)`): sections, assignments, comments and
-/// continuation lines, and nothing before the first section.
+/// Check that `text` has the syntax of a unit file (`systemd.syntax(7)`): sections, assignments, comments and
+/// continuation lines, and no assignment before the first section.
 fn ensure_syntax(text: &str) -> Result<(), String> {
     let mut in_section = false;
     let mut continued = false;
@@ -59,7 +59,7 @@ fn ensure_syntax(text: &str) -> Result<(), String> {
         let trimmed = line.trim();
         let comment = trimmed.starts_with(['#', ';']);
         if continued {
-            // A comment inside a continued assignment does not end it.
+            // A comment between continuation lines does not end the assignment.
             continued = comment || trimmed.ends_with('\\');
         } else if comment || trimmed.is_empty() {
         } else if trimmed.starts_with('[') && trimmed.ends_with(']') {
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unit_syntax() {
+    fn unit_file_without_section_or_key_is_refused() {
         for good in
             ["", "# only a comment\n", "[Unit]\nA=b\n", "[S]\nX=a \\\n# note\n  b\nY=1\n", "[S]\nX=\n"]
         {

@@ -1,5 +1,5 @@
-//! Status report of the daemon, read by `flameholder status`. World-readable, so it holds names, paths and
-//! reasons, but no file contents.
+//! Status report of the daemon, read by `flameholder status`: names, paths and reasons, but no secrets and no
+//! file contents.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,7 +48,7 @@ impl DaemonReport {
 
     /// Summarise the report in one line for the terminal.
     #[must_use]
-    pub fn sentence(&self) -> String {
+    pub fn summary(&self) -> String {
         let about = match (&self.desired, &self.current) {
             (Some(desired), Some(current)) if desired != current => format!(" {desired}, on {current}"),
             (Some(name), _) | (None, Some(name)) => format!(" {name}"),

@@ -1,4 +1,4 @@
-//! The units that one operation is about, loaded as far as it needs them.
+//! The agenda of one operation: the named units and the ones that they refer to, loaded as far as needed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,57 +8,57 @@ use super::name::{NameKind, UnitName};
 use super::tree::{FoundFile, UnitTree, basename, is_below_search_path, is_in_config_directory, resolve};
 use super::{EnablementError, SystemdVersion};
 
-/// As many links as systemctl follows from one name.
+/// Number of links that systemctl follows from one name.
 const LINKS_MAX: usize = 64;
 
-/// Whether a link in `/etc/systemd/system` may stand for the unit it leads to.
+/// The treatment of a name that is a link in `/etc/systemd/system`: follow it to its unit, or refuse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ConfigLinks {
     Follow,
     Refuse,
 }
 
-/// Whether `[InstallSection]` matters, or only that the unit exists.
+/// The part of a unit that is loaded: its `[Install]` section, or only the fact that it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LoadDepth {
     Install,
     Existence,
 }
 
-/// What a name has turned out to be.
+/// The result of looking a name up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LoadState {
     NotLoaded,
     Regular,
     Masked,
-    /// A link to another unit.
     Alias {
         target: String,
     },
-    /// A link to a file outside the search path, which is this unit whatever its name there.
+    /// A link to a file outside the search path, as made by `systemctl link`: this unit, under whichever name
+    /// the file has there.
     Linked {
         target: String,
     },
 }
 
-/// Why a name is on the agenda.
+/// The reason why a name is on the agenda.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AgendaOrigin {
     Asked,
-    /// Another unit lists it in `Also=`: it may be missing.
+    /// Listed in another unit's `Also=`; such a unit may be missing.
     Also,
 }
 
 #[derive(Debug, Clone)]
 pub(super) struct AgendaEntry {
-    /// Where its file was found.
+    /// The path at which the unit's file was found.
     pub(super) path: String,
     pub(super) state: LoadState,
     pub(super) install: InstallSection,
     pub(super) origin: AgendaOrigin,
 }
 
-/// Loads units and the ones that they bring along, and hands them out one by one.
+/// Loads units and the ones that they refer to, and returns them one by one.
 #[derive(Debug)]
 pub(super) struct UnitAgenda {
     version: SystemdVersion,
@@ -71,12 +71,12 @@ impl UnitAgenda {
         Self { version, entries: BTreeMap::new(), waiting: VecDeque::new() }
     }
 
-    /// The next unit in the order of arrival.
+    /// Take the next unit, in the order in which they were added.
     pub(super) fn next(&mut self) -> Option<UnitName> {
         self.waiting.pop_front()
     }
 
-    /// An entry of its own, even of a name that has never been added.
+    /// The entry of a name; a new one that is not loaded if the name has never been added.
     pub(super) fn entry(&mut self, name: &UnitName) -> &mut AgendaEntry {
         self.entries.entry(name.clone()).or_insert_with(|| AgendaEntry {
             path: String::new(),
@@ -95,7 +95,7 @@ impl UnitAgenda {
         }
     }
 
-    /// Adds a unit and finds what it stands for.
+    /// Add a unit, load it and resolve its aliases; return the unit's own name.
     pub(super) fn discover(
         &mut self,
         tree: &UnitTree<'_>,
@@ -106,7 +106,7 @@ impl UnitAgenda {
         self.traverse(tree, name, depth, ConfigLinks::Follow)
     }
 
-    /// Like [`UnitAgenda::discover`], and the unit must not be masked.
+    /// Like [`UnitAgenda::discover`], but refuse a masked unit.
     pub(super) fn discover_unmasked(
         &mut self,
         tree: &UnitTree<'_>,
@@ -121,7 +121,7 @@ impl UnitAgenda {
         }
     }
 
-    /// Loads a unit and follows its links to the unit that it stands for.
+    /// Load a unit, follow its links, and return the unit that it is an alias of, or the unit itself.
     pub(super) fn traverse(
         &mut self,
         tree: &UnitTree<'_>,
@@ -167,7 +167,7 @@ impl UnitAgenda {
         })
     }
 
-    /// Finds the file of a unit by its name, or by its template's, and reads it with its drop-ins.
+    /// Find the file of a unit by its name, else by its template's name, and read it with its drop-ins.
     pub(super) fn search(
         &mut self,
         tree: &UnitTree<'_>,
@@ -195,7 +195,7 @@ impl UnitAgenda {
         Ok(())
     }
 
-    /// Reads what lies at one path as the file of a unit.
+    /// Load the file or link at `path` as the file of a unit.
     fn load(
         &mut self,
         tree: &UnitTree<'_>,
@@ -219,7 +219,8 @@ impl UnitAgenda {
         Ok(())
     }
 
-    /// What stands before an error counts: `disable` goes on in spite of it.
+    /// Read `[Install]` from one file. Assignments before an error are kept, because `disable` goes on in
+    /// spite of it.
     fn read(&mut self, name: &UnitName, contents: &str) -> Result<(), EnablementError> {
         let version = self.version;
         let entry = self.entry(name);

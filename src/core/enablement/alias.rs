@@ -1,10 +1,11 @@
-//! Which names may stand for which units.
+//! Aliases: links from one unit name to another that systemd accepts.
 
 use super::EnablementError;
 use super::name::{NameKind, UnitName};
 use super::tree::basename;
 
-/// The unit that a name stands for when it is a link to `target`: an instance keeps its instance.
+/// The unit that `name` is an alias of if it links to `target`; an instance that links to a template keeps
+/// its instance string.
 pub(super) fn named_by(name: &UnitName, target: &str) -> Option<UnitName> {
     let target = UnitName::parse(target).ok()?;
     if name.kind() == NameKind::Instance && target.kind() == NameKind::Template {
@@ -14,7 +15,7 @@ pub(super) fn named_by(name: &UnitName, target: &str) -> Option<UnitName> {
     }
 }
 
-/// Whether a link from one unit to the other is an alias that systemd would honour.
+/// True if systemd accepts a link from `alias` to `unit` as an alias.
 fn is_valid(alias: &UnitName, unit: &UnitName) -> bool {
     let kinds_fit = match (alias.kind(), unit.kind()) {
         (NameKind::Instance, NameKind::Template) => true,
@@ -27,7 +28,7 @@ fn is_valid(alias: &UnitName, unit: &UnitName) -> bool {
         && alias.unit_type() == unit.unit_type()
 }
 
-/// Checks a link between unit files that was found at `path`. One to its own name leads nowhere.
+/// Check a link between unit files that was found at `path`. A link to its own name is no alias either.
 pub(super) fn ensure_link(unit: &UnitName, path: &str, target: &str) -> Result<(), EnablementError> {
     let invalid = || EnablementError::InvalidLink { unit: unit.clone(), target: target.to_owned() };
     let source = UnitName::parse(basename(path)).map_err(|_| invalid())?;
@@ -41,10 +42,10 @@ pub(super) fn ensure_link(unit: &UnitName, path: &str, target: &str) -> Result<(
     }
 }
 
-/// The link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. None for the
-/// unit's own name.
+/// The path of the link that a word of `Alias=` asks for, relative to `/etc/systemd/system`. `None` if the
+/// word is the unit's own name.
 ///
-/// Besides names, `Alias=` takes `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, from before
+/// Besides unit names, `Alias=` accepts `TARGET.wants/UNIT` and `TARGET.requires/UNIT`, its use before
 /// `WantedBy=` existed.
 pub(super) fn link_for(unit: &UnitName, word: &str) -> Result<Option<String>, EnablementError> {
     let invalid = || EnablementError::InvalidAlias { unit: unit.clone(), alias: word.to_owned() };
@@ -77,7 +78,7 @@ pub(super) fn link_for(unit: &UnitName, word: &str) -> Result<Option<String>, En
     }
 }
 
-/// Whether `name` in a `.wants` directory of `depending` may be a link to `unit`.
+/// True if `name` in the `.wants` directory of `depending` may be a link to `unit`.
 fn is_dependency(depending: &UnitName, name: &UnitName, unit: &UnitName) -> bool {
     let of_template = unit.kind() == NameKind::Template && name.template().as_ref() == Some(unit);
     match name.kind() {

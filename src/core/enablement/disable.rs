@@ -1,4 +1,4 @@
-//! Removes the links of units.
+//! Removal of the links of units.
 
 use std::collections::BTreeSet;
 
@@ -7,8 +7,8 @@ use super::name::UnitName;
 use super::tree::{UnitTree, UnreadFiles, basename, config_path};
 use super::{EnablementError, EnablementNote};
 
-/// Removes the links of every unit on the agenda. Masked units are left alone; one that cannot be
-/// loaded is not.
+/// Remove the links of every unit on the agenda. A masked unit keeps its links; a unit that cannot be loaded
+/// does not.
 pub(super) fn apply(
     tree: &mut UnitTree<'_>,
     mut agenda: UnitAgenda,
@@ -35,10 +35,9 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// Removes links that have a marked name or lead to one, and then those that led through a removed
-/// link.
+/// Remove links that have a marked name or lead to one, then links that led through a removed link.
 ///
-/// `marked` holds unit names, and the absolute paths of links that are gone.
+/// `marked` holds unit names, and the absolute paths of removed links.
 fn remove(tree: &mut UnitTree<'_>, mut marked: BTreeSet<String>) -> Result<(), UnreadFiles> {
     while !marked.is_empty() {
         let mut doomed = Vec::new();
@@ -64,7 +63,7 @@ fn remove(tree: &mut UnitTree<'_>, mut marked: BTreeSet<String>) -> Result<(), U
     Ok(())
 }
 
-/// A marked template marks its instances.
+/// True if the link's name or its final target is marked. A marked template also marks its instances.
 fn is_marked(tree: &UnitTree<'_>, link: &str, marked: &BTreeSet<String>) -> Result<bool, UnreadFiles> {
     let Ok(name) = UnitName::parse(basename(link)) else {
         return Ok(false);

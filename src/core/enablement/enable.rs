@@ -1,4 +1,4 @@
-//! Makes the links that `[InstallSection]` sections ask for.
+//! Creation of the links that `[Install]` sections ask for.
 
 use super::agenda::{AgendaEntry, AgendaOrigin, ConfigLinks, LoadDepth, LoadState, UnitAgenda};
 use super::alias;
@@ -10,16 +10,16 @@ use super::tree::{
 };
 use super::{EnablementError, EnablementNote, SystemdVersion};
 
-/// What a dependency with an unusable name means.
+/// The reaction to a `WantedBy=` (or sibling) that cannot be linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadTarget {
-    /// `enable`: somebody has asked for it.
+    /// Fail, as `enable` does: an operator named the unit.
     Refuse,
-    /// `preset`: a template without a default instance, say, just has nothing to link.
+    /// Go on without this link, as `preset` does, for instance for a template without a default instance.
     Skip,
 }
 
-/// What to do where another link is in the way.
+/// The reaction to another link at the path of a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Occupied {
     Replace,
@@ -27,7 +27,7 @@ enum Occupied {
     Refuse,
 }
 
-/// Links every unit on the agenda.
+/// Create the links of every unit on the agenda.
 pub(super) fn apply(
     tree: &mut UnitTree<'_>,
     mut agenda: UnitAgenda,
@@ -60,11 +60,11 @@ pub(super) fn apply(
     Ok(())
 }
 
-/// One unit that gets its links.
+/// The creation of one unit's links.
 struct Linking<'t, 'u, 'a> {
     tree: &'t mut UnitTree<'u>,
     unit: &'a UnitName,
-    /// The unit's file, which most links point to.
+    /// The unit's file: the target of most links.
     path: &'a str,
     install: &'a InstallSection,
     version: SystemdVersion,
@@ -121,8 +121,8 @@ impl Linking<'_, '_, '_> {
         Ok(())
     }
 
-    /// The name that is wanted: a template's default instance, which may have a file of its own and
-    /// be masked.
+    /// The name under which the unit is linked as a dependency. For a template this is its default instance,
+    /// which may have a file of its own, or be masked.
     fn dependency_name(&self) -> Result<UnitName, EnablementError> {
         let default = match &self.install.default_instance {
             Some(instance) if self.unit.kind() == NameKind::Template => self.unit.with_instance(instance),
@@ -168,8 +168,8 @@ impl Linking<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether a link that points elsewhere is good enough: the same file, or the same name in the
-    /// search path.
+    /// True if an existing link with another target serves as well: it leads to the same file, or to the same
+    /// name in the search path.
     fn is_equivalent(&self, path: &str, existing: &str, target: &str) -> Result<bool, EnablementError> {
         let existing = resolve(path, existing);
         if existing == target

@@ -1,6 +1,6 @@
-//! Shell wildcards of preset files: fnmatch(3) with `FNM_NOESCAPE`, in the C locale.
+//! Shell wildcards in preset files: fnmatch(3) with `FNM_NOESCAPE`, in the C locale.
 
-/// Whether all of `text` matches. `*` and `?` also match dots and slashes; a backslash is an
+/// True if the pattern matches the whole text. `*` and `?` also match dots and slashes; a backslash is an
 /// ordinary character.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
@@ -8,8 +8,8 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     matches_from(&pattern, &text)
 }
 
-/// On a mismatch only the last `*` is stretched, so the time is the product of the lengths at
-/// worst.
+/// Match without recursion. On a mismatch only the last `*` is extended, so the time is at worst the product
+/// of both lengths.
 fn matches_from(mut pattern: &[char], mut text: &[char]) -> bool {
     let mut last_star: Option<(&[char], &[char])> = None;
     loop {
@@ -29,7 +29,7 @@ fn matches_from(mut pattern: &[char], mut text: &[char]) -> bool {
     }
 }
 
-/// Matches one character against the first element of a pattern that does not begin with `*`.
+/// Match one character against the first element of a pattern that does not begin with `*`.
 fn step<'p, 't>(pattern: &'p [char], text: &'t [char]) -> Option<(&'p [char], &'t [char])> {
     let (&character, rest) = text.split_first()?;
     match pattern {
@@ -43,8 +43,8 @@ fn step<'p, 't>(pattern: &'p [char], text: &'t [char]) -> Option<(&'p [char], &'
     }
 }
 
-/// Whether the set after a `[` holds the character, and what follows its `]`. None if it never
-/// ends: then `[` is literal.
+/// Match a character against the set after a `[`; return the result and the pattern after the `]`. `None` if
+/// there is no `]`: then the `[` is an ordinary character.
 fn matches_set(set: &[char], character: char) -> Option<(bool, &[char])> {
     let (negated, mut set) = match set {
         ['!' | '^', tail @ ..] => (true, tail),

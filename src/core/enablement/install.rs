@@ -1,39 +1,33 @@
-//! The `[InstallSection]` section of a unit file and its drop-ins.
+//! The `[Install]` section of a unit file and its drop-ins.
 
 use super::SystemdVersion;
 use super::lines::{WHITESPACE, escaped_words, physical, quoted_words};
 use super::name::{NameKind, UnitName, is_instance};
 use super::specifier::{SpecifierError, expand};
 
-/// Why systemctl refuses to act on a unit because of what its files say.
+/// The reason why systemctl refuses a unit because of its files' content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InstallError {
-    /// A line begins like a section header and does not end like one; systemd gives the whole file
-    /// up.
+    /// A line begins with `[` but does not end with `]`; systemd refuses such a file.
     #[error("invalid section header {line:?}")]
-    Header {
-        /// The line.
-        line: String,
-    },
-    /// `Also=` lists something that is no unit name.
+    Header { line: String },
+    /// `Also=` lists a word that is not a unit name.
     #[error("Also= lists {word:?}, which is not a valid unit name")]
     Also {
-        /// The word, specifiers expanded.
+        /// The word, with specifiers expanded.
         word: String,
     },
-    /// `DefaultInstance=` cannot stand after an `@`.
+    /// `DefaultInstance=` has a character that an instance string cannot have.
     #[error("DefaultInstance={instance} is not a valid instance")]
     DefaultInstance {
-        /// The instance, specifiers expanded.
+        /// The instance string, with specifiers expanded.
         instance: String,
     },
-    /// A word cannot be expanded.
     #[error(transparent)]
     Specifier(#[from] SpecifierError),
 }
 
-/// What `[InstallSection]` asks for. Lists hold words as written, `Also=` and `DefaultInstance=` are
-/// expanded.
+/// The content of `[Install]`. Lists hold words as written; `Also=` and `DefaultInstance=` are expanded.
 #[derive(Debug, Clone, Default)]
 pub(super) struct InstallSection {
     pub(super) aliases: Vec<String>,
@@ -45,7 +39,7 @@ pub(super) struct InstallSection {
 }
 
 impl InstallSection {
-    /// Adds what one file of the unit says. After an error, what stood before it is kept.
+    /// Add the `[Install]` section of one file. After an error, the assignments before it are kept.
     pub(super) fn read(
         &mut self,
         unit: &UnitName,
@@ -68,7 +62,7 @@ impl InstallSection {
         Ok(())
     }
 
-    /// Whether there is anything to enable.
+    /// True if there is nothing to enable.
     pub(super) fn is_empty(&self) -> bool {
         [&self.aliases, &self.wanted_by, &self.required_by, &self.upheld_by]
             .iter()
@@ -95,7 +89,7 @@ impl InstallSection {
         Ok(())
     }
 
-    /// Unlike the other lists, this one is not reset by an empty value.
+    /// Extend `Also=`; unlike the other lists, it is not reset by an empty value.
     fn assign_also(&mut self, unit: &UnitName, value: &str) -> Result<(), InstallError> {
         let words = escaped_words(value).ok_or_else(|| InstallError::Also { word: value.to_owned() })?;
         for word in words {
@@ -120,7 +114,7 @@ impl InstallSection {
     }
 }
 
-/// An empty value resets a list.
+/// Extend a list; an empty value resets it.
 fn extend(list: &mut Vec<String>, value: &str) {
     if value.is_empty() {
         list.clear();
@@ -129,8 +123,7 @@ fn extend(list: &mut Vec<String>, value: &str) {
     }
 }
 
-/// Lines with continuations joined and comments left out; a comment may stand inside a continued
-/// line.
+/// Join continued lines and leave out comments, which may also stand between continued lines.
 fn logical_lines(contents: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut continued: Option<String> = None;

@@ -1,9 +1,9 @@
-//! Lines and words, as systemd reads them from its configuration files.
+//! Lines and words of configuration files, split as systemd splits them.
 
-/// What systemd counts as white space.
+/// White space in systemd's sense.
 pub(super) const WHITESPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 
-/// Splits a file as systemd does: CR, LF and NUL end a line, different ones in a row end it
+/// Split a file into lines as systemd does: CR, LF and NUL end a line; different ones in a row end it
 /// together, NUL last.
 pub(super) fn physical(contents: &str) -> impl Iterator<Item = &str> {
     let mut rest = contents;
@@ -29,9 +29,9 @@ fn is_line_end(character: char) -> bool {
     matches!(character, '\n' | '\r' | '\0')
 }
 
-/// Splits a value into words: quotes group and vanish, backslashes stay.
+/// Split a value into words: quotes group words and are removed, backslashes are kept.
 ///
-/// An unbalanced quote ends the list; the words before it count.
+/// After an unbalanced quote, only the words before it are returned.
 pub(super) fn quoted_words(value: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
@@ -53,9 +53,10 @@ pub(super) fn quoted_words(value: &str) -> Vec<String> {
     words
 }
 
-/// Splits a value into words: quotes are ordinary, a backslash vanishes and keeps what follows.
+/// Split a value into words: quotes are ordinary, a backslash is removed and makes the next character
+/// ordinary.
 ///
-/// None for a backslash with nothing behind it.
+/// `None` if the value ends with a backslash.
 pub(super) fn escaped_words(value: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

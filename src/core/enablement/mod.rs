@@ -1,12 +1,14 @@
-//! Which symlinks `systemctl enable`, `disable` and `preset` would leave.
+//! Enablement of systemd units: computes the symlinks that `systemctl enable`, `disable` and `preset` would
+//! leave.
 //!
-//! [`operate`] takes the links below `/etc/systemd/system` and the unit files of a tree and returns
-//! the links as `systemctl --root=TREE` would leave them: the tree need not run, and nothing is
-//! written. The rules are those of systemd.unit(5), systemd.preset(5) and systemctl(1), and where
-//! these are silent, of systemctl itself: 252 by experiment, 257 by its source.
+//! [`operate`] takes the links below `/etc/systemd/system` and the unit files of a tree and returns the links
+//! as `systemctl --root=TREE` would leave them. The tree need not be running, and nothing is written. The
+//! rules are those of systemd.unit(5), systemd.preset(5) and systemctl(1); where these are silent, those of
+//! systemctl itself: version 252 by experiment, 257 by its source.
 //!
-//! Units bring others along (`Also=`, aliases, instances), so nobody knows in advance which files
-//! matter. The caller reads the units that it names, asks, and reads more when told so:
+//! Units refer to other units (`Also=`, aliases, instances), so the set of needed files is not known in
+//! advance. The caller reads the units that it names, calls, and reads more files on
+//! [`EnablementError::NotRead`]:
 //!
 //! ```
 //! use flameholder::core::enablement::{
@@ -33,11 +35,11 @@
 //! # }
 //! ```
 //!
-//! RHEL 9 differs from upstream's 252 in one rule: there, `disable` of a unit that does not exist
-//! fails and leaves its links. Here they go, as with upstream's 252 and with 257.
+//! RHEL 9 differs from upstream's 252 in one rule: its `disable` fails for a unit that does not exist and
+//! keeps the links. Here they are removed, as by upstream's 252 and by 257.
 //!
-//! A call is all or nothing: where systemctl makes some links and then fails, there is an error and
-//! no links.
+//! A call is all or nothing: where systemctl makes some links and then fails, an error is returned and no
+//! links.
 
 mod agenda;
 mod alias;
@@ -62,8 +64,7 @@ use enable::BadTarget;
 use preset::PresetVerdict;
 use tree::UnitTree;
 
-/// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since
-/// 252.
+/// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since 252.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SystemdVersion(pub u32);
 
@@ -78,145 +79,100 @@ pub enum UnitOperation {
     Preset(UnitName),
 }
 
-/// What the operations leave.
+/// The links after all operations, with systemctl's messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnablementOutcome {
-    /// All links, the untouched ones included. Directories that are empty now are the caller's to
-    /// remove.
+    /// All links, including unchanged ones. Directories that are empty now are left to the caller to remove.
     pub links: EnablementLinks,
-    /// What systemctl would have printed.
+    /// The messages that systemctl would have printed.
     pub notes: Vec<EnablementNote>,
 }
 
-/// Something that an operator may want to know, and that stops nothing.
+/// A condition that an operator may want to know and that does not stop the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EnablementNote {
-    /// The unit was to be enabled and has no `[Install]`.
-    NothingToInstall {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The unit is masked, so it was neither enabled nor disabled along with another one.
-    MaskedSkipped {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// A unit listed in `Also=` could not be enabled.
-    AlsoSkipped {
-        /// The unit.
-        unit: UnitName,
-        /// Why.
-        error: EnablementError,
-    },
-    /// The unit was to be disabled and cannot be loaded: links of that name are gone, what its
-    /// `Also=` says is unknown.
-    NotLoaded {
-        /// The unit.
-        unit: UnitName,
-        /// Why.
-        error: EnablementError,
-    },
-    /// The name to preset is another name of a unit, and presets apply to the unit's own name only.
+    /// A unit to be enabled has no `[Install]` section.
+    NothingToInstall { unit: UnitName },
+    /// A unit is masked, so it was neither enabled nor disabled together with another one.
+    MaskedSkipped { unit: UnitName },
+    /// A unit listed in another unit's `Also=` could not be enabled.
+    AlsoSkipped { unit: UnitName, error: EnablementError },
+    /// A unit to be disabled cannot be loaded: links of its name were removed, units in its `Also=` are
+    /// unknown.
+    NotLoaded { unit: UnitName, error: EnablementError },
+    /// A unit to be preset was given by an alias; presets apply to a unit's own name only.
     PresetOfAlias {
-        /// The name.
         alias: UnitName,
-        /// The unit.
+        /// The unit that the alias leads to.
         unit: UnitName,
     },
 }
 
-/// Why there are no links.
+/// The reason why an operation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnablementError {
-    /// Not a failure: read these units and files, then ask again.
+    /// Not a failure: the caller must read these units and files and call again.
     #[error("unit files have not been read yet: {0:?}")]
     NotRead(UnreadFiles),
-    /// Neither the unit nor its template exists.
+    /// Neither the unit nor its template has a file.
     #[error("unit {unit} does not exist")]
-    Missing {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The unit must be unmasked first.
+    Missing { unit: UnitName },
+    /// A masked unit cannot be enabled; it must be unmasked first.
     #[error("unit {unit} is masked by {path}")]
     Masked {
-        /// The unit.
         unit: UnitName,
         /// The empty file, or the link to `/dev/null`.
         path: String,
     },
-    /// The name is a link in `/etc/systemd/system`: made by enabling another unit, which is the one
-    /// to name.
-    #[error("{unit} is only a link in /etc/systemd/system")]
-    LinkInConfig {
-        /// The name.
-        unit: UnitName,
-    },
-    /// The name is a link to a unit that does not exist.
-    #[error("{alias} stands for {unit}, which does not exist")]
-    Dangling {
-        /// The name.
-        alias: UnitName,
-        /// The unit that is missing.
-        unit: UnitName,
-    },
-    /// The name is a link that systemd does not honour, to another type for instance.
-    #[error("{unit} is a link to {target}, which it cannot stand for")]
+    /// The name is only a link in `/etc/systemd/system`, made by enabling another unit; that unit must be
+    /// named instead.
+    #[error("{unit} is only a link in /etc/systemd/system; name the unit that it points to")]
+    LinkInConfig { unit: UnitName },
+    /// The name is a dangling alias.
+    #[error("{alias} is an alias of {unit}, which does not exist")]
+    Dangling { alias: UnitName, unit: UnitName },
+    /// The name is a link that systemd does not accept as an alias, such as one to a unit of another type.
+    #[error("{unit} is a link to {target}, which systemd does not accept as an alias")]
     InvalidLink {
-        /// The name.
         unit: UnitName,
-        /// The absolute path.
+        /// The link's target, as an absolute path.
         target: String,
     },
-    /// Links lead in a circle.
-    #[error("too many links from {unit}")]
+    /// A loop of links, or more links than systemctl follows.
+    #[error("too many levels of symbolic links from {unit}")]
     LinkLoop {
-        /// The last name looked at.
+        /// The last name that was followed.
         unit: UnitName,
     },
-    /// Only services, sockets, targets, timers and paths have templates.
-    #[error("{unit} is of a type that has no templates")]
-    NoTemplates {
-        /// The unit.
-        unit: UnitName,
-    },
-    /// The files of the unit cannot be used.
+    /// Only services, sockets, targets, timers and paths can have templates.
+    #[error("units of the type of {unit} cannot be templates")]
+    NoTemplates { unit: UnitName },
+    /// The unit's files cannot be used.
     #[error("reading [Install] of {unit}")]
-    Install {
-        /// The unit.
-        unit: UnitName,
-        /// What is wrong with them.
-        source: InstallError,
-    },
-    /// `Alias=` asks for a name that cannot stand for the unit.
+    Install { unit: UnitName, source: InstallError },
+    /// `Alias=` lists a name that cannot be an alias of the unit.
     #[error("{unit} cannot have the alias {alias:?}")]
     InvalidAlias {
-        /// The unit.
         unit: UnitName,
-        /// The name, specifiers expanded.
+        /// The name, with specifiers expanded.
         alias: String,
     },
-    /// `WantedBy=` or a sibling names no unit, or a template without default instance is wanted by
-    /// a plain unit.
+    /// `WantedBy=` or a sibling lists a word that is not a unit name, or a plain unit for a template without
+    /// default instance.
     #[error("{unit} cannot be a dependency of {target:?}")]
     BadTarget {
-        /// The unit.
         unit: UnitName,
-        /// The word, specifiers expanded.
+        /// The word, with specifiers expanded.
         target: String,
     },
-    /// A file is where a link is to be made.
-    #[error("{path} exists already and is a file")]
-    OccupiedByFile {
-        /// Absolute path.
-        path: String,
-    },
-    /// A link to another unit is where a link is to be made: disable that unit first.
-    #[error("{path} exists already and leads to {target}")]
+    /// A file exists at the path of a new link.
+    #[error("{path} already exists and is a file")]
+    OccupiedByFile { path: String },
+    /// A link to another unit exists at the path of a new link; that unit must be disabled first.
+    #[error("{path} already exists and is a link to {target}")]
     OccupiedByLink {
-        /// Absolute path.
         path: String,
-        /// Target as written.
+        /// The existing link's target as written.
         target: String,
     },
 }
@@ -240,13 +196,13 @@ impl SystemdVersion {
         self.0 >= 253
     }
 
-    /// 257 does and 252 does not; the versions between are taken for 252.
+    /// True from 257 on. 252 does not; the versions between are treated like 252.
     fn links_aliases_to_linked_units(self) -> bool {
         self.0 >= 257
     }
 }
 
-/// Performs the operations one after the other, as single calls of systemctl.
+/// Perform the operations one after the other, each like one call of systemctl.
 pub fn operate(
     links: &EnablementLinks,
     units: &UnitFiles,
@@ -290,8 +246,7 @@ fn preset_unit(
     match presets.verdict(unit) {
         PresetVerdict::Ignore => Ok(()),
         PresetVerdict::Disable => {
-            // Without [Install]: a preset that disables a unit does not disable what the unit lists
-            // in Also=.
+            // [Install] is not loaded: a preset that disables a unit does not disable the units in its Also=.
             agenda.discover(tree, unit, LoadDepth::Existence)?;
             disable::apply(tree, agenda, notes)
         }

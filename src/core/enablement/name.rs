@@ -1,11 +1,11 @@
-//! Names of units, as systemd.unit(5) allows them.
+//! Unit names, as systemd.unit(5) defines them.
 
 use std::borrow::Borrow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest name that systemd takes, in bytes.
+/// Longest unit name, in bytes.
 const LENGTH_MAX: usize = 255;
 
 const UNIT_TYPES: [&str; 11] = [
@@ -22,13 +22,12 @@ const UNIT_TYPES: [&str; 11] = [
     "timer",
 ];
 
-/// A valid name of a unit, type suffix included: `crio.service`, `getty@.service`,
-/// `getty@tty1.service`.
+/// A valid unit name with its type suffix: `crio.service`, `getty@.service`, `getty@tty1.service`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct UnitName(String);
 
-/// What a name says of templates and instances.
+/// Plain unit, template, or instance of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
     /// `crio.service`
@@ -39,16 +38,15 @@ pub enum NameKind {
     Instance,
 }
 
-/// A string that is not the name of a unit.
+/// A string that is not a unit name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a valid unit name")]
 pub struct InvalidUnitName {
-    /// The string.
     pub name: String,
 }
 
 impl UnitName {
-    /// Takes what systemd takes: known type suffix, letters, digits and `:-_.\@`, no `@` in front,
+    /// Parse a name by systemd's rules: a known type suffix; letters, digits and `:-_.\@`; no `@` in front;
     /// at most 255 bytes.
     pub fn parse(name: &str) -> Result<Self, InvalidUnitName> {
         let valid = name.len() <= LENGTH_MAX
@@ -58,13 +56,12 @@ impl UnitName {
         if valid { Ok(Self(name.to_owned())) } else { Err(InvalidUnitName { name: name.to_owned() }) }
     }
 
-    /// The whole name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether this is a template, an instance of one, or neither.
+    /// The kind of the name: template, instance of one, or neither.
     #[must_use]
     pub fn kind(&self) -> NameKind {
         match self.stem().split_once('@') {
@@ -79,29 +76,30 @@ impl UnitName {
         self.0.rsplit_once('.').map_or("", |(stem, _)| stem)
     }
 
-    /// What stands before the `@`, or the stem: `getty`.
+    /// The part before the `@`, or the stem: `getty`.
     pub(super) fn prefix(&self) -> &str {
         self.stem().split_once('@').map_or(self.stem(), |(prefix, _)| prefix)
     }
 
-    /// What stands between `@` and the suffix; empty unless this is an instance.
+    /// The instance string, between `@` and the suffix: `tty1`; empty unless this is an instance.
     #[must_use]
     pub fn instance(&self) -> &str {
         self.stem().split_once('@').map_or("", |(_, instance)| instance)
     }
 
-    /// The type: `service`.
+    /// The unit type: `service`.
     pub(super) fn unit_type(&self) -> &str {
         self.0.rsplit_once('.').map_or("", |(_, suffix)| suffix)
     }
 
-    /// The template of a template or an instance.
+    /// The template's name of a template or an instance; `None` for a plain unit.
     #[must_use]
     pub fn template(&self) -> Option<Self> {
         (self.kind() != NameKind::Plain).then(|| Self(format!("{}@.{}", self.prefix(), self.unit_type())))
     }
 
-    /// This template or instance with another instance string; none where that gives no valid name.
+    /// This template or instance with another instance string; `None` for a plain unit, or if the result is
+    /// not a valid name.
     #[must_use]
     pub fn with_instance(&self, instance: &str) -> Option<Self> {
         if self.kind() == NameKind::Plain || !is_instance(instance) {
@@ -110,18 +108,18 @@ impl UnitName {
         Self::parse(&format!("{}@{instance}.{}", self.prefix(), self.unit_type())).ok()
     }
 
-    /// Whether units of this type may have templates.
+    /// True if units of this type may have templates.
     pub(super) fn may_be_template(&self) -> bool {
         matches!(self.unit_type(), "service" | "socket" | "target" | "timer" | "path")
     }
 
-    /// Whether units of this type may be known under other names.
+    /// True if units of this type may have aliases.
     pub(super) fn may_have_aliases(&self) -> bool {
         self.may_be_template() || self.unit_type() == "device"
     }
 }
 
-/// Whether a string may stand after the `@`.
+/// True if a string may be the instance part of a name, after the `@`.
 pub(super) fn is_instance(instance: &str) -> bool {
     !instance.is_empty()
         && instance.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_.\\@".contains(&byte))

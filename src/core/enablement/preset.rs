@@ -1,30 +1,31 @@
-//! Preset files: which units a distribution and an administrator want enabled, systemd.preset(5).
+//! Preset files, systemd.preset(5): the units that a distribution and an administrator want enabled by
+//! default.
 
 use super::SystemdVersion;
 use super::glob;
 use super::lines::{WHITESPACE, physical};
 use super::name::{NameKind, UnitName};
 
-/// The rules of all preset files, in order; the first that matches a unit decides.
+/// The rules of all preset files, in order; the first rule that matches a unit applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PresetRules {
     rules: Vec<Rule>,
 }
 
-/// A line that systemd skips, with a warning, because it cannot read it.
+/// A line that cannot be parsed; systemd skips it with a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedLine {
-    /// The file, by the name that the caller gave.
+    /// The file's name as the caller gave it.
     pub file: String,
-    /// Counted from 1.
+    /// The line's number, counted from 1.
     pub number: usize,
-    /// The line without surrounding white space.
+    /// The line without leading and trailing white space.
     pub line: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Rule {
-    /// Matched with fnmatch(3) as a whole, blanks included.
+    /// An fnmatch(3) pattern for the whole name; may contain blanks.
     pattern: String,
     action: RuleAction,
 }
@@ -36,22 +37,22 @@ enum RuleAction {
     Ignore,
 }
 
-/// What to do with one unit.
+/// The presets' verdict on one unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum PresetVerdict {
-    /// Enable these: the unit itself, or the instances that a rule lists for this template.
+    /// Enable these units: the unit itself, or the instances that a rule lists for this template.
     Enable(Vec<UnitName>),
     Disable,
     Ignore,
 }
 
 impl PresetRules {
-    /// Reads preset files, given as (name, contents).
+    /// Parse preset files, given as (name, contents).
     ///
-    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below
-    /// `systemd/system-preset`: one per basename, taken from the first of these directories that
-    /// has it, sorted by basename. Lines that cannot be read are skipped, and returned. A bare
-    /// `enable`, on which systemctl 252 crashes, is one of them.
+    /// The files are those of `/etc`, `/run`, `/usr/local/lib` and `/usr/lib` below `systemd/system-preset`:
+    /// one per basename, taken from the first of these directories that has it, sorted by basename. Lines
+    /// that cannot be parsed are skipped and returned, among them a bare `enable`, on which systemctl 252
+    /// crashes.
     #[must_use]
     pub fn parse<'a>(
         files: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -80,7 +81,7 @@ impl PresetRules {
         (Self { rules }, skipped)
     }
 
-    /// What the first matching rule says. A unit that no rule matches is enabled.
+    /// The verdict of the first matching rule. A unit that no rule matches is enabled.
     pub(super) fn verdict(&self, unit: &UnitName) -> PresetVerdict {
         self.rules
             .iter()
@@ -103,7 +104,7 @@ impl Rule {
         })
     }
 
-    /// The listed instances for their template, an instance for itself if it is listed.
+    /// The listed instances if `unit` is their template; an instance itself if it is listed.
     fn listed_instances(&self, unit: &UnitName, instances: &[String]) -> Option<Vec<UnitName>> {
         if instances.is_empty() || unit.template()?.as_str() != self.pattern {
             return None;
@@ -131,7 +132,7 @@ fn parse_rule(line: &str, version: SystemdVersion) -> Option<Rule> {
     }
 }
 
-/// Only a template may be followed by instances.
+/// Parse an `enable` rule; only the name of a template may be followed by instances.
 fn parse_enable(parameter: &str) -> Option<Rule> {
     let mut words = parameter.split(WHITESPACE).filter(|word| !word.is_empty());
     let pattern = words.next()?.to_owned();

@@ -1,30 +1,19 @@
-//! The `%` specifiers that systemd.unit(5) allows in `[Install]`.
+//! Expansion of the `%` specifiers that systemd.unit(5) allows in `[Install]`.
 
 use super::name::{NameKind, UnitName};
 
-/// Why a value cannot be expanded.
+/// The reason why a value cannot be expanded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecifierError {
-    /// The value depends on the host that runs systemctl, so it has no meaning for a tree.
-    #[error("%{specifier} in {value:?} needs a fact of the running host")]
-    HostFact {
-        /// The letter after the `%`.
-        specifier: char,
-        /// The value as written.
-        value: String,
-    },
-    /// systemctl does not know the specifier in `[Install]`, even if other sections do.
+    /// The specifier depends on the host that runs systemctl, so it has no meaning for a tree.
+    #[error("%{specifier} in {value:?} depends on the running host, so it cannot be expanded for a tree")]
+    HostFact { specifier: char, value: String },
+    /// systemctl does not accept the specifier in `[Install]`, even if other sections may have it.
     #[error("%{specifier} in {value:?} is not allowed in [Install]")]
-    Unknown {
-        /// The letter after the `%`.
-        specifier: char,
-        /// The value as written.
-        value: String,
-    },
+    Unknown { specifier: char, value: String },
 }
 
-/// Expands one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that
-/// instance.
+/// Expand one word of `[Install]`. A template with a `DefaultInstance=` is expanded as that instance.
 pub(super) fn expand(
     value: &str,
     unit: &UnitName,
@@ -49,7 +38,7 @@ pub(super) fn expand(
             Some('p') => expanded.push_str(unit.prefix()),
             Some('j') => expanded.push_str(last_component(unit.prefix())),
             Some('i') => expanded.push_str(named.instance()),
-            // The system manager runs as root, whoever asks.
+            // The system manager runs as root, for any calling user.
             Some('u' | 'g') => expanded.push_str("root"),
             Some('U' | 'G') => expanded.push('0'),
             Some(specifier) if "aAbBHlmMoqvwW".contains(specifier) => {

@@ -1,51 +1,50 @@
-//! The part of a file system tree that enablement depends on: unit files, and the links below
+//! The files that enablement depends on: unit files in the search path, and the links below
 //! `/etc/systemd/system`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::name::UnitName;
 
-/// Where links are made. Nothing else is ever changed.
+/// The directory of enablement links, the only place that operations change.
 pub(super) const CONFIG_DIRECTORY: &str = "/etc/systemd/system";
 
-/// Where unit files are looked for, first match wins.
+/// Directories of unit files; the first match wins.
 ///
-/// systemctl knows a few more, for generated, transient and attached units; a tree that is not
-/// running has none of them.
+/// systemctl knows a few more, for generated, transient and attached units; a tree that is not running has
+/// none of these.
 pub const SEARCH_PATH: [&str; 4] =
     [CONFIG_DIRECTORY, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system"];
 
-/// A mask is a link to it.
+/// The link target that masks a unit.
 const NULL_DEVICE: &str = "/dev/null";
 
-/// The kernel's own limit of links in one path.
+/// Number of links that the kernel follows in one path.
 const LINKS_MAX: usize = 40;
 
-/// Symbolic links below `/etc/systemd/system`: path relative to it, to target as written.
+/// Symbolic links below `/etc/systemd/system`: from the path relative to it, to the target as written.
 pub type EnablementLinks = BTreeMap<String, String>;
 
-/// What lies at one path.
+/// A file or link at one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitFile {
-    /// A regular file and its contents. An empty one masks the unit.
+    /// A regular file with its contents. An empty one masks the unit.
     Regular(String),
-    /// A symbolic link and its target as written.
+    /// A symbolic link with its target as written.
     Symlink(String),
 }
 
-/// Something that must be read before an answer can be given: read it, add it to [`UnitFiles`], ask
-/// again.
+/// Files that an operation needs: the caller must read them, add them to [`UnitFiles`] and call again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadFiles {
-    /// Names for [`UnitFiles::add_unit`].
+    /// Units for [`UnitFiles::add_unit`].
     pub units: BTreeSet<UnitName>,
-    /// Absolute paths outside [`SEARCH_PATH`] for [`UnitFiles::add_file`]: links lead there.
+    /// Absolute paths outside [`SEARCH_PATH`], to which links lead, for [`UnitFiles::add_file`].
     pub files: BTreeSet<String>,
 }
 
-/// The unit files of a tree, as far as somebody has read them.
+/// The unit files of a tree that the caller has read so far.
 ///
-/// A unit that does not exist is added too, with no files: only then is its absence known.
+/// A unit that does not exist must be added too, with no files: otherwise it counts as not read.
 #[derive(Debug, Clone, Default)]
 pub struct UnitFiles {
     units: BTreeMap<UnitName, Vec<String>>,
@@ -54,14 +53,13 @@ pub struct UnitFiles {
 }
 
 impl UnitFiles {
-    /// Adds a unit: what [`SEARCH_PATH`] has under its name, by absolute path, and the contents of
+    /// Add a unit: the files and links of its name in [`SEARCH_PATH`] by absolute path, and the contents of
     /// its drop-ins.
     ///
-    /// A symbolic link in `/etc/systemd/system` itself belongs to [`EnablementLinks`] and is passed over
-    /// here. Drop-ins come in the order in which systemctl reads them: the `*.conf` files of
-    /// `NAME.d` in all directories of the search path, then for an instance those of `TEMPLATE.d`;
-    /// one file per basename, the first found; sorted by basename. systemctl reads neither
-    /// `service.d` nor the directories of shortened prefixes.
+    /// Symbolic links in `/etc/systemd/system` itself belong to [`EnablementLinks`] and are ignored here.
+    /// Drop-ins must be in systemctl's order: the `*.conf` files of `NAME.d` in all directories of the search
+    /// path, then for an instance those of `TEMPLATE.d`; one file per basename, the first found; sorted by
+    /// basename. systemctl reads neither `service.d` nor the directories of shortened prefixes.
     pub fn add_unit(
         &mut self,
         name: UnitName,
@@ -77,7 +75,7 @@ impl UnitFiles {
         self.units.insert(name, drop_ins);
     }
 
-    /// Adds what lies at an absolute path outside the search path, or that nothing does.
+    /// Add the file or link at an absolute path outside the search path; `None` if there is none.
     pub fn add_file(&mut self, path: String, file: Option<UnitFile>) {
         if let Some(file) = file {
             self.files.insert(path.clone(), file);
@@ -85,13 +83,14 @@ impl UnitFiles {
         self.read.insert(path);
     }
 
-    /// The drop-ins of a unit. A unit found through a link may not have been read yet.
+    /// The contents of a unit's drop-ins. An error if the unit was found through a link and has not been read
+    /// yet.
     pub(super) fn drop_ins(&self, name: &UnitName) -> Result<&[String], UnreadFiles> {
         self.units.get(name).map(Vec::as_slice).ok_or_else(|| UnreadFiles::unit(name.clone()))
     }
 }
 
-/// What a path leads to, one step.
+/// The content of one path, links not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FoundFile<'a> {
     Contents(&'a str),
@@ -99,7 +98,7 @@ pub(super) enum FoundFile<'a> {
     Symlink(&'a str),
 }
 
-/// Unit files that stay as they are, and links that change.
+/// Unit files, which operations do not change, and links, which they do.
 #[derive(Debug)]
 pub(super) struct UnitTree<'a> {
     pub(super) units: &'a UnitFiles,
@@ -107,7 +106,7 @@ pub(super) struct UnitTree<'a> {
 }
 
 impl UnitTree<'_> {
-    /// What lies at an absolute path.
+    /// Look up an absolute path, without following links.
     pub(super) fn at(&self, path: &str) -> Result<Option<FoundFile<'_>>, UnreadFiles> {
         if path == NULL_DEVICE {
             return Ok(Some(FoundFile::Mask));
@@ -137,7 +136,7 @@ impl UnitTree<'_> {
         }
     }
 
-    /// The path of a unit file, with what lies there.
+    /// Find the file or link of a unit in the search path.
     pub(super) fn find(&self, name: &UnitName) -> Result<Option<(String, FoundFile<'_>)>, UnreadFiles> {
         for directory in SEARCH_PATH {
             let path = format!("{directory}/{name}");
@@ -148,8 +147,8 @@ impl UnitTree<'_> {
         Ok(None)
     }
 
-    /// Follows links until none is left; the result need not exist. A loop ends somewhere within
-    /// it.
+    /// Follow links to a path that is not a link; it need not exist. In a loop, the result is some link of
+    /// the loop.
     pub(super) fn chase(&self, path: &str) -> Result<String, UnreadFiles> {
         let mut path = path.to_owned();
         for _ in 0..LINKS_MAX {
@@ -177,7 +176,7 @@ impl UnreadFiles {
     }
 }
 
-/// The absolute path of a link.
+/// The absolute path of an enablement link.
 pub(super) fn config_path(link: &str) -> String {
     format!("{CONFIG_DIRECTORY}/{link}")
 }
@@ -186,8 +185,8 @@ fn config_relative(path: &str) -> Option<&str> {
     path.strip_prefix(CONFIG_DIRECTORY)?.strip_prefix('/')
 }
 
-/// The absolute path that a link at `path` points to. `/lib` is `/usr/lib` on every host with a
-/// merged `/usr`.
+/// Resolve the target of a link at `path` to an absolute path, by name alone. `/lib` becomes `/usr/lib`, as
+/// on every host with a merged `/usr`.
 pub(super) fn resolve(path: &str, target: &str) -> String {
     let (directory, _) = split(path);
     let joined = if target.starts_with('/') { target.to_owned() } else { format!("{directory}/{target}") };
@@ -207,22 +206,21 @@ pub(super) fn resolve(path: &str, target: &str) -> String {
     format!("/{}", components.join("/"))
 }
 
-/// Whether a path lies anywhere below the search path.
+/// True if a path lies in a directory of the search path, at any depth.
 pub(super) fn is_below_search_path(path: &str) -> bool {
     SEARCH_PATH.iter().any(|directory| path.strip_prefix(directory).is_some_and(|tail| tail.starts_with('/')))
 }
 
-/// Whether a path lies directly in a directory of the search path.
+/// True if a path lies directly in a directory of the search path.
 pub(super) fn is_in_search_path(path: &str) -> bool {
     SEARCH_PATH.contains(&split(path).0)
 }
 
-/// Whether a path lies directly in `/etc/systemd/system`.
+/// True if a path lies directly in `/etc/systemd/system`.
 pub(super) fn is_in_config_directory(path: &str) -> bool {
     split(path).0 == CONFIG_DIRECTORY
 }
 
-/// The last component of a path.
 pub(super) fn basename(path: &str) -> &str {
     split(path).1
 }

@@ -7,7 +7,7 @@ use super::tree::{EtcEntries, EtcNode};
 /// Return the paths at which two directories differ, sorted, relative to them. A directory that exists in one
 /// of them only counts by its entries, unless it has none on that side.
 #[must_use]
-pub fn unlike(left: &EtcNode, right: &EtcNode) -> Vec<PathBuf> {
+pub fn differing_paths(left: &EtcNode, right: &EtcNode) -> Vec<PathBuf> {
     let mut found = Vec::new();
     compare(Some(left), Some(right), Path::new(""), &mut found);
     found.sort();

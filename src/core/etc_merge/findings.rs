@@ -97,7 +97,7 @@ impl MergeFindings {
         let refused: BTreeSet<PathBuf> =
             findings.refusals.iter().map(|refusal| refusal.path.clone()).collect();
         let top = Four { base: Some(base), local: Some(local), new: Some(new), result: Some(result) };
-        findings.look(top, Path::new(""), &refused);
+        findings.compare(top, Path::new(""), &refused);
         findings
     }
 
@@ -107,7 +107,7 @@ impl MergeFindings {
         *self == Self::default()
     }
 
-    fn look(&mut self, here: Four<'_>, path: &Path, refused: &BTreeSet<PathBuf>) {
+    fn compare(&mut self, here: Four<'_>, path: &Path, refused: &BTreeSet<PathBuf>) {
         // The outcome of a refused change is unknown, and so is that of everything below it.
         if refused.contains(path) {
             return;
@@ -128,7 +128,7 @@ impl MergeFindings {
             if arrives { self.from_image.push(item) } else { self.not_taken.push(item) }
         }
         for name in here.names() {
-            self.look(here.child(name), &path.join(name), refused);
+            self.compare(here.child(name), &path.join(name), refused);
         }
     }
 }

@@ -18,7 +18,7 @@ mod tree;
 use std::path::Path;
 
 use changes::LocalChanges;
-pub use differences::unlike;
+pub use differences::differing_paths;
 pub use findings::{LostChange, LostPart, MergeConflict, MergeFindings, MergeItem};
 pub use refusal::{MergeRefusal, RefusalReason};
 use replay::MergeReplay;

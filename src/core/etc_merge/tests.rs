@@ -88,9 +88,9 @@ fn differences_are_listed_by_directory_entries() {
         ("left", link("both")),
     ]);
     let expected = ["both", "both/other", "empty", "left", "left/file"].map(PathBuf::from);
-    assert_eq!(unlike(&left, &right), expected);
-    assert_eq!(unlike(&right, &left), expected);
-    assert!(unlike(&left, &left).is_empty());
+    assert_eq!(differing_paths(&left, &right), expected);
+    assert_eq!(differing_paths(&right, &left), expected);
+    assert!(differing_paths(&left, &left).is_empty());
 }
 
 #[test]

@@ -16,18 +16,18 @@ pub struct RepairPlan {
     /// Parent directories that the steps create.
     pub created_directories: BTreeSet<ManagedPath>,
     /// Paths that cannot be repaired, with reasons.
-    pub hindered: BTreeMap<ManagedPath, String>,
+    pub obstacles: BTreeMap<ManagedPath, String>,
 }
 
 /// Select from `tree` the steps that repair the drift at the `chosen` paths. Beyond these paths they only
 /// create missing parent directories, and renew the hard links to files that they write.
 #[must_use]
-pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> RepairPlan {
+pub fn plan_repair(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> RepairPlan {
     let choosing = Choosing::new(tree, chosen);
-    let (mut repaired, mut hindered) = (BTreeSet::new(), BTreeMap::new());
+    let (mut repaired, mut obstacles) = (BTreeSet::new(), BTreeMap::new());
     for drift in tree.drift.iter().filter(|drift| chosen.contains(&drift.path)) {
         match choosing.obstacle(drift) {
-            Some(reason) => drop(hindered.insert(drift.path.clone(), reason)),
+            Some(reason) => drop(obstacles.insert(drift.path.clone(), reason)),
             None => drop(repaired.insert(&drift.path)),
         }
     }
@@ -40,7 +40,7 @@ pub fn choose(tree: &TreePlan, chosen: &BTreeSet<ManagedPath>) -> RepairPlan {
         .map(PlanStep::path)
         .collect();
     let created = tree.steps.created_directories.iter().filter(|path| made.contains(path));
-    RepairPlan { created_directories: created.cloned().collect(), steps, hindered }
+    RepairPlan { created_directories: created.cloned().collect(), steps, obstacles }
 }
 
 struct Choosing<'a> {

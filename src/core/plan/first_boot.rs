@@ -33,7 +33,7 @@ pub const IGNITION_PRESET: &str = "/etc/systemd/system-preset/20-ignition.preset
 const IGNITION_ARGUMENT: &str = "ignition.firstboot";
 
 /// Members of `spec` that the config server sets per machine: a layered image replaces the config's own, and
-/// kernel arguments that an older Ignition does not know are added.
+/// the kernel arguments are those that the machine's Ignition is too old to set.
 const SERVED: [&str; 6] =
     ["osImageURL", "baseOSExtensionsContainerImage", "kernelArguments", "kernelType", "extensions", "fips"];
 
@@ -45,8 +45,9 @@ pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Valu
     let content = named(machine_config::parse(content), CONTENT)?;
     if content.name != encapsulated.name {
         let (one, other) = (&encapsulated.name, &content.name);
-        let reason =
-            format!("{ENCAPSULATED} holds config {one}, but {CONTENT} holds {other}; both files must be of the same config");
+        let reason = format!(
+            "{ENCAPSULATED} holds config {one}, but {CONTENT} holds {other}; both files must be of the same config"
+        );
         return Err(RefusalList::one("metadata.name", reason));
     }
     let mut document = content.document;
@@ -94,7 +95,7 @@ pub struct InstalledOs<'a> {
 pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     let mut applied = desired.clone();
     let missing = kernel_arguments::missing(found.kernel_arguments, &desired.os.kernel_arguments);
-    applied.os.kernel_arguments = kernel_arguments::less(&desired.os.kernel_arguments, &missing);
+    applied.os.kernel_arguments = kernel_arguments::subtract(&desired.os.kernel_arguments, &missing);
     applied.os.image = found.image.cloned();
     applied.os.fips = found.fips;
     applied
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_boots_argument_is_told() {
+    fn first_boot_argument_is_recognised() {
         for (argument, expected) in [
             ("ignition.firstboot", true),
             ("ignition.firstboot=1", true),

@@ -43,8 +43,9 @@ pub fn text(config: &HostConfig) -> Option<String> {
     };
     let said = config.units.iter().filter_map(|(name, unit)| Some((name, unit.enabled?)));
     let text: String = said.filter_map(line).collect();
-    (!text.is_empty())
-        .then(|| format!("# Enablement of units for the first boot; the next configuration removes this file.\n{text}"))
+    (!text.is_empty()).then(|| {
+        format!("# Enablement of units for the first boot; the next configuration removes this file.\n{text}")
+    })
 }
 
 #[cfg(test)]

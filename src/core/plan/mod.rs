@@ -76,7 +76,7 @@ pub struct EtcPlan {
 pub enum MergeImage {
     /// Image of the next deployment.
     Next,
-    /// Image of the booted deployment, since the next one is not pulled yet: shows the local changes.
+    /// Image of the current deployment, since the next image is not pulled yet: shows the local changes.
     Present,
 }
 
@@ -87,9 +87,9 @@ pub struct TreePlan {
     pub steps: PlannedSteps,
     /// Desired managed files outside `/etc`.
     pub outside: ManagedFiles,
-    /// Managed paths that are not as the current configuration says.
+    /// Managed paths that differ from the current config.
     pub drift: Vec<Drift>,
-    /// Conditions that were looked at.
+    /// Checks made before anything is changed.
     pub preflight: Vec<PreflightCheck>,
 }
 
@@ -153,7 +153,7 @@ impl Plan {
         self.current.is_none() || !self.diff.is_empty()
     }
 
-    /// Return true if a path is obstructed, whatever else keeps the plan from being applied.
+    /// Return true if a path is obstructed, regardless of other reasons against applying the plan.
     #[must_use]
     pub fn is_obstructed(&self) -> bool {
         self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())

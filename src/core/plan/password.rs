@@ -14,7 +14,11 @@ const LOCKED: &str = "*";
 /// Return the desired password field; `None` where it is not managed. Where a config no longer sets a hash,
 /// the password is locked, never emptied. MCD also locks the password of a listed user that never had a hash,
 /// but only when the user's entry changes; an administrator may have set a password before that.
-fn desired_hash<'a>(current: Option<&HostConfig>, desired: &'a HostConfig, profile: Profile) -> Option<&'a str> {
+fn desired_hash<'a>(
+    current: Option<&HostConfig>,
+    desired: &'a HostConfig,
+    profile: Profile,
+) -> Option<&'a str> {
     let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
     let has_changed = current.is_none_or(|current| current.passwd != desired.passwd);
     let lists_core = has_changed && desired.passwd.users.iter().any(|user| user.name == CORE_USER);

@@ -26,7 +26,7 @@ pub struct TreePlanRequest<'a> {
     /// Differences between the two.
     pub diff: &'a ConfigDiff,
     /// Pre-images, created directories and labels of earlier changes.
-    pub remembered: &'a PriorChanges,
+    pub prior: &'a PriorChanges,
     /// Profile whose rules apply.
     pub profile: Profile,
     /// Today's date in days since 1970, for `shadow(5)`.
@@ -36,7 +36,7 @@ pub struct TreePlanRequest<'a> {
 /// Decide the steps for a tree. Return the plan, and the parts of the config that the tree does not support.
 #[must_use]
 pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, Vec<String>) {
-    let TreePlanRequest { current, desired, diff, remembered, profile, today } = request;
+    let TreePlanRequest { current, desired, diff, prior, profile, today } = request;
     let links = unit_links::link_changes(facts, current, desired, diff);
     let mut unsupported = facts.desired.unsupported.clone();
     unsupported.extend(links.unsupported);
@@ -48,7 +48,7 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
         aliases: &facts.aliases,
         vendor: &facts.vendor,
         links: &links.change,
-        remembered,
+        prior,
         profile,
     });
     steps.obstructions.extend(links.obstructions);
@@ -62,7 +62,7 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),
     }
-    let drift = current.map(|current| drift(facts, current, &remembered.labels, profile)).unwrap_or_default();
+    let drift = current.map(|current| drift(facts, current, &prior.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();
     (TreePlan { steps, outside, drift, preflight: Vec::new() }, unsupported)
 }
@@ -78,7 +78,7 @@ fn kept_by_overwrite_false(
     let differing = wished.filter(|(path, _)| {
         let (node, entry) = (facts.observed.get(*path), facts.desired.entries.get(*path));
         let (Some(node), Some(entry)) = (node, entry) else { return false };
-        node.exists() && entry.deviation(node, &facts.observed).is_some()
+        node.exists() && entry.drift(node, &facts.observed).is_some()
     });
     differing
         .map(|(path, file)| PathObstruction {
@@ -106,10 +106,10 @@ pub fn drift(
         .iter()
         .filter_map(|(path, entry)| {
             let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
-            if profile.leaves(path) && matches!(node, PathState::File { .. }) {
+            if profile.keeps_local_content(path) && matches!(node, PathState::File { .. }) {
                 return None;
             }
-            let kind = entry.deviation(node, &facts.observed)?;
+            let kind = entry.drift(node, &facts.observed)?;
             Some(Drift { path: path.clone(), kind })
         })
         .collect();

@@ -41,7 +41,7 @@ pub fn link_changes(
     evaluate(facts, &facts.desired, desired, &retired, &operations(current, desired, diff), &mut unread)
 }
 
-/// The unit files that have to be read before [`link_changes`] or [`deviating`] can answer.
+/// Return the unit files that must be read before [`link_changes`] or [`drifted_links`] can be computed.
 #[must_use]
 pub fn unread_files(facts: &TreeFacts, current: Option<&HostConfig>, desired: &HostConfig) -> UnreadFiles {
     let nothing = HostConfig::default();
@@ -151,8 +151,8 @@ fn install_text(unit: &UnitSpec) -> Vec<&str> {
     lines
 }
 
-/// Carries the operations out on the links of `start` and the tree as `managed` makes it. What has to be read first goes to
-/// `unread_files`, and the answer is of no use then.
+/// Carry out the operations on the links of `start`, in the tree with the files of `managed`. If `unread` is
+/// not empty afterwards, the result is incomplete: read those files and try again.
 fn evaluate(
     facts: &TreeFacts,
     managed: &ManagedFiles,

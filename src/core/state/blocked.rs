@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::values::own_document;
-use crate::core::values::own_document::DocumentError;
+use crate::core::state::own_document;
+use crate::core::state::own_document::DocumentError;
 
 /// Path of the document: outside every deployment, so that neither update nor rollback changes it.
 pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
@@ -53,7 +53,7 @@ impl BlockedTarget {
 
     /// Return this target with its attempts counted on from `before`, where that is the same configuration.
     #[must_use]
-    pub fn after(self, before: Option<&Self>) -> Self {
+    pub fn counting_after(self, before: Option<&Self>) -> Self {
         let earlier = before.filter(|before| before.blocks(&self.config_hash));
         Self { attempts: earlier.map_or(0, |before| before.attempts) + 1, ..self }
     }
@@ -89,10 +89,10 @@ mod tests {
 
     #[test]
     fn attempts_are_counted_per_target() {
-        let first = held("a").after(None);
+        let first = held("a").counting_after(None);
         assert_eq!(first.attempts, 1);
-        assert_eq!(held("a").after(Some(&first)).attempts, 2);
-        assert_eq!(held("b").after(Some(&first)).attempts, 1);
+        assert_eq!(held("a").counting_after(Some(&first)).attempts, 2);
+        assert_eq!(held("b").counting_after(Some(&first)).attempts, 1);
         assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
         assert!(first.blocks("a") && !first.blocks("b"));
     }

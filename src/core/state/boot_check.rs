@@ -17,7 +17,7 @@ const CONTROL_PLANE_CONFIG: &str = "rendered-master-";
 pub enum RollbackDisabled {
     #[error("`boot-check.rollback` is `never`; go back with `flameholder rollback`")]
     BySetting,
-    /// Automatic rollback is off on control planes: an unattended rollback could cost etcd its quorum.
+    /// Automatic rollback is off on control planes, unless the settings turn it on.
     #[error(
         "this is a control plane, where `boot-check.rollback` is `never` unless it is set to `always`; go back with `flameholder rollback`"
     )]
@@ -28,11 +28,11 @@ pub enum RollbackDisabled {
 }
 
 impl HealthPolicy {
-    /// Check if `pending` may be rolled back automatically; the error tells why not.
+    /// Check if `pending` may be rolled back automatically; the error is the reason against it.
     pub fn may_roll_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
-        let is_control_plane = has_etcd || pending.intent.record.config.starts_with(CONTROL_PLANE_CONFIG);
+        let is_control_plane = has_etcd || pending.staged.record.config.starts_with(CONTROL_PLANE_CONFIG);
         match self.rollback {
-            _ if pending.intent.completes_first_boot => Err(RollbackDisabled::FirstBoot),
+            _ if pending.staged.completes_first_boot => Err(RollbackDisabled::FirstBoot),
             RollbackPolicy::Never => Err(RollbackDisabled::BySetting),
             RollbackPolicy::Auto if is_control_plane => Err(RollbackDisabled::ControlPlane),
             RollbackPolicy::Auto | RollbackPolicy::Always => Ok(()),
@@ -41,7 +41,7 @@ impl HealthPolicy {
 
     /// Return the number of boots after which `pending` is rolled back; `None` for no limit.
     #[must_use]
-    pub fn most_boots(&self, pending: Option<&PendingGeneration>, has_etcd: bool) -> Option<usize> {
+    pub fn max_boots(&self, pending: Option<&PendingGeneration>, has_etcd: bool) -> Option<usize> {
         pending.is_some_and(|pending| self.may_roll_back(pending, has_etcd).is_ok()).then_some(self.boots)
     }
 }
@@ -59,13 +59,13 @@ pub struct CheckResult {
 impl CheckResult {
     /// Return a passed check.
     #[must_use]
-    pub fn well(check: &str, detail: impl Into<String>) -> Self {
+    pub fn passed(check: &str, detail: impl Into<String>) -> Self {
         Self { check: check.to_owned(), ok: true, detail: detail.into() }
     }
 
     /// Return a check that failed, or has not passed yet.
     #[must_use]
-    pub fn ill(check: &str, detail: impl Into<String>) -> Self {
+    pub fn failed(check: &str, detail: impl Into<String>) -> Self {
         Self { check: check.to_owned(), ok: false, detail: detail.into() }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         let mut intent = intent("b");
         config.clone_into(&mut intent.record.config);
         intent.completes_first_boot = completes_first_boot;
-        PendingGeneration::staged(intent)
+        PendingGeneration::new(intent)
     }
 
     #[test]
@@ -131,16 +131,19 @@ mod tests {
             let pending = pending(config, is_first);
             assert_eq!(policy.may_roll_back(&pending, has_etcd), expected, "{rollback:?} {config}");
             let boots = expected.is_ok().then_some(3);
-            assert_eq!(policy.most_boots(Some(&pending), has_etcd), boots, "{rollback:?} {config}");
+            assert_eq!(policy.max_boots(Some(&pending), has_etcd), boots, "{rollback:?} {config}");
         }
     }
 
     #[test]
-    fn complaint_names_every_failed_check() {
-        let well = CheckResult::well("boot", "running");
+    fn every_failed_check_is_listed() {
+        let well = CheckResult::passed("boot", "running");
         assert_eq!(failed_checks(std::slice::from_ref(&well)), None);
-        let ill =
-            [CheckResult::ill("network", "no interface is up"), well, CheckResult::ill("kubelet", "silent")];
+        let ill = [
+            CheckResult::failed("network", "no interface is up"),
+            well,
+            CheckResult::failed("kubelet", "silent"),
+        ];
         assert_eq!(failed_checks(&ill).unwrap(), "network: no interface is up; kubelet: silent");
     }
 }

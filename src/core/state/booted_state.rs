@@ -39,7 +39,7 @@ pub struct BootObservation<'a> {
 
 /// Classify the booted deployment.
 #[must_use]
-pub fn standing(seen: BootObservation<'_>) -> BootedState {
+pub fn booted_state(seen: BootObservation<'_>) -> BootedState {
     let BootObservation { deployment, argument, record, pending } = seen;
     let recorded = record.filter(|record| record.names(deployment)).map(|record| record.generation.as_str());
     match (argument, recorded) {
@@ -86,8 +86,8 @@ pub fn pending_outcome(
 ) -> PendingOutcome {
     let Some(pending) = seen.pending else { return PendingOutcome::Nothing };
     let runs = seen.argument == Some(pending.generation());
-    match standing(seen) {
-        BootedState::Complete if runs => arrived(pending, boot_id, most_boots),
+    match booted_state(seen) {
+        BootedState::Complete if runs => booted_outcome(pending, boot_id, most_boots),
         BootedState::WithoutConfig
             if pending.booted_without_config_in.iter().all(|earlier| earlier == boot_id) =>
         {
@@ -96,13 +96,13 @@ pub fn pending_outcome(
         BootedState::WithoutConfig => {
             PendingOutcome::RollBack("its deployment booted twice without its configuration".to_owned())
         }
-        _ if pending.intent.staged_in == boot_id => PendingOutcome::AwaitsReboot,
-        _ if *seen.deployment == pending.intent.base => left(pending),
+        _ if pending.staged.staged_in_boot == boot_id => PendingOutcome::AwaitsReboot,
+        _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending),
         _ => PendingOutcome::Superseded,
     }
 }
 
-fn arrived(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>) -> PendingOutcome {
+fn booted_outcome(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>) -> PendingOutcome {
     if let Some(reason) = &pending.rejected {
         return PendingOutcome::RollBack(reason.clone());
     }
@@ -119,14 +119,14 @@ fn arrived(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>
 }
 
 /// Decide the outcome where the deployment that it was staged on is booted again.
-fn left(pending: &PendingGeneration) -> PendingOutcome {
+fn rolled_back_outcome(pending: &PendingGeneration) -> PendingOutcome {
     let chosen = "the previous deployment was booted, chosen at the boot menu or by the bootloader";
     match (&pending.rejected, pending.booted_in.is_empty(), pending.is_finalized) {
         (Some(reason), ..) => PendingOutcome::RolledBack(reason.clone()),
         (None, false, _) => PendingOutcome::RolledBack(format!("before its boot check passed, {chosen}")),
         (None, true, true) => PendingOutcome::RolledBack(format!("it did not come up, and {chosen}")),
         (None, true, false) => {
-            let failure = why(pending);
+            let failure = last_failure(pending);
             match failed_attempts(pending, &failure) {
                 // Without a limit the daemon would drain and reboot the node for it forever.
                 attempts if attempts >= MAX_ATTEMPTS => PendingOutcome::RolledBack(format!(
@@ -139,16 +139,16 @@ fn left(pending: &PendingGeneration) -> PendingOutcome {
     }
 }
 
-/// Count the reboots that were meant for this generation and did not boot it; a reboot while the deployment
-/// was locked was not.
+/// Count the reboots that should have booted this generation and did not. A reboot while the deployment was
+/// locked does not count.
 fn failed_attempts(pending: &PendingGeneration, last: &UpdateFailure) -> usize {
-    let failures = pending.intent.failures.iter().chain([last]);
+    let failures = pending.staged.failures.iter().chain([last]);
     failures.filter(|failure| failure.kind != FailureKind::NotUnlocked).count()
 }
 
 /// Return the reason why the generation did not boot.
-fn why(pending: &PendingGeneration) -> UpdateFailure {
-    let staged_in = &pending.intent.staged_in;
+fn last_failure(pending: &PendingGeneration) -> UpdateFailure {
+    let staged_in = &pending.staged.staged_in_boot;
     match (&pending.unlocked_in, &pending.failure) {
         (_, Some(failure)) if failure.boot_id == *staged_in => failure.clone(),
         (None, _) => UpdateFailure {

@@ -11,8 +11,8 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::state::log_line;
 use crate::core::state::service_action::ServiceAction;
-use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 
@@ -139,7 +139,7 @@ pub enum TransactionState {
 pub struct Journal {
     pub intent: JournalIntent,
     /// Last point that is recorded.
-    pub reached: TransactionState,
+    pub state: TransactionState,
 }
 
 /// Reason for refusing to recover from a journal.
@@ -196,7 +196,7 @@ impl Journal {
             let line = line.ok_or(damaged(index))?;
             reached = serde_json::from_slice(line).map_err(unknown(index))?;
         }
-        Ok(Self { intent, reached })
+        Ok(Self { intent, state: reached })
     }
 }
 

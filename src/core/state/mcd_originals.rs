@@ -12,7 +12,7 @@ const STAMP: &str = ".mcdnoorig";
 
 /// Return the path of MCD's copy of `path`.
 #[must_use]
-pub fn copy_of(path: &ManagedPath) -> ManagedPath {
+pub fn orig_copy_of(path: &ManagedPath) -> ManagedPath {
     ManagedPath::constant(&format!("{ORIG}/{}{COPY}", path.relative()))
 }
 
@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn copies_and_stamps_contain_the_whole_path() {
         let path = ManagedPath::constant("/etc/app/a.conf");
-        assert_eq!(copy_of(&path).as_str(), "/etc/machine-config-daemon/orig/etc/app/a.conf.mcdorig");
+        assert_eq!(orig_copy_of(&path).as_str(), "/etc/machine-config-daemon/orig/etc/app/a.conf.mcdorig");
         assert_eq!(
             noorig_stamp_of(&path).as_str(),
             "/etc/machine-config-daemon/noorig/etc/app/a.conf.mcdnoorig"

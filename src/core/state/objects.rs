@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::core::config::managed_files::ManagedFiles;
+use crate::core::state::own_document;
+use crate::core::state::own_document::DocumentError;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::own_document;
-use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{ContentDigest, FileAttributes, FileEntry};
 
@@ -77,7 +77,7 @@ pub struct ActiveManifest {
     pub created_directories: Vec<ManagedPath>,
     /// Deployment that booted last; absent on a tree without OSTree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ran: Option<LastBooted>,
+    pub last_booted: Option<LastBooted>,
 }
 
 /// Deployment that booted last, and the newest generation that ever booted.
@@ -183,7 +183,7 @@ impl Manifest {
 
     /// Parse the manifest that is stored as object `digest`.
     pub fn parse(digest: ContentDigest, bytes: &[u8]) -> Result<Self, StoreError> {
-        parse(&object(digest), bytes)
+        parse(&object_path(digest), bytes)
     }
 }
 
@@ -192,7 +192,13 @@ impl ActiveManifest {
     /// and no created directories are known.
     #[must_use]
     pub fn adopted(manifest: Option<ContentDigest>) -> Self {
-        Self { schema: SCHEMA, manifest, originals: Vec::new(), created_directories: Vec::new(), ran: None }
+        Self {
+            schema: SCHEMA,
+            manifest,
+            originals: Vec::new(),
+            created_directories: Vec::new(),
+            last_booted: None,
+        }
     }
 
     #[must_use]
@@ -207,7 +213,7 @@ impl ActiveManifest {
 
 /// Return the path of the object with this digest.
 #[must_use]
-pub fn object(digest: ContentDigest) -> ManagedPath {
+pub fn object_path(digest: ContentDigest) -> ManagedPath {
     let name = digest.to_string();
     ManagedPath::constant(OBJECTS).join(name.trim_start_matches("sha256:"))
 }
@@ -219,7 +225,7 @@ pub fn unreferenced_objects(
     live: &BTreeMap<ContentDigest, Manifest>,
 ) -> BTreeSet<ManagedPath> {
     let manifests = live.keys().copied();
-    let needed = manifests.chain(live.values().flat_map(Manifest::objects)).map(object);
+    let needed = manifests.chain(live.values().flat_map(Manifest::objects)).map(object_path);
     let needed: BTreeSet<ManagedPath> = needed.collect();
     stored.difference(&needed).cloned().collect()
 }

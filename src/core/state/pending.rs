@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::record::{DeploymentRecord, GenerationRecord};
 use crate::core::config::layering::PackageLayering;
+use crate::core::state::log_line;
 use crate::core::values::deployment::DeploymentId;
-use crate::core::values::log_line;
 
 /// Path of the pending record.
 pub const PENDING: &str = "/var/lib/flameholder/pending";
@@ -41,9 +41,9 @@ pub struct StagedGeneration {
     /// Deployment that was booted at staging, whose `/etc` is merged into the new one.
     pub base: DeploymentId,
     /// Generation of the `base` deployment; `None` where nothing was applied to it.
-    pub from: Option<String>,
+    pub replaces: Option<String>,
     /// ID of the boot in which it was staged; a staged deployment is lost with that boot.
-    pub staged_in: String,
+    pub staged_in_boot: String,
     /// Failures of earlier attempts, oldest first.
     #[serde(default)]
     pub failures: Vec<UpdateFailure>,
@@ -127,7 +127,7 @@ pub enum PendingEntry {
 /// Parsed pending record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PendingGeneration {
-    pub intent: StagedGeneration,
+    pub staged: StagedGeneration,
     /// ID of the boot in which the deployment was last unlocked.
     pub unlocked_in: Option<String>,
     /// Latest failure, those of earlier stagings included.
@@ -185,7 +185,7 @@ impl PendingGeneration {
         ensure_version(first)?;
         let intent: StagedGeneration =
             serde_json::from_slice(first).map_err(|source| damaged(0, Some(source)))?;
-        let mut pending = Self::staged(intent);
+        let mut pending = Self::new(intent);
         for (index, line) in lines {
             let line = line.ok_or_else(|| damaged(index, None))?;
             match serde_json::from_slice(line).map_err(|source| damaged(index, Some(source)))? {
@@ -204,10 +204,10 @@ impl PendingGeneration {
 
     /// Start the pending record of a newly staged generation, without events.
     #[must_use]
-    pub fn staged(intent: StagedGeneration) -> Self {
+    pub fn new(intent: StagedGeneration) -> Self {
         let failure = intent.failures.last().cloned();
         Self {
-            intent,
+            staged: intent,
             unlocked_in: None,
             failure,
             booted_without_config_in: Vec::new(),
@@ -219,18 +219,18 @@ impl PendingGeneration {
 
     #[must_use]
     pub fn generation(&self) -> &str {
-        &self.intent.record.generation
+        &self.staged.record.generation
     }
 
     /// Return the generation to stage again after `failure`, as `deployment` in the boot `staged_in`.
     #[must_use]
-    pub fn again(
+    pub fn restaged(
         &self,
         failure: UpdateFailure,
         deployment: DeploymentRecord,
-        staged_in: String,
+        staged_in_boot: String,
     ) -> StagedGeneration {
-        let mut intent = StagedGeneration { deployment, staged_in, ..self.intent.clone() };
+        let mut intent = StagedGeneration { deployment, staged_in_boot, ..self.staged.clone() };
         intent.failures.push(failure);
         intent
     }

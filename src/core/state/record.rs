@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::state::own_document;
+use crate::core::state::own_document::DocumentError;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::own_document;
-use crate::core::values::own_document::DocumentError;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 

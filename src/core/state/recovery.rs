@@ -26,7 +26,7 @@ pub enum RecoveryAction {
 /// neither generation is another deployment's, and the journal's paths do not apply to it.
 #[must_use]
 pub fn recovery_action(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> RecoveryAction {
-    let Some(Journal { intent, reached }) = journal else {
+    let Some(Journal { intent, state }) = journal else {
         return RecoveryAction::Nothing;
     };
     let is_named = found == intent.current.as_deref() || found == intent.target.as_deref();
@@ -35,7 +35,7 @@ pub fn recovery_action(journal: Option<&Journal>, found: Option<&str>, boot_id: 
     }
     // After a reboot every service was started from the files on disk, so none needs its action repeated.
     let rebooted = intent.boot_id != boot_id;
-    match *reached {
+    match *state {
         TransactionState::Prepared => RecoveryAction::Undo { actions: 0 },
         TransactionState::Acting { .. } if rebooted => RecoveryAction::Undo { actions: 0 },
         TransactionState::Acting { begun } => {
@@ -66,7 +66,7 @@ mod tests {
             discards: Vec::new(),
             actions: vec![ServiceAction::DaemonReload; 2],
         };
-        Journal { intent, reached }
+        Journal { intent, state: reached }
     }
 
     #[test]

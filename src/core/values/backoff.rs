@@ -1,20 +1,20 @@
-//! How long to wait before something is tried again that failed, by what would have to change.
+//! Backoff: the time between retries of a failed step, by retry class.
 
 use std::time::Duration;
 
-/// What has to change before it can succeed.
+/// The condition under which a retry can succeed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryClass {
-    /// Time: a network comes up, a name server answers, somebody else is done.
+    /// Time alone: a network comes up, a name server answers, another process releases its lock.
     Time,
-    /// Something on the other side, or on this host: a pull secret, an image, space on a disk.
+    /// A repair on the server or on this host: a pull secret, a missing image, space on a disk.
     Repair,
-    /// The configuration itself.
+    /// A new desired config: this one cannot be applied.
     Configuration,
 }
 
 impl RetryClass {
-    /// The shortest and the longest time between two attempts.
+    /// The shortest and the longest delay between two attempts.
     fn bounds(self) -> (Duration, Duration) {
         let seconds = |from, to| (Duration::from_secs(from), Duration::from_secs(to));
         match self {
@@ -24,11 +24,13 @@ impl RetryClass {
         }
     }
 
-    /// How long to wait after `failures` attempts in a row that failed for want of this, the first being 1: twice as long
-    /// each time up to a bound, and a quarter more or less, as `chance` (of 0 to 1,000) says. So many hosts that lost the
-    /// same thing at once do not ask for it at once.
+    /// The delay after `failures` consecutive failures of this class (the first is 1): exponential up to the
+    /// bound, with a jitter of ±25 %.
+    ///
+    /// `chance` (0 to 1,000) is the caller's random number. The jitter keeps a fleet that lost the same
+    /// server at once from retrying at the same moment.
     #[must_use]
-    pub fn delay(self, failures: u32, chance: u32) -> Duration {
+    pub fn backoff(self, failures: u32, chance: u32) -> Duration {
         let (shortest, longest) = self.bounds();
         let doubled = shortest.saturating_mul(1 << failures.saturating_sub(1).min(16));
         doubled.min(longest) * (750 + chance.min(1000) / 2) / 1000
@@ -41,7 +43,7 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_bound_and_spread() {
-        let delay = |cure: RetryClass, failures, chance| cure.delay(failures, chance).as_millis();
+        let delay = |cure: RetryClass, failures, chance| cure.backoff(failures, chance).as_millis();
         assert_eq!([1, 2, 3].map(|failures| delay(RetryClass::Time, failures, 500)), [2000, 4000, 8000]);
         for (cure, longest) in
             [(RetryClass::Time, 30_000), (RetryClass::Repair, 300_000), (RetryClass::Configuration, 600_000)]

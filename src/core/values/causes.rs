@@ -1,4 +1,4 @@
-//! What people are told of an error: its causes, and what it is about.
+//! Error causes and lists of names as one line of text.
 
 use std::error::Error;
 
@@ -14,7 +14,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// The first `most` of several names, and how many more there are.
+/// Join the first `most` names with commas and count the rest: `a, b and 3 more`.
 #[must_use]
 pub fn first_of(names: &[String], most: usize) -> String {
     let more = names.len().saturating_sub(most);

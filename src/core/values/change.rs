@@ -1,15 +1,15 @@
-//! The kind of a change to one item.
+//! The kind of change to one item between the current and the desired config.
 
 use serde::{Deserialize, Serialize};
 
-/// How one item differs.
+/// Addition, modification or removal of one item (file, unit, key, kernel argument).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ChangeKind {
-    /// Only the desired config has it.
+    /// Listed by the desired config only.
     Add,
-    /// Both have it, differently.
+    /// Listed by both configs, with a difference.
     Modify,
-    /// Only the current config has it.
+    /// Listed by the current config only.
     Remove,
 }

@@ -1,17 +1,18 @@
-//! What names a deployment of an OSTree sysroot.
+//! The identity of a deployment in an OSTree sysroot.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What names a deployment. Serials are reused after a cleanup: it is unique only among those that exist.
+/// Stateroot, commit and serial of a deployment. OSTree reuses serials after a cleanup, so the identity is
+/// unique only among the deployments that exist now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DeploymentId {
-    /// The stateroot ("osname") that the deployment shares `/var` with.
+    /// The stateroot ("osname"); its deployments share one `/var`.
     pub stateroot: String,
     /// The checksum of the OSTree commit, 64 hexadecimal digits.
     pub commit: String,
-    /// Tells deployments of one commit apart.
+    /// Distinguishes deployments of the same commit.
     pub serial: u32,
 }
 
@@ -31,7 +32,8 @@ impl fmt::Display for DeploymentId {
 }
 
 impl DeploymentId {
-    /// Reads the name of a deployment's directory, `COMMIT.SERIAL`.
+    /// Parse the name of a deployment's directory, `COMMIT.SERIAL`; `None` for any other name, such as an
+    /// origin file's.
     #[must_use]
     pub fn from_directory(stateroot: &str, directory: &str) -> Option<Self> {
         let (commit, serial) = directory.rsplit_once('.')?;
@@ -46,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_directory_names_its_deployment() {
+    fn deployment_directory_name_parses_to_its_identity() {
         let commit = "0".repeat(64);
         let id = DeploymentId { stateroot: "os".into(), commit: commit.clone(), serial: 3 };
         assert_eq!(DeploymentId::from_directory("os", &format!("{commit}.3")), Some(id.clone()));

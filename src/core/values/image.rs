@@ -1,9 +1,9 @@
 //! References to OS images, in the notation that rpm-ostree, bootc and ostree-ext share.
 //!
-//! A reference says how the image is verified, where it is fetched from, and its name there:
+//! A reference consists of the signature verification, the transport and the image's name:
 //! `ostree-unverified-image:oci:/run/os:v2`. The notation is specified by `ostree-container`
-//! (`ostree_ext::container::OstreeImageReference`); a bare registry name is what a MachineConfig's
-//! `osImageURL` holds.
+//! (`ostree_ext::container::OstreeImageReference`); a bare registry name is the form that a MachineConfig's
+//! `osImageURL` has.
 
 mod redact;
 #[cfg(test)]
@@ -16,21 +16,20 @@ use serde::{Deserialize, Serialize};
 
 pub use redact::redact_credentials;
 
-/// Where the signature of an image is checked.
+/// The policy by which an image's signature is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ImageVerification {
-    /// Nowhere, beyond what the host's `policy.json` asks for by default.
+    /// No verification beyond the default of the host's `policy.json`.
     Unverified,
-    /// By the host's `policy.json`, which must not accept anything by default.
+    /// The host's `policy.json`, which must not accept every image by default.
     ContainerPolicy,
-    /// By the keys of the named OSTree remote.
+    /// The GPG keys of the named OSTree remote.
     OstreeRemote(String),
 }
 
-/// What kind of place holds an image.
+/// The transport of an image, in the sense of containers-transports(5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageTransport {
-    /// A container registry.
     Registry,
     /// An OCI layout in a directory.
     Oci,
@@ -45,7 +44,7 @@ pub enum ImageTransport {
 }
 
 impl ImageTransport {
-    /// The transports that are spelt with a prefix of their own; a registry is not, or as `docker://`.
+    /// The transports with a prefix of their own. A registry's is `docker://`, or none.
     const LOCAL: [(&'static str, Self); 5] = [
         ("oci:", Self::Oci),
         ("oci-archive:", Self::OciArchive),
@@ -54,12 +53,12 @@ impl ImageTransport {
         ("dir:", Self::Directory),
     ];
 
-    /// The prefix as skopeo spells it.
+    /// The prefix in skopeo's notation.
     fn prefix(self) -> &'static str {
         Self::LOCAL.iter().find(|(_, transport)| *transport == self).map_or("docker://", |(prefix, _)| prefix)
     }
 
-    /// Splits `oci:NAME`, `docker://NAME` or `registry:NAME`.
+    /// Split `oci:NAME`, `docker://NAME` or `registry:NAME`.
     fn split(text: &str) -> Option<(Self, &str)> {
         for prefix in ["docker://", "registry:"] {
             if let Some(name) = text.strip_prefix(prefix) {
@@ -69,14 +68,14 @@ impl ImageTransport {
         Self::LOCAL.iter().find_map(|(prefix, transport)| Some((*transport, text.strip_prefix(prefix)?)))
     }
 
-    /// True where the image is read from files of this host.
+    /// True if the image is read from this host's file system.
     #[must_use]
     pub fn is_local(self) -> bool {
         self != Self::Registry
     }
 }
 
-/// A reference to an OS image that is known to be well formed.
+/// A well-formed reference to an OS image.
 ///
 /// ```
 /// # use flameholder::core::values::image::ImageRef;
@@ -93,25 +92,24 @@ pub struct ImageRef {
 }
 
 impl ImageRef {
-    /// Where the image's signature is checked.
     #[must_use]
     pub fn verification(&self) -> &ImageVerification {
         &self.verification
     }
 
-    /// What kind of place holds the image.
     #[must_use]
     pub fn transport(&self) -> ImageTransport {
         self.transport
     }
 
-    /// The image's name in its place: `quay.io/example/os:4`, `/run/os:v2`.
+    /// The image's name in its transport: `quay.io/example/os:4`, `/run/os:v2`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The digest that the reference pins, `sha256:` and 64 hexadecimal digits; `None` for a tag, which may move.
+    /// The digest that the reference pins, `sha256:` and 64 hexadecimal digits; `None` for a tag, which may
+    /// move to another image.
     #[must_use]
     pub fn digest(&self) -> Option<&str> {
         match self.transport {
@@ -123,11 +121,11 @@ impl ImageRef {
         }
     }
 
-    /// True where both name the same image.
+    /// True if both references name the same image.
     ///
-    /// Two pinned references are compared by digest alone, since a mirror serves the same image under another
-    /// name; MCD's validation of the booted image is stricter and compares the text. Otherwise place and name must
-    /// be equal. How an image is verified does not make it another one.
+    /// Two digest-pinned references are compared by digest alone, because a mirror serves the same image
+    /// under another name; MCD's validation of the booted image is stricter and compares the text. Otherwise
+    /// transport and name must be equal. The verification does not matter.
     #[must_use]
     pub fn is_same_image(&self, other: &Self) -> bool {
         match (self.digest(), other.digest()) {
@@ -178,7 +176,7 @@ impl TryFrom<String> for ImageRef {
     }
 }
 
-/// A reference that cannot be understood.
+/// An image reference that does not parse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("image reference {reference:?}: {problem}")]
 pub struct ImageRefError {
@@ -195,17 +193,19 @@ enum Problem {
         "expected a transport: docker://, oci:, oci-archive:, docker-archive:, containers-storage: or dir:"
     )]
     NoTransport,
-    #[error("a file needs its scheme spelt out; expected ostree-unverified-image:{0}")]
+    #[error(
+        "an image on the local file system needs the full notation; expected ostree-unverified-image:{0}"
+    )]
     NoScheme(String),
     #[error("expected the name of an OSTree remote and a colon after {0}")]
     NoRemote(&'static str),
     #[error(
-        "a name holds no white space, control characters or ://; expected REGISTRY/NAME[:TAG][@sha256:DIGEST]"
+        "the name has white space, a control character or ://; expected REGISTRY/NAME[:TAG][@sha256:DIGEST]"
     )]
     Characters,
     #[error("expected sha256: and 64 lower-case hexadecimal digits after the @")]
     Digest,
-    #[error("credentials do not belong here; put them into the host's ostree/auth.json")]
+    #[error("the reference has credentials; put them into the host's ostree/auth.json")]
     Credentials,
 }
 
@@ -282,7 +282,7 @@ fn ensure_registry_name(name: &str) -> Result<(), Problem> {
     }
 }
 
-/// `user:password@registry/name`: an `@` before the first `/` is none of a digest.
+/// True for `user:password@registry/name`: an `@` before the first `/` does not start a digest.
 fn holds_credentials(name: &str) -> bool {
     name.split_once('/').is_some_and(|(host, _)| host.contains('@'))
 }

@@ -1,15 +1,14 @@
-//! Kernel arguments: which ones a boot entry must list, and where.
+//! Kernel arguments of a boot entry: parsing, the change from the current to the desired config, and drift.
 //!
-//! An argument is one word as written, quotes included, and two arguments are the same if they are
-//! written the same. The kernel gives an order and a number of occurrences their meaning
-//! (`hugepagesz=2M hugepages=4 hugepagesz=1G hugepages=1`), so both are kept exactly. Arguments
-//! that no config lists are *foreign*: the installer's, a tuning daemon's, an administrator's. They
-//! keep their place.
+//! An argument is one word as written, quotes included; two arguments are equal if they are written the same.
+//! Order and repetition matter to the kernel (`hugepagesz=2M hugepages=4 hugepagesz=1G hugepages=1`), so both
+//! are kept exactly. Arguments that no config lists are *foreign*: set by the installer, a tuning daemon or
+//! an administrator. They keep their place.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// White space to the kernel, but not to WHATWG, whose definition `is_ascii_whitespace` follows.
+/// White space for the kernel, but not for `is_ascii_whitespace`, which follows WHATWG.
 const VERTICAL_TAB: char = '\u{b}';
 
 /// One argument of the kernel command line, as written.
@@ -17,7 +16,6 @@ const VERTICAL_TAB: char = '\u{b}';
 pub struct KernelArgument(String);
 
 impl KernelArgument {
-    /// The argument as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -30,10 +28,10 @@ impl fmt::Display for KernelArgument {
     }
 }
 
-/// Splits a line of arguments at white space outside double quotes, as the kernel does.
+/// Split a kernel command line at white space outside double quotes, as the kernel does.
 ///
-/// A quote may stand anywhere in an argument, belongs to it, and cannot be escaped. A quote that is
-/// never closed keeps the rest of the line together.
+/// A quote may stand anywhere in an argument, is part of it, and cannot be escaped. After an unclosed quote
+/// the rest of the line is one argument.
 #[must_use]
 pub fn parse(line: &str) -> Vec<KernelArgument> {
     let mut quoted = false;
@@ -46,17 +44,17 @@ pub fn parse(line: &str) -> Vec<KernelArgument> {
     .collect()
 }
 
-/// The arguments of a boot entry once `desired` is applied to `existing`.
+/// Compute the arguments of a boot entry after the change from `current` to `desired`.
 ///
-/// `current` is what the last applied config listed: as many of these go, the last occurrences
-/// first, because a foreign argument that reads the same was there before. Foreign arguments keep
-/// their place and order, except those that read like a desired one: they are taken over. The
-/// desired ones follow at the end, so they occur exactly as often as listed and in that order.
-/// Where `existing` is like that already, it stays as it is.
+/// `existing` is the boot entry as it is; `current` and `desired` are the lists of the two configs. Each
+/// current argument is removed once, its last occurrence first, because an equal foreign argument was set
+/// earlier. Foreign arguments keep their place and order, except those equal to a desired one: these become
+/// managed. The desired arguments are appended, exactly as often and in the order listed. If `existing`
+/// fulfils this already, it is returned unchanged.
 ///
-/// Applied to its own result with `current` set to `desired`, nothing changes. With the old
-/// `current`, nothing changes either unless foreign arguments read like current ones: what has been
-/// removed once cannot be told from what stays.
+/// The function is idempotent: applied to its own result with `current` set to `desired`, it changes nothing.
+/// With the old `current` it changes nothing either, unless a foreign argument equals a current one: an
+/// occurrence removed by the first call cannot be told from a foreign one that remains.
 #[must_use]
 pub fn apply(
     existing: &[KernelArgument],
@@ -72,9 +70,9 @@ pub fn apply(
     kept
 }
 
-/// `listed` less one occurrence of each of `taken`.
+/// Remove from `listed` one occurrence of each argument of `taken`, the last one first.
 #[must_use]
-pub fn less(listed: &[KernelArgument], taken: &[KernelArgument]) -> Vec<KernelArgument> {
+pub fn subtract(listed: &[KernelArgument], taken: &[KernelArgument]) -> Vec<KernelArgument> {
     let mut left = listed.to_vec();
     for argument in taken {
         if let Some(place) = left.iter().rposition(|other| other == argument) {
@@ -84,8 +82,8 @@ pub fn less(listed: &[KernelArgument], taken: &[KernelArgument]) -> Vec<KernelAr
     left
 }
 
-/// The desired arguments that others had set: they stand among the existing ones more often than
-/// is `owned`. Each is named once.
+/// The desired arguments that also have foreign occurrences: `existing` has more of them than `owned`. Each
+/// is listed once. [`apply`] takes these occurrences over.
 #[must_use]
 pub fn taken_over(
     existing: &[KernelArgument],
@@ -102,11 +100,11 @@ pub fn taken_over(
     taken
 }
 
-/// The desired arguments that are not among the existing ones as often as listed, or not in the
-/// order listed.
+/// The drift of a boot entry: desired arguments that `existing` does not have as often, or not in the order
+/// listed.
 ///
-/// An argument is missing if it does not occur behind the place of those before it. More
-/// occurrences, and other arguments in between, are no fault.
+/// An argument is missing if it does not occur after the place of the argument before it. Additional
+/// occurrences and other arguments in between are no drift.
 #[must_use]
 pub fn missing(existing: &[KernelArgument], desired: &[KernelArgument]) -> Vec<KernelArgument> {
     let mut behind = existing.iter();
@@ -122,7 +120,8 @@ pub fn missing(existing: &[KernelArgument], desired: &[KernelArgument]) -> Vec<K
     missing
 }
 
-/// The foreign arguments: existing ones that are not desired, less the current ones.
+/// The foreign arguments: `existing` without the desired ones, and without one occurrence of each current
+/// one.
 fn without(
     existing: &[KernelArgument],
     current: &[KernelArgument],

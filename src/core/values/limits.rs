@@ -1,4 +1,4 @@
-//! How large a configuration may be. One place, so that every message quotes the same number.
+//! Size limits of a configuration, in one place so that every message quotes the same number.
 
 /// Bytes of one document, as read.
 pub const DOCUMENT_BYTES: usize = 16 << 20;
@@ -8,9 +8,10 @@ pub const STORAGE_ENTRIES: usize = 20_000;
 pub const PATH_BYTES: usize = 4 << 20;
 /// Bytes of all decoded contents of one configuration together, after `gzip`.
 pub const INFLATED_BYTES: usize = 64 << 20;
-/// Bytes of a rendered config that the cluster still stores; above it we only warn.
+/// Bytes of a rendered config that the Kubernetes API server still stores. Rendering refuses a larger one;
+/// other commands warn.
 pub const CLUSTER_BYTES: usize = 1_572_864;
-/// Nodes and parser events of a YAML document, aliases expanded.
+/// Nodes and parser events of a YAML document, with aliases expanded: stops alias bombs.
 pub const YAML_NODES: usize = 500_000;
-/// Bytes of one fragment of the agent's own configuration.
+/// Bytes of one fragment of the agent's own settings.
 pub const FRAGMENT_BYTES: usize = 1 << 20;

@@ -1,4 +1,5 @@
-//! Names, digests and other small values, checked once when they are parsed.
+//! Values that every floor shares: paths, unit and image names, digests, kernel arguments. Each is validated
+//! once, when it is parsed.
 
 pub mod backoff;
 pub mod causes;
@@ -7,10 +8,8 @@ pub mod deployment;
 pub mod image;
 pub mod kernel_arguments;
 pub mod limits;
-pub mod log_line;
 pub mod names;
 pub mod os_release;
-pub(crate) mod own_document;
 pub mod paths;
 pub mod profile;
 pub mod refusal;

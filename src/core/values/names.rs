@@ -1,4 +1,4 @@
-//! Names that cannot be wrong once they exist: paths, units, drop-ins, users.
+//! Validated paths and file names: a [`ManagedPath`] cannot leave the root, whichever config it came from.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -7,49 +7,46 @@ use std::ops::Bound;
 
 use serde::{Deserialize, Serialize};
 
-/// Longest file name that Linux file systems take, in bytes.
+/// Longest file name on a Linux file system, in bytes.
 const NAME_MAX: usize = 255;
-/// Longest path that a system call takes, in bytes, its terminator included.
+/// Longest path that a system call accepts, in bytes, with its terminating NUL.
 const PATH_MAX: usize = 4096;
-/// Deepest path that is managed, in components: each directory above it is looked at.
+/// Deepest managed path, in components; bounded because every parent directory is opened and checked.
 const DEPTH_MAX: usize = 64;
 
-/// An absolute path below the managed root: normal, without `..`, never `/` itself.
+/// An absolute path below the managed root: normalized, without `..`, never `/` itself.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ManagedPath(String);
 
-/// Why a path cannot be managed.
+/// The reason why a path cannot be managed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
-    /// It does not start with `/`.
     #[error("the path is not absolute")]
     Relative,
-    /// It has a `..` component.
     #[error("the path has a `..` component and could leave the root")]
     ParentComponent,
-    /// It is `/`.
     #[error("the path is the root directory itself")]
     Root,
-    /// It has a component that says nothing: `.`, or one that is empty.
-    #[error("the path is not fully simplified: it has a `.`, a doubled slash or one at its end")]
+    /// A `.` or empty component.
+    #[error("the path is not normalized: it has a `.`, a double slash or a trailing slash")]
     NotNormalized,
-    /// It has a NUL byte or a control character.
     #[error("the path has a control character")]
     Control,
-    /// It, or one of its components, is longer than Linux takes.
+    /// Longer or deeper than Linux or the limits above allow.
     #[error("the path or one of its components is too long, or it has more than 64 components")]
     TooLong,
 }
 
 impl ManagedPath {
-    /// Parses a path that must be spelt as it is kept, as Ignition demands of a config.
+    /// Parse a path that must be normalized already, as Ignition requires of a config.
     pub fn parse(spelled: &str) -> Result<Self, PathError> {
         let path = Self::simplified(spelled)?;
         if path.as_str() == spelled { Ok(path) } else { Err(PathError::NotNormalized) }
     }
 
-    /// Parses a path of somebody else's, such as a home directory: what says nothing is dropped.
+    /// Parse a path from another source, such as a home directory in `passwd`: empty and `.` components are
+    /// dropped.
     pub fn simplified(spelled: &str) -> Result<Self, PathError> {
         if !spelled.starts_with('/') {
             return Err(PathError::Relative);
@@ -78,53 +75,51 @@ impl ManagedPath {
         Ok(Self(path))
     }
 
-    /// A path that stands in the program.
+    /// Parse a path that is a literal of the program.
     ///
     /// # Panics
-    /// Where the program spells it wrong.
+    /// If the literal is not a normalized absolute path.
     #[must_use]
     pub fn constant(spelled: &str) -> Self {
-        Self::parse(spelled).expect("the program spells its own paths right")
+        Self::parse(spelled).expect("path literals of the program are normalized")
     }
 
-    /// The absolute path.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The path relative to the root: without its leading slash.
+    /// The path relative to the root, without the leading slash.
     #[must_use]
     pub fn relative(&self) -> &str {
         self.0.trim_start_matches('/')
     }
 
-    /// The last component.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or_default()
     }
 
-    /// The directory that holds it; `None` where that is the root.
+    /// The parent directory; `None` if that is the root.
     #[must_use]
     pub fn parent(&self) -> Option<Self> {
         let (parent, _) = self.0.rsplit_once('/')?;
         (!parent.is_empty()).then(|| Self(parent.to_owned()))
     }
 
-    /// The directories above it, nearest first, without the root.
+    /// All parent directories, nearest first, without the root.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         std::iter::successors(self.parent(), Self::parent)
     }
 
-    /// `self/name`. `name` must be a single component, as all callers' names are.
+    /// Append one component. `name` must not contain a slash.
     #[must_use]
     pub fn join(&self, name: &str) -> Self {
         Self(format!("{}/{name}", self.0))
     }
 
-    /// Where a symbolic link at this path leads by its name alone, if `target` is relative and stays
-    /// below the root.
+    /// Resolve the `target` of a symbolic link at this path by name alone, without reading the tree. `None`
+    /// if the target is absolute or leaves the root.
     #[must_use]
     pub fn leads_to(&self, target: &str) -> Option<Self> {
         let mut names: Vec<&str> = self.0.split('/').filter(|name| !name.is_empty()).collect();
@@ -140,7 +135,7 @@ impl ManagedPath {
         is_relative.then(|| Self::parse(&format!("/{}", names.join("/"))).ok())?
     }
 
-    /// Whether it is `directory` or lies below it, by components.
+    /// True if the path is `directory` or lies below it, compared by components.
     #[must_use]
     pub fn is_within(&self, directory: &str) -> bool {
         self.0
@@ -149,7 +144,7 @@ impl ManagedPath {
     }
 }
 
-/// The items of a map whose paths lie below `directory`: a short walk, however large the map is.
+/// Iterate over the items of a map whose paths lie below `directory`, as a range: cheap for a large map.
 pub fn below<'a, V>(
     map: &'a BTreeMap<ManagedPath, V>,
     directory: &str,
@@ -185,7 +180,7 @@ impl fmt::Display for ManagedPath {
     }
 }
 
-/// Whether `name` is a drop-in's file name: one component that ends in `.conf`.
+/// Check that `name` is a drop-in's file name: one component that ends in `.conf`.
 pub fn ensure_drop_in_name(name: &str) -> Result<(), String> {
     if name.contains('/') || name.chars().any(char::is_control) || name.len() > NAME_MAX {
         return Err("the drop-in name is not a file name".into());
@@ -201,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_normal_or_refused() {
+    fn path_is_normalized_or_refused() {
         for (spelled, expected) in [
             ("/etc/x/y", Ok("/etc/x/y")),
             ("/etc//x", Err(PathError::NotNormalized)),
@@ -223,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn links_lead_below_the_root_or_nowhere() {
+    fn link_target_outside_the_root_does_not_resolve() {
         let link = ManagedPath::parse("/usr/local").unwrap();
         for (target, expected) in [
             ("../var/usrlocal", Some("/var/usrlocal")),
@@ -244,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn drop_in_names() {
+    fn drop_in_name_is_a_file_name_with_suffix_conf() {
         assert!(ensure_drop_in_name("10-x.conf").is_ok());
         for bad in [".conf", "x", "a/b.conf"] {
             assert!(ensure_drop_in_name(bad).is_err(), "{bad}");

@@ -1,9 +1,9 @@
-//! Which operating system it is, by os-release(5).
+//! The identity of the operating system, read from os-release(5).
 
-/// Where it says so, most specific first.
+/// Paths of the file, in the order in which they are read.
 pub const PLACES: [&str; 2] = ["/etc/os-release", "/usr/lib/os-release"];
 
-/// What is read of it.
+/// The fields of os-release that decide something, in lower case; empty if absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OsRelease {
     id: String,
@@ -12,7 +12,7 @@ pub struct OsRelease {
 }
 
 impl OsRelease {
-    /// Reads the assignments that matter. What cannot be understood says nothing.
+    /// Parse the assignments; lines of another form are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         let value = |name: &str| {
@@ -23,20 +23,20 @@ impl OsRelease {
         Self { id: value("ID"), variant: value("VARIANT_ID"), version: value("VERSION_ID") }
     }
 
-    /// Its name, in lower case.
+    /// The `ID` field: `rhcos`, `fedora`.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its version.
+    /// The `VERSION_ID` field.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether it is RHEL `CoreOS` or `CentOS` Stream `CoreOS`: for these alone there are images of extensions and other
-    /// kernels (the reference's rule).
+    /// True for RHEL CoreOS and `CentOS` Stream CoreOS. Only these have images of extensions and of other
+    /// kernels (MCD's rule).
     #[must_use]
     pub fn is_enterprise_coreos(&self) -> bool {
         let Self { id, variant, .. } = self;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn enterprise_coreos_is_told_from_fedoras() {
+    fn enterprise_coreos_is_distinguished_from_fedora_coreos() {
         for (text, expected) in [
             ("NAME=\"Red Hat Enterprise Linux CoreOS\"\nID=\"rhcos\"\nID_LIKE=\"rhel fedora\"\n", true),
             ("ID=scos\n", true),

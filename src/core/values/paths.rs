@@ -1,22 +1,23 @@
-//! Paths and names on a host that have a meaning of their own: the agent's, the MCD's, the distribution's.
+//! Paths with a fixed meaning on a host: the agent's own, MCD's, the distribution's.
 
-/// Where the record lives.
+/// The record of the applied generation; see [`crate::core::state::record`].
 pub const RECORD: &str = "/etc/flameholder/generation";
 
-/// The configuration that was applied, for us and for others to read.
+/// The current config: applied and verified. MCO's controllers and other tools read it too.
 pub const CURRENT_CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 
-/// The layered OS image, empty where the config's own image is used (the reference's meaning).
+/// The layered OS image of the current config; an empty file if the config's own image is used (MCD's
+/// meaning).
 pub const CURRENT_IMAGE: &str = "/etc/machine-config-daemon/currentimage";
 
-/// Pre-images of paths below `/etc` that others wrote before we managed them.
+/// Pre-images of managed paths below `/etc` that an administrator or a package wrote before they were
+/// managed.
 pub const ORIGINALS: &str = "/etc/flameholder/originals";
 
-/// Pre-images of all other paths.
+/// Pre-images of managed paths outside `/etc`.
 pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
 
-/// The kernel argument that names the generation of a boot entry.
+/// The kernel argument that names the generation of a boot entry, up to its value.
 pub const GENERATION_ARGUMENT: &str = "flameholder.generation=";
 
-/// The tree's shadow file.
 pub const SHADOW: &str = "/etc/shadow";

@@ -1,19 +1,20 @@
-//! Whose verdicts apply: those of the agent that we replace, exactly, or our own wider ones.
+//! The profile of a host: MCD's rules exactly, or the wider native ones.
 
 use serde::{Deserialize, Serialize};
 
-/// A verdict profile.
+/// The rules that decide which parts of a config are applied and which changes are reconcilable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
-    /// The reference's table of what is reconcilable and what is deleted.
+    /// MCD's rules for a host in a cluster, exactly: reconcilable changes, files that are never deleted,
+    /// sections that are not applied.
     Mcd,
-    /// The same, and also directories, links and appended fragments.
+    /// MCD's rules, and also directories, links and appended fragments.
     Native,
 }
 
 impl Profile {
-    /// As the command line and documents spell it.
+    /// The name on the command line and in documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -22,11 +23,12 @@ impl Profile {
         }
     }
 
-    /// Whether a file at `path` is left as it is until a configuration says something else of it than the one before: the
-    /// reference's certificate writer replaces these as the cluster rotates its authorities and secrets, and its validation
-    /// passes them over.
+    /// True if a file at `path` keeps its content on disk until the desired config changes it.
+    ///
+    /// MCD's certificate writer replaces these files as the cluster rotates its CAs and secrets, and MCD's
+    /// validation skips them.
     #[must_use]
-    pub fn leaves(self, path: &super::names::ManagedPath) -> bool {
+    pub fn keeps_local_content(self, path: &super::names::ManagedPath) -> bool {
         const LEFT: [&str; 3] = [
             "/etc/kubernetes/kubelet-ca.crt",
             "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
@@ -35,10 +37,10 @@ impl Profile {
         self == Self::Mcd && LEFT.contains(&path.as_str())
     }
 
-    /// Whether a file at `path` stays when a config no longer lists it: the reference never
-    /// deletes certificate bundles, which its certificate writer shares with configs.
+    /// True if a file at `path` is not deleted when the desired config no longer lists it. MCD never deletes
+    /// certificate bundles, because its certificate writer shares these paths with configs.
     #[must_use]
-    pub fn keeps(self, path: &super::names::ManagedPath) -> bool {
+    pub fn never_deletes(self, path: &super::names::ManagedPath) -> bool {
         const KEPT: [&str; 4] = [
             "/etc/docker/certs.d",
             "/etc/kubernetes/kubelet-ca.crt",

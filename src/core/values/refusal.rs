@@ -1,20 +1,19 @@
-//! What a configuration was refused for: every reason at once, each with the path of its field.
+//! Refusals of a config: every reason at once, each with the path of its field.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that is wrong with a document, or that cannot be changed in place.
+/// One error in a document, or one change that cannot be made in place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refusal {
     /// Path in the `MachineConfig`, such as `spec.config.storage.files[3].mode`.
     pub field: String,
-    /// One sentence: what is wrong and, where it helps, what is accepted.
+    /// One sentence: the error and, where it helps, the accepted values.
     pub reason: String,
 }
 
 impl Refusal {
-    /// A refusal of `field`.
     pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self { field: field.into(), reason: reason.into() }
     }
@@ -29,12 +28,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// All that is wrong with one document. Never empty.
+/// All refusals of one document. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RefusalList(Vec<Refusal>);
 
-/// How many refusals a message lists before it only counts the rest: a reader at a terminal must
-/// still see the first one.
+/// Number of refusals that a message lists; the rest is counted. A reader at a terminal must still see the
+/// first one.
 const LISTED: usize = 20;
 
 impl RefusalList {
@@ -49,7 +48,7 @@ impl RefusalList {
         &self.0
     }
 
-    /// `value` where nothing was refused.
+    /// Return `value` if nothing was refused.
     pub fn or<T>(found: Vec<Refusal>, value: T) -> Result<T, Self> {
         if found.is_empty() { Ok(value) } else { Err(Self(found)) }
     }

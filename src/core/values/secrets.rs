@@ -1,8 +1,8 @@
-//! What looks secret is described, not shown.
+//! Detection of secrets in managed files, whose content is then described instead of shown.
 
 use super::names::ManagedPath;
 
-/// Parts of a path that promise a secret.
+/// Parts of a path that suggest a secret.
 const TELLING_PATHS: [&str; 10] = [
     "secret",
     "password",
@@ -15,9 +15,9 @@ const TELLING_PATHS: [&str; 10] = [
     "private",
     "htpasswd",
 ];
-/// Suffixes that promise one.
+/// Suffixes of a path that suggest a secret.
 const TELLING_SUFFIXES: [&str; 5] = [".key", ".pem", ".p12", ".jks", "/var/lib/kubelet/config.json"];
-/// Texts that are part of one, or stand right before it.
+/// Words that are part of a secret or precede it.
 const TELLING_TEXTS: [&str; 16] = [
     "private key",
     "\"auth\"",
@@ -37,8 +37,8 @@ const TELLING_TEXTS: [&str; 16] = [
     "credential",
 ];
 
-/// Whether the content of a file should not be printed. Doubt is a yes: a file that others may not
-/// read, a telling name, or a telling text.
+/// True if the content of a file should not be printed: the file is not world-readable, or its name or text
+/// suggests a secret. In doubt the answer is true.
 #[must_use]
 pub fn looks_secret(path: &ManagedPath, mode: u32, contents: &[u8]) -> bool {
     let spelled = path.as_str().to_ascii_lowercase();
@@ -50,7 +50,7 @@ pub fn looks_secret(path: &ManagedPath, mode: u32, contents: &[u8]) -> bool {
         || has_credentials(&text)
 }
 
-/// Whether a URL in `text` carries a user and a password.
+/// True if a URL in `text` carries a user and a password.
 fn has_credentials(text: &str) -> bool {
     text.match_indices("://").any(|(at, _)| {
         let rest = text.get(at + 3..).unwrap_or_default();
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubt_is_a_yes() {
+    fn private_mode_and_telling_names_or_texts_look_secret() {
         let path = |path| ManagedPath::parse(path).unwrap();
         for (path, mode, contents, secret) in [
             (path("/etc/chrony.conf"), 0o644, "pool x\n", false),

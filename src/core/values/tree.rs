@@ -1,4 +1,4 @@
-//! What stands at a path: as observed, and as wanted.
+//! The state of one path: as observed, as configured, and the drift between the two.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,12 @@ use super::xattrs::XattrSummary;
 pub struct ContentDigest([u8; 32]);
 
 impl ContentDigest {
-    /// The digest of `bytes`.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// A digest computed elsewhere, as over a file too large to hold.
+    /// Wrap a digest that was computed while streaming, for a file too large to hold in memory.
     #[must_use]
     pub fn from_sha256(digest: [u8; 32]) -> Self {
         Self(digest)
@@ -62,14 +61,11 @@ impl std::fmt::Debug for ContentDigest {
     }
 }
 
-/// The type of what stands at a path.
+/// The file type of a path, from `st_mode`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileKind {
-    /// A regular file.
     File,
-    /// A symbolic link.
     Symlink,
-    /// A directory.
     Directory,
     /// A device, socket or pipe.
     Other,
@@ -80,58 +76,47 @@ pub enum FileKind {
 pub struct FileAttributes {
     /// Permission bits, `st_mode & 07777`.
     pub mode: u32,
-    /// User number.
     pub uid: u32,
-    /// Group number.
     pub gid: u32,
 }
 
-/// What stands at a path, symbolic links not followed.
+/// The observed state of a path; symbolic links are not followed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PathState {
-    /// Nothing.
     Absent,
-    /// A regular file.
     File {
-        /// Mode and owner.
         attributes: FileAttributes,
-        /// Digest of its content.
         digest: ContentDigest,
-        /// Device and inode: two names of one file share them.
+        /// Device and inode number; hard links to one file share both.
         inode: (u64, u64),
-        /// Extended attributes.
         extended: XattrSummary,
     },
-    /// A symbolic link.
     Symlink {
-        /// What it points to, as stored.
+        /// The link's target as stored.
         target: String,
-        /// User and group of the link itself.
+        /// User and group number of the link itself.
         owner: (u32, u32),
-        /// Extended attributes.
         extended: XattrSummary,
     },
-    /// A directory; what it holds is listed only where a leaf is to take its place.
+    /// A directory. Its entries are observed only where a file or link is to replace it.
     Directory {
-        /// Mode and owner.
         attributes: FileAttributes,
-        /// Extended attributes.
         extended: XattrSummary,
     },
     /// A device, socket or pipe.
     Other,
-    /// Unknown: a link above it leaves the root, leads in a circle, or leads nowhere.
+    /// A parent directory is a symbolic link that leaves the root, leads in a circle, or is dangling.
     Unreachable,
 }
 
 impl PathState {
-    /// Whether anything stands there.
+    /// True unless the path is absent.
     #[must_use]
     pub fn exists(&self) -> bool {
         *self != Self::Absent
     }
 
-    /// Whether something stands there with another SELinux label than `recorded`, or with none.
+    /// True if the path exists with an SELinux label other than `recorded`, or without one.
     #[must_use]
     pub fn is_mislabelled(&self, recorded: &str) -> bool {
         match self {
@@ -142,7 +127,7 @@ impl PathState {
         }
     }
 
-    /// In a sentence: "a directory stands at …".
+    /// The state as part of a message: "PATH is a directory".
     #[must_use]
     pub fn describe(&self) -> &'static str {
         match self {
@@ -151,74 +136,65 @@ impl PathState {
             Self::Symlink { .. } => "a symbolic link",
             Self::Directory { .. } => "a directory",
             Self::Other => "a device, socket or pipe",
-            Self::Unreachable => "something behind a symbolic link that leaves the root or leads nowhere",
+            Self::Unreachable => "a path behind a symbolic link that leaves the root or is dangling",
         }
     }
 }
 
-/// Nodes by path.
+/// Observed states by path.
 pub type ObservedPaths = BTreeMap<ManagedPath, PathState>;
 
-/// What a configuration wants at a path.
+/// The state of a path that the desired config asks for.
 #[derive(Clone, PartialEq, Eq)]
 pub enum FileEntry {
-    /// A regular file.
     File {
-        /// Its bytes.
         contents: Vec<u8>,
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// A symbolic link.
     Symlink {
-        /// What it points to.
         target: String,
-        /// Owner of the link itself.
+        /// User and group number of the link itself.
         owner: (u32, u32),
     },
-    /// Another name of the file at this path.
+    /// A hard link to the file at `target`.
     HardLink {
-        /// The file.
         target: ManagedPath,
     },
-    /// A directory.
     Directory {
-        /// Mode and owner.
         attributes: FileAttributes,
     },
-    /// Nothing may stand there.
+    /// No file may exist at the path: an empty drop-in, or a unit without contents that must not be masked.
     Absent,
-    /// No mask may stand there; anything else may.
+    /// The path must not be a mask (a link to `/dev/null`); anything else may be there.
     Unmasked,
 }
 
-/// In which respect a node is not what it should be.
+/// The kind of drift of one path: the respect in which the disk differs from the desired config or the
+/// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DriftKind {
-    /// Nothing is there.
+    /// The path does not exist.
     Missing,
-    /// Something is there that should not be.
+    /// The path exists but must not.
     Unexpected,
-    /// A file where a link should be, and so on.
+    /// The path has another file type, such as a file instead of a link.
     Type,
-    /// Other bytes.
     Content,
-    /// Other permission bits.
     Mode,
-    /// Another owner or group.
+    /// Another user or group.
     Owner,
-    /// It has extended attributes that no apply gives: access lists, capabilities, notes.
+    /// Foreign extended attributes: access lists, capabilities, `user.` attributes (see [`super::xattrs`]).
     Xattrs,
-    /// Another SELinux label than the apply gave it.
+    /// Another SELinux label than the one recorded when the file was written.
     Label,
-    /// The link points elsewhere.
+    /// Another link target.
     Target,
-    /// The unit is enabled or disabled, against the config.
+    /// Enablement links that contradict the config.
     Enablement,
-    /// The password field differs.
+    /// Another password hash of the user `core` in `/etc/shadow`.
     Password,
-    /// The boot entry's kernel arguments differ.
+    /// A boot entry without the configured kernel arguments, or with another order.
     KernelArguments,
 }
 
@@ -226,15 +202,15 @@ impl std::fmt::Display for DriftKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Missing => "is missing",
-            Self::Unexpected => "should not be there",
+            Self::Unexpected => "should not exist",
             Self::Type => "is of another type",
             Self::Content => "has other content",
             Self::Mode => "has another mode",
             Self::Owner => "has another owner",
             Self::Xattrs => "has extended attributes that it should not have (`getfattr -d -m -` shows them)",
             Self::Label => "has another SELinux label",
-            Self::Target => "points elsewhere",
-            Self::Enablement => "enables or disables a unit against the configuration",
+            Self::Target => "points to another target",
+            Self::Enablement => "enables or disables a unit contrary to the configuration",
             Self::Password => "has another password hash for core",
             Self::KernelArguments => {
                 "the boot entry lacks configured kernel arguments, or has them in another order"
@@ -243,11 +219,11 @@ impl std::fmt::Display for DriftKind {
     }
 }
 
-/// The target of a mask.
+/// The link target that masks a unit.
 pub const MASK: &str = "/dev/null";
 
 impl std::fmt::Debug for FileEntry {
-    // Contents may be secret.
+    // Contents may be a secret, and debug output ends up in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::File { contents, attributes } => {
@@ -263,9 +239,10 @@ impl std::fmt::Debug for FileEntry {
 }
 
 impl FileEntry {
-    /// How `node` deviates from this entry; `None` where it does not.
+    /// Compare the observed state of a path with this entry and return the first kind of drift; `None` if
+    /// they agree. `observed` is consulted for the target of a hard link.
     #[must_use]
-    pub fn deviation(&self, node: &PathState, observed: &ObservedPaths) -> Option<DriftKind> {
+    pub fn drift(&self, node: &PathState, observed: &ObservedPaths) -> Option<DriftKind> {
         match (self, node) {
             (Self::Absent, PathState::Absent) => None,
             (Self::Absent, _) => Some(DriftKind::Unexpected),
@@ -279,7 +256,7 @@ impl FileEntry {
                 PathState::File { attributes: found, digest, extended, .. },
             ) => {
                 if *digest == ContentDigest::of(contents) {
-                    attributes.deviation(found, extended)
+                    attributes.drift(found, extended)
                 } else {
                     Some(DriftKind::Content)
                 }
@@ -294,7 +271,7 @@ impl FileEntry {
                 (owner != found_owner).then_some(DriftKind::Owner)
             }
             (Self::Directory { attributes }, PathState::Directory { attributes: found, extended }) => {
-                attributes.deviation(found, extended)
+                attributes.drift(found, extended)
             }
             (Self::HardLink { target }, PathState::File { inode, .. }) => match observed.get(target) {
                 Some(PathState::File { inode: other, .. }) if inode == other => None,
@@ -304,7 +281,7 @@ impl FileEntry {
         }
     }
 
-    /// Whether the entry stands in its directory: it takes the path for itself.
+    /// True if the entry occupies its path itself, so that no other entry can lie below it.
     #[must_use]
     pub fn is_leaf(&self) -> bool {
         matches!(self, Self::File { .. } | Self::Symlink { .. } | Self::HardLink { .. })
@@ -312,7 +289,7 @@ impl FileEntry {
 }
 
 impl FileAttributes {
-    fn deviation(&self, found: &Self, extended: &XattrSummary) -> Option<DriftKind> {
+    fn drift(&self, found: &Self, extended: &XattrSummary) -> Option<DriftKind> {
         if self.mode != found.mode {
             Some(DriftKind::Mode)
         } else if (self.uid, self.gid) != (found.uid, found.gid) {
@@ -336,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_attributes_deviate_where_nothing_else_does() {
+    fn foreign_attribute_is_drift_only_if_mode_and_content_agree() {
         let wanted = FileEntry::File { contents: b"x".to_vec(), attributes: ATTRIBUTES };
         for (node, deviation) in [
             (file(0o644, b"x", false), None),
@@ -344,16 +321,16 @@ mod tests {
             (file(0o600, b"x", true), Some(DriftKind::Mode)),
             (file(0o644, b"y", true), Some(DriftKind::Content)),
         ] {
-            assert_eq!(wanted.deviation(&node, &ObservedPaths::new()), deviation, "{node:?}");
+            assert_eq!(wanted.drift(&node, &ObservedPaths::new()), deviation, "{node:?}");
         }
         let directory = FileEntry::Directory { attributes: ATTRIBUTES };
         let extended = XattrSummary { label: None, foreign: true };
         let node = PathState::Directory { attributes: ATTRIBUTES, extended };
-        assert_eq!(directory.deviation(&node, &ObservedPaths::new()), Some(DriftKind::Xattrs));
+        assert_eq!(directory.drift(&node, &ObservedPaths::new()), Some(DriftKind::Xattrs));
     }
 
     #[test]
-    fn a_label_is_wrong_only_where_something_stands() {
+    fn absent_path_is_not_mislabelled() {
         let labelled = |label: Option<&str>| {
             let extended = XattrSummary { label: label.map(str::to_owned), foreign: false };
             PathState::Directory { attributes: ATTRIBUTES, extended }

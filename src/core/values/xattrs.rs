@@ -1,27 +1,27 @@
-//! Extended attributes of a node: its SELinux label, and whether it has any that no apply gives.
+//! Extended attributes of a file: the SELinux label, and foreign attributes that count as drift.
 
-/// What a node's extended attributes come to.
+/// The extended attributes of one path, reduced to the facts that drift detection needs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct XattrSummary {
     /// The SELinux label, without the NUL that ends it on disk.
     pub label: Option<String>,
-    /// Whether there is one that somebody else gave: see [`is_foreign`].
+    /// True if the path has a foreign attribute; see [`is_foreign`].
     pub foreign: bool,
 }
 
-/// Prefixes of the attributes that change what a file is or who may use it.
+/// Prefixes of attributes that change the meaning of a file or the access to it.
 const COUNTED: [&[u8]; 5] =
     [b"user.", b"trusted.", b"security.", b"system.posix_acl_access", b"system.posix_acl_default"];
 
-/// Those of them that come without anybody's doing. The kernel keeps the integrity attributes in step
-/// with each file, ours too, and refuses the file where they do not fit; an overlay's bookkeeping
-/// says on which layer a file lies.
+/// Prefixes of attributes among these that the kernel sets by itself. It updates the integrity attributes of
+/// every file, managed ones included, and refuses to open a file whose attributes do not match; overlayfs
+/// records the layer of each file.
 const UNCOUNTED: [&[u8]; 5] =
     [b"security.selinux", b"security.ima", b"security.evm", b"trusted.overlay.", b"user.overlay."];
 
-/// Whether an attribute of this name is somebody's own. Files and directories are made with a label
-/// and nothing else. What a file system shows of itself in other namespaces (`btrfs.`,
-/// `system.nfs4_acl`) is on every file of it.
+/// True if an attribute of this name was set by another program: the agent writes files and directories with
+/// an SELinux label only. Attributes of other namespaces (`btrfs.`, `system.nfs4_acl`) are shown by the file
+/// system itself, on each of its files, and do not count.
 #[must_use]
 pub fn is_foreign(name: &[u8]) -> bool {
     COUNTED.iter().any(|prefix| name.starts_with(prefix))
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_others_gave_is_told_from_what_comes_by_itself() {
+    fn attribute_set_by_the_kernel_is_not_foreign() {
         for name in [
             "user.note",
             "trusted.note",

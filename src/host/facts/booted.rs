@@ -1,4 +1,4 @@
-//! Which deployment runs, told without libostree: activation comes before anything that it needs.
+//! Booted deployment, found without libostree: activation runs before libostree could work.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -15,32 +15,29 @@ use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::Root;
 use crate::host::fs::error::{FileOperation, HostError};
 
-/// What the bootloader gave the kernel.
 const COMMAND_LINE: &str = "/proc/cmdline";
 
-/// Made early in a boot through OSTree.
+/// Created early in a boot through OSTree.
 pub(crate) const BOOTED: &str = "/run/ostree-booted";
 
-/// Where the bootloader's entries are, on a file system of its own perhaps.
+/// Directory of the boot entries, possibly on a separate file system.
 const ENTRIES: &str = "/boot/loader";
-/// How often they are looked for.
+/// Interval of checks for the boot entries.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Where the physical root is on a system that OSTree booted.
+/// Mount point of the physical root on a system that booted through OSTree.
 pub const SYSROOT: &str = "/sysroot";
 
-/// The running deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootedDeployment {
-    /// Its name.
     pub deployment: DeploymentId,
-    /// The generation that its boot entry names.
+    /// Generation named by the booted entry's `flameholder.generation` argument.
     pub generation: Option<String>,
 }
 
 impl BootedDeployment {
-    /// Finds out; `None` where the system was not booted through OSTree.
-    pub fn look() -> Result<Option<Self>, HostError> {
+    /// Find the booted deployment; `None` if the system was not booted through OSTree.
+    pub fn observe() -> Result<Option<Self>, HostError> {
         if !Path::new(BOOTED).exists() {
             return Ok(None);
         }
@@ -53,9 +50,9 @@ impl BootedDeployment {
         Ok(deployment.map(|deployment| Self { deployment, generation: generation(&line) }))
     }
 
-    /// Together with what is written of it.
+    /// Combine with the generation record and the pending record.
     #[must_use]
-    pub fn seen<'a>(
+    pub fn observation<'a>(
         &'a self,
         record: Option<&'a GenerationRecord>,
         pending: Option<&'a PendingGeneration>,
@@ -68,15 +65,15 @@ impl BootedDeployment {
         }
     }
 
-    /// Where the deployment lies below the physical root.
+    /// Path of the deployment below the physical root.
     #[must_use]
     pub fn directory(&self) -> PathBuf {
         Path::new(SYSROOT).join(self.deployment.path())
     }
 }
 
-/// Whether the bootloader's entries appear within `limit`: early in a boot their file system is still being mounted, and
-/// nobody says when it is.
+/// Wait until the boot entries are mounted; false if they are not within `limit`. Early in a boot their file
+/// system may not be mounted yet, and no event announces it.
 #[must_use]
 pub fn has_entries_within(limit: Duration) -> bool {
     let end = Instant::now() + limit;
@@ -91,15 +88,15 @@ pub fn has_entries_within(limit: Duration) -> bool {
     }
 }
 
-/// What the kernel was started with.
+/// Read the kernel arguments of this boot.
 pub fn kernel_arguments() -> Result<Vec<KernelArgument>, HostError> {
     let line = Path::new(COMMAND_LINE);
     let read = std::fs::read_to_string(line);
     Ok(kernel_arguments::parse(&read.map_err(|error| HostError::io(FileOperation::Read, line, &error))?))
 }
 
-/// The deployment whose directory is the root directory. The links that the boot entry goes by are
-/// replaced while a new deployment is finalized; this is not.
+/// Find the deployment whose directory is the root directory. The links used by the boot entry are no
+/// substitute: finalizing a new deployment replaces them.
 fn running(sysroot: &Path) -> std::io::Result<Option<DeploymentId>> {
     let root = std::fs::metadata("/")?;
     let is_root = |found: &Metadata| (found.dev(), found.ino()) == (root.dev(), root.ino());
@@ -118,8 +115,8 @@ fn running(sysroot: &Path) -> std::io::Result<Option<DeploymentId>> {
     Ok(None)
 }
 
-/// The deployment that the boot entry's `ostree=` leads to: where the root is a composed image, its
-/// directory is not the root directory.
+/// Find the deployment that the boot entry's `ostree=` links to. Needed for a composefs root, where the
+/// deployment's directory is not the root directory.
 fn linked(sysroot: &Path, line: &str) -> Option<DeploymentId> {
     let entry = argument(line, "ostree=")?;
     let target = std::fs::read_link(sysroot.join(entry.trim_start_matches('/'))).ok()?;
@@ -132,13 +129,13 @@ fn generation(line: &str) -> Option<String> {
     argument(line, GENERATION_ARGUMENT)
 }
 
-/// The kernel goes by the last one.
+/// Find an argument by its prefix. The last one is in effect.
 fn argument(line: &str, name: &str) -> Option<String> {
     let arguments = kernel_arguments::parse(line).into_iter().rev().map(|argument| argument.to_string());
     arguments.into_iter().find_map(|argument| argument.strip_prefix(name).map(str::to_owned))
 }
 
-/// A deployment as it is when it runs: with the `/var` of its stateroot.
+/// Open a deployment as it looks when booted: with the `/var` of its stateroot.
 pub(crate) fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {
     Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
 }
@@ -148,14 +145,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_boot_entry_names_the_generation() {
+    fn generation_is_read_from_the_kernel_arguments() {
         let line = "BOOT_IMAGE=/x root=LABEL=root flameholder.generation=0a rw\n";
         assert_eq!(generation(line).as_deref(), Some("0a"));
         assert_eq!(generation("rw xflameholder.generation=1"), None);
     }
 
     #[test]
-    fn the_boot_entry_leads_to_the_deployment() {
+    fn deployment_is_found_by_the_link_of_the_boot_entry() {
         let sysroot = tempfile::tempdir().unwrap();
         let (commit, boot) = ("a".repeat(64), sysroot.path().join("ostree/boot.1/os/b"));
         std::fs::create_dir_all(&boot).unwrap();

@@ -1,4 +1,4 @@
-//! Reads the fragments of the agent's own configuration.
+//! Fragments (`config.d` drop-ins) of the agent's own settings.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::read_bounded;
 use crate::host::fs::root::Root;
 
-/// How often a lookup is repeated that the kernel gave up because somebody renamed under it.
+/// Maximum number of lookups of a path while other programs rename below it (`EAGAIN` of openat2(2)).
 const LOOKUPS: usize = 16;
 
-/// The fragments below `root`, by file name. A name in a later directory replaces the same name in
-/// an earlier one; one that is a link to `/dev/null` takes it away.
+/// Load the fragments below `root`, sorted by file name. A name in a later directory overrides the same name
+/// in an earlier one; a link to `/dev/null` masks it.
 pub fn load_fragments(root: &Root) -> Result<Vec<FragmentFile>, HostError> {
     let mut found: BTreeMap<String, ManagedPath> = BTreeMap::new();
     for directory in FRAGMENT_DIRECTORIES {
@@ -41,10 +41,10 @@ pub fn load_fragments(root: &Root) -> Result<Vec<FragmentFile>, HostError> {
     Ok(fragments)
 }
 
-/// Opens the file at `path`, through a link too as long as that stays beneath the root.
+/// Open the file at `path`. A symlink is followed if its target is beneath the root.
 fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
     let failed = |errno| match errno {
-        // It was listed, so only what it leads to can be missing, or out of reach.
+        // The name was listed, so these errors concern the target of a link.
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::XDEV | Errno::NXIO => {
             HostError::NotAFile { path: path.to_string() }
         }
@@ -59,7 +59,7 @@ fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
 }
 
 fn look_up(root: &Root, path: &ManagedPath) -> Result<OwnedFd, Errno> {
-    // A pipe's other end is not waited for.
+    // Do not wait for the writer of a named pipe.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let top = root.top()?;

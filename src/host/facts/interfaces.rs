@@ -1,14 +1,15 @@
-//! The host's own network interfaces, as far as they are a matter of this host: whether anybody answers is not.
+//! State of this host's network interfaces. Reachability of other hosts is out of scope: it says nothing
+//! about this host.
 
 use std::path::Path;
 
 const INTERFACES: &str = "/sys/class/net";
-/// Below an interface that is a device, and not made by software.
+/// Exists below a hardware interface, not below a virtual one.
 const DEVICE: &str = "device";
-/// `IFF_UP`: somebody on this host has taken it into use.
+/// `IFF_UP`: the interface is administratively up.
 const UP: u32 = 1;
 
-/// Whether an interface that is a device is up.
+/// Return true if a hardware interface is up.
 #[must_use]
 pub fn any_up() -> bool {
     any_up_in(Path::new(INTERFACES))
@@ -28,7 +29,7 @@ mod tests {
     use super::any_up_in;
 
     #[test]
-    fn software_does_not_count_and_neither_does_what_is_down() {
+    fn only_hardware_interfaces_that_are_up_count() {
         for (flags, has_device, expected) in [
             ("0x1003\n", true, true),
             ("0x1002\n", true, false),

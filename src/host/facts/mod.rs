@@ -1,4 +1,4 @@
-//! Facts about a host that are read and never changed.
+//! Read-only facts about a host.
 
 pub mod accounts;
 pub mod boot;

@@ -1,28 +1,26 @@
-//! Programs that run on the host, whoever started them.
+//! Running processes of the host.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where the kernel lists them.
 const PROCESSES: &str = "/proc";
 
-/// A process of the kind that was looked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningProcess {
-    /// Its ID, in the namespace that is looked from.
+    /// Process ID in the PID namespace of the mounted `/proc`.
     pub pid: u32,
-    /// What it was started with, its own name first.
+    /// Command line, starting with the program's name.
     pub arguments: Vec<String>,
 }
 
-/// All processes but this one whose executable has this file name, or that were started by it.
-pub fn named(name: &str) -> io::Result<Vec<RunningProcess>> {
+/// List all other processes whose executable, or first argument, has this file name.
+pub fn processes_named(name: &str) -> io::Result<Vec<RunningProcess>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(PROCESSES)? {
         let directory = entry?.path();
         let Some(pid) = pid_of(&directory).filter(|pid| *pid != std::process::id()) else { continue };
-        // It may be gone meanwhile.
+        // The process may have exited meanwhile.
         let Ok(line) = fs::read(directory.join("cmdline")) else { continue };
         let arguments: Vec<String> =
             line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect();
@@ -39,7 +37,7 @@ fn pid_of(directory: &Path) -> Option<u32> {
     directory.file_name()?.to_str()?.parse().ok()
 }
 
-/// An executable that was replaced since is marked as deleted.
+/// Compare the file name. The kernel appends ` (deleted)` to an executable that was replaced.
 fn is_named(path: &Path, name: &str) -> bool {
     let file = path.file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
     file.strip_suffix(" (deleted)").unwrap_or(&file) == name
@@ -50,10 +48,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_found_by_its_executable() {
+    fn process_is_found_by_its_executable() {
         let mut child =
             std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
-        let found = named("cat").unwrap();
+        let found = processes_named("cat").unwrap();
         assert!(found.iter().any(|found| found.pid == child.id()), "{found:?}");
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! Gathers the facts about a tree that a plan for it is decided from. Reads only.
+//! Collection of the facts about a tree that a plan is computed from. Read-only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,46 +21,45 @@ use crate::host::fs::error::HostError;
 use crate::host::fs::root::Root;
 use crate::host::fs::tree_observation;
 
-/// How much of a tree the agent may change.
+/// Part of a tree that the agent may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TreeScope {
-    /// All of it.
     Everything,
-    /// What a deployment owns: `/etc`. The rest is activated when that deployment boots.
+    /// `/etc`, the part owned by a deployment. Files elsewhere are activated when that deployment boots.
     Etc,
 }
 
-/// Why facts cannot be had.
+/// Failure to collect the facts.
 #[derive(Debug, thiserror::Error)]
 pub enum FactsError {
-    /// The tree cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// The configuration does not fit the tree.
+    /// The config does not fit the tree.
     #[error(transparent)]
     Refused(#[from] RefusalList),
 }
 
-/// What to gather facts for.
+/// Parameters of [`gather`].
 #[derive(Debug, Clone, Copy)]
 pub struct FactsRequest<'a> {
-    /// The configuration that was applied last.
+    /// Current config: applied last.
     pub current: Option<&'a HostConfig>,
-    /// The configuration to apply, or the same to verify.
+    /// Desired config. The same as `current` for verification.
     pub desired: &'a HostConfig,
-    /// What is managed outside `/etc`, where that is not what `current` says.
+    /// Managed files outside `/etc`, if they differ from those in `current`.
     pub active: Option<&'a ManagedFiles>,
-    /// What earlier changes left to be remembered.
-    pub remembered: &'a PriorChanges,
-    /// Whose verdicts applied to the current configuration: a name may have left the tree since.
+    /// Changes by earlier generations that a later one must undo.
+    pub prior: &'a PriorChanges,
+    /// Profile under which `current` was applied. An owner named in it may have been removed from the tree
+    /// since.
     pub applied_by: Profile,
-    /// Whose verdicts apply.
+    /// Profile of the desired config.
     pub profile: Profile,
-    /// How much of the tree is looked at.
+    /// Part of the tree to inspect.
     pub reach: TreeScope,
 }
 
-/// Gathers everything about the paths that either configuration manages.
+/// Collect the facts about all paths that either config manages.
 pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, FactsError> {
     let accounts = load_accounts(root)?;
     let manage =
@@ -78,7 +77,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let outside = desired.outside("/etc");
     if subject.reach == TreeScope::Etc {
         for managed in [&mut current, &mut desired] {
-            managed.keep_within("/etc", "outside /etc; it is put in place when this generation is activated");
+            managed.keep_within("/etc", "outside /etc; written when this generation is activated");
         }
     }
     let managed = match subject.active {
@@ -103,8 +102,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
         systemd: load_version(root)?,
         links,
     };
-    let seen =
-        tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.remembered)?;
+    let seen = tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.prior)?;
     facts.observed.extend(seen.observed);
     (facts.below, facts.aliases) = (seen.below, seen.aliases);
     facts.vendor = load_vendor(root, &facts)?;
@@ -113,7 +111,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     Ok(facts)
 }
 
-/// Reads unit files until enablement can be told: a unit may bring others along.
+/// Read unit files until enablement of all units is determined: a unit may refer to others (`Also=`).
 fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) -> Result<(), HostError> {
     loop {
         let unread = unit_links::unread_files(facts, subject.current, subject.desired);
@@ -134,7 +132,7 @@ fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) 
     }
 }
 
-/// The shipped versions of paths that come under management or leave it.
+/// Load the versions in `/usr/etc` of paths that become managed or unmanaged.
 fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, VendorEntry>, HostError> {
     let (current, desired) = (&facts.current.entries, &facts.desired.entries);
     let joining = desired.keys().filter(|path| !current.contains_key(*path));
@@ -143,7 +141,7 @@ fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, V
     for path in joining.chain(leaving) {
         let Some(shipped) = path.as_str().strip_prefix("/etc/") else { continue };
         let Ok(shipped) = ManagedPath::parse(&format!("/usr/etc/{shipped}")) else { continue };
-        let entry = match root.node(&shipped)? {
+        let entry = match root.path_state(&shipped)? {
             PathState::Symlink { target, owner, .. } => FileEntry::Symlink { target, owner },
             PathState::File { attributes, .. } => {
                 let contents = root.read(&shipped, limits::INFLATED_BYTES)?.unwrap_or_default();
@@ -158,15 +156,15 @@ fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, V
 
 fn load_shadow(root: &Root) -> Result<Option<ShadowFile>, HostError> {
     let path = ManagedPath::constant(SHADOW);
-    let PathState::File { attributes, .. } = root.node(&path)? else {
+    let PathState::File { attributes, .. } = root.path_state(&path)? else {
         return Ok(None);
     };
     let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
     Ok(text.map(|text| ShadowFile { text, attributes }))
 }
 
-/// What the files that only append extend: the pre-image of a path that is managed already, else
-/// what is shipped, else what stands there.
+/// Load the base of each file with `append`: the pre-image if the path is managed already, else the file in
+/// `/usr/etc`, else the existing file.
 fn load_bases(
     root: &Root,
     config: &HostConfig,
@@ -178,7 +176,7 @@ fn load_bases(
             Some(active) if !path.is_within("/etc") => active.entries.contains_key(path),
             _ => subject.current.is_some_and(|current| current.files.contains_key(path)),
         };
-        let kept = subject.remembered.originals.contains(path);
+        let kept = subject.prior.originals.contains(path);
         let shipped = path.as_str().strip_prefix("/etc/").map(|below| format!("/usr/etc/{below}"));
         let candidates = [
             kept.then(|| GenerationRecord::original_of(path)),

@@ -1,4 +1,4 @@
-//! Loads the unit files that enablement of a configuration's units can depend on.
+//! Unit files and presets that determine the enablement of configured units.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::core::values::tree::{ObservedPaths, PathState};
 use crate::host::fs::error::HostError;
 use crate::host::fs::root::Root;
 
-/// The most that is read of a unit or preset file, in bytes.
+/// Maximum size of a unit or preset file, in bytes.
 const UNIT_BYTES: usize = 1 << 20;
 
-/// Loads the files of a unit and its drop-ins, wherever systemd looks for them.
+/// Load a unit's files and drop-ins from all directories of systemd's search path.
 pub fn load_unit(root: &Root, name: &str, texts: &mut UnitTexts) -> Result<(), HostError> {
     for directory in SEARCH_PATH {
         let directory = ManagedPath::constant(directory);
@@ -24,13 +24,12 @@ pub fn load_unit(root: &Root, name: &str, texts: &mut UnitTexts) -> Result<(), H
     Ok(())
 }
 
-/// Loads all preset files.
 pub fn load_presets(root: &Root, texts: &mut UnitTexts) -> Result<(), HostError> {
     for directory in PRESET_PATH {
         let directory = ManagedPath::constant(directory);
         load_directory(root, &directory, ".preset", texts)?;
     }
-    // It only repeats what the last configuration said.
+    // Our own preset file is derived from the last config and says nothing new.
     texts.retain(|path, _| !first_presets::is_ours(path));
     Ok(())
 }
@@ -49,7 +48,7 @@ fn load_directory(
     Ok(())
 }
 
-/// Loads a file outside the search path, that a link leads to.
+/// Load a unit file outside the search path that a link points to.
 pub fn load_linked(root: &Root, path: &str, texts: &mut UnitTexts) -> Result<(), HostError> {
     match ManagedPath::parse(path) {
         Ok(path) => load(root, &path, texts),
@@ -57,8 +56,8 @@ pub fn load_linked(root: &Root, path: &str, texts: &mut UnitTexts) -> Result<(),
     }
 }
 
-/// The version of systemd in the tree, by the name of its shared library; the newest whose rules
-/// are known where there is none.
+/// Determine the tree's systemd version from the name of its shared library. Without the library, assume the
+/// newest version with known enablement rules.
 pub fn load_version(root: &Root) -> Result<SystemdVersion, HostError> {
     const NEWEST: SystemdVersion = SystemdVersion(257);
     for directory in ["/usr/lib/systemd", "/usr/lib64/systemd", "/usr/lib/x86_64-linux-gnu/systemd"] {
@@ -79,7 +78,7 @@ fn load(root: &Root, path: &ManagedPath, texts: &mut UnitTexts) -> Result<(), Ho
     let text = match root.link_target(path)? {
         Some(target) => UnitFile::Symlink(target),
         None => match root.read(path, UNIT_BYTES)? {
-            // systemd reads what is valid in a damaged file; so do we.
+            // systemd uses the valid lines of a file with invalid UTF-8; so does this.
             Some(bytes) => UnitFile::Regular(String::from_utf8_lossy(&bytes).into_owned()),
             None => return Ok(()),
         },
@@ -88,16 +87,17 @@ fn load(root: &Root, path: &ManagedPath, texts: &mut UnitTexts) -> Result<(), Ho
     Ok(())
 }
 
-/// Links by path, with their targets.
+/// Symlinks by path, with their targets.
 pub type LinkTargets = BTreeMap<ManagedPath, String>;
 
-/// Every symbolic link in the unit directory and one level below, and what else stands there.
+/// Load all symlinks in `/etc/systemd/system` and in its `.wants`, `.requires` and `.upholds` directories,
+/// and all other entries there.
 pub fn load_links(root: &Root) -> Result<(LinkTargets, ObservedPaths), HostError> {
     let top = ManagedPath::constant(UNIT_DIRECTORY);
     let (mut links, mut others) = (BTreeMap::new(), BTreeMap::new());
     for name in root.list(&top)? {
         let path = top.join(&name);
-        let node = root.node(&path)?;
+        let node = root.path_state(&path)?;
         others.insert(path.clone(), node.clone());
         if let PathState::Symlink { target, .. } = node {
             links.insert(path, target);
@@ -111,7 +111,7 @@ pub fn load_links(root: &Root) -> Result<(LinkTargets, ObservedPaths), HostError
             let path = path.join(&name);
             match root.link_target(&path)? {
                 Some(target) => drop(links.insert(path, target)),
-                None => drop(others.insert(path.clone(), root.node(&path)?)),
+                None => drop(others.insert(path.clone(), root.path_state(&path)?)),
             }
         }
     }

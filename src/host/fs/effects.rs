@@ -1,4 +1,4 @@
-//! The acts that change the host, on a real file system.
+//! Implementation of [`HostDisk`] on a real file system: every write to the host.
 
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -56,7 +56,8 @@ impl HostDisk for Root {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
         let parent = self.parent(path, FileOperation::MakeDirectory)?;
         let name = path.file_name();
-        // One of root's has its mode at once: whoever is killed here leaves no narrower `/var/lib`.
+        // A directory of root gets its mode at once: a kill at this point must not leave a `/var/lib` with
+        // mode 0700.
         let is_roots = (attributes.uid, attributes.gid) == (0, 0);
         let mode = if is_roots { Mode::from_raw_mode(attributes.mode & 0o777) } else { Mode::RWXU };
         rustix::fs::mkdirat(&parent, name, mode).map_err(failed(FileOperation::MakeDirectory))?;
@@ -86,7 +87,7 @@ impl HostDisk for Root {
         let failed = |op| move |errno| HostError::new(op, path.as_str(), errno);
         let parent = self.parent(path, FileOperation::Stage)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        // Nobody else may read it before it has its owner.
+        // No other user may read it before the owner is set.
         let file = rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR)
             .map_err(failed(FileOperation::Stage))?;
         if let Some(label) = label {
@@ -172,8 +173,8 @@ impl Root {
     }
 }
 
-/// Access lists that a directory inherits would be in force before its mode is, and pass on to all
-/// that is made in it.
+/// Remove inherited access control lists: they would apply before the mode is set, and be inherited by
+/// everything created in the directory.
 fn disinherit(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     let directory = through_descriptor(parent, name);
     for list in ["system.posix_acl_default", "system.posix_acl_access"] {
@@ -185,7 +186,7 @@ fn disinherit(parent: &OwnedFd, name: &str) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Owner first: changing it takes set-id bits away, which a mode may give.
+/// Set the owner first: changing it clears set-user-ID and set-group-ID bits, which the mode may contain.
 fn give(parent: &OwnedFd, name: &str, attributes: FileAttributes) -> Result<(), Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;

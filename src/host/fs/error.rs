@@ -1,4 +1,4 @@
-//! What went wrong on the host, with the act and the path that it went wrong on.
+//! Errors of file system operations, with operation and path.
 
 use std::fmt;
 use std::path::Path;
@@ -7,120 +7,101 @@ use rustix::io::Errno;
 
 use crate::host::fs::path_state::errno_of;
 
-/// The act that failed.
+/// Operation that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileOperation {
-    /// Opening the root directory.
     OpenRoot,
     /// Reading metadata or content.
     Read,
-    /// Listing a directory.
     List,
-    /// Making a directory.
     MakeDirectory,
-    /// Writing a file beside its place.
+    /// Writing a file under a temporary name.
     Stage,
-    /// Giving mode or owner.
+    /// Setting mode and owner.
     SetAttributes,
-    /// Giving a SELinux label.
+    /// Setting the SELinux label.
     Label,
-    /// Making a link.
+    /// Creating a symbolic or hard link.
     Link,
-    /// Adding to a file's end.
     Append,
-    /// Moving something into or out of its place.
+    /// Renaming to the final path, or away from it.
     Rename,
-    /// Removing something.
     Remove,
-    /// Making a change durable.
+    /// Calling fsync(2).
     Sync,
-    /// Taking the lock.
+    /// Taking the lock of the root.
     Lock,
 }
 
 impl fmt::Display for FileOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::OpenRoot => "opening the root",
+            Self::OpenRoot => "opening the root directory",
             Self::Read => "reading",
             Self::List => "listing",
-            Self::MakeDirectory => "making the directory",
+            Self::MakeDirectory => "creating the directory",
             Self::Stage => "writing",
             Self::SetAttributes => "setting mode and owner of",
             Self::Label => "labelling",
             Self::Link => "linking",
-            Self::Append => "adding to",
-            Self::Rename => "putting in place",
+            Self::Append => "appending to",
+            Self::Rename => "renaming to",
             Self::Remove => "removing",
-            Self::Sync => "making durable",
+            Self::Sync => "syncing",
             Self::Lock => "locking",
         })
     }
 }
 
-/// A failed act.
+/// Failed file system operation.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// A system call failed.
     #[error("{op} {path}{}", hint(*.source))]
     Failed {
-        /// The act.
         op: FileOperation,
-        /// The path, as seen from the root.
+        /// Path below the root.
         path: String,
-        /// What the kernel said.
         #[source]
         source: Errno,
     },
-    /// A symbolic link above the path leads out of the root.
+    /// A symbolic link above the path points outside the root.
     #[error(
-        "{path}: a directory above it is a symbolic link that leaves the root; replace the link by a directory, or by a relative link that stays inside"
+        "{path}: a directory above it is a symbolic link that leaves the root; replace it with a directory, or with a relative link that stays inside the root"
     )]
-    Escape {
-        /// The path.
-        path: String,
-    },
-    /// A symbolic link above the path may have been put there by others than the tree's owner.
+    Escape { path: String },
+    /// A symbolic link above the path may have been created by users other than the tree's owner.
     #[error(
-        "{path}: a directory above it is a symbolic link that others than root may change; make it a directory"
+        "{path}: a directory above it is a symbolic link that users other than root may change; replace it with a directory"
     )]
-    UntrustedLink {
-        /// The path.
-        path: String,
-    },
-    /// A name that no configuration can spell.
-    #[error("{directory} is in the way and holds a file whose name is not plain text; move it away")]
-    InvalidName {
-        /// The directory.
-        directory: String,
-    },
-    /// What should be a file is something else, or a link that leads to none.
-    #[error("{path} is no file, and no link to one beneath the root; make it a file or remove it")]
-    NotAFile {
-        /// The path.
-        path: String,
-    },
-    /// A file is too large to be what it should be.
+    UntrustedLink { path: String },
+    /// A directory to be removed holds a file name that no config can contain.
+    #[error(
+        "{directory} is in the way and holds a file whose name has invalid UTF-8 or control characters; move the directory away"
+    )]
+    InvalidName { directory: String },
+    /// Expected a file, or a link to one beneath the root.
+    #[error("{path} is not a file, nor a link to one beneath the root; replace it with a file or remove it")]
+    NotAFile { path: String },
+    /// The file exceeds the size limit for its kind.
     #[error("{path} is larger than {limit} bytes")]
     TooLarge {
-        /// The path.
         path: String,
-        /// The limit, in bytes.
+        /// In bytes.
         limit: usize,
     },
-    /// Somebody else is at work on this root.
-    #[error("another flameholder{} works on this root (lock {path}); wait for it, or see what it does with `flameholder status`", process(holder.as_deref()))]
+    /// Another process holds the lock of this root.
+    #[error("another flameholder{} works on this root (lock {path}); wait until it has finished; `flameholder status` shows its progress", process(holder.as_deref()))]
     Locked {
-        /// The lock file.
+        /// Path of the lock file.
         path: String,
-        /// Process number that the holder wrote into it.
+        /// Process ID that the holder wrote into the lock file.
         holder: Option<String>,
     },
 }
 
 impl HostError {
-    /// Wraps an error number; the kernel's "not beneath" becomes [`HostError::Escape`], and a lookup's
-    /// "not to be trusted" [`HostError::UntrustedLink`].
+    /// Convert an error number. `EXDEV` of a lookup becomes [`HostError::Escape`], and its `ENOLINK`
+    /// [`HostError::UntrustedLink`].
     #[must_use]
     pub fn new(op: FileOperation, path: &str, source: Errno) -> Self {
         let path = path.to_owned();
@@ -131,13 +112,13 @@ impl HostError {
         }
     }
 
-    /// The same for what the standard library says, of a path that may be anything.
+    /// Convert an error of the standard library.
     #[must_use]
     pub fn io(op: FileOperation, path: &Path, error: &std::io::Error) -> Self {
         Self::new(op, &path.display().to_string(), errno_of(error))
     }
 
-    /// The error number, where there is one.
+    /// Error number; `None` for errors that were detected without a failed system call.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {
         match self {
@@ -149,9 +130,9 @@ impl HostError {
 
 fn hint(errno: Errno) -> &'static str {
     match errno {
-        Errno::NOSPC | Errno::DQUOT => " (free some space and run it again)",
+        Errno::NOSPC | Errno::DQUOT => " (free some space and run the command again)",
         Errno::ROFS => " (the file system is mounted read-only)",
-        Errno::ACCESS | Errno::PERM => " (run it as root)",
+        Errno::ACCESS | Errno::PERM => " (run the command as root)",
         Errno::NOSYS => " (the kernel lacks openat2; Linux 5.6 or newer is needed)",
         _ => "",
     }

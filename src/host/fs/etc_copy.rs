@@ -1,5 +1,5 @@
-//! A copy of a deployment's `/etc`, complete with owners, modes and extended attributes: what
-//! libostree merges from, while the original stays as it is.
+//! Copy of a deployment's `/etc` with owners, modes and extended attributes. libostree merges from the copy
+//! at finalization, so the running `/etc` is not changed.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -14,12 +14,12 @@ use crate::core::config::decode::STAGING_NAME;
 use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::errno_of;
 
-/// The most that the names, or one value, of a thing's extended attributes take, as Linux bounds it.
+/// Maximum size of an inode's attribute names, and of one attribute value, on Linux.
 const ATTRIBUTES_BYTES: usize = 64 << 10;
 
-/// Copies what lies in the directory `from` into the directory `to`, with the attributes of `from`
-/// itself. Sockets, pipes and devices are passed over, as libostree passes over them; and so is what
-/// an interrupted change staged.
+/// Copy the directory `from` into the directory `to`, including the attributes of `from` itself. Sockets,
+/// pipes and devices are skipped, as libostree does, and so are the staging directories of interrupted
+/// changes.
 pub fn copy(from: &Path, to: &Path) -> Result<(), HostError> {
     let source = open(CWD, from.as_os_str()).map_err(|errno| failed(FileOperation::Read, from, errno))?;
     let target = open(CWD, to.as_os_str()).map_err(|errno| failed(FileOperation::Stage, to, errno))?;
@@ -35,7 +35,7 @@ fn open(at: impl std::os::fd::AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(at, name, flags, Mode::empty())
 }
 
-/// One directory that is being copied, by its name for messages.
+/// Directory being copied, by its path for messages.
 struct Copy {
     shown: PathBuf,
 }
@@ -50,7 +50,7 @@ impl Copy {
                 self.entry(source, target, name)?;
             }
         }
-        // Last: a mode may keep even its owner from adding to it.
+        // Last: the mode may forbid adding files even to the owner.
         let stat = rustix::fs::fstat(source).map_err(read)?;
         let given = copy_attributes(&descriptor(source), &descriptor(target))
             .and_then(|()| rustix::fs::fchown(target, Some(owner(&stat).0), Some(owner(&stat).1)))
@@ -61,7 +61,7 @@ impl Copy {
     fn entry(&self, source: &OwnedFd, target: &OwnedFd, name: &OsStr) -> Result<(), HostError> {
         let shown = self.shown.join(name);
         let stat = match rustix::fs::statat(source, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // Somebody removed it since the directory was listed.
+            // Removed after the directory was listed.
             Err(Errno::NOENT) => return Ok(()),
             stat => stat.map_err(|errno| failed(FileOperation::Read, &shown, errno))?,
         };
@@ -76,7 +76,10 @@ impl Copy {
             FileType::Symlink => symlink(source, target, name, &stat).map_err(stage),
             FileType::RegularFile => file(source, target, name, &stat).map_err(stage),
             _ => {
-                log::info!("{} is no file, directory or link, and is not merged", shown.display());
+                log::info!(
+                    "{} is not merged: it is neither a file nor a directory nor a symbolic link",
+                    shown.display()
+                );
                 Ok(())
             }
         }
@@ -112,15 +115,15 @@ fn mode(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode & 0o7777)
 }
 
-/// The path that leads to an open file, and for a link below an open directory, to the link itself.
+/// Path in `/proc` of an open file. Joined with a name, it addresses an entry of an open directory.
 fn descriptor(file: &impl std::os::fd::AsRawFd) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Copies all extended attributes. One that the copy's file system cannot hold is lost to the
-/// generation, and said so.
+/// Copy all extended attributes. One that the file system of the copy does not support is dropped with a
+/// warning.
 fn copy_attributes(from: &Path, to: &Path) -> Result<(), Errno> {
-    // A path through a descriptor ends in a link that is followed; one below it must not be.
+    // The path of an open file in `/proc` is a link, which must be followed; an entry below it must not be.
     let is_open = from.parent() == Some(Path::new("/proc/self/fd"));
     let mut names = vec![0_u8; ATTRIBUTES_BYTES];
     let length = if is_open {
@@ -149,7 +152,10 @@ fn copy_attributes(from: &Path, to: &Path) -> Result<(), Errno> {
         };
         match set {
             Err(Errno::OPNOTSUPP) => {
-                log::warn!("the attribute {} of a file in /etc cannot be kept", name.to_string_lossy());
+                log::warn!(
+                    "extended attribute {} of a file in /etc is lost: the file system of the copy does not support it",
+                    name.to_string_lossy()
+                );
             }
             set => set?,
         }
@@ -164,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_is_copied_but_what_was_staged() {
+    fn everything_but_staging_and_special_files_is_copied() {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let path = |name: &str| from.path().join(name);
         std::fs::create_dir_all(path("a/b")).unwrap();
@@ -184,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_copied_is_named() {
+    fn error_names_the_missing_directory() {
         let to = tempfile::tempdir().unwrap();
         let error = copy(Path::new("/nonexistent"), to.path()).unwrap_err();
         assert!(error.to_string().contains("/nonexistent"), "{error}");

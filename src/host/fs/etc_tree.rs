@@ -1,5 +1,5 @@
-//! Reads the trees that libostree's merge of `/etc` starts from. Reads only, follows no link below their tops, and
-//! takes every name and type that a file system has.
+//! Reader of the trees that go into libostree's merge of `/etc`. Read-only; follows no symbolic link below
+//! the top, and accepts every name and file type.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,13 +20,13 @@ use crate::host::fs::path_state::errno_of;
 use crate::host::fs::root::Root;
 use crate::host::fs::xattrs;
 
-/// Deepest directory that is read: each one above it is held open meanwhile.
+/// Maximum depth: a file descriptor is open for each level.
 const DEPTH: usize = 200;
 
-/// Device and inode.
+/// Device and inode number.
 type Inode = (u64, u64);
 
-/// A tree, and how to get at the contents of its files.
+/// Tree of nodes, with access to the contents of its files.
 #[derive(Debug)]
 pub struct EtcTree {
     top: OwnedFd,
@@ -36,7 +36,7 @@ pub struct EtcTree {
 }
 
 impl EtcTree {
-    /// Reads all below the directory at `place` but the contents of files.
+    /// Read everything below the directory at `place` except the contents of files.
     pub fn read(root: &Root, place: &ManagedPath) -> Result<Self, HostError> {
         let failed = |errno| HostError::new(FileOperation::List, place.as_str(), errno);
         let found = root.directory(place).map_err(failed)?;
@@ -50,13 +50,13 @@ impl EtcTree {
         Ok(Self { top, place: place.clone(), node, inodes })
     }
 
-    /// The tree. Its files have no digests before [`digest_where_needed`] was called.
+    /// Return the tree. Files have no digest before [`digest_where_needed`].
     #[must_use]
     pub fn node(&self) -> &EtcNode {
         &self.node
     }
 
-    /// The digest of the file at `path`; `None` where it has gone since the tree was read.
+    /// Compute the digest of the file at `path`; `None` if it was removed since the tree was read.
     fn digest(&self, path: &Path) -> Result<Option<ContentDigest>, HostError> {
         let failed =
             |errno| HostError::new(FileOperation::Read, &format!("{}/{}", self.place, path.display()), errno);
@@ -77,8 +77,9 @@ impl EtcTree {
     }
 }
 
-/// Reads the contents of files that have one path and one size in several trees and are not one inode. Comparing
-/// takes no more than that, and most files of two deployments are one inode.
+/// Compute the digests of files that have the same path and size but different inodes in several trees. The
+/// merge needs no others: files of different sizes differ, and most files of two deployments are hard links
+/// of one inode.
 pub fn digest_where_needed(trees: &mut [&mut EtcTree]) -> Result<(), HostError> {
     let mut known: BTreeMap<Inode, Option<ContentDigest>> = BTreeMap::new();
     let needed: Vec<Vec<PathBuf>> = (0..trees.len()).map(|index| needing(trees, index)).collect();
@@ -96,7 +97,7 @@ pub fn digest_where_needed(trees: &mut [&mut EtcTree]) -> Result<(), HostError> 
     Ok(())
 }
 
-/// The files of one tree that another one has with the same size and another inode.
+/// List the files of one tree that another one has with the same size but a different inode.
 fn needing(trees: &[&mut EtcTree], index: usize) -> Vec<PathBuf> {
     let Some(tree) = trees.get(index) else { return Vec::new() };
     let size = |tree: &EtcTree, path: &Path| match tree.node.at(path)?.body {
@@ -130,7 +131,7 @@ impl Reader<'_> {
         let mut entries = EtcEntries::new();
         for name in list(directory).map_err(failed)? {
             let path = path.join(&name);
-            // On a running host things come and go meanwhile.
+            // On a running host a file may be removed after it was listed.
             match self.node(directory, &name, &path, depth) {
                 Err(error) if error.errno() == Some(Errno::NOENT) => {}
                 node => drop(entries.insert(name, node?)),
@@ -197,7 +198,8 @@ fn attributes(stat: &Stat) -> FileAttributes {
     FileAttributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
 }
 
-/// What `name` is called by the directory's handle: no call for a link's own attributes takes one.
+/// Path in `/proc` of an entry in an open directory: no system call reads a symbolic link's own attributes
+/// relative to a directory descriptor.
 fn through(directory: &OwnedFd, name: &OsStr) -> PathBuf {
     Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string()).join(name)
 }

@@ -1,4 +1,4 @@
-//! One agent at a time: an advisory lock that the kernel releases when its holder dies.
+//! Lock that allows one agent at a time to change a root. The kernel releases it when its holder dies.
 
 use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
@@ -13,10 +13,10 @@ use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::errno_of;
 use crate::host::fs::root::Root;
 
-/// The lock file. It stays: removing it would let two agents lock two files of the same name.
+/// Lock file. Never removed: after a removal, two agents could lock two different files of this name.
 const LOCK: &str = "/var/lib/flameholder/lock";
 
-/// Proof that nobody else changes this root. Dropping it releases the lock.
+/// Proof that no other process changes this root. Dropping it releases the lock.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
 pub struct HostLock {
@@ -24,17 +24,17 @@ pub struct HostLock {
 }
 
 impl HostLock {
-    /// Takes the lock of `root` or says who holds it; never waits.
+    /// Take the lock of `root`. Does not wait: fails with the holder's process ID if it is held.
     pub fn take(root: &Root) -> Result<Self, HostError> {
         let path = ManagedPath::constant(LOCK);
         let failed = |errno| HostError::new(FileOperation::Lock, LOCK, errno);
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             let private = directory.file_name() == "flameholder";
             let attributes = FileAttributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
-            if root.node(&directory)? == PathState::Absent {
+            if root.path_state(&directory)? == PathState::Absent {
                 match root.make_directory(&directory, attributes, None) {
                     Err(error) if error.errno() == Some(Errno::EXIST) => {}
-                    // The journal in it would be lost with it.
+                    // Otherwise a power cut could lose the directory, and the journal in it.
                     made => made.and_then(|()| root.sync(&[Some(directory.clone()), directory.parent()]))?,
                 }
             }
@@ -47,7 +47,7 @@ impl HostLock {
         let mut file = std::fs::File::from(file);
         match locked {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(held(&mut file)),
+            Err(Errno::WOULDBLOCK) => return Err(lock_held_by(&mut file)),
             Err(errno) => return Err(failed(errno)),
         }
         let pid = format!("{}\n", std::process::id());
@@ -58,7 +58,7 @@ impl HostLock {
         Ok(Self { _file: file })
     }
 
-    /// Says who holds the lock of `root`, if anybody does; changes nothing.
+    /// Fail if the lock of `root` is held. Changes nothing.
     pub fn ensure_free(root: &Root) -> Result<(), HostError> {
         let path = ManagedPath::constant(LOCK);
         let parent = root.parent(&path, FileOperation::Lock)?;
@@ -70,15 +70,15 @@ impl HostLock {
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(()),
-            Err(Errno::WOULDBLOCK) => Err(held(&mut std::fs::File::from(file))),
+            Err(Errno::WOULDBLOCK) => Err(lock_held_by(&mut std::fs::File::from(file))),
             Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         }
     }
 }
 
-fn held(file: &mut std::fs::File) -> HostError {
+fn lock_held_by(file: &mut std::fs::File) -> HostError {
     let mut text = String::new();
-    // Who holds it only makes the message better.
+    // The process ID is only for the message: its absence is no error.
     let read = file.take(16).read_to_string(&mut text);
     let pid = text.trim();
     let known = read.is_ok() && !pid.is_empty() && pid.chars().all(|c| c.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! Finds a directory one name at a time, and follows a symbolic link only where it can be trusted:
-//! whoever may put a link where root writes could choose what root writes to.
+//! Path lookup one component at a time, following only trusted symbolic links: a user who can create a link
+//! where root writes could choose which file root writes to.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -9,25 +9,25 @@ use rustix::io::Errno;
 
 use crate::host::fs::root::{FoundDirectory, GraftPoint, RootGrafts};
 
-/// As many links as the kernel follows in one path.
+/// Maximum number of links in a path: the kernel's own limit.
 const LINKS: usize = 40;
 
-/// Permission bits that let others than the owner change what a directory holds.
+/// Permission bits that let group and others change a directory.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// A directory on the way.
+/// Directory on the path walked so far.
 struct Place {
     directory: OwnedFd,
     graft: Option<GraftPoint>,
 }
 
-/// Walks from `root` to the directory at `relative`; `grafts` stand in for directories of the root.
+/// Walk from `root` to the directory at `relative`. `grafts` replace top-level directories of the root.
 ///
-/// Fails with `EXDEV` where a link leaves the root, with `ELOOP` where there are too many, and with
-/// `ENOLINK` where one is not to be trusted, as systemd does.
+/// Fails with `EXDEV` if a link leaves the root, with `ELOOP` if there are too many links, and with `ENOLINK`
+/// if a link is not trusted, like systemd.
 pub(crate) fn walk(root: &OwnedFd, grafts: &RootGrafts, relative: &str) -> Result<FoundDirectory, Errno> {
     let mut names: VecDeque<String> = components(relative).collect();
-    // The directories entered so far, for `..`; empty at the root itself.
+    // Directories entered so far, for `..`; empty at the root.
     let mut entered: Vec<Place> = Vec::new();
     let mut links = 0;
     while let Some(name) = names.pop_front() {
@@ -74,7 +74,7 @@ fn components(path: &str) -> impl Iterator<Item = String> {
     path.split('/').filter(|name| !name.is_empty() && *name != ".").map(str::to_owned)
 }
 
-/// Only the owner of the tree may have put a link into `holder`: root, or whoever runs this on a
+/// Check that only a trusted user can have created a link in `holder`: root, or the user who runs this on a
 /// tree of their own.
 fn ensure_trusted(holder: &OwnedFd) -> Result<(), Errno> {
     let stat = rustix::fs::fstat(holder)?;

@@ -1,4 +1,5 @@
-//! The file system of a host, behind one directory handle that no path leaves. The only writer of files.
+//! File system of a host, behind one directory handle that no path leaves. All writes to the host happen
+//! here.
 
 pub mod disk;
 pub(crate) mod effects;

@@ -1,4 +1,4 @@
-//! Where other file systems are mounted below a root.
+//! Mount points below a root.
 
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,14 @@ use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::errno_of;
 use crate::host::fs::root::Root;
 
-/// File systems that a configuration may have files on. Looking into others could wait for a
-/// server, or mount something.
+/// File systems that can hold managed files. Reading others could wait for a server or trigger an automount.
 const LOCAL: [&str; 10] =
     ["bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "overlay", "tmpfs", "vfat", "xfs"];
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 impl Root {
-    /// The mount points below the root, without the root itself.
+    /// List the mount points below the root, without the root itself.
     pub(crate) fn mounts_below(&self) -> Result<Vec<ManagedPath>, HostError> {
         let failed =
             |path: &str, error: &std::io::Error| HostError::new(FileOperation::Read, path, errno_of(error));
@@ -28,8 +27,8 @@ impl Root {
     }
 }
 
-/// The mount points of local file systems below `root`. See `proc(5)`: the fifth field is the mount
-/// point, and the type is the first field after the separator `-`.
+/// Parse the mount points of local file systems below `root`. As of `proc(5)`, the fifth field is the mount
+/// point, and the file system type is the first field after the separator `-`.
 fn parse(text: &str, root: &Path) -> Vec<ManagedPath> {
     let below = |line: &str| {
         let (mount, source) = line.split_once(" - ")?;
@@ -37,13 +36,13 @@ fn parse(text: &str, root: &Path) -> Vec<ManagedPath> {
         let is_local = LOCAL.contains(&kind);
         let point = unescaped(mount.split(' ').nth(4)?);
         let inside = Path::new(&point).strip_prefix(root).ok()?.to_str()?.to_owned();
-        // One that cannot be spelt holds nothing of ours.
+        // A mount point that is not a valid path holds no managed files.
         is_local.then(|| ManagedPath::parse(&format!("/{inside}")).ok())?
     };
     text.lines().filter_map(below).collect()
 }
 
-/// Spaces, tabs, line ends and backslashes are written as three octal digits.
+/// Spaces, tabs, newlines and backslashes are escaped as three octal digits.
 fn unescaped(point: &str) -> String {
     let octal = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     octal.iter().fold(point.to_owned(), |text, (escape, meant)| text.replace(escape, meant))

@@ -1,4 +1,4 @@
-//! What stands where: reads only.
+//! Reading the state of paths: type, attributes, digest, link target, SELinux label.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -18,8 +18,8 @@ use crate::host::fs::root::{GraftPoint, Root};
 use crate::host::fs::xattrs::XattrSource;
 
 impl Root {
-    /// What stands at `path`; the last component is not followed.
-    pub fn node(&self, path: &ManagedPath) -> Result<PathState, HostError> {
+    /// Read the state of `path`. A symbolic link at the path is not followed.
+    pub fn path_state(&self, path: &ManagedPath) -> Result<PathState, HostError> {
         let parent = match self.parent(path, FileOperation::Read) {
             Ok(parent) => parent,
             Err(HostError::Escape { .. } | HostError::UntrustedLink { .. }) => {
@@ -35,7 +35,7 @@ impl Root {
             Err(errno) => return absent_or(failed(errno)),
         };
         let attributes = attributes_of(&stat);
-        // Opening a directory would need leave to list it.
+        // By path, because opening a directory would require read permission.
         let unopened = || XattrSource::Path(through_descriptor(&parent, name)).extended().map_err(failed);
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
@@ -54,13 +54,13 @@ impl Root {
         })
     }
 
-    /// Whether `path` leads to a directory, through links that stay beneath the root.
+    /// Return true if `path` is a directory, following links that stay beneath the root.
     #[must_use]
     pub fn leads_to_directory(&self, path: &ManagedPath) -> bool {
         self.directory(path).is_ok()
     }
 
-    /// What the symbolic link at `path` points to; `None` where no link stands.
+    /// Return the target of the symbolic link at `path`; `None` if it is no symbolic link.
     pub fn link_target(&self, path: &ManagedPath) -> Result<Option<String>, HostError> {
         let target = self.parent(path, FileOperation::Read).and_then(|parent| {
             rustix::fs::readlinkat(&parent, path.file_name(), Vec::new())
@@ -74,8 +74,8 @@ impl Root {
         }
     }
 
-    /// What tells the place of `path` apart, by whatever links it is reached: its directory's device
-    /// and inode, and its name. `None` where that directory is not there.
+    /// Identify the directory entry `path` independently of links above it: device and inode of its
+    /// directory, and its name. `None` if the directory does not exist.
     pub fn place(&self, path: &ManagedPath) -> Result<Option<(u64, u64, String)>, HostError> {
         let failed = |errno| HostError::new(FileOperation::Read, path.as_str(), errno);
         let Ok(parent) = self.parent(path, FileOperation::Read) else { return Ok(None) };
@@ -83,7 +83,7 @@ impl Root {
         Ok(Some((stat.st_dev, stat.st_ino, path.file_name().to_owned())))
     }
 
-    /// What stands at `path`, without reading it.
+    /// Return the status of `path`, without its content.
     pub(crate) fn status_of(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
         let stat = self.parent(path, FileOperation::Read).and_then(|parent| {
             rustix::fs::statat(&parent, path.file_name(), AtFlags::SYMLINK_NOFOLLOW)
@@ -102,13 +102,13 @@ impl Root {
         Ok(Some(FileStatus { kind, attributes: attributes_of(&stat), inode: stat.st_ino }))
     }
 
-    /// Whether anything stands at `path`.
+    /// Return true if `path` exists, as anything.
     pub fn exists(&self, path: &ManagedPath) -> Result<bool, HostError> {
         Ok(self.status_of(path)?.is_some())
     }
 
-    /// The content of the regular file at `path`, at most `limit` bytes; `None` where nothing or
-    /// something else stands there.
+    /// Read the regular file at `path`; `None` if it does not exist or is not a regular file. Fails if the
+    /// file exceeds `limit` bytes.
     pub fn read(&self, path: &ManagedPath, limit: usize) -> Result<Option<Vec<u8>>, HostError> {
         let parent = match self.parent(path, FileOperation::Read) {
             Ok(parent) => parent,
@@ -126,8 +126,8 @@ impl Root {
         }
     }
 
-    /// The names in the directory at `path` that a config could mention, sorted; none where there
-    /// is no directory.
+    /// List the names in the directory at `path` that a config could contain, sorted; empty if it is no
+    /// directory.
     pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
         let names = self.names(path)?.into_iter();
         Ok(names.filter_map(|name| mentionable(&name)).collect())
@@ -158,8 +158,8 @@ impl Root {
         Ok(names)
     }
 
-    /// Everything below the directory at `path`, parents before children. A name that no path of
-    /// ours can spell is an error: what has it must not be overlooked.
+    /// List everything below the directory at `path`, parents before children. A name that cannot be written
+    /// in a path is an error: skipping it could lose data.
     pub fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {
         let mut found = Vec::new();
         for name in self.names(path)? {
@@ -176,14 +176,14 @@ impl Root {
         Ok(found)
     }
 
-    /// A number that two directories share exactly when a file can be renamed between them.
-    /// Without a directory, the root's own.
+    /// Return an ID of the mount that holds `directory`, or the root without one. A file can be renamed
+    /// between two directories exactly if their IDs are equal.
     pub fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError> {
         let shown = directory.map_or("/", ManagedPath::as_str);
         let failed = |errno| HostError::new(FileOperation::Read, shown, errno);
         let found = self.find(directory.map_or(".", ManagedPath::relative)).map_err(failed)?;
         let stat = rustix::fs::statx(&found.directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID);
-        // What lies elsewhere is a mount of its own, also where both are on one disk.
+        // A grafted directory counts as a mount of its own, even if it is on the same disk.
         let elsewhere = match found.graft {
             None => 0,
             Some(GraftPoint::Etc) => ETC,
@@ -192,7 +192,7 @@ impl Root {
         Ok(stat.map_err(failed)?.stx_mnt_id | elsewhere)
     }
 
-    /// The SELinux label of what stands at `path`; `None` where it has none.
+    /// Return the SELinux label of `path`; `None` without a label.
     pub fn label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
         let Ok(parent) = self.parent(path, FileOperation::Read) else {
             return Ok(None);
@@ -202,7 +202,8 @@ impl Root {
         })
     }
 
-    /// The SELinux label of the directory that `path` leads to; `None` where it has none.
+    /// Return the SELinux label of the directory at `path`, following links; `None` without a directory or
+    /// label.
     pub fn directory_label(&self, path: &ManagedPath) -> Result<Option<Vec<u8>>, HostError> {
         let Ok(directory) = self.directory(path) else {
             return Ok(None);
@@ -211,7 +212,7 @@ impl Root {
     }
 }
 
-/// The label that `read` reads.
+/// Read a label with `read`.
 fn label_of(
     path: &ManagedPath,
     read: impl FnOnce(SpareCapacity<'_, u8>) -> Result<usize, Errno>,
@@ -224,7 +225,7 @@ fn label_of(
     }
 }
 
-/// The kernel counts mounts from the other end.
+/// High bits, which mark grafts: the kernel numbers mounts from the low end.
 const VAR: u64 = 1 << 63;
 const ETC: u64 = 1 << 62;
 
@@ -232,17 +233,17 @@ fn attributes_of(stat: &rustix::fs::Stat) -> FileAttributes {
     FileAttributes { mode: stat.st_mode & 0o7777, uid: stat.st_uid, gid: stat.st_gid }
 }
 
-/// The extended attribute that holds a SELinux label.
+/// Extended attribute that holds the SELinux label.
 pub(crate) const LABEL: &str = "security.selinux";
 
-/// Extended attributes of a link itself have no call that takes a directory handle; the handle's
-/// entry in `/proc` names the very same directory.
+/// Path in `/proc` of an entry in an open directory: no system call reads a symbolic link's own attributes
+/// relative to a directory descriptor.
 pub(crate) fn through_descriptor(parent: &OwnedFd, name: &str) -> String {
     use std::os::fd::AsRawFd;
     format!("/proc/self/fd/{}/{name}", parent.as_raw_fd())
 }
 
-/// A name that is text and does not steer a terminal.
+/// Return the name if it is valid UTF-8 without control characters.
 fn mentionable(name: &OsStr) -> Option<String> {
     let name = name.to_str()?;
     (!name.chars().any(char::is_control)).then(|| name.to_owned())
@@ -255,13 +256,13 @@ fn absent_or(error: HostError) -> Result<PathState, HostError> {
     }
 }
 
-/// Opens a file without following a link and without waiting for a pipe's other end.
+/// Open a file without following a link at its name, and without waiting for the writer of a named pipe.
 fn open_file(parent: impl AsFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
 }
 
-/// All of `file`, which was opened at `path`, at most `limit` bytes.
+/// Read all of `file`, which was opened at `path`. Fails if it exceeds `limit` bytes.
 pub(crate) fn read_bounded(file: OwnedFd, path: &ManagedPath, limit: usize) -> Result<Vec<u8>, HostError> {
     let mut bytes = Vec::new();
     let bound = limit as u64 + 1;

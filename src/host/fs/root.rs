@@ -1,4 +1,4 @@
-//! The one handle through which everything on the host is reached, anchored at a directory.
+//! Handle of a root directory, through which all paths of the host are resolved.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,11 @@ use crate::core::values::names::ManagedPath;
 use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::lookup;
 
-/// How often a lookup is repeated that the kernel gave up because somebody renamed under it.
+/// Maximum number of lookups of a path while other programs rename below it (`EAGAIN` of openat2(2)).
 const LOOKUPS: usize = 16;
 
-/// A directory that stands for `/`. Symbolic links above a path are followed as long as they stay
-/// beneath it, absolute ones leave it by definition, and as long as nobody but its owner can have
-/// put them there.
+/// Directory that acts as `/`. Symbolic links above a path are followed if they stay beneath it (absolute
+/// links never do) and if only the tree's owner can have created them.
 #[derive(Debug)]
 pub struct Root {
     handle: OwnedFd,
@@ -23,56 +22,54 @@ pub struct Root {
     path: PathBuf,
 }
 
-/// Directories that stand for top directories of a root, and lie elsewhere.
+/// Directories from elsewhere that replace top-level directories of a root.
 #[derive(Debug, Default)]
 pub(crate) struct RootGrafts {
     etc: Option<OwnedFd>,
     var: Option<OwnedFd>,
 }
 
-/// Which of them.
+/// Top-level directory that a graft replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum GraftPoint {
-    /// `/etc`.
     Etc,
-    /// `/var`.
     Var,
 }
 
-/// A directory that was found.
+/// Result of a directory lookup.
 #[derive(Debug)]
 pub(crate) struct FoundDirectory {
     pub(crate) directory: OwnedFd,
-    /// What it is reached through that lies elsewhere.
+    /// Graft through which the directory was reached.
     pub(crate) graft: Option<GraftPoint>,
 }
 
 impl Root {
-    /// Opens the directory at `path`.
     pub fn open(path: &Path) -> Result<Self, HostError> {
         Ok(Self { handle: open(path)?, grafts: RootGrafts::default(), path: path.to_owned() })
     }
 
-    /// Opens the directory at `path`, with the one at `var` as its `/var`: a deployment at rest, as
-    /// it is when it runs.
+    /// Open the directory at `path` with the directory at `var` as its `/var`: a deployment that is not
+    /// booted, as it looks when booted.
     pub fn with_var(path: &Path, var: &Path) -> Result<Self, HostError> {
         let grafts = RootGrafts { etc: None, var: Some(open(var)?) };
         Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
     }
 
-    /// The same, with the directory at `etc` as its `/etc`: a deployment that has none of its own yet.
+    /// Open a deployment like [`with_var`](Self::with_var), with the directory at `etc` as its `/etc`: for a
+    /// deployment without an `/etc` of its own yet.
     pub fn with_etc_and_var(path: &Path, etc: &Path, var: &Path) -> Result<Self, HostError> {
         let grafts = RootGrafts { etc: Some(open(etc)?), var: Some(open(var)?) };
         Ok(Self { handle: open(path)?, grafts, path: path.to_owned() })
     }
 
-    /// Where the root lies on the running system, for messages only.
+    /// Path of the root on the running system, for messages only.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Opens the directory that holds `path`.
+    /// Open the parent directory of `path`.
     pub(crate) fn parent(&self, path: &ManagedPath, op: FileOperation) -> Result<OwnedFd, HostError> {
         match path.parent() {
             Some(parent) => self.directory(&parent),
@@ -81,17 +78,16 @@ impl Root {
         .map_err(|errno| HostError::new(op, path.as_str(), errno))
     }
 
-    /// Opens the directory at `path`, following links that stay beneath the root.
+    /// Open the directory at `path`, following links that stay beneath the root.
     pub(crate) fn directory(&self, path: &ManagedPath) -> Result<OwnedFd, Errno> {
         self.find(path.relative()).map(|found| found.directory)
     }
 
-    /// Opens the root directory itself.
     pub(crate) fn top(&self) -> Result<OwnedFd, Errno> {
         self.find(".").map(|found| found.directory)
     }
 
-    /// Finds a directory. Most paths have no link in them, and one call finds them.
+    /// Look up a directory. Most paths have no symbolic link and need one system call.
     pub(crate) fn find(&self, relative: &str) -> Result<FoundDirectory, Errno> {
         let (top, below) = relative.split_once('/').unwrap_or((relative, "."));
         let (start, rest, graft) = match self.grafts.at(top) {
@@ -112,7 +108,7 @@ impl Root {
 }
 
 impl RootGrafts {
-    /// What stands for the top directory `name`.
+    /// Return the graft that replaces the top-level directory `name`.
     pub(crate) fn at(&self, name: &str) -> Option<(&OwnedFd, GraftPoint)> {
         match name {
             "etc" => self.etc.as_ref().map(|etc| (etc, GraftPoint::Etc)),

@@ -1,5 +1,5 @@
-//! Where content waits before it is renamed into place: one private directory per mount, outside
-//! the directories that others watch.
+//! Staging directories for new content before it is renamed into place: one private directory per mount,
+//! outside the directories that other programs watch.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,15 @@ use crate::core::values::tree::{FileAttributes, FileKind};
 use crate::host::fs::disk::HostDisk;
 use crate::host::fs::error::HostError;
 
-/// Directories that hold the staging directory of the mount that they lie on, the first of them
-/// that does. A mount with neither has it at its top.
+/// Preferred parents of a mount's staging directory. A mount that holds neither has it at its mount point.
 const TOPS: [&str; 2] = ["/etc", "/var"];
 
-/// Hands out unused names on the mount of a target.
+/// Allocator of unused names on the mount of a target.
 pub struct StagingArea<'a> {
     disk: &'a dyn HostDisk,
-    /// Staging directory by mount.
+    /// Staging directory of each mount, by mount ID.
     directories: RefCell<BTreeMap<u64, ManagedPath>>,
-    /// The same by the directory of a target.
+    /// Staging directory of each target's parent directory, as a cache.
     known: RefCell<BTreeMap<ManagedPath, ManagedPath>>,
     next: Cell<u32>,
 }
@@ -31,31 +30,31 @@ impl std::fmt::Debug for StagingArea<'_> {
 }
 
 impl<'a> StagingArea<'a> {
-    /// Staging on `disk`, which holds none yet.
+    /// Create an area without staging directories.
     #[must_use]
     pub fn new(disk: &'a dyn HostDisk) -> Self {
         Self { disk, directories: RefCell::default(), known: RefCell::default(), next: Cell::new(0) }
     }
 
-    /// An unused path from which a rename to `target` needs no copy. The directory of `target`,
-    /// or the nearest one above it that exists, tells the mount.
+    /// Allocate an unused path from which `target` can be reached by a rename. The nearest existing directory
+    /// above `target` determines the mount.
     pub fn slot(&self, target: &ManagedPath) -> Result<ManagedPath, HostError> {
         let directory = match target.parent() {
             Some(parent) => self.beside(target, parent)?,
             None => self.directory(target)?,
         };
         let number = self.next.replace(self.next.get() + 1);
-        // Of equal length, so that their order is that in which they were made.
+        // Fixed width, so that names sort in order of their creation.
         Ok(directory.join(&format!("{number:06}")))
     }
 
-    /// The staging directories made so far.
+    /// List the staging directories created so far.
     #[must_use]
     pub fn directories(&self) -> Vec<ManagedPath> {
         self.directories.borrow().values().cloned().collect()
     }
 
-    /// Most targets share their directories.
+    /// Look up the staging directory by parent directory first: most targets share their parents.
     fn beside(&self, target: &ManagedPath, parent: ManagedPath) -> Result<ManagedPath, HostError> {
         if let Some(known) = self.known.borrow().get(&parent) {
             return Ok(known.clone());
@@ -83,7 +82,7 @@ impl<'a> StagingArea<'a> {
         Ok(directory)
     }
 
-    /// The staging directory of `mount`, on which `nearest` lies.
+    /// Choose the path of the staging directory of `mount`, which holds `nearest`.
     fn top(&self, nearest: Option<ManagedPath>, mount: u64) -> Result<ManagedPath, HostError> {
         let on_mount = |path: &ManagedPath| self.disk.mount(Some(path)).is_ok_and(|found| found == mount);
         let known = TOPS.iter().map(|top| ManagedPath::constant(top)).find(|top| on_mount(top));
@@ -102,7 +101,7 @@ fn at_root() -> ManagedPath {
     ManagedPath::constant(&format!("/{STAGING_NAME}"))
 }
 
-/// Every staging directory that there is.
+/// List all existing staging directories, including those of interrupted changes.
 pub fn leftovers(disk: &dyn HostDisk) -> Result<Vec<ManagedPath>, HostError> {
     let tops = TOPS.iter().map(|top| ManagedPath::constant(top)).chain(disk.mount_points()?);
     let places: BTreeSet<ManagedPath> = tops.map(|top| top.join(STAGING_NAME)).chain([at_root()]).collect();
@@ -115,7 +114,7 @@ pub fn leftovers(disk: &dyn HostDisk) -> Result<Vec<ManagedPath>, HostError> {
     Ok(found)
 }
 
-/// Removes a staging directory with all that it holds, what was staged last first.
+/// Remove a staging directory and its content, in reverse order of creation.
 pub fn clear(disk: &dyn HostDisk, directory: &ManagedPath) -> Result<(), HostError> {
     if !disk.status(directory)?.is_some_and(|status| status.kind == FileKind::Directory) {
         return Ok(());

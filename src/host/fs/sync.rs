@@ -1,6 +1,6 @@
-//! Many acts at once, on as many files: a flush mostly waits, and the kernel joins those that wait
-//! together into one; a removal waits where its blocks are discarded. The whole file system is never flushed: it holds the dirty pages of others,
-//! who would wait for it as well.
+//! Parallel file operations. An fsync mostly waits, and the kernel merges concurrent ones into one disk
+//! flush; a removal waits if its blocks are discarded. The whole file system is never synced (syncfs): that
+//! would write other programs' dirty pages too, and make those programs wait.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,14 @@ use crate::core::values::names::ManagedPath;
 use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::root::Root;
 
-/// Acts under way at the same time. More gain nothing on a disk with one queue, and each costs a
-/// thread.
+/// Number of concurrent operations. More gain nothing on a disk with one queue, and each costs a thread.
 const AT_ONCE: usize = 32;
 
-/// Stack of a thread that does no more than a few system calls, in bytes.
+/// Stack size in bytes of a thread that makes a few system calls.
 const STACK: usize = 128 << 10;
 
-/// Does `act` to each of `items`, many at a time, and ends at the first error.
+/// Call `act` on each of `items` in parallel. Stops at an error, and returns that of the first item in order
+/// that failed, so that the same disk always gives the same error.
 pub(crate) fn at_once<T: Sync>(
     items: &[T],
     act: impl Fn(&T) -> Result<(), HostError> + Sync,
@@ -28,13 +28,18 @@ pub(crate) fn at_once<T: Sync>(
     if let [item] = items {
         return act(item);
     }
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, HostError)>));
     let work = || {
-        while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(item) = items.get(number) else { return };
             if let Err(error) = act(item) {
-                // The others find nothing left to do.
+                // Makes the other threads find no more items. All items before this one have been started.
                 next.store(items.len(), Ordering::Relaxed);
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                if failed.as_ref().is_none_or(|(earliest, _)| number < *earliest) {
+                    *failed = Some((number, error));
+                }
                 return;
             }
         }
@@ -42,7 +47,7 @@ pub(crate) fn at_once<T: Sync>(
     std::thread::scope(|scope| {
         for _ in 1..items.len().min(AT_ONCE) {
             let thread = std::thread::Builder::new().stack_size(STACK);
-            // Where there are no more threads, those that there are do the work.
+            // If no more threads can be created, the existing ones do all the work.
             if thread.spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -50,11 +55,11 @@ pub(crate) fn at_once<T: Sync>(
         work();
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or(Ok(()), Err)
+    failed.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 impl Root {
-    /// Makes what stands at `path` durable; the root itself where there is none.
+    /// Sync the file or directory at `path`; the root directory without one.
     pub(crate) fn sync_one(&self, path: Option<&ManagedPath>) -> Result<(), HostError> {
         let shown = path.map_or("/", ManagedPath::as_str);
         match self.open_to_flush(path) {
@@ -73,7 +78,8 @@ impl Root {
         };
         let parent = path.parent().map_or_else(|| self.top(), |parent| self.directory(&parent))?;
         match rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()) {
-            // A directory may be reached by a link, as `/usr/local` is: its names are elsewhere then.
+            // A directory may be reached through a link, as `/usr/local` is: the entries to sync are in the
+            // link's target.
             Err(Errno::LOOP) => rustix::fs::openat(self.directory(path)?, ".", flags, Mode::empty()),
             opened => opened,
         }

@@ -1,4 +1,4 @@
-//! Looks at the paths that are managed, and at what lies above and below them. Reads only.
+//! Observation of managed paths, and of the directories above and below them. Read-only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,39 +12,39 @@ use crate::core::values::tree::{FileEntry, ObservedPaths, PathState};
 use crate::host::fs::error::HostError;
 use crate::host::fs::root::Root;
 
-/// What was seen.
+/// Result of an observation.
 #[derive(Debug, Clone, Default)]
 pub struct TreeObservation {
-    /// What stands at managed paths and at the directories above them.
+    /// State of the managed paths and of the directories above them.
     pub observed: ObservedPaths,
-    /// What lies below directories that stand at a wanted leaf's path.
+    /// Content of directories that occupy the path of a desired file or link.
     pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
-    /// Managed paths that are the same place as another one, mapped to that.
+    /// Managed paths that are the same directory entry as another one, mapped to that one.
     pub aliases: BTreeMap<ManagedPath, ManagedPath>,
 }
 
-/// Looks at everything that is managed so far, by whatever says so, or shall be.
+/// Observe all paths that are managed now (as of either set in `so_far`) or will be.
 pub fn look(
     root: &Root,
     so_far: [&ManagedFiles; 2],
     desired: &ManagedFiles,
-    remembered: &PriorChanges,
+    prior: &PriorChanges,
 ) -> Result<TreeObservation, HostError> {
     let [current, managed] = so_far.map(|managed| &managed.entries);
     let desired = &desired.entries;
     let mut observed: ObservedPaths = BTreeMap::new();
     let everything = current.iter().chain(managed).chain(desired);
-    for path in paths(everything, remembered) {
-        let node = root.node(&path)?;
+    for path in paths(everything, prior) {
+        let node = root.path_state(&path)?;
         observed.insert(path, node);
     }
     let mut below = BTreeMap::new();
     let wanted = desired.iter().filter(|(_, entry)| !matches!(entry, FileEntry::Directory { .. }));
-    for path in wanted.map(|(path, _)| path).chain(&remembered.originals) {
+    for path in wanted.map(|(path, _)| path).chain(&prior.originals) {
         if matches!(observed.get(path), Some(PathState::Directory { .. })) {
             let inside = root.below(path)?;
             for path in &inside {
-                observed.insert(path.clone(), root.node(path)?);
+                observed.insert(path.clone(), root.path_state(path)?);
             }
             below.insert(path.clone(), inside);
         }
@@ -57,16 +57,16 @@ pub fn look(
 
 fn paths<'a>(
     entries: impl Iterator<Item = (&'a ManagedPath, &'a FileEntry)>,
-    remembered: &PriorChanges,
+    prior: &PriorChanges,
 ) -> BTreeSet<ManagedPath> {
     let mut paths = BTreeSet::new();
     for constant in [ORIGINALS, ORIGINALS_OUTSIDE_ETC, UNIT_DIRECTORY] {
         insert(&mut paths, ManagedPath::constant(constant));
     }
-    for path in remembered.originals.iter().chain(remembered.labels.keys()) {
+    for path in prior.originals.iter().chain(prior.labels.keys()) {
         insert(&mut paths, path.clone());
     }
-    for path in &remembered.originals {
+    for path in &prior.originals {
         insert(&mut paths, GenerationRecord::original_of(path));
     }
     for (path, entry) in entries {
@@ -78,7 +78,7 @@ fn paths<'a>(
     paths
 }
 
-/// Adds a path, and the directories above it unless they are there: most files share theirs.
+/// Add a path and the directories above it. Stops at the first known one: most files share directories.
 fn insert(paths: &mut BTreeSet<ManagedPath>, path: ManagedPath) {
     for path in std::iter::successors(Some(path), ManagedPath::parent) {
         if !paths.insert(path) {
@@ -87,7 +87,7 @@ fn insert(paths: &mut BTreeSet<ManagedPath>, path: ManagedPath) {
     }
 }
 
-/// A link that leads to no directory has nothing below it.
+/// Mark everything below a dangling symbolic link as unreachable.
 fn hide_unreachable(root: &Root, observed: &mut ObservedPaths) {
     let is_above = |path: &ManagedPath| below(observed, path.as_str()).next().is_some();
     let dangling: Vec<ManagedPath> = observed
@@ -103,8 +103,8 @@ fn hide_unreachable(root: &Root, observed: &mut ObservedPaths) {
     }
 }
 
-/// Managed paths that are one place under two names, because a directory above one of them is a
-/// link. Each is mapped to the name that comes first.
+/// Find managed paths that are the same directory entry, because a directory above one of them is a symbolic
+/// link. Each is mapped to the one that sorts first.
 fn aliases(
     root: &Root,
     managed: BTreeSet<&ManagedPath>,

@@ -1,4 +1,4 @@
-//! Reads extended attributes: one listing per node, and the label where the listing names one.
+//! Reading of extended attributes: lists their names, and reads the SELinux label if there is one.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -10,19 +10,19 @@ use crate::core::values::tree::ContentDigest;
 use crate::core::values::xattrs::{XattrSummary, is_foreign};
 use crate::host::fs::path_state::LABEL;
 
-/// Bytes that nearly every listing and label fits into.
+/// Buffer size in bytes that fits nearly every list and label.
 const USUAL: usize = 512;
-/// The most that the kernel lists or returns, in bytes.
+/// Maximum size in bytes of a list or value on Linux.
 const MOST: usize = 64 << 10;
 
-/// What is asked: an open file, or a path whose last component is not followed.
+/// Inode to read: an open file, or a path whose last component is not followed.
 pub(crate) enum XattrSource<'a> {
     File(&'a OwnedFd),
     Path(String),
 }
 
 impl XattrSource<'_> {
-    /// Its attributes; none where the file system has no such thing, or the node has just gone.
+    /// Summarize the attributes; empty if the file system does not support them or the file was removed.
     pub(crate) fn extended(&self) -> Result<XattrSummary, Errno> {
         let mut found = XattrSummary::default();
         for name in self.list()?.split(|byte| *byte == 0) {
@@ -58,8 +58,8 @@ impl XattrSource<'_> {
     }
 }
 
-/// The digests of all attributes that somebody gave to what stands at `path`; none where the file system has no
-/// such thing, or the node has just gone.
+/// Compute the digests of all attributes set by other programs ([`is_foreign`]); empty if the file system
+/// does not support attributes or the file was removed.
 pub(crate) fn given(path: &Path) -> Result<BTreeMap<Vec<u8>, ContentDigest>, Errno> {
     let mut found = BTreeMap::new();
     let names = match grown(|buffer| rustix::fs::llistxattr(path, buffer)) {
@@ -76,7 +76,7 @@ pub(crate) fn given(path: &Path) -> Result<BTreeMap<Vec<u8>, ContentDigest>, Err
     Ok(found)
 }
 
-/// Asks with a small buffer first.
+/// Call `ask` with a small buffer, and again with the maximum size if that is too small.
 fn grown(ask: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errno> {
     let mut buffer = vec![0; USUAL];
     let length = match ask(&mut buffer) {

@@ -1,4 +1,4 @@
-//! logind's side of D-Bus: what is to come, who inhibits it, and the reboot itself.
+//! D-Bus calls to logind: pending shutdown, inhibitor locks, reboot.
 
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -20,12 +20,10 @@ const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const BUS: &str = "org.freedesktop.DBus";
 const BUS_PATH: &str = "/org/freedesktop/DBus";
 
-/// Why logind said nothing.
+/// Failure of a call to logind.
 #[derive(Debug)]
 pub enum LogindError {
-    /// An error of the bus or of logind.
     Bus(BusError),
-    /// No answer in time.
     TimedOut,
 }
 
@@ -36,7 +34,7 @@ impl<E: Into<BusError>> From<E> for LogindError {
 }
 
 impl LogindError {
-    /// The D-Bus name of the error, where logind or the bus answered with one.
+    /// D-Bus name of the error, if logind or the bus replied with one.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Bus(BusError::DBus(zbus::Error::MethodError(name, ..))) => Some(name.as_str()),
@@ -45,11 +43,11 @@ impl LogindError {
     }
 }
 
-/// A connection on which logind answers, and is listened to.
+/// Connection to logind that also receives its signals.
 #[derive(Debug)]
 pub struct LoginBus {
     connection: Connection,
-    /// logind's own name on the bus: any peer may send a signal that looks like logind's.
+    /// logind's unique bus name, to check signals: any bus client can send signals that imitate logind's.
     logind: OwnedUniqueName,
     messages: MessageStream,
     has_news: bool,
@@ -57,8 +55,8 @@ pub struct LoginBus {
 }
 
 impl LoginBus {
-    /// Connects, has logind started where the bus can do that, and listens. `limit` holds for this
-    /// and for each answer.
+    /// Connect to the bus, start logind if D-Bus can activate it, and subscribe to its signals. `limit` is
+    /// the deadline for this and for each reply.
     pub async fn connect(address: Option<&str>, limit: Duration) -> Result<Self, LogindError> {
         let connected = async {
             let builder = match address {
@@ -78,13 +76,13 @@ impl LoginBus {
         tokio::time::timeout(limit, connected).await.unwrap_or(Err(LogindError::TimedOut))
     }
 
-    /// The shutdown that is under way, else the one that is scheduled.
-    pub async fn pending(&mut self) -> Result<Option<PendingShutdown>, LogindError> {
+    /// Return the shutdown in progress, or else the scheduled one.
+    pub async fn pending_shutdown(&mut self) -> Result<Option<PendingShutdown>, LogindError> {
         if bool::try_from(self.property("PreparingForShutdown").await?)? {
             return Ok(Some(PendingShutdown { kind: self.kind_under_way().await?, at: None }));
         }
         let (word, microseconds): (String, u64) = self.property("ScheduledShutdown").await?.try_into()?;
-        // `shutdown --dry-run` only tells people.
+        // `shutdown --dry-run` only sends wall messages.
         if word.is_empty() || word.starts_with("dry-") {
             return Ok(None);
         }
@@ -92,7 +90,7 @@ impl LoginBus {
         Ok(at.map(|at| PendingShutdown { kind: kind_of(&word), at: Some(at) }))
     }
 
-    /// The locks on shutting down.
+    /// List the inhibitor locks on shutdown, of every mode.
     pub async fn inhibitors(&mut self) -> Result<Vec<InhibitorLock>, LogindError> {
         type Row = (String, String, String, String, u32, u32);
         let reply = self.call(LOGIND, "ListInhibitors", &()).await?;
@@ -103,36 +101,36 @@ impl LoginBus {
         Ok(named.collect())
     }
 
-    /// What logind tells everybody on a shutdown, and whether it does.
+    /// Return logind's wall message for a shutdown, and if it is enabled.
     pub async fn wall(&mut self) -> Result<(String, bool), LogindError> {
         let message = self.property("WallMessage").await?.try_into()?;
         Ok((message, self.property("EnableWallMessages").await?.try_into()?))
     }
 
-    /// Sets what logind tells everybody.
+    /// Set and enable or disable logind's wall message.
     pub async fn set_wall(&mut self, wall: &(String, bool)) -> Result<(), LogindError> {
         self.call(LOGIND, "SetWallMessage", wall).await.map(|_| ())
     }
 
-    /// Asks for the reboot, by the method that knows `flags`.
+    /// Request a reboot with `RebootWithFlags`, which systemd has since version 247.
     pub async fn reboot_with_flags(&mut self, flags: u64) -> Result<(), LogindError> {
         self.call(LOGIND, "RebootWithFlags", &flags).await.map(|_| ())
     }
 
-    /// Asks for the reboot, by the method that every logind has.
+    /// Request a reboot with `Reboot`, which every version has.
     pub async fn reboot(&mut self) -> Result<(), LogindError> {
-        // Nobody is there who could enter a password.
+        // No user is present to authenticate.
         let is_interactive = false;
         self.call(LOGIND, "Reboot", &is_interactive).await.map(|_| ())
     }
 
-    /// What was asked after this is older than the next news.
+    /// Ignore changes up to now. State read after this call is newer than them.
     pub fn forget_changes(&mut self) {
         self.has_news = false;
     }
 
-    /// Returns once something has changed at logind: its locks, or what is to come.
-    pub async fn news(&mut self) -> Result<(), LogindError> {
+    /// Wait until the inhibitor locks or the pending shutdown change.
+    pub async fn changed(&mut self) -> Result<(), LogindError> {
         while !self.has_news {
             let message = self.messages.next().await;
             self.has_news = is_change(&self.logind, message)?;
@@ -141,7 +139,7 @@ impl LoginBus {
     }
 
     async fn kind_under_way(&mut self) -> Result<ShutdownKind, LogindError> {
-        // Since systemd 255.
+        // Property exists since systemd 255.
         let described = self.property("PreparingForShutdownWithMetadata").await;
         let described = match described {
             Ok(value) => value,
@@ -158,7 +156,7 @@ impl LoginBus {
         Ok(reply.body().deserialize()?)
     }
 
-    /// Calls logind, and meanwhile takes what comes: a full queue would hold up the reply.
+    /// Call logind and receive signals meanwhile: a full queue would block the reply.
     async fn call<B: Serialize + DynamicType>(
         &mut self,
         interface: &str,
@@ -186,7 +184,7 @@ fn kind_of(word: &str) -> ShutdownKind {
     }
 }
 
-/// Has the bus start logind, which hosts do on the first use.
+/// Start logind by D-Bus activation: hosts start it on first use.
 async fn started(connection: &Connection) -> Result<OwnedUniqueName, LogindError> {
     let no_flags = 0_u32;
     let start = (NAME, no_flags);
@@ -195,7 +193,7 @@ async fn started(connection: &Connection) -> Result<OwnedUniqueName, LogindError
     Ok(owner.body().deserialize()?)
 }
 
-/// Asks the bus for the signals that [`is_news`] reads.
+/// Subscribe to the signals that [`is_change`] reads.
 async fn forward_signals(connection: &Connection, logind: &OwnedUniqueName) -> Result<(), LogindError> {
     let signal = || MatchRule::builder().msg_type(Type::Signal);
     let of_logind = || signal().sender(logind)?.path(PATH);
@@ -211,7 +209,7 @@ async fn forward_signals(connection: &Connection, logind: &OwnedUniqueName) -> R
     Ok(())
 }
 
-/// Whether a message says that something has changed at logind.
+/// Return true if a message announces a change of logind's state. Fails if logind left the bus.
 fn is_change(logind: &OwnedUniqueName, message: Option<zbus::Result<Message>>) -> Result<bool, BusError> {
     let message = message.ok_or(BusError::ConnectionClosed)??;
     let header = message.header();

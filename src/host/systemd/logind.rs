@@ -1,4 +1,4 @@
-//! logind as the one who reboots the host, asked over the system bus.
+//! Reboot through logind, over the system bus.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::host::systemd::reboot_port::{
 use crate::host::systemd::service_port::ReportedError;
 use crate::host::systemd::system_bus::BusError;
 
-/// For each answer of the bus or of logind: as long as D-Bus libraries wait for a reply.
+/// Deadline for each reply: the default timeout of D-Bus libraries.
 const ANSWER: Duration = Duration::from_secs(25);
 
-/// For `RebootWithFlags`: locks hold for root too. From systemd 257 on strong ones do without it.
+/// Flag of `RebootWithFlags`: inhibitor locks apply to root too. Since systemd 257 strong locks do so without
+/// it.
 const ROOT_CHECK_INHIBITORS: u64 = 1 << 0;
-/// For `RebootWithFlags`: locks do not hold, from systemd 257 on. An older one does not know it.
+/// Flag of `RebootWithFlags`: ignore inhibitor locks. Exists since systemd 257.
 const SKIP_INHIBITORS: u64 = 1 << 4;
 const NO_FLAGS: u64 = 0;
 
-/// logind, by the address of the bus that it is on.
+/// logind, reached through a message bus.
 ///
 /// # Flow
-/// What is to come already is looked at first, then the locks. logind signals each change of its
-/// locks (`BlockInhibited`), so those who block are waited for without asking again and again. The
-/// reboot is asked for in the way in which logind itself looks at the locks once more: one that was
-/// taken in between is not run over.
+/// First a pending shutdown is looked for, then inhibitor locks. logind signals each change of its locks
+/// (`BlockInhibited`), so waiting for them needs no polling. The reboot request makes logind check its locks
+/// once more, so a lock taken in between is respected.
 ///
 /// # Limits
-/// It blocks its thread and drives a runtime of its own there: asynchronous code has to call it on
-/// a thread for blocking work.
+/// The methods block their thread and drive a tokio runtime on it: asynchronous code must call them with
+/// `spawn_blocking`.
 #[derive(Debug, Clone)]
 pub struct LogindReboot {
     address: Option<String>,
@@ -38,19 +38,19 @@ pub struct LogindReboot {
 }
 
 impl LogindReboot {
-    /// The host's own, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, or the bus's usual socket.
+    /// Use the system bus: `DBUS_SYSTEM_BUS_ADDRESS` or the default socket.
     #[must_use]
     pub fn system() -> Self {
         Self { address: None, answer: ANSWER }
     }
 
-    /// The one that is on the bus at `address`, spelt as the D-Bus specification says.
+    /// Use the bus at `address`, in the notation of the D-Bus specification.
     #[must_use]
     pub fn at(address: &str) -> Self {
         Self { address: Some(address.to_owned()), answer: ANSWER }
     }
 
-    /// The same with another deadline for each answer.
+    /// Set the deadline for each reply.
     #[must_use]
     pub fn with_answers_within(self, answer: Duration) -> Self {
         Self { answer, ..self }
@@ -68,17 +68,17 @@ impl LogindReboot {
         })
     }
 
-    /// What a fault means as long as the reboot is not asked for.
+    /// Convert an error that occurred before the reboot was requested.
     fn before(&self, fault: LogindError) -> RebootError {
         match fault {
             LogindError::TimedOut => {
-                RebootError::TimedOut { whom: RebootBackend::Logind, deadline: self.answer }
+                RebootError::TimedOut { backend: RebootBackend::Logind, deadline: self.answer }
             }
             LogindError::Bus(error) => explained(error),
         }
     }
 
-    /// What a fault means once the reboot is asked for.
+    /// Convert an error that occurred after the reboot was requested.
     fn after(&self, fault: LogindError) -> RebootError {
         let how = match fault {
             LogindError::TimedOut => format!("no answer within {} seconds", self.answer.as_secs_f64()),
@@ -89,7 +89,7 @@ impl LogindReboot {
                 answered => return answered,
             },
         };
-        RebootError::Uncertain { whom: RebootBackend::Logind, source: ReportedError(how) }
+        RebootError::Uncertain { backend: RebootBackend::Logind, source: ReportedError(how) }
     }
 
     async fn blockers(&self, bus: &mut LoginBus) -> Result<Vec<InhibitorLock>, RebootError> {
@@ -103,11 +103,11 @@ impl LogindReboot {
         request: &RebootRequest,
         report: &mut dyn FnMut(&[InhibitorLock]),
     ) -> Result<RebootOutcome, RebootError> {
-        let end = tokio::time::Instant::now() + request.patience;
+        let end = tokio::time::Instant::now() + request.inhibitor_timeout;
         let mut told = Vec::new();
         loop {
             bus.forget_changes();
-            if let Some(shutdown) = bus.pending().await.map_err(|fault| self.before(fault))? {
+            if let Some(shutdown) = bus.pending_shutdown().await.map_err(|fault| self.before(fault))? {
                 return joined(shutdown);
             }
             let mut blockers = self.blockers(bus).await?;
@@ -121,17 +121,20 @@ impl LogindReboot {
                 report(&blockers);
                 told.clone_from(&blockers);
             }
-            match tokio::time::timeout_at(end, bus.news()).await {
+            match tokio::time::timeout_at(end, bus.changed()).await {
                 Ok(news) => news.map_err(|fault| self.before(fault))?,
-                Err(_) if request.insist == InhibitorPolicy::OverruleAfterDeadline => {
+                Err(_) if request.inhibitors == InhibitorPolicy::OverruleAfterDeadline => {
                     return self.overrule(bus, &request.reason, blockers).await;
                 }
-                Err(_) => return Err(RebootError::Inhibited { by: blockers, waited: request.patience }),
+                Err(_) => {
+                    return Err(RebootError::Inhibited { by: blockers, waited: request.inhibitor_timeout });
+                }
             }
         }
     }
 
-    /// Asks such that locks hold; returns those that were taken meanwhile, where there are some.
+    /// Request the reboot so that inhibitor locks apply. Returns the locks taken in the meantime if they
+    /// block it.
     async fn ask_politely(
         &self,
         bus: &mut LoginBus,
@@ -145,14 +148,15 @@ impl LogindReboot {
         if !late.is_empty() {
             return Ok(Err(late));
         }
-        // The lock is gone again, or it is a weak one, which the flag makes hold for root. A logind
-        // that names locks in its error knows weak ones, and holds strong ones without the flag.
+        // Either the lock was released meanwhile, or it is a weak one (`block-weak`), to which the flag
+        // subjects root. A logind that returns `BlockedByInhibitorLock` knows weak locks and applies strong
+        // locks without the flag.
         let knows_weak = refusal.name() == Some("org.freedesktop.login1.BlockedByInhibitorLock");
         let flags = if knows_weak { NO_FLAGS } else { ROOT_CHECK_INHIBITORS };
         match self.ask_with(bus, flags, reason).await? {
             Answer::Outcome(outcome) => Ok(Ok(outcome)),
             Answer::Blocked(refusal) => match self.blockers(bus).await? {
-                // Then it was no lock that denied it.
+                // Access was denied for another reason than a lock.
                 late if late.is_empty() => Err(self.after(refusal)),
                 late => Ok(Err(late)),
             },
@@ -172,7 +176,8 @@ impl LogindReboot {
         }
     }
 
-    /// Asks once, and tells everybody why; takes that back where it is refused.
+    /// Request the reboot once with `reason` as wall message. Restores the previous message if the request is
+    /// refused.
     async fn ask_with(&self, bus: &mut LoginBus, flags: u64, reason: &str) -> Result<Answer, RebootError> {
         let before = self.announce(bus, reason).await?;
         let refusal = match request(bus, flags).await {
@@ -181,24 +186,25 @@ impl LogindReboot {
         };
         let Some(name) = refusal.name() else { return Err(self.after(refusal)) };
         let is_under_way = name == "org.freedesktop.login1.OperationInProgress";
-        // Before systemd 257 a lock is an access that is denied.
+        // Before systemd 257 a lock results in `AccessDenied`.
         let may_be_lock = matches!(
             name,
             "org.freedesktop.login1.BlockedByInhibitorLock" | "org.freedesktop.DBus.Error.AccessDenied"
         );
         if let Some(before) = before {
-            // The reboot's refusal says more than this one's.
+            // The refusal of the reboot is the more informative error.
             drop(bus.set_wall(&before).await);
         }
         if is_under_way {
-            let pending = bus.pending().await.map_err(|fault| self.before(fault))?;
+            let pending = bus.pending_shutdown().await.map_err(|fault| self.before(fault))?;
             let unseen = PendingShutdown { kind: ShutdownKind::Unknown, at: None };
             return joined(pending.unwrap_or(unseen)).map(Answer::Outcome);
         }
         if may_be_lock { Ok(Answer::Blocked(refusal)) } else { Err(self.after(refusal)) }
     }
 
-    /// Returns what was announced before; none where logind will not have it, which stops nobody.
+    /// Set the wall message and return the previous one; `None` if logind refuses it, which does not prevent
+    /// the reboot.
     async fn announce(
         &self,
         bus: &mut LoginBus,
@@ -213,7 +219,7 @@ impl LogindReboot {
             Ok(before) => Ok(Some(before)),
             Err(lost @ (RebootError::TimedOut { .. } | RebootError::Unreachable { .. })) => Err(lost),
             Err(refused) => {
-                log::warn!("nobody is told the reason of the reboot ({reason}): {refused}");
+                log::warn!("cannot set the wall message for the reboot ({reason}): {refused}");
                 Ok(None)
             }
         }
@@ -221,8 +227,8 @@ impl LogindReboot {
 }
 
 impl RebootControl for LogindReboot {
-    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError> {
-        self.ask(async |bus| bus.pending().await.map_err(|fault| self.before(fault)))
+    fn pending_shutdown(&self) -> Result<Option<PendingShutdown>, RebootError> {
+        self.ask(async |bus| bus.pending_shutdown().await.map_err(|fault| self.before(fault)))
     }
 
     fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError> {
@@ -240,19 +246,19 @@ impl RebootControl for LogindReboot {
 
 enum Answer {
     Outcome(RebootOutcome),
-    /// Refused, perhaps for a lock.
+    /// Refused, possibly because of a lock.
     Blocked(LogindError),
 }
 
-/// By the newest method that this logind has.
+/// Request the reboot with the newest method that this logind has.
 async fn request(bus: &mut LoginBus, flags: u64) -> Result<(), LogindError> {
     let asked = bus.reboot_with_flags(flags).await;
     match asked.as_ref().err().and_then(LogindError::name) {
-        // Before 257, which lets root pass.
+        // systemd before 257, where inhibitor locks do not apply to root.
         Some("org.freedesktop.DBus.Error.InvalidArgs") if flags == SKIP_INHIBITORS => {
             bus.reboot_with_flags(NO_FLAGS).await
         }
-        // Before 247, which lets root pass too.
+        // systemd before 247, where inhibitor locks do not apply to root either.
         Some("org.freedesktop.DBus.Error.UnknownMethod") => bus.reboot().await,
         _ => asked,
     }
@@ -266,7 +272,7 @@ fn joined(shutdown: PendingShutdown) -> Result<RebootOutcome, RebootError> {
     }
 }
 
-/// By the names of org.freedesktop.login1(5) and of the D-Bus specification.
+/// Convert by the error names of org.freedesktop.login1(5) and of the D-Bus specification.
 fn explained(error: BusError) -> RebootError {
     match error {
         BusError::DBus(zbus::Error::MethodError(name, text, _)) => {
@@ -276,7 +282,7 @@ fn explained(error: BusError) -> RebootError {
             if error.kind() == std::io::ErrorKind::PermissionDenied =>
         {
             RebootError::AccessDenied {
-                whom: RebootBackend::Logind,
+                backend: RebootBackend::Logind,
                 source: ReportedError(error.to_string()),
             }
         }
@@ -287,5 +293,5 @@ fn explained(error: BusError) -> RebootError {
 }
 
 fn unreachable_because(text: String) -> RebootError {
-    RebootError::Unreachable { whom: RebootBackend::Logind, source: ReportedError(text) }
+    RebootError::Unreachable { backend: RebootBackend::Logind, source: ReportedError(text) }
 }

@@ -1,4 +1,4 @@
-//! systemd and logind over D-Bus: units, jobs, inhibitors, the reboot.
+//! systemd and logind over D-Bus: units, jobs, inhibitor locks, reboot.
 
 pub(crate) mod login_bus;
 pub mod logind;

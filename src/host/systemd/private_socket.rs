@@ -1,7 +1,7 @@
-//! D-Bus between two peers, without a bus: what systemd speaks on its private socket.
+//! Peer-to-peer D-Bus on systemd's private socket.
 //!
-//! zbus makes the messages and reads their contents. Its connection cannot be used: systemd puts its
-//! well-known name where a unique one belongs, which zbus takes for a fault of its own and panics.
+//! zbus builds and parses the messages, but its connection cannot be used: systemd sends its well-known name
+//! in a field for unique names, and zbus panics on that.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -15,48 +15,45 @@ use zbus::zvariant::serialized::{Context, Data};
 use zbus::zvariant::{DynamicType, Endian, OwnedValue, Type};
 
 const PATH: &str = "/org/freedesktop/systemd1";
-/// The fixed part of a header, and the length of what follows.
+/// Size of a header's fixed part, including the length of its fields.
 const FIXED: usize = 16;
-/// By the specification of D-Bus.
+/// Maximum message length of the D-Bus specification.
 const LONGEST: usize = 128 << 20;
 const METHOD_RETURN: u8 = 2;
 const ERROR: u8 = 3;
 const ERROR_NAME: u8 = 4;
 const REPLY_SERIAL: u8 = 5;
 
-/// Why the peer gave no answer.
+/// Failure of a call through the private socket.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerError {
-    /// The socket.
     #[error("{0}")]
     Socket(#[source] std::io::Error),
-    /// Nothing came in time.
     #[error("no answer in time")]
     TimedOut,
-    /// It does not let us in.
-    #[error("it does not accept this user: {0}")]
+    /// Authentication failed; with the server's reply.
+    #[error("authentication failed: {0}")]
     AuthenticationFailed(String),
-    /// What came is no D-Bus.
-    #[error("what it answers is no D-Bus message: {0}")]
+    /// The reply violates the D-Bus protocol.
+    #[error("invalid D-Bus message: {0}")]
     ProtocolError(String),
-    /// It answered with an error.
+    /// systemd replied with an error.
     #[error("{name}: {text}")]
     Answered {
-        /// The error's D-Bus name.
+        /// D-Bus name of the error.
         name: String,
-        /// The error's text.
         text: String,
     },
 }
 
-/// An answer.
+/// Reply to a method call.
 #[derive(Debug)]
 pub struct SocketReply {
     body: Vec<u8>,
     endian: Endian,
 }
 
-/// A connection that was let in.
+/// Authenticated connection to systemd.
 #[derive(Debug)]
 pub struct PrivateSocket {
     stream: UnixStream,
@@ -64,28 +61,28 @@ pub struct PrivateSocket {
 }
 
 impl PrivateSocket {
-    /// Connects as the user who this process runs as. `answer` is the deadline for this, and for
-    /// each call.
+    /// Connect and authenticate as the user of this process. `answer` is the deadline for this and for each
+    /// call.
     pub fn connect(socket: &Path, answer: Duration) -> Result<Self, PeerError> {
         let stream = UnixStream::connect(socket).map_err(PeerError::Socket)?;
         stream.set_write_timeout(Some(answer)).map_err(PeerError::Socket)?;
         let mut peer = Self { stream, answer };
         let user = rustix::process::geteuid().as_raw().to_string();
         let user: String = user.bytes().map(|digit| format!("{digit:02x}")).collect();
-        // All at once, and nothing before both answers: systemd does not look at a message that it
-        // reads together with `BEGIN` until another one comes.
+        // Send all three lines at once, and no message before both replies: systemd does not process a
+        // message that it reads together with `BEGIN` until the next one arrives.
         peer.send(format!("\0AUTH EXTERNAL {user}\r\nNEGOTIATE_UNIX_FD\r\nBEGIN\r\n").as_bytes())?;
         let end = Instant::now() + answer;
         let line = peer.line(end)?;
         if !line.starts_with("OK ") {
             return Err(PeerError::AuthenticationFailed(line));
         }
-        // Whether it passes file descriptors does not matter.
+        // Passing of file descriptors is not needed, so its refusal is fine.
         peer.line(end)?;
         Ok(peer)
     }
 
-    /// Calls a method of the only object, and waits for the answer.
+    /// Call a method of the manager object and wait for the reply.
     pub fn call<B: Serialize + DynamicType>(
         &mut self,
         interface: &str,
@@ -104,7 +101,7 @@ impl PrivateSocket {
         }
     }
 
-    /// The next message, where it answers the one with this number.
+    /// Read the next message. Returns it if it is the reply to message `serial`.
     fn message(&mut self, serial: u32, end: Instant) -> Result<Option<SocketReply>, PeerError> {
         type Header = (u8, u8, u8, u8, u32, u32, Vec<(u8, OwnedValue)>);
         let mut header = self.bytes(FIXED, end)?;
@@ -112,7 +109,7 @@ impl PrivateSocket {
         let lengths = [4, 12].map(|at| header.get(at..at + 4).unwrap_or_default().to_vec());
         let [body, fields] = lengths.map(|length| parsed::<u32>(length, endian));
         let (body, fields) = (as_length(body?)?, as_length(fields?)?);
-        // The header is padded such that the body begins on a multiple of 8.
+        // The header is padded to a multiple of 8 bytes.
         header.extend(self.bytes(fields.next_multiple_of(8), end)?);
         let body = self.bytes(body, end)?;
         let (_, kind, _, _, _, _, fields) = parsed::<Header>(header, endian)?;
@@ -125,7 +122,7 @@ impl PrivateSocket {
             ERROR => {
                 let name = field(ERROR_NAME).and_then(|name| <&str>::try_from(name).ok());
                 let name = name.unwrap_or_default().to_owned();
-                // An error need not have a text.
+                // The text of an error is optional.
                 Err(PeerError::Answered { name, text: parsed(body, endian).unwrap_or_default() })
             }
             _ => Ok(None),
@@ -136,13 +133,13 @@ impl PrivateSocket {
         self.stream.write_all(bytes).map_err(in_time)
     }
 
-    /// A line of the greeting, without its end.
+    /// Read a line of the authentication dialog, without the line end.
     fn line(&mut self, end: Instant) -> Result<String, PeerError> {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             line.extend(self.bytes(1, end)?);
             if line.len() > 1024 {
-                return Err(PeerError::ProtocolError("a greeting without an end".into()));
+                return Err(PeerError::ProtocolError("authentication reply without a line end".into()));
             }
         }
         Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
@@ -169,12 +166,12 @@ impl PrivateSocket {
 }
 
 impl SocketReply {
-    /// What it consists of.
+    /// Parse the reply's body.
     pub fn body<T: DeserializeOwned + Type>(self) -> Result<T, PeerError> {
         parsed(self.body, self.endian)
     }
 
-    /// The text in the variant that it consists of.
+    /// Parse a body that is a variant holding a string.
     pub fn variant(self) -> Result<String, PeerError> {
         String::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)
     }
@@ -187,7 +184,11 @@ fn parsed<T: DeserializeOwned + Type>(bytes: Vec<u8>, endian: Endian) -> Result<
 
 fn as_length(length: u32) -> Result<usize, PeerError> {
     let length = usize::try_from(length).unwrap_or(usize::MAX);
-    if length > LONGEST { Err(PeerError::ProtocolError(format!("{length} bytes"))) } else { Ok(length) }
+    if length > LONGEST {
+        Err(PeerError::ProtocolError(format!("message of {length} bytes is too long")))
+    } else {
+        Ok(length)
+    }
 }
 
 fn nonsense(error: impl std::fmt::Display) -> PeerError {

@@ -1,4 +1,4 @@
-//! Why a reboot was not asked for, or may not come.
+//! Errors of a reboot request.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::host::systemd::reboot_port::{InhibitorLock, PendingShutdown};
 use crate::host::systemd::service_port::ReportedError;
 
-/// Who was asked.
+/// Service asked to reboot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RebootBackend {
     /// logind, over the system bus.
     Logind,
-    /// systemd itself, over its private socket.
+    /// systemd (PID 1), over its private socket.
     Pid1,
 }
 
@@ -24,82 +24,66 @@ impl fmt::Display for RebootBackend {
     }
 }
 
-/// Why a reboot was not asked for, or may not come.
+/// Error of a reboot request. Only [`RebootError::Uncertain`] leaves open if the host reboots.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RebootError {
-    /// Somebody blocks it, and was not to be overruled.
+    /// Inhibitor locks still block the reboot after the wait.
     #[error(
-        "rebooting: after {} seconds still blocked by {}; end that, or reboot with \
-         `systemctl reboot --ignore-inhibitors`",
+        "rebooting: after {} seconds still blocked by the inhibitor lock of {}; end that program, or \
+         reboot with `systemctl reboot --ignore-inhibitors`",
         waited.as_secs_f64(),
         list(by)
     )]
-    Inhibited {
-        /// Who.
-        by: Vec<InhibitorLock>,
-        /// How long they were waited for.
-        waited: Duration,
-    },
-    /// A shutdown is to come that does not start another boot entry.
+    Inhibited { by: Vec<InhibitorLock>, waited: Duration },
+    /// A pending shutdown powers off or halts the host instead of rebooting it.
     #[error(
         "rebooting: {shutdown}; let it happen, or cancel a scheduled one with `shutdown -c`, and try again"
     )]
-    OtherShutdown {
-        /// Which.
-        shutdown: PendingShutdown,
-    },
-    /// Whoever asked may not.
-    #[error("rebooting: {whom} denies it; run it as root, and see polkit's rules where it is root already")]
-    AccessDenied {
-        /// Who was asked.
-        whom: RebootBackend,
-        /// What they, or the bus, said.
-        #[source]
-        source: ReportedError,
-    },
-    /// Whoever is to be asked cannot be reached, or was lost before the reboot was asked for.
-    #[error("rebooting: {whom} cannot be reached; {}", look(*whom))]
-    Unreachable {
-        /// Who was asked.
-        whom: RebootBackend,
-        /// What went wrong.
-        #[source]
-        source: ReportedError,
-    },
-    /// There is no answer, to a question that came before the reboot itself.
-    #[error("rebooting: {whom} gave no answer within {} seconds; {}", deadline.as_secs_f64(), look(*whom))]
-    TimedOut {
-        /// Who was asked.
-        whom: RebootBackend,
-        /// How long was waited.
-        deadline: Duration,
-    },
-    /// The reboot was asked for, and what became of that is not known.
+    OtherShutdown { shutdown: PendingShutdown },
+    /// The caller may not reboot the host.
     #[error(
-        "rebooting: {whom} was asked and did not answer; see `systemctl list-jobs` whether the host reboots"
+        "rebooting: {backend} denies it; run flameholder as root, or check the polkit rules if it is root already"
+    )]
+    AccessDenied {
+        backend: RebootBackend,
+        /// Error text of the service or the bus.
+        #[source]
+        source: ReportedError,
+    },
+    /// The service cannot be reached, or the connection was lost before the reboot was requested.
+    #[error("rebooting: {backend} cannot be reached; {}", hint(*backend))]
+    Unreachable {
+        backend: RebootBackend,
+        #[source]
+        source: ReportedError,
+    },
+    /// A call before the reboot request was not answered.
+    #[error("rebooting: {backend} gave no answer within {} seconds; {}", deadline.as_secs_f64(), hint(*backend))]
+    TimedOut { backend: RebootBackend, deadline: Duration },
+    /// The reboot was requested, but the reply was lost: the host may reboot or not.
+    #[error(
+        "rebooting: {backend} did not answer the request; see in `systemctl list-jobs` if the host reboots"
     )]
     Uncertain {
-        /// Who was asked.
-        whom: RebootBackend,
-        /// How the answer was lost.
+        backend: RebootBackend,
+        /// Cause of the lost reply.
         #[source]
         source: ReportedError,
     },
-    /// An error that has no variant of its own.
-    #[error("rebooting: {whom} refused ({name})")]
+    /// Any other error reply.
+    #[error("rebooting: {backend} refused ({name})")]
     Refused {
-        /// Who was asked.
-        whom: RebootBackend,
-        /// The error's D-Bus name.
+        backend: RebootBackend,
+        /// D-Bus name of the error.
         name: String,
-        /// The error's text.
         #[source]
         source: ReportedError,
     },
 }
 
 impl RebootError {
-    /// Whether the host may reboot in spite of the error: then it is not to be asked again in this boot.
+    /// Return true if the host may reboot in spite of the error: then no other reboot may be requested in
+    /// this boot.
     #[must_use]
     pub fn is_uncertain(&self) -> bool {
         matches!(self, Self::Uncertain { .. })
@@ -110,24 +94,24 @@ fn list(inhibitors: &[InhibitorLock]) -> String {
     inhibitors.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn look(whom: RebootBackend) -> &'static str {
-    match whom {
-        RebootBackend::Logind => "see `systemctl status systemd-logind`, and whether the system bus runs",
-        RebootBackend::Pid1 => "see whether this host runs systemd",
+fn hint(backend: RebootBackend) -> &'static str {
+    match backend {
+        RebootBackend::Logind => "see `systemctl status systemd-logind` and `systemctl status dbus`",
+        RebootBackend::Pid1 => "check that this host runs systemd",
     }
 }
 
-/// What an error that was answered means, by the names of the D-Bus specification.
-pub(crate) fn refused(whom: RebootBackend, name: &str, text: String) -> RebootError {
+/// Convert an error reply by the error names of the D-Bus specification.
+pub(crate) fn refused(backend: RebootBackend, name: &str, text: String) -> RebootError {
     let source = ReportedError(text);
     match name.strip_prefix("org.freedesktop.DBus.Error.").unwrap_or_default() {
         "AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired" => {
-            RebootError::AccessDenied { whom, source }
+            RebootError::AccessDenied { backend, source }
         }
-        // It is not on the bus, or left it with the call.
+        // The service is not on the bus, or left it during the call.
         "NameHasNoOwner" | "ServiceUnknown" | "NoReply" | "Disconnected" => {
-            RebootError::Unreachable { whom, source }
+            RebootError::Unreachable { backend, source }
         }
-        _ => RebootError::Refused { whom, name: name.to_owned(), source },
+        _ => RebootError::Refused { backend, name: name.to_owned(), source },
     }
 }

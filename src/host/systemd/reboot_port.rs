@@ -1,4 +1,4 @@
-//! The port through which the host is rebooted, and what can stand in the way.
+//! Port for rebooting the host: request, pending shutdown, inhibitor locks.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -6,21 +6,21 @@ use std::time::{Duration, SystemTime};
 
 pub use crate::host::systemd::reboot_error::{RebootBackend, RebootError};
 
-/// Whoever can reboot the host: logind on a host, something else in a test.
+/// Service that can reboot the host: logind, or a fake in tests.
 ///
-/// Every method blocks its thread, and ends: an implementation has a deadline for each answer.
+/// The methods block their thread. An implementation has a deadline for each reply.
 pub trait RebootControl: fmt::Debug {
-    /// The shutdown that is under way or scheduled.
-    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError>;
+    /// Return the shutdown that is in progress or scheduled.
+    fn pending_shutdown(&self) -> Result<Option<PendingShutdown>, RebootError>;
 
-    /// The locks that somebody holds on shutting down, of every mode.
+    /// List the inhibitor locks on shutdown, of every mode.
     fn inhibitors(&self) -> Result<Vec<InhibitorLock>, RebootError>;
 
-    /// Waits until nobody blocks the reboot, and asks for it. Whenever those who block it change,
-    /// `report` is told who they are.
+    /// Wait until no inhibitor lock blocks the reboot, then request it. `report` receives the blocking locks
+    /// each time they change.
     ///
-    /// Where a reboot is under way or scheduled already, none is asked for. That holds for
-    /// this boot only as far as it can be seen from outside: who must never ask twice keeps a record.
+    /// If a reboot is in progress or scheduled already, none is requested. Only the state visible from
+    /// outside counts: a caller that must never request two reboots in a boot keeps its own record.
     fn reboot(
         &self,
         request: &RebootRequest,
@@ -28,56 +28,55 @@ pub trait RebootControl: fmt::Debug {
     ) -> Result<RebootOutcome, RebootError>;
 }
 
-/// What is asked.
+/// Parameters of a reboot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RebootRequest {
-    /// Why, in one line: it is told to everybody who is logged in.
+    /// Reason in one line, sent to all logged-in users.
     pub reason: String,
-    /// How long those who block it are waited for.
-    pub patience: Duration,
-    /// What happens then.
-    pub insist: InhibitorPolicy,
+    /// Time to wait for blocking inhibitor locks.
+    pub inhibitor_timeout: Duration,
+    /// Behavior at the end of that time.
+    pub inhibitors: InhibitorPolicy,
 }
 
-/// Whether those who still block the reboot in the end are overruled.
+/// Treatment of inhibitor locks that still block the reboot after the wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InhibitorPolicy {
-    /// Then there is no reboot.
+    /// Fail without a reboot.
     Obey,
-    /// Then there is one all the same.
+    /// Reboot in spite of the locks.
     OverruleAfterDeadline,
 }
 
-/// What came of it.
+/// Result of a reboot request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RebootOutcome {
-    /// The reboot was asked for and is accepted.
+    /// The reboot was requested and accepted.
     Requested {
-        /// Who was overruled.
+        /// Inhibitor locks that were overruled.
         over: Vec<InhibitorLock>,
     },
-    /// A reboot was to come anyway, and was not asked for again.
+    /// A reboot was in progress or scheduled already, so none was requested.
     AlreadyPending(PendingShutdown),
 }
 
-/// A lock that somebody holds on shutting down.
+/// Inhibitor lock on shutdown, as logind lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InhibitorLock {
-    /// Who holds it, in their own words.
+    /// Name given by the holder.
     pub who: String,
-    /// Why, in their own words.
+    /// Reason given by the holder.
     pub why: String,
     /// `block`, `block-weak` or `delay`.
     pub mode: String,
-    /// The user who holds it.
     pub uid: u32,
-    /// The process that took it. Another may hold it by now.
+    /// Process that took the lock. It may have passed the lock on.
     pub pid: u32,
 }
 
 impl InhibitorLock {
-    /// Whether it stops a reboot that root asks for. A delay is only that, and logind sees to its
-    /// end; a weak block is not meant for root.
+    /// Return true if the lock stops a reboot requested by root. A `delay` lock does not, as logind limits it
+    /// in time; a `block-weak` lock does not apply to root.
     #[must_use]
     pub fn blocks(&self) -> bool {
         self.mode == "block"
@@ -91,28 +90,27 @@ impl fmt::Display for InhibitorLock {
     }
 }
 
-/// A shutdown that is to come.
+/// Shutdown in progress or scheduled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingShutdown {
-    /// What it ends in.
     pub kind: ShutdownKind,
-    /// When it begins; none where it has begun.
+    /// Scheduled time; `None` if the shutdown is in progress.
     pub at: Option<SystemTime>,
 }
 
-/// What a shutdown ends in.
+/// Type of a shutdown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ShutdownKind {
-    /// A reboot through firmware and bootloader.
+    /// Reboot through firmware and boot loader.
     Reboot,
-    /// Older systems do not tell.
+    /// Not reported by systemd before 255.
     Unknown,
-    /// Something that starts no other boot entry, in logind's word: `poweroff`, `kexec` and so on.
+    /// Any type that boots no other boot entry, by logind's name: `poweroff`, `kexec` and so on.
     Other(String),
 }
 
 impl PendingShutdown {
-    /// Whether it starts what the bootloader puts first, as far as is known.
+    /// Return true if the shutdown boots the default boot entry, as far as its type is known.
     #[must_use]
     pub fn reboots(&self) -> bool {
         !matches!(self.kind, ShutdownKind::Other(_))
@@ -130,28 +128,27 @@ impl fmt::Display for PendingShutdown {
     }
 }
 
-/// A host that does not reboot: it answers as it is told to, and notes what it is asked.
+/// Fake for tests: returns preset replies and records the requests.
 #[derive(Debug, Default)]
 pub struct FakeReboot {
-    /// What is to come already.
     pub pending: Option<PendingShutdown>,
-    /// The locks, which nobody lets go.
+    /// Locks, which are never released.
     pub inhibitors: Vec<InhibitorLock>,
-    /// What it answers to a request that nothing is in the way of; without it, it agrees.
+    /// Error to return where a reboot would be requested; success without it.
     pub failure: Option<RebootError>,
     asked: Mutex<Vec<RebootRequest>>,
 }
 
 impl FakeReboot {
-    /// The requests that came, those that were refused too.
+    /// Return all requests, including those that failed.
     #[must_use]
-    pub fn asked(&self) -> Vec<RebootRequest> {
-        self.asked.lock().expect("nobody panics while holding it").clone()
+    pub fn requests(&self) -> Vec<RebootRequest> {
+        self.asked.lock().expect("no thread panics while holding the lock").clone()
     }
 }
 
 impl RebootControl for FakeReboot {
-    fn pending(&self) -> Result<Option<PendingShutdown>, RebootError> {
+    fn pending_shutdown(&self) -> Result<Option<PendingShutdown>, RebootError> {
         Ok(self.pending.clone())
     }
 
@@ -164,7 +161,7 @@ impl RebootControl for FakeReboot {
         request: &RebootRequest,
         report: &mut dyn FnMut(&[InhibitorLock]),
     ) -> Result<RebootOutcome, RebootError> {
-        self.asked.lock().expect("nobody panics while holding it").push(request.clone());
+        self.asked.lock().expect("no thread panics while holding the lock").push(request.clone());
         if let Some(shutdown) = self.pending.clone() {
             let joined = shutdown.reboots();
             return if joined {
@@ -176,8 +173,8 @@ impl RebootControl for FakeReboot {
         let over: Vec<_> = self.inhibitors.iter().filter(|lock| lock.blocks()).cloned().collect();
         if !over.is_empty() {
             report(&over);
-            if request.insist == InhibitorPolicy::Obey {
-                return Err(RebootError::Inhibited { by: over, waited: request.patience });
+            if request.inhibitors == InhibitorPolicy::Obey {
+                return Err(RebootError::Inhibited { by: over, waited: request.inhibitor_timeout });
             }
         }
         self.failure.clone().map_or(Ok(RebootOutcome::Requested { over }), Err)

@@ -1,21 +1,22 @@
-//! The port through which running services take up a change, and what can go wrong there.
+//! Port for actions on running services (daemon-reload, reload, restart), and their errors.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::core::state::service_action::ServiceAction;
 
-/// Whoever can make services take up a change: systemd on a host, something else in a test.
+/// Service manager: systemd, or a fake in tests.
 pub trait ServiceControl: fmt::Debug {
-    /// Carries out one action and returns when it has taken effect, or has failed. It blocks, and
-    /// it ends: every implementation has a deadline.
+    /// Perform one action, and return when it has taken effect or failed. Blocks, but every implementation
+    /// has a deadline.
     fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError>;
 
-    /// The command lines that the service `unit` is stopped with; `None` where nobody can be asked.
+    /// Return the `ExecStop=` command lines of a service; `None` if no service manager runs or it does not
+    /// answer.
     fn stop_commands(&self, unit: &str) -> Option<Vec<Vec<String>>>;
 }
 
-/// A tree on which nothing runs.
+/// Service manager of a tree that is not running: every action succeeds without effect.
 #[derive(Debug, Clone, Copy)]
 pub struct NoServices;
 
@@ -29,126 +30,98 @@ impl ServiceControl for NoServices {
     }
 }
 
-/// What somebody else said about a fault, as text.
+/// Error text of another program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ReportedError(pub String);
 
-/// How a job ended that neither succeeded nor failed by itself.
+/// Result of a systemd job that neither succeeded nor failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JobResult {
-    /// It was cancelled, or another job took its place.
+    /// Cancelled, or replaced by another job.
     Canceled,
-    /// It ran into the time limit that its unit sets.
+    /// Exceeded the job timeout of its unit.
     TimedOut,
-    /// A unit that it needs failed.
+    /// A unit that it requires failed.
     Dependency,
-    /// Something else, in systemd's own word.
+    /// Any other result, by systemd's name.
     Other(String),
 }
 
 impl fmt::Display for JobResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Canceled => f.write_str("somebody cancelled it, or asked for something else of the unit"),
-            Self::TimedOut => f.write_str("it took longer than the unit allows"),
-            Self::Dependency => f.write_str("a unit that it needs failed"),
-            Self::Other(word) => write!(f, "its job ended as `{word}`"),
+            Self::Canceled => f.write_str("job was cancelled or replaced by another job"),
+            Self::TimedOut => f.write_str("job exceeded the timeout of the unit"),
+            Self::Dependency => f.write_str("a required unit failed"),
+            Self::Other(word) => write!(f, "job ended with result `{word}`"),
         }
     }
 }
 
-/// Why an action did not take effect.
+/// Failure of an action on a service.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ServiceError {
-    /// There is no such unit.
-    #[error("{action}: there is no such unit; correct the policy that names it, or install it")]
-    NotFound {
-        /// What was asked.
-        action: ServiceAction,
-    },
-    /// The unit is masked.
-    #[error("{action}: the unit is masked; unmask it, or take it out of the policy")]
-    Masked {
-        /// What was asked.
-        action: ServiceAction,
-    },
-    /// systemd does not understand the unit's file.
-    #[error("{action}: systemd cannot use the unit's file; see `systemctl status {}`", unit(action))]
+    #[error("{action}: no such unit; correct the node disruption policy that names it, or install it")]
+    NotFound { action: ServiceAction },
+    #[error("{action}: unit is masked; unmask it, or remove it from the node disruption policy")]
+    Masked { action: ServiceAction },
+    /// systemd cannot parse or load the unit's file.
+    #[error("{action}: systemd cannot load the unit's file; see `systemctl status {}`", unit(action))]
     BadUnitFile {
-        /// What was asked.
         action: ServiceAction,
-        /// What systemd said.
+        /// Error text of systemd.
         #[source]
         source: ReportedError,
     },
-    /// The unit does not know how to reload.
-    #[error("{action}: the unit cannot reload, it has no `ExecReload=`; let the policy restart it")]
-    NotReloadable {
-        /// What was asked.
-        action: ServiceAction,
-    },
-    /// The unit failed.
-    #[error("{action}: it failed{}; see `journalctl -u {}`", result_of(result.as_deref()), unit(action))]
+    /// The unit has no `ExecReload=`.
+    #[error(
+        "{action}: unit cannot be reloaded without `ExecReload=`; let the node disruption policy restart it"
+    )]
+    NotReloadable { action: ServiceAction },
+    #[error("{action}: unit failed{}; see `journalctl -u {}`", result_of(result.as_deref()), unit(action))]
     Failed {
-        /// What was asked.
         action: ServiceAction,
-        /// systemd's word for how, such as `exit-code`; none where it has none.
+        /// The unit's `Result` property, such as `exit-code`; `None` for unit types without it.
         result: Option<String>,
     },
-    /// systemd gave the action up.
+    /// systemd ended the job without performing it.
     #[error("{action}: {end}; see `journalctl -u {}`", unit(action))]
-    JobEnded {
-        /// What was asked.
-        action: ServiceAction,
-        /// How the job ended.
-        end: JobResult,
-    },
-    /// It is not done in time. systemd is still at it: an abandoned restart would leave the unit
-    /// stopped.
+    JobEnded { action: ServiceAction, end: JobResult },
+    /// The deadline passed. systemd continues the job: cancelling a restart could leave the unit stopped.
     #[error(
-        "{action}: not done within {} seconds; systemd still works on it, see `systemctl list-jobs`",
+        "{action}: not done within {} seconds; systemd continues the job, see `systemctl list-jobs`",
         deadline.as_secs_f64()
     )]
-    DeadlinePassed {
-        /// What was asked.
-        action: ServiceAction,
-        /// How long was waited.
-        deadline: Duration,
-    },
-    /// Whoever asked may not.
-    #[error("{action}: access denied; run it as root")]
+    DeadlinePassed { action: ServiceAction, deadline: Duration },
+    /// The caller may not control units.
+    #[error("{action}: access denied; run flameholder as root")]
     AccessDenied {
-        /// What was asked.
         action: ServiceAction,
-        /// What the bus or systemd said.
+        /// Error text of the bus or systemd.
         #[source]
         source: ReportedError,
     },
-    /// The bus or systemd cannot be reached, or was lost on the way. The action may have happened.
-    #[error("{action}: systemd cannot be reached over D-Bus; see whether the system bus runs")]
+    /// The bus or systemd cannot be reached, or the connection was lost. The action may have taken effect.
+    #[error("{action}: systemd cannot be reached over D-Bus; see `systemctl status dbus`")]
     Unreachable {
-        /// What was asked.
         action: ServiceAction,
-        /// What went wrong.
         #[source]
         source: ReportedError,
     },
-    /// An error that has no variant of its own.
+    /// Any other error reply.
     #[error("{action}: systemd refused ({name})")]
     Refused {
-        /// What was asked.
         action: ServiceAction,
-        /// The error's D-Bus name.
+        /// D-Bus name of the error.
         name: String,
-        /// The error's text.
         #[source]
         source: ReportedError,
     },
 }
 
 fn unit(action: &ServiceAction) -> &str {
-    // An action without a unit is about systemd itself, whose unit in the journal this is.
+    // An action without a unit concerns systemd itself, which logs as `init.scope`.
     action.unit().map_or("init.scope", |unit| unit.as_str())
 }
 

@@ -1,4 +1,4 @@
-//! systemd's side of D-Bus: calls to its manager, and the end of the jobs that they queue.
+//! D-Bus calls to systemd over the system bus: unit properties, and jobs with their results.
 
 use std::pin::pin;
 
@@ -16,12 +16,11 @@ const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 const BUS: &str = "org.freedesktop.DBus";
 const BUS_PATH: &str = "/org/freedesktop/DBus";
 
-/// Why systemd could not be asked, or did not say what became of a job.
+/// Failure of a call to systemd, or of waiting for a job.
 #[derive(Debug)]
 pub enum BusError {
-    /// An error of the bus or of systemd.
+    /// Error of the bus or error reply of systemd.
     DBus(zbus::Error),
-    /// The connection to the bus ended.
     ConnectionClosed,
     /// systemd left the bus.
     NameLost,
@@ -39,35 +38,34 @@ impl From<zbus::zvariant::Error> for BusError {
     }
 }
 
-/// A command of a unit, as org.freedesktop.systemd1(5) has it: program, command line, whether failing is ignored, and
-/// how it went the last time.
+/// Element of `ExecStop` in org.freedesktop.systemd1(5): program, command line, flag to ignore failure, and
+/// times and status of the last run.
 type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32);
 
-/// How a unit is, in systemd's words.
+/// State of a unit.
 #[derive(Debug)]
 pub struct ActiveState {
-    /// `active`, `inactive`, `failed` and so on.
+    /// `ActiveState`: `active`, `inactive`, `failed` and so on.
     pub active: String,
-    /// The unit type's own word, such as `auto-restart`.
+    /// `SubState`, specific to the unit type, such as `auto-restart`.
     pub sub: String,
 }
 
-/// A job that is gone.
+/// Finished job, from a `JobRemoved` signal.
 struct Removed {
     job: OwnedObjectPath,
     result: String,
 }
 
-/// A connection on which systemd answers.
 #[derive(Debug)]
 pub struct SystemBus {
     connection: Connection,
-    /// systemd's own name on the bus: any peer may send a signal that looks like systemd's.
+    /// systemd's unique bus name, to check signals: any bus client can send signals that imitate systemd's.
     systemd: OwnedUniqueName,
 }
 
 impl SystemBus {
-    /// Connects and finds systemd.
+    /// Connect and look up systemd's bus name.
     pub async fn connect(address: Option<&str>) -> Result<Self, BusError> {
         let builder = match address {
             Some(address) => zbus::connection::Builder::address(address)?,
@@ -79,15 +77,16 @@ impl SystemBus {
         Ok(Self { connection, systemd })
     }
 
-    /// Calls a method of systemd's manager that returns nothing.
+    /// Call a method of the manager that has neither arguments nor result.
     pub async fn ask(&self, method: &str) -> Result<(), BusError> {
         self.call(PATH, MANAGER, method, &()).await.map(|_| ())
     }
 
-    /// Queues a job for `unit` by `method` and waits for its end; returns systemd's word for it.
+    /// Queue a job for `unit` with `method`, wait for its end, and return its result (`done`, `failed` and so
+    /// on).
     pub async fn job(&self, method: &str, unit: &str) -> Result<String, BusError> {
-        // In this order nothing is missed: the bus forwards, we listen, systemd signals, and only
-        // then is the job queued. It may be removed before its number is known.
+        // This order misses no signal: add the match rule, listen, subscribe, and only then queue the job.
+        // The job may end before its object path is known here.
         self.forward_signals().await?;
         let mut messages = MessageStream::from(&self.connection);
         self.ask_while_listening(&mut messages, "Subscribe", &()).await?;
@@ -102,7 +101,6 @@ impl SystemBus {
         }
     }
 
-    /// How `unit` is.
     pub async fn state(&self, unit: &str) -> Result<ActiveState, BusError> {
         let interface = format!("{NAME}.Unit");
         let (active, sub) =
@@ -110,7 +108,7 @@ impl SystemBus {
         Ok(ActiveState { active: active.await?, sub: sub.await? })
     }
 
-    /// A property of `unit` that its type has, such as `Result` of a service.
+    /// Read a property of the unit type's interface, such as `Result` of a service.
     pub async fn of_type(&self, unit: &str, property: &str) -> Result<String, BusError> {
         let suffix = unit.rsplit_once('.').map_or("service", |(_, suffix)| suffix);
         let (initial, rest) = suffix.split_at_checked(1).unwrap_or_default();
@@ -118,7 +116,7 @@ impl SystemBus {
         self.property(unit, &interface, property).await
     }
 
-    /// The command lines that the service `unit` is stopped with.
+    /// Read the `ExecStop=` command lines of a service.
     pub async fn stop_commands(&self, unit: &str) -> Result<Vec<Vec<String>>, BusError> {
         let value = self.value(unit, &format!("{NAME}.Service"), "ExecStop").await?;
         let commands = Vec::<ExecCommand>::try_from(value)?;
@@ -130,7 +128,7 @@ impl SystemBus {
     }
 
     async fn value(&self, unit: &str, interface: &str, property: &str) -> Result<OwnedValue, BusError> {
-        // A unit that does not run may be unloaded at any moment; to load it changes nothing.
+        // An inactive unit may be unloaded at any moment; loading it again changes nothing.
         let path = self.call(PATH, MANAGER, "LoadUnit", &unit).await?;
         let path: OwnedObjectPath = path.body().deserialize()?;
         let value = self.call(path.as_str(), PROPERTIES, "Get", &(interface, property)).await?;
@@ -148,7 +146,7 @@ impl SystemBus {
         Ok(call.await?)
     }
 
-    /// Asks the bus for the signals that [`SystemBus::removed`] reads.
+    /// Subscribe to the signals that [`SystemBus::removed`] reads.
     async fn forward_signals(&self) -> Result<(), BusError> {
         let of_jobs = MatchRule::builder()
             .msg_type(Type::Signal)
@@ -171,7 +169,7 @@ impl SystemBus {
         Ok(())
     }
 
-    /// Calls the manager, and meanwhile takes what comes: a full queue would hold up the reply.
+    /// Call the manager and receive signals meanwhile: a full queue would block the reply.
     async fn ask_while_listening<B: Serialize + DynamicType>(
         &self,
         messages: &mut MessageStream,
@@ -188,7 +186,7 @@ impl SystemBus {
         }
     }
 
-    /// The job whose end a message reports; none where it is about something else.
+    /// Return the job whose end the message reports; `None` for other messages.
     fn removed(&self, message: Option<zbus::Result<Message>>) -> Result<Option<Removed>, BusError> {
         let message = message.ok_or(BusError::ConnectionClosed)??;
         let header = message.header();

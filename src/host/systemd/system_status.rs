@@ -1,5 +1,5 @@
-//! What systemd says of itself and of units, asked over its private socket: whether the message bus runs may be one of
-//! the questions.
+//! Status of systemd and of units, read over systemd's private socket: this works without the message bus,
+//! whose own status may be asked for.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,46 +10,45 @@ use crate::host::systemd::pid1::{MANAGER, PROPERTIES, SOCKET};
 use crate::host::systemd::private_socket::{PeerError, PrivateSocket, SocketReply};
 use crate::host::systemd::service_port::ReportedError;
 
-/// It does nothing but answer, yet it may be starting a lot at the time.
+/// Long, because systemd may be starting many units at that time.
 const ANSWER: Duration = Duration::from_secs(25);
 
-/// There where systemd is the first process (`sd_booted(3)`).
+/// Exists if systemd is PID 1 (`sd_booted(3)`).
 const IS_SYSTEMD: &str = "run/systemd/system";
 
-/// What makes a host a node.
+/// Unit whose enablement makes the host a Kubernetes node.
 pub const KUBELET: &str = "kubelet.service";
 
-/// A unit as `ListUnits` has it: name, description, load state, active state, sub state, the unit followed, object,
-/// job's number, job's type, job's object.
+/// Element of `ListUnits`: name, description, load state, active state, sub state, followed unit, object
+/// path, job number, job type, job path.
 type Listed = (String, String, String, String, String, String, OwnedObjectPath, u32, String, OwnedObjectPath);
 
-/// How the host and some of its units are.
+/// State of systemd and of some units.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemStatus {
-    /// `starting`, `running`, `degraded`, `maintenance` and so on (systemctl(1), `is-system-running`).
+    /// `SystemState`: `starting`, `running`, `degraded`, `maintenance` and so on, as of `systemctl
+    /// is-system-running`.
     pub system: String,
-    /// Units that were asked for.
+    /// Requested units.
     pub asked: Vec<UnitState>,
-    /// Names of units that failed. None are told where systemd says that it is `running`.
+    /// Names of failed units. Empty if the system state is `running`.
     pub failed: Vec<String>,
-    /// Names of units that systemd is about to start or stop. None are told then either.
+    /// Names of units with a queued job. Empty if the system state is `running`.
     pub queued: Vec<String>,
-    /// Whether the boot starts a kubelet.
+    /// True if the boot starts the kubelet.
     pub kubelet_is_enabled: bool,
 }
 
-/// How a unit is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnitState {
-    /// Its name.
     pub name: String,
-    /// `loaded`, `not-found`, `masked` and so on.
+    /// `LoadState`: `loaded`, `not-found`, `masked` and so on.
     pub load: String,
-    /// `active`, `activating`, `inactive`, `failed` and so on.
+    /// `ActiveState`: `active`, `activating`, `inactive`, `failed` and so on.
     pub active: String,
 }
 
-/// Asks; `None` where no systemd runs.
+/// Read the status; `None` if systemd is not PID 1.
 pub fn look(root: &Path, names: &[&str]) -> Result<Option<SystemStatus>, ReportedError> {
     if !root.join(IS_SYSTEMD).is_dir() {
         return Ok(None);
@@ -65,7 +64,8 @@ fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
     let listed = systemd.call(MANAGER, "ListUnitsByNames", &names)?.body::<Vec<Listed>>()?;
     let asked = listed.into_iter().map(|(name, _, load, active, ..)| UnitState { name, load, active });
     let asked = asked.collect();
-    // Hundreds, for whoever asks every other second: only where somebody is to be named.
+    // The list has hundreds of units and callers poll every other second, so it is read only if failed or
+    // queued units exist.
     let all = match system.as_str() {
         "running" => Vec::new(),
         _ => systemd.call(MANAGER, "ListUnits", &())?.body::<Vec<Listed>>()?,
@@ -78,7 +78,7 @@ fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
             failed.push(name);
         }
     }
-    // There may be no such unit.
+    // The unit may not exist.
     let enabled = systemd.call(MANAGER, "GetUnitFileState", &KUBELET).and_then(SocketReply::body::<String>);
     let kubelet_is_enabled = enabled.is_ok_and(|state| state.starts_with("enabled"));
     Ok(SystemStatus { system, asked, failed, queued, kubelet_is_enabled })

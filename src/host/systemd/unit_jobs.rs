@@ -1,4 +1,4 @@
-//! systemd as the one who makes services take up a change, asked over the system bus.
+//! Actions on services (daemon-reload, reload, restart) through systemd jobs, over the system bus.
 
 use std::time::Duration;
 
@@ -7,26 +7,23 @@ use crate::core::state::service_action::ServiceAction;
 use crate::host::systemd::service_port::{JobResult, ReportedError, ServiceControl, ServiceError};
 use crate::host::systemd::system_bus::{BusError, SystemBus};
 
-/// For the bus itself, which only passes messages on: as long as D-Bus libraries wait for a reply.
+/// Deadline for the bus: the default timeout of D-Bus libraries.
 const BUS: Duration = Duration::from_secs(25);
-/// For rereading the unit files: systemd gives the generators, which it waits for, that long.
+/// Deadline for daemon-reload: the time that systemd gives its generators.
 const DAEMON_RELOAD: Duration = Duration::from_secs(90);
-/// For a reload: systemd ends one after 90 seconds by default; the rest is for what is queued before.
+/// Deadline for a reload: systemd's default timeout of 90 seconds, plus time for jobs queued before.
 const RELOAD: Duration = Duration::from_secs(120);
-/// For a restart: by default systemd gives a unit 90 seconds to stop, 90 more after SIGKILL and 90
-/// to start. A unit that allows itself more is not worth a host that waits for ever.
+/// Deadline for a restart: systemd's default timeouts are 90 seconds to stop, 90 more after SIGKILL, and 90
+/// to start. A unit with longer timeouts must not block the host for ever.
 const RESTART: Duration = Duration::from_secs(300);
 
-/// How long is waited for what.
+/// Deadlines of calls and actions.
 #[derive(Debug, Clone, Copy)]
 pub struct ServiceDeadlines {
-    /// Until the bus answers and knows systemd.
+    /// Connecting to the bus and finding systemd.
     pub bus: Duration,
-    /// Until all unit files are reread.
     pub daemon_reload: Duration,
-    /// Until a unit has reloaded.
     pub reload: Duration,
-    /// Until a unit has restarted.
     pub restart: Duration,
 }
 
@@ -46,25 +43,23 @@ impl ServiceDeadlines {
     }
 }
 
-/// systemd, by the address of the bus that it is on.
+/// systemd, reached through a message bus.
 ///
-/// Each action has a connection of its own, so that a bus that was restarted in between, by an
-/// action perhaps, is no fault of the next one, and a process that idles keeps nothing open.
+/// Each action opens its own connection: a bus restarted in between, possibly by an action, does not make the
+/// next one fail, and an idle process keeps no connection open.
 ///
 /// # Flow
-/// An action on a unit queues a job, with the mode `replace` that systemctl has too, and waits for
-/// the end of that job. Then the unit must not have failed: a service that dies right after its
-/// start has a job that succeeded.
+/// An action on a unit queues a job in mode `replace`, as systemctl does, and waits for the job's end. Then
+/// the unit must not be failed: the job of a service that dies right after its start has succeeded.
 ///
-/// # What differs from `systemctl`
-/// To reload a unit that does not run is no error: there is nobody who has read the old
-/// configuration. The reference's agent fails there and takes the whole change back. A unit that
-/// *failed* is an error in both. As in systemctl, a restart that the unit's own conditions skip is
-/// a success.
+/// # Differences from `systemctl` and the MCD
+/// Reloading an inactive unit is no error: no process has read the old configuration. The MCD fails there and
+/// rolls the whole change back. A *failed* unit is an error in both. As with systemctl, a restart that is
+/// skipped because of the unit's conditions is a success.
 ///
 /// # Limits
-/// It blocks its thread and drives a runtime of its own there: asynchronous code has to call it on
-/// a thread for blocking work.
+/// The methods block their thread and drive a tokio runtime on it: asynchronous code must call them with
+/// `spawn_blocking`.
 #[derive(Debug, Clone, Default)]
 pub struct SystemdServices {
     address: Option<String>,
@@ -72,19 +67,18 @@ pub struct SystemdServices {
 }
 
 impl SystemdServices {
-    /// The host's own, on the system bus: `DBUS_SYSTEM_BUS_ADDRESS`, or the bus's usual socket.
+    /// Use the system bus: `DBUS_SYSTEM_BUS_ADDRESS` or the default socket.
     #[must_use]
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// The one that is on the bus at `address`, spelt as the D-Bus specification says.
+    /// Use the bus at `address`, in the notation of the D-Bus specification.
     #[must_use]
     pub fn at(address: &str) -> Self {
         Self { address: Some(address.to_owned()), deadlines: ServiceDeadlines::default() }
     }
 
-    /// The same with other deadlines.
     #[must_use]
     pub fn with_deadlines(self, deadlines: ServiceDeadlines) -> Self {
         Self { deadlines, ..self }
@@ -129,7 +123,7 @@ impl ServiceControl for SystemdServices {
         match asked {
             Ok(Ok(commands)) => Some(commands),
             failed => {
-                log::warn!("systemd does not say how {unit} is stopped: {failed:?}");
+                log::warn!("cannot read ExecStop= of {unit}: {failed:?}");
                 None
             }
         }
@@ -154,11 +148,11 @@ async fn on_unit(
         _ => Some(JobResult::Other(result.clone())),
     };
     let state = bus.state(unit).await.map_err(explain)?;
-    // `auto-restart`: it is dead, and systemd waits before it tries again.
+    // In `auto-restart` the service is dead, and systemd waits before it starts it again.
     if state.active == "failed" || state.sub == "auto-restart" {
         return Err(failed(bus, action, unit).await);
     }
-    // What systemd calls the reload of a unit that does not run.
+    // Result of reloading an inactive unit.
     let is_moot = result == "invalid"
         && matches!(action, ServiceAction::Reload { .. })
         && ["inactive", "deactivating"].contains(&state.active.as_str());
@@ -170,7 +164,7 @@ async fn on_unit(
 
 async fn failed(bus: &SystemBus, action: &ServiceAction, unit: &str) -> ServiceError {
     let mut words = Vec::new();
-    // Targets and the like have no word for it, and the failure itself is known without one.
+    // Unit types without `Result` fail here; the failure is reported without it.
     words.extend(bus.of_type(unit, "Result").await.ok());
     if matches!(action, ServiceAction::Reload { .. }) {
         words.extend(bus.of_type(unit, "ReloadResult").await.ok());
@@ -195,7 +189,7 @@ fn explained(action: &ServiceAction, error: BusError) -> ServiceError {
     }
 }
 
-/// By the names of org.freedesktop.systemd1(5) and of the D-Bus specification.
+/// Convert by the error names of org.freedesktop.systemd1(5) and of the D-Bus specification.
 fn refused(action: &ServiceAction, name: &str, text: String) -> ServiceError {
     let (action, source) = (action.clone(), ReportedError(text));
     let of_systemd = name.strip_prefix("org.freedesktop.systemd1.");
@@ -210,7 +204,7 @@ fn refused(action: &ServiceAction, name: &str, text: String) -> ServiceError {
         "AccessDenied" | "AuthFailed" | "InteractiveAuthorizationRequired" => {
             ServiceError::AccessDenied { action, source }
         }
-        // systemd is not on the bus, or left it with the call.
+        // systemd is not on the bus, or left it during the call.
         "NameHasNoOwner" | "ServiceUnknown" | "NoReply" | "Disconnected" => {
             ServiceError::Unreachable { action, source }
         }

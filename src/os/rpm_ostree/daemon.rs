@@ -1,4 +1,4 @@
-//! rpm-ostreed on the bus: found, started where it idles, asked, and waited for where it is busy.
+//! D-Bus client of rpm-ostreed: connects, activates the idle daemon, calls it, waits while it is busy.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,41 +16,40 @@ use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
 use crate::os::RedactedCause;
 
-/// What it calls itself towards the daemon, which notes that with what it deploys.
+/// Client ID given to rpm-ostreed, which records it with its deployments.
 const CLIENT: &str = "flameholder";
 
-/// `G_IO_ERROR_BUSY`, as `GDBus` spells an error that it knows no name for.
+/// `G_IO_ERROR_BUSY`, as `GDBus` encodes an error without a registered D-Bus name.
 const BUSY: &str = "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code26";
 
-/// How often it is called at most where it leaves meanwhile.
+/// Maximum number of calls if the daemon exits while it is called.
 const CALLS: u32 = 5;
 
-/// Why the daemon could not be asked.
+/// Error of a call to rpm-ostreed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RpmOstreeError {
-    /// There is no bus, or no such service on it.
+    /// No message bus, or no such service on it.
     #[error("rpm-ostreed cannot be reached: {0}; see `systemctl status rpm-ostreed.service`")]
     Unreachable(RedactedCause),
-    /// It said nothing in time.
     #[error("rpm-ostreed does not answer within {0} seconds; see `systemctl status rpm-ostreed.service`")]
     TimedOut(u64),
-    /// Somebody else has it do something, for longer than is waited for.
+    /// Another client's transaction lasted longer than [`RpmOstreeDeadlines::patience`].
     #[error("rpm-ostreed is busy: {0}")]
     Busy(RedactedCause),
-    /// It refuses.
+    /// rpm-ostreed returned an error.
     #[error("rpm-ostreed refuses: {0}")]
     Refused(RedactedCause),
 }
 
-/// What a call led to.
+/// Result of the call that creates a transaction.
 enum Called {
-    /// A transaction, which is found there.
+    /// Address of the transaction's socket.
     Transaction(String),
-    /// The daemon went away, and may have made one.
+    /// The daemon exited during the call, and may have created one.
     Gone(RedactedCause),
 }
 
-/// A connection on which the daemon is asked. While it lives, the daemon does not leave for want of work.
+/// Connection to rpm-ostreed. A registered client keeps the daemon from exiting when idle.
 #[derive(Debug)]
 pub struct RpmOstreeDaemon {
     connection: Connection,
@@ -58,7 +57,7 @@ pub struct RpmOstreeDaemon {
 }
 
 impl RpmOstreeDaemon {
-    /// Connects to the bus at `address`, else to the system's. The daemon itself is started when it is asked.
+    /// Connect to the bus at `address`, or else to the system bus. The first method call starts the daemon.
     pub async fn connect(
         address: Option<&str>,
         deadlines: RpmOstreeDeadlines,
@@ -75,8 +74,8 @@ impl RpmOstreeDaemon {
         Ok(Self { connection, deadlines })
     }
 
-    /// Whether the bus knows how to start the daemon, or it runs.
-    pub async fn is_there(&self) -> Result<bool, RpmOstreeError> {
+    /// Return true if rpm-ostreed is running or D-Bus can activate it.
+    pub async fn is_available(&self) -> Result<bool, RpmOstreeError> {
         let bus = zbus::fdo::DBusProxy::new(&self.connection).await.map_err(|error| unreachable(&error))?;
         let activatable = bus.list_activatable_names().await.map_err(|error| unreachable(&error.into()))?;
         if activatable.iter().any(|name| name.as_str() == NAME) {
@@ -86,27 +85,27 @@ impl RpmOstreeDaemon {
         running.map_err(|error| unreachable(&error.into()))
     }
 
-    /// The objects of the daemon: of the sysroot, and of the stateroot that runs. One that leaves, or dies, at the very
-    /// moment in which it is called is called again.
+    /// Open the daemon's objects for the sysroot and the booted stateroot. Repeats the calls if the daemon
+    /// exits while it is called.
     async fn objects(
         &self,
     ) -> Result<(RpmOstreeSysrootProxy<'_>, RpmOstreeStaterootProxy<'_>), RpmOstreeError> {
         let mut call = 0;
         loop {
             call += 1;
-            match self.look().await {
+            match self.register().await {
                 Err(error) if call < CALLS && is_gone(&error) => {
-                    log::debug!("rpm-ostreed left while it was called: {error}");
-                    sleep(RetryClass::Time.delay(1, boot::chance()) / 10).await;
+                    log::debug!("rpm-ostreed exited while it was called: {error}");
+                    sleep(RetryClass::Time.backoff(1, boot::jitter()) / 10).await;
                 }
                 looked => return looked.map_err(|error| self.failed(&error)),
             }
         }
     }
 
-    /// Registers, which starts the daemon, every time: one that was started anew does not know us. Then it looks at the
-    /// sysroot.
-    async fn look(&self) -> zbus::Result<(RpmOstreeSysrootProxy<'_>, RpmOstreeStaterootProxy<'_>)> {
+    /// Register as a client and reload the sysroot. Registering starts the daemon, and is repeated each time
+    /// because a restarted daemon has lost its clients.
+    async fn register(&self) -> zbus::Result<(RpmOstreeSysrootProxy<'_>, RpmOstreeStaterootProxy<'_>)> {
         let sysroot = RpmOstreeSysrootProxy::new(&self.connection).await?;
         sysroot.register_client(&DbusOptions::from([("id", Value::from(CLIENT))])).await?;
         sysroot.reload().await?;
@@ -115,8 +114,8 @@ impl RpmOstreeDaemon {
         Ok((sysroot, stateroot))
     }
 
-    /// Has the daemon make a deployment, staged and locked. Where it is busy, that is waited for; `news` says with what.
-    /// Once `to_cancel` returns, it is asked to stop.
+    /// Ask the daemon to stage a locked deployment. Waits while the daemon is busy and reports the reason to
+    /// `news`. When `to_cancel` completes, the transaction is cancelled.
     pub async fn layer(
         &self,
         request: &LayerRequest,
@@ -126,7 +125,7 @@ impl RpmOstreeDaemon {
         let mut to_cancel = pin!(to_cancel);
         let called = tokio::select! {
             called = self.call(request, news) => called?,
-            // What was called for meanwhile is not started, and goes with the connection.
+            // A transaction created meanwhile is not started; the daemon drops it when the connection closes.
             () = &mut to_cancel => return Ok(RpmOstreeOutcome::Cancelled(CancelledBy::Caller)),
         };
         match called {
@@ -138,17 +137,18 @@ impl RpmOstreeDaemon {
         }
     }
 
-    /// Calls for it until the daemon is not busy.
+    /// Repeat the call until the daemon is no longer busy.
     async fn call(
         &self,
         request: &LayerRequest,
         news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     ) -> Result<Called, RpmOstreeError> {
-        let patience = Instant::now() + self.deadlines.patience;
+        let patience = Instant::now() + self.deadlines.busy_timeout;
         let mut failures = 0;
         loop {
             let (sysroot, stateroot) = self.objects().await?;
-            // Equal calls are joined, and the result of the earlier one is taken for theirs: this makes each unlike all others.
+            // rpm-ostreed joins equal calls and returns the earlier transaction's result. A unique command
+            // line prevents that.
             let command_line = format!("{CLIENT} {}", boot::new_generation_id());
             let (modifiers, options) = (request.modifiers(), request.options(&command_line));
             match stateroot.update_deployment(&modifiers, &options).await {
@@ -160,10 +160,10 @@ impl RpmOstreeDaemon {
                     }
                     news(RpmOstreeEvent::Busy(with));
                     failures += 1;
-                    sleep(self.deadlines.pace(failures)).await;
+                    sleep(self.deadlines.poll_interval(failures)).await;
                 }
                 Err(error) if is_gone(&error) => {
-                    let text = format!("rpm-ostreed went away when it was called: {error}");
+                    let text = format!("rpm-ostreed exited while it was called: {error}");
                     return Ok(Called::Gone(RedactedCause::new(&text)));
                 }
                 Err(error) => return Err(self.failed(&error)),
@@ -171,12 +171,12 @@ impl RpmOstreeDaemon {
         }
     }
 
-    /// Waits until it has nothing to do; `news` says with what it is busy.
-    pub async fn until_idle(
+    /// Wait until the daemon has no active transaction. Reports the active one to `news`.
+    pub async fn wait_until_idle(
         &self,
         news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     ) -> Result<(), RpmOstreeError> {
-        let patience = Instant::now() + self.deadlines.patience;
+        let patience = Instant::now() + self.deadlines.busy_timeout;
         let mut looks = 0;
         loop {
             let (sysroot, _) = self.objects().await?;
@@ -187,12 +187,13 @@ impl RpmOstreeDaemon {
             }
             news(RpmOstreeEvent::Busy(with));
             looks += 1;
-            sleep(self.deadlines.pace(looks)).await;
+            sleep(self.deadlines.poll_interval(looks)).await;
         }
     }
 
-    /// Lets the daemon go, which leaves by itself then. Nothing depends on it: the end of the connection says the same.
-    pub async fn leave(self) {
+    /// Unregister, so that the daemon can exit when idle. Errors are ignored: closing the connection has the
+    /// same effect.
+    pub async fn disconnect(self) {
         if let Ok(sysroot) = RpmOstreeSysrootProxy::new(&self.connection).await {
             drop(sysroot.unregister_client(&DbusOptions::new()).await);
         }
@@ -222,7 +223,7 @@ fn silent(deadlines: &RpmOstreeDeadlines) -> RpmOstreeError {
     RpmOstreeError::TimedOut(deadlines.answer.as_secs())
 }
 
-/// The error's D-Bus name. Those of properties come by another way.
+/// D-Bus name of the error. A failed property access has another error type than a failed method call.
 fn name_of(error: &zbus::Error) -> String {
     match error {
         zbus::Error::MethodError(name, ..) => name.to_string(),
@@ -235,7 +236,7 @@ fn is_busy(error: &zbus::Error) -> bool {
     name_of(error) == BUSY
 }
 
-/// Whether the daemon, and not what it says, is the reason.
+/// Return true if the daemon exited or could not be started, rather than answering with an error.
 fn is_gone(error: &zbus::Error) -> bool {
     let names = ["NoReply", "NameHasNoOwner", "Disconnected", "ServiceUnknown", "TimedOut"];
     let name = name_of(error);
@@ -243,7 +244,7 @@ fn is_gone(error: &zbus::Error) -> bool {
     name.is_some_and(|name| names.contains(&name) || name.starts_with("Spawn."))
 }
 
-/// What the daemon is busy with: who calls for what, or the text of the error.
+/// Describe the active transaction and its client, or else quote the error.
 async fn busy_reason(sysroot: &RpmOstreeSysrootProxy<'_>, error: &zbus::Error) -> String {
     let text = match error {
         zbus::Error::MethodError(_, Some(text), _) => text.lines().next().unwrap_or_default(),
@@ -255,14 +256,14 @@ async fn busy_reason(sysroot: &RpmOstreeSysrootProxy<'_>, error: &zbus::Error) -
     }
 }
 
-/// The transaction that is active, as [`RpmOstreeSysrootProxy::active_transaction`] says it.
+/// Describe a value of [`RpmOstreeSysrootProxy::active_transaction`]; `None` if no transaction is active.
 fn describe_transaction((method, caller, _): &(String, String, String)) -> Option<String> {
-    (!method.is_empty()).then(|| format!("{method}, called by {caller}"))
+    (!method.is_empty()).then(|| format!("{method}, started by {caller}"))
 }
 
 impl RpmOstreeDeadlines {
-    /// How long to wait before a busy daemon is asked again.
-    fn pace(&self, failures: u32) -> Duration {
-        RetryClass::Time.delay(failures, boot::chance()).min(self.pace)
+    /// Delay before the next call to a busy daemon.
+    fn poll_interval(&self, failures: u32) -> Duration {
+        RetryClass::Time.backoff(failures, boot::jitter()).min(self.max_poll_interval)
     }
 }

@@ -1,34 +1,32 @@
-//! What a transaction failed at, as far as its text tells: rpm-ostreed gives no code.
+//! Classification of failed transactions by their error text: rpm-ostreed returns no error code.
 
 use crate::core::values::image::ImageRef;
-use crate::os::{OsError, PullFailure, RedactedCause, wording};
+use crate::os::{OsError, PullFailure, RedactedCause, error_text};
 
-/// Why a transaction failed, by what to do about it.
+/// Cause of a failed transaction, split by remedy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RpmOstreeFailure {
-    /// What runs or is staged follows that image already, by name.
+    /// The booted or pending deployment follows the image of that name already.
     RefsEqual,
-    /// The image is older than what runs, and going back was not allowed.
+    /// The image is older than the booted one and a downgrade was not allowed.
     Downgrade,
-    /// A file system is full.
     NoSpace,
-    /// A file system cannot be written to.
     ReadOnly,
-    /// The image could not be fetched or used.
+    /// The image could not be pulled or deployed.
     Pull(PullFailure),
-    /// Packages cannot be had, or not together.
+    /// The requested packages are not available or conflict.
     Packages,
-    /// Somebody inhibits the shutdown that was asked for with it.
+    /// An inhibitor lock blocks the reboot that the transaction includes.
     Inhibited,
-    /// The host is going down.
+    /// The host is shutting down.
     ShuttingDown,
-    /// The daemon found no unit that its caller belongs to, and was asked to note one.
+    /// The daemon was asked to register an update driver, but its caller belongs to no systemd unit.
     NoUnit,
-    /// Its text says nothing that is known here.
+    /// Unrecognized text.
     Unknown,
 }
 
-/// In this order: texts about packages quote what the network said.
+/// Package phrases come last but before those of a pull: such texts quote network errors.
 const PHRASES: [(RpmOstreeFailure, &[&str]); 6] = [
     (RpmOstreeFailure::RefsEqual, &["old and new refs are equal"]),
     (RpmOstreeFailure::Downgrade, &["chronologically older than"]),
@@ -60,16 +58,17 @@ const PHRASES: [(RpmOstreeFailure, &[&str]); 6] = [
 ];
 
 impl RpmOstreeFailure {
-    /// Tells apart what the daemon says. `image` is what was to be pulled: its name may hold any phrase.
+    /// Classify a text. The name of `image`, the image to pull, is removed from it first: a name may contain
+    /// any phrase.
     #[must_use]
     pub fn of(text: &str, image: Option<&ImageRef>) -> Self {
         let said = image.map_or_else(|| text.to_owned(), |image| text.replace(image.name(), ""));
-        let known = PHRASES.iter().find(|(_, phrases)| wording::contains_any(&said, phrases));
+        let known = PHRASES.iter().find(|(_, phrases)| error_text::contains_any(&said, phrases));
         match (known, image) {
             (Some((failure, _)), _) => *failure,
-            _ if wording::is_full(text) => Self::NoSpace,
-            _ if wording::is_read_only(text) => Self::ReadOnly,
-            (None, Some(image)) => match wording::pull_failure(text, image) {
+            _ if error_text::is_full(text) => Self::NoSpace,
+            _ if error_text::is_read_only(text) => Self::ReadOnly,
+            (None, Some(image)) => match error_text::pull_failure(text, image) {
                 PullFailure::Other => Self::Unknown,
                 reason => Self::Pull(reason),
             },
@@ -77,19 +76,19 @@ impl RpmOstreeFailure {
         }
     }
 
-    /// Whether the same may succeed later without anybody changing anything on this host.
+    /// Return true if the same transaction may succeed later without a change on this host.
     #[must_use]
     pub fn is_transient(self) -> bool {
         matches!(self, Self::Pull(reason) if reason.is_transient())
     }
 
-    /// As an error of the sysroot's port.
+    /// Convert into an error of the [`Sysroot`](crate::os::Sysroot) port.
     #[must_use]
     pub fn into_error(self, text: &str, image: Option<&ImageRef>) -> OsError {
         let source = RedactedCause::new(text);
         let doing = || match image {
-            Some(image) => format!("having rpm-ostreed deploy {image}"),
-            None => "having rpm-ostreed change packages".to_owned(),
+            Some(image) => format!("deploying {image} with rpm-ostreed"),
+            None => "changing packages with rpm-ostreed".to_owned(),
         };
         match (self, image) {
             (Self::Pull(reason), Some(image)) => OsError::Pull { image: image.to_string(), reason, source },
@@ -109,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_the_daemon_are_told_apart() {
+    fn failures_are_classified_by_text() {
         let image: ImageRef = "registry.example.com/denied/os:refs".parse().unwrap();
         for (text, expected) in [
             ("Old and new refs are equal: ostree-unverified-registry:h/x", RpmOstreeFailure::RefsEqual),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_quotes_the_daemon_without_credentials() {
+    fn error_quotes_the_text_without_credentials() {
         let image: ImageRef = "h/x:1".parse().unwrap();
         let text = "Get https://u:secret@h/v2/: unauthorized";
         let error = RpmOstreeFailure::of(text, Some(&image)).into_error(text, Some(&image));

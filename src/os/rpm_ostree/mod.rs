@@ -1,22 +1,25 @@
-//! rpm-ostreed, which owns rebases and packages on CoreOS hosts, asked over D-Bus. No program is run for that.
+//! rpm-ostreed, which manages rebases and packages on CoreOS hosts, called over D-Bus without running a
+//! program.
 //!
-//! It is asked for one thing: a deployment of an image with packages, in one transaction, staged and *locked*. What it
-//! staged is staged once more by libostree, through the [worker](super::worker): the same commit and origin, with the
-//! kernel arguments of the generation, as one whole string. So no second transaction is needed for them, nothing of the
-//! deployment that runs is taken over, and from there on everything is as on a host without rpm-ostreed. A deployment
-//! that only differs in files, keys, units or kernel arguments never gets here: libostree stages the commit that runs.
+//! rpm-ostreed is called for one purpose: one transaction that stages a *locked* deployment of an image with
+//! packages. Then libostree, through the [worker](super::worker), stages the same commit and origin once
+//! more, with all kernel arguments of the generation. This takes no second transaction for kernel arguments,
+//! inherits none of the booted deployment's, and makes all later steps the same as on a host without
+//! rpm-ostreed. An update that changes only files, keys, units or kernel arguments does not come here:
+//! libostree stages the booted commit again.
 //!
-//! - [`daemon`]: the bus, the daemon's comings and goings, whoever else keeps it busy.
-//! - [`transaction`]: one transaction, which ends in exactly one [`Outcome`](transaction::Outcome).
-//! - [`failure`]: what its text means.
-//! - [`verdict`]: what is to be concluded from that and from the deployments.
-//! - [`session`]: the port.
+//! - [`daemon`]: connection, activation, waiting for other clients' transactions.
+//! - [`transaction`]: one transaction, which ends in exactly one
+//!   [`RpmOstreeOutcome`](transaction::RpmOstreeOutcome).
+//! - [`failure`]: classification of its error text.
+//! - [`verdict`]: next step, from the outcome and the resulting deployments.
+//! - [`session`]: implementation of the port.
 //!
-//! What the daemon does and says was observed with rpm-ostree 2026.2 and read in its source.
+//! This behavior was observed with rpm-ostree 2026.2 and confirmed in its source.
 
 pub mod daemon;
 pub mod failure;
-mod messages;
+mod progress_messages;
 mod proxies;
 mod request;
 pub mod session;
@@ -29,21 +32,22 @@ pub use proxies::NAME;
 pub use request::{LayerBase, LayerRequest};
 pub use session::RpmOstreeSession;
 
-/// How long is waited for what.
+/// Deadlines of calls to rpm-ostreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpmOstreeDeadlines {
-    /// For the answer to a method of the daemon: some open and lock the sysroot. Its own command line waits as long.
+    /// Reply to a method call. Some methods open and lock the sysroot; the `rpm-ostree` command uses the same
+    /// timeout.
     pub answer: Duration,
-    /// For the answer to the start of a transaction.
+    /// Reply to `Start` of a transaction.
     pub start: Duration,
-    /// For the next sign of life of a transaction. A layer of an image is fetched without one.
-    pub silence: Duration,
-    /// For the end of a transaction that was asked to stop.
+    /// Maximum time without an event from a transaction. Fetching one image layer sends none.
+    pub idle_timeout: Duration,
+    /// End of a transaction after it was cancelled.
     pub stop: Duration,
-    /// For whoever else keeps the daemon busy.
-    pub patience: Duration,
-    /// The longest time between two looks at whether it is still busy, or until a failed transaction is tried again.
-    pub pace: Duration,
+    /// End of another client's transaction.
+    pub busy_timeout: Duration,
+    /// Maximum delay between two calls to a busy daemon, or before a failed transaction is repeated.
+    pub max_poll_interval: Duration,
 }
 
 impl Default for RpmOstreeDeadlines {
@@ -52,10 +56,10 @@ impl Default for RpmOstreeDeadlines {
         Self {
             answer: minutes(5),
             start: minutes(5),
-            silence: minutes(30),
+            idle_timeout: minutes(30),
             stop: minutes(2),
-            patience: minutes(15),
-            pace: Duration::from_secs(30),
+            busy_timeout: minutes(15),
+            max_poll_interval: Duration::from_secs(30),
         }
     }
 }

@@ -1,16 +1,16 @@
-//! What rpm-ostreed offers on the bus, as far as it is asked.
+//! D-Bus interfaces of rpm-ostreed, as far as they are used.
 
 use std::collections::HashMap;
 
 use zbus::zvariant::{OwnedObjectPath, Value};
 
-/// The daemon's well-known name on the bus.
+/// Well-known bus name.
 pub const NAME: &str = "org.projectatomic.rpmostree1";
 
-/// A dictionary that is sent. The daemon ignores keys that it does not know, and values of a wrong type.
+/// Dictionary argument of a method. rpm-ostreed ignores unknown keys and values of a wrong type.
 pub(super) type DbusOptions<'a> = HashMap<&'static str, Value<'a>>;
 
-/// `…/RpmOstreeSysroot`. Its properties are current once `Reload` has returned, so nothing is kept.
+/// `…/RpmOstreeSysroot`. Its properties are current when `Reload` has returned, so none is cached.
 #[zbus::proxy(
     interface = "org.projectatomic.rpmostree1.Sysroot",
     default_service = "org.projectatomic.rpmostree1",
@@ -18,33 +18,32 @@ pub(super) type DbusOptions<'a> = HashMap<&'static str, Value<'a>>;
     gen_blocking = false
 )]
 pub(super) trait RpmOstreeSysroot {
-    /// Starts the daemon, and keeps it from leaving while this connection lives.
+    /// Start the daemon, and keep it running while this connection is open.
     fn register_client(&self, options: &DbusOptions<'_>) -> zbus::Result<()>;
 
-    /// Lets it go.
+    /// Allow the daemon to exit when idle.
     fn unregister_client(&self, options: &DbusOptions<'_>) -> zbus::Result<()>;
 
-    /// Looks at the sysroot again.
     fn reload(&self) -> zbus::Result<()>;
 
-    /// The object of the stateroot that runs; `/` where none does.
+    /// Object of the booted stateroot; `/` if none is booted.
     #[zbus(property(emits_changed_signal = "false"))]
     fn booted(&self) -> zbus::Result<OwnedObjectPath>;
 
-    /// The method that is carried out, who called it, and the object that it was called on; empty where none is.
+    /// Method of the active transaction, its caller, and the object path; empty strings if no transaction is
+    /// active.
     #[zbus(property(emits_changed_signal = "false"))]
     fn active_transaction(&self) -> zbus::Result<(String, String, String)>;
 }
 
-/// The object of a stateroot.
 #[zbus::proxy(
     interface = "org.projectatomic.rpmostree1.OS",
     default_service = "org.projectatomic.rpmostree1",
     gen_blocking = false
 )]
 pub(super) trait RpmOstreeStateroot {
-    /// Makes a new deployment from the one that is pending, else from the one that runs. Returns where the transaction
-    /// is found that does so.
+    /// Make a new deployment from the pending one, or else from the booted one. Returns the address of the
+    /// transaction's socket.
     fn update_deployment(
         &self,
         modifiers: &DbusOptions<'_>,

@@ -1,4 +1,4 @@
-//! What the daemon is asked for.
+//! Arguments of `UpdateDeployment`, the rpm-ostreed method for rebases and package changes.
 
 use zbus::zvariant::Value;
 
@@ -6,31 +6,28 @@ use super::proxies::DbusOptions;
 use crate::core::config::layering::LayeringChange;
 use crate::core::values::image::ImageRef;
 
-/// What a deployment is made from.
+/// Base of the new deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayerBase {
-    /// The commit that runs, beneath its packages.
+    /// Booted base commit, beneath its packages.
     BootedCommit,
-    /// What the image that runs is by its name now.
+    /// Image of the booted deployment, pulled again by its name (tag).
     BootedImageName,
-    /// Another image.
     Image(ImageRef),
 }
 
-/// One deployment.
+/// Parameters of one `UpdateDeployment` call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerRequest {
-    /// What it is made from.
     pub base: LayerBase,
-    /// What becomes of packages.
     pub change: LayeringChange,
-    /// Whether the daemon is to note that the unit of this process drives updates: people who call its command line are
-    /// told so.
-    pub drives: bool,
+    /// True to register the unit of this process as the update driver, which the `rpm-ostree` command names
+    /// to users.
+    pub registers_driver: bool,
 }
 
 impl LayerRequest {
-    /// The image that may be fetched for it.
+    /// Image that the transaction may pull.
     #[must_use]
     pub fn image(&self) -> Option<&ImageRef> {
         match &self.base {
@@ -55,16 +52,16 @@ impl LayerRequest {
     pub(super) fn options(&self, command_line: &str) -> DbusOptions<'static> {
         let mut options = DbusOptions::from([
             ("initiating-command-line", Value::from(command_line.to_owned())),
-            // The way back is the image that runs: its name stays until the next generation is settled.
+            // Rolling back needs the booted image: its ref must stay until the new generation is confirmed.
             ("skip-purge", Value::from(true)),
             ("lock-finalization", Value::from(true)),
-            // What is wanted is wanted, however old it is.
+            // The desired image is deployed even if it is older than the booted one.
             ("allow-downgrade", Value::from(true)),
-            // A package that is requested already is none to complain about.
+            // Requesting a package that is requested already is no error.
             ("idempotent-layering", Value::from(true)),
             ("no-pull-base", Value::from(self.base == LayerBase::BootedCommit)),
         ]);
-        if self.drives {
+        if self.registers_driver {
             options.insert("register-driver", Value::from("flameholder"));
         }
         options
@@ -76,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_call_says_it_all() {
+    fn image_and_packages_are_requested_in_one_call() {
         let request = LayerRequest {
             base: LayerBase::Image("h/os:1".parse().unwrap()),
             change: LayeringChange {
@@ -84,7 +81,7 @@ mod tests {
                 remove: vec!["kernel".into()],
                 ..LayeringChange::default()
             },
-            drives: true,
+            registers_driver: true,
         };
         let modifiers = request.modifiers();
         assert_eq!(modifiers.len(), 3, "{modifiers:?}");
@@ -93,7 +90,7 @@ mod tests {
         let options = request.options("flameholder 1");
         assert_eq!(options["no-pull-base"], Value::from(false));
         assert_eq!(options["register-driver"], Value::from("flameholder"));
-        let kept = LayerRequest { base: LayerBase::BootedCommit, drives: false, ..request };
+        let kept = LayerRequest { base: LayerBase::BootedCommit, registers_driver: false, ..request };
         assert_eq!(kept.options("x")["no-pull-base"], Value::from(true));
         assert!(
             !kept.options("x").contains_key("register-driver")

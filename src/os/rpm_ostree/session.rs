@@ -1,11 +1,11 @@
-//! The sysroot that runs, on a host whose images and packages are rpm-ostreed's.
+//! Implementation of the [`Sysroot`] port for a running host whose images and packages rpm-ostreed manages.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::RpmOstreeDeadlines;
 use super::daemon::RpmOstreeDaemon;
-use super::messages::TransactionProgress;
+use super::progress_messages::TransactionProgress;
 use super::request::{LayerBase, LayerRequest};
 use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{LayerVerdict, conclude};
@@ -21,19 +21,19 @@ use crate::os::{
     PullPhase, PullProgress, RedactedCause, Sysroot, pull_secret,
 };
 
-/// The sysroot that runs is called this, by libostree as well.
+/// libostree calls the running sysroot the same.
 const SYSROOT: &str = "/";
-/// How often the daemon is asked for one thing.
+/// Maximum number of transactions for one request.
 const TRIES: u32 = 5;
-/// How long the lock is waited for while the daemon has nothing to do: it gives it back a moment after it has said that it
-/// is done, and a worker whose caller was killed a moment after that.
-const LOCK: Duration = Duration::from_secs(30);
-const PACE: Duration = Duration::from_millis(100);
-/// The first release that says of itself that it knows images, and those that it was added to for RHEL 8.
+/// Time to wait for the sysroot's lock while rpm-ostreed is idle. rpm-ostreed releases the lock shortly after
+/// the end of its transaction, and so does a worker whose caller was killed.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// First release whose version shows support for container images, including the RHEL 8 backports.
 const KNOWS_IMAGES: (u32, u32) = (2022, 10);
 
-/// A session that asks rpm-ostreed for images and packages, and libostree for everything else. The daemon takes libostree's
-/// lock, so the session with libostree ends before it is asked.
+/// Session that uses rpm-ostreed for images and packages and libostree for everything else. rpm-ostreed takes
+/// libostree's lock, so the worker session ends before each transaction.
 #[derive(Debug)]
 pub struct RpmOstreeSession {
     program: WorkerProgram,
@@ -41,12 +41,13 @@ pub struct RpmOstreeSession {
     deadlines: RpmOstreeDeadlines,
     special_files: SpecialFiles,
     local: Option<(SysrootAccess, WorkerSession)>,
-    /// What the daemon staged and is to be staged anew.
+    /// Deployment staged by rpm-ostreed, which libostree is to stage again with the generation's kernel
+    /// arguments.
     made: Option<DeploymentId>,
 }
 
 impl RpmOstreeSession {
-    /// Opens the sysroot. The daemon is not asked yet.
+    /// Open the sysroot with libostree. Does not call rpm-ostreed.
     pub fn open(
         program: WorkerProgram,
         interrupt: InterruptSignals,
@@ -59,7 +60,7 @@ impl RpmOstreeSession {
         Ok(session)
     }
 
-    /// The session with libostree, with at least this access.
+    /// Return the worker session, reopened if it has less than `access`.
     fn local(&mut self, access: SysrootAccess) -> Result<&mut WorkerSession, OsError> {
         let serves =
             self.local.as_ref().is_some_and(|(has, _)| *has == access || access == SysrootAccess::Read);
@@ -68,66 +69,69 @@ impl RpmOstreeSession {
         }
         let session = match self.local.take() {
             Some(session) => session,
-            None => (access, self.open_patiently(access)?),
+            None => (access, self.open_waiting_for_lock(access)?),
         };
         Ok(&mut self.local.insert(session).1)
     }
 
-    /// Whoever holds the lock is waited for: the daemon goes on with what a caller began that is gone since.
-    fn open_patiently(&self, access: SysrootAccess) -> Result<WorkerSession, OsError> {
+    /// Open the sysroot and wait if it is locked: rpm-ostreed finishes a transaction even after its client
+    /// has exited.
+    fn open_waiting_for_lock(&self, access: SysrootAccess) -> Result<WorkerSession, OsError> {
         let open = || WorkerSession::open(&self.program, Path::new(SYSROOT), access);
         match open() {
             Err(OsError::Busy { .. }) => {}
             opened => return opened,
         }
-        match self.let_the_daemon_finish() {
+        match self.wait_for_daemon() {
             Err(error @ OsError::RpmOstreedBusy { .. }) => return Err(error),
-            // It is not the daemon who holds it.
-            Err(error) => log::debug!("rpm-ostreed cannot be waited for: {error}"),
+            // Another program than rpm-ostreed may hold the lock.
+            Err(error) => log::debug!("cannot ask rpm-ostreed if it holds the sysroot lock: {error}"),
             Ok(()) => {}
         }
-        let end = Instant::now() + LOCK;
+        let end = Instant::now() + LOCK_TIMEOUT;
         loop {
             match open() {
-                Err(OsError::Busy { .. }) if Instant::now() < end => std::thread::sleep(PACE),
+                Err(OsError::Busy { .. }) if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
                 opened => return opened,
             }
         }
     }
 
-    fn let_the_daemon_finish(&self) -> Result<(), OsError> {
-        let mut waits = Waits::default();
+    fn wait_for_daemon(&self) -> Result<(), OsError> {
+        let mut waits = BusyNotice::default();
         in_runtime(async {
             let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
-            let finished = daemon.until_idle(&mut |news| waits.hear(&news)).await;
-            daemon.leave().await;
+            let finished = daemon.wait_until_idle(&mut |news| waits.hear(&news)).await;
+            daemon.disconnect().await;
             Ok(finished?)
         })
     }
 
-    /// Has the daemon make a deployment; `None` where what runs is what is wanted already. Says how many transactions it
-    /// took as well.
-    fn ask(
+    /// Have rpm-ostreed stage a deployment, with retries. Returns the deployment, `None` if the booted one
+    /// already satisfies the request, and the number of transactions.
+    fn layer_with_retries(
         &mut self,
         mut request: LayerRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<(Option<Deployment>, u32), OsError> {
         let mut transactions = 0;
         loop {
-            // Its lock would keep the daemon out.
+            // The worker's lock would block rpm-ostreed.
             self.local = None;
-            let outcome = self.ask_once(&request, progress)?;
+            let outcome = self.layer_once(&request, progress)?;
             transactions += 1;
             let deployments = self.local(SysrootAccess::Read)?.deployments()?;
             match conclude(&outcome, &request, &deployments) {
                 LayerVerdict::Staged(deployment) => return Ok((Some(*deployment), transactions)),
                 LayerVerdict::Unchanged => return Ok((None, transactions)),
                 LayerVerdict::Retry { without_driver, error } if transactions < TRIES => {
-                    request.drives &= !without_driver;
-                    let delay = RetryClass::Time.delay(transactions, boot::chance()).min(self.deadlines.pace);
+                    request.registers_driver &= !without_driver;
+                    let delay = RetryClass::Time
+                        .backoff(transactions, boot::jitter())
+                        .min(self.deadlines.max_poll_interval);
                     let cause =
                         std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                    log::warn!("{error}: {cause}; it is asked again");
+                    log::warn!("{error}: {cause}; retrying");
                     std::thread::sleep(delay);
                 }
                 LayerVerdict::Retry { error, .. } | LayerVerdict::Failed(error) => return Err(error),
@@ -135,12 +139,12 @@ impl RpmOstreeSession {
         }
     }
 
-    fn ask_once(
+    fn layer_once(
         &self,
         request: &LayerRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<RpmOstreeOutcome, OsError> {
-        let (mut heard, mut waits) = (TransactionProgress::nothing(), Waits::default());
+        let (mut heard, mut waits) = (TransactionProgress::nothing(), BusyNotice::default());
         let mut news = |news| {
             log::debug!(news:?; "rpm-ostreed");
             waits.hear(&news);
@@ -150,39 +154,40 @@ impl RpmOstreeSession {
         };
         let mut care = self.interrupt.guard();
         in_runtime(async {
-            // A connection for each: what an earlier one had begun goes with it.
+            // One connection for each attempt: rpm-ostreed drops an earlier attempt's transaction when its
+            // connection closes.
             let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
-            let outcome = daemon.layer(request, &mut news, care.asked()).await;
-            daemon.leave().await;
+            let outcome = daemon.layer(request, &mut news, care.interrupted()).await;
+            daemon.disconnect().await;
             Ok(outcome?)
         })
     }
 
-    /// Whether the daemon that runs can rebase to images at all. Where nobody knows, it is asked.
+    /// Return true if the booted rpm-ostreed supports container images, or if its version is unknown.
     fn knows_images(&mut self, booted: &Deployment) -> Result<bool, OsError> {
         let version = self.local(SysrootAccess::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
         Ok(version.as_deref().is_none_or(is_new_enough))
     }
 }
 
-/// Whom the daemon is waited for, said once.
+/// Logs each reason of a wait once.
 #[derive(Debug, Default)]
-struct Waits {
+struct BusyNotice {
     said: String,
 }
 
-impl Waits {
+impl BusyNotice {
     fn hear(&mut self, news: &RpmOstreeEvent) {
         if let RpmOstreeEvent::Busy(with) = news
             && self.said != *with
         {
-            log::warn!("rpm-ostreed is busy, and is waited for: {with}");
+            log::warn!("waiting for rpm-ostreed, which is busy: {with}");
             self.said.clone_from(with);
         }
     }
 }
 
-/// In this thread alone.
+/// Run a future on the current thread.
 fn in_runtime<T>(work: impl Future<Output = Result<T, OsError>>) -> Result<T, OsError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| OsError::RpmOstreed(RedactedCause::new(&error.to_string())))?.block_on(work)
@@ -193,7 +198,7 @@ fn is_new_enough(version: &str) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= KNOWS_IMAGES
 }
 
-/// Whether this process belongs to a unit, as the daemon needs it to note who drives updates.
+/// Return true if this process belongs to a systemd unit, which rpm-ostreed requires of an update driver.
 fn is_in_unit() -> bool {
     std::env::var_os("INVOCATION_ID").is_some()
 }
@@ -216,7 +221,8 @@ impl Sysroot for RpmOstreeSession {
         let Some(booted) = deployments.into_iter().find(|deployment| deployment.booted) else {
             return Err(OsError::NotRunning { path: SYSROOT.into() });
         };
-        // Its packages would be lost with another image under them, were it not the daemon that puts it there.
+        // Pulling the image with libostree would drop layered packages, so rpm-ostreed has to do it if there
+        // are any.
         let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
         if let Some(image) = &wanted.image {
             if let (true, Some(digest)) = (is_bare, image.digest())
@@ -227,13 +233,11 @@ impl Sysroot for RpmOstreeSession {
             match (self.knows_images(&booted)?, is_bare) {
                 (true, _) => {}
                 (false, true) => {
-                    log::warn!(
-                        "the rpm-ostreed that runs is too old to deploy images; libostree does it without it"
-                    );
+                    log::warn!("this version of rpm-ostreed cannot deploy images; deploying with libostree");
                     return self.local(SysrootAccess::Stage)?.import(wanted, progress);
                 }
                 (false, false) => {
-                    let text = "the rpm-ostreed that runs is too old to deploy images with packages; update to a version of the OS without packages first";
+                    let text = "this version of rpm-ostreed cannot deploy images with layered packages; first update the OS without packages";
                     return Err(OsError::Packages { source: RedactedCause::new(text) });
                 }
             }
@@ -253,8 +257,8 @@ impl Sysroot for RpmOstreeSession {
             }
             Some(image) => LayerBase::Image(image.clone()),
         };
-        let request = LayerRequest { base, change: wanted.packages.clone(), drives: is_in_unit() };
-        let (made, transactions) = self.ask(request, progress)?;
+        let request = LayerRequest { base, change: wanted.packages.clone(), registers_driver: is_in_unit() };
+        let (made, transactions) = self.layer_with_retries(request, progress)?;
         let staged = made.as_ref().map(|made| made.id.clone());
         self.made.clone_from(&staged);
         let deployment = made.unwrap_or(booted);
@@ -300,7 +304,7 @@ impl Sysroot for RpmOstreeSession {
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
         let mut request = request.clone();
         if let Some(made) = self.made.clone().filter(|made| made.commit == request.commit) {
-            // Its origin is the daemon's, packages included.
+            // Keep the origin that rpm-ostreed wrote, which lists the packages.
             request.origin = DeploymentOrigin::Deployment(made.clone());
             request.replaces = Some(made);
         }
@@ -329,7 +333,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn old_daemons_are_known_by_their_version() {
+    fn image_support_is_derived_from_the_version() {
         for (version, expected) in
             [("2022.10.99", true), ("2022.13", true), ("2026.2", true), ("2022.9", false), ("2021.14", false)]
         {

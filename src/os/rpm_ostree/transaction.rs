@@ -1,8 +1,8 @@
-//! One transaction of rpm-ostreed, from its socket to its end.
+//! One rpm-ostreed transaction: connect to its socket, start it, follow it to its end.
 //!
-//! The socket is a D-Bus connection between two peers. Whoever connects hears the same signals, may start the transaction
-//! and may cancel it, and its one result is the signal `Finished`. It is sent before the answer to `Start` or after it. A
-//! connection that ends without it says nothing about what was done.
+//! The socket is a peer-to-peer D-Bus connection. All connected clients receive the same signals, and each
+//! may start or cancel the transaction. The signal `Finished` carries the result; it may arrive before or
+//! after the reply to `Start`. A connection that closes without `Finished` leaves the result unknown.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,53 +20,49 @@ use crate::os::RedactedCause;
 
 const INTERFACE: &str = "org.projectatomic.rpmostree1.Transaction";
 
-/// How many messages are kept until they are looked at.
+/// Number of messages that the connection buffers.
 const QUEUED: usize = 4096;
 
-/// The whole text of a transaction that was cancelled.
+/// Complete error text of a cancelled transaction.
 const WAS_CANCELLED: &str = "operation was cancelled";
 
-/// What came of a transaction.
+/// Result of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RpmOstreeOutcome {
-    /// It did what it was asked.
     Succeeded,
-    /// It did not, and said why.
+    /// The transaction failed with this text.
     Failed(RedactedCause),
-    /// Somebody ended it.
     Cancelled(CancelledBy),
-    /// Nobody says what it did: the deployments have to be looked at.
+    /// No result was received: the deployments must be inspected.
     Unknown(RedactedCause),
 }
 
-/// Who ended a transaction.
+/// Cause of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelledBy {
-    /// Whoever waited for it.
+    /// Cancelled by the caller of [`follow`].
     Caller,
-    /// It had said nothing for too long.
+    /// No event within [`RpmOstreeDeadlines::silence`].
     Deadline,
-    /// Another program: any local user can.
+    /// Cancelled by another client: any local user can.
     OtherClient,
 }
 
-/// What a transaction says while it runs.
+/// Progress event of a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RpmOstreeEvent {
-    /// It has not begun: the daemon does something else, which is waited for.
+    /// Not started yet: waiting for another client's transaction, described here.
     Busy(String),
-    /// A line of text.
+    /// Line of text.
     Message(String),
-    /// A task begins.
     TaskBegin(String),
-    /// A task ends.
     TaskEnd(String),
-    /// So much of a task is done.
+    /// Name of a task and its progress in percent.
     PercentProgress(String, u32),
 }
 
-/// Starts the transaction at `address`, spelt as D-Bus spells addresses, and follows it to its end. It has to be one that
-/// `caller`, a unique name on the bus, has called for. Once `to_cancel` returns, it is asked to stop.
+/// Start the transaction at the D-Bus address `address` and follow it to its end. The transaction must have
+/// been created by `caller`, a unique bus name. When `to_cancel` completes, the transaction is cancelled.
 pub async fn follow(
     address: &str,
     caller: &str,
@@ -77,19 +73,22 @@ pub async fn follow(
     let connected = timeout(deadlines.answer, connect(address)).await;
     let peer = match connected {
         Ok(Ok(peer)) => peer,
-        Ok(Err(error)) => return unknown(&format!("its socket {address} cannot be connected to: {error}")),
-        Err(_) => return unknown(&format!("its socket {address} does not answer")),
+        Ok(Err(error)) => {
+            return unknown(&format!("cannot connect to the transaction's socket {address}: {error}"));
+        }
+        Err(_) => return unknown(&format!("the transaction's socket {address} does not answer")),
     };
     let outcome = run_transaction(&peer, caller, deadlines, news, to_cancel).await;
-    // At once: until the last peer has left, nobody else gets a transaction.
+    // Close at once: rpm-ostreed accepts no other transaction before the last peer has disconnected.
     let closed = timeout(deadlines.answer, peer.0.close()).await;
     if !matches!(closed, Ok(Ok(()))) {
-        log::debug!("the socket of the transaction was not closed in order");
+        log::debug!("cannot close the transaction's socket");
     }
     outcome
 }
 
-/// The transaction's end of the socket. There is no bus: no `Hello`, and no names in messages.
+/// Peer-to-peer connection to the transaction's socket. Without a bus there is no `Hello` and messages carry
+/// no names.
 struct Peer(Connection);
 
 impl Peer {
@@ -111,7 +110,7 @@ impl Peer {
         self.ask(INTERFACE, "Cancel", &()).await
     }
 
-    async fn whose(&self) -> zbus::Result<String> {
+    async fn initiating_client(&self) -> zbus::Result<String> {
         let property = (INTERFACE, "InitiatingClientDescription");
         let value: OwnedValue = self.ask("org.freedesktop.DBus.Properties", "Get", &property).await?;
         Ok(value.try_into()?)
@@ -120,7 +119,7 @@ impl Peer {
 
 async fn connect(address: &str) -> zbus::Result<Peer> {
     let builder = zbus::connection::Builder::address(address)?.p2p();
-    // While one answer is waited for, whatever else it says has to fit.
+    // All messages received while waiting for one reply must fit.
     Ok(Peer(builder.max_queued(QUEUED).build().await?))
 }
 
@@ -131,7 +130,7 @@ async fn run_transaction(
     news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     to_cancel: impl Future<Output = ()>,
 ) -> RpmOstreeOutcome {
-    // Before anything is asked: what it says from now on is kept.
+    // Before the first call, so that no signal is missed.
     let mut messages = MessageStream::from(&peer.0);
     if let Err(text) = ensure_own_transaction(peer, caller, deadlines).await {
         return unknown(&text);
@@ -139,31 +138,32 @@ async fn run_transaction(
     let mut starting = pin!(timeout(deadlines.start, peer.start()));
     let mut to_cancel = pin!(to_cancel);
     let (mut has_answered, mut canceller) = (false, None);
-    let mut silent_until = Instant::now() + deadlines.silence;
+    let mut silent_until = Instant::now() + deadlines.idle_timeout;
     loop {
         tokio::select! {
             biased;
             message = messages.next() => {
                 match message.map(|message| message.map(|message| parse_signal(&message))) {
-                    Some(Ok(Heard::Finished(success, text))) => return finished(success, &text, canceller),
-                    Some(Ok(Heard::News(what))) => {
-                        // Once it was asked to stop, nothing that it says gives it more time.
+                    Some(Ok(PeerSignal::Finished(success, text))) => return finished(success, &text, canceller),
+                    Some(Ok(PeerSignal::News(what))) => {
+                        // After a cancellation, events do not extend the deadline.
                         if canceller.is_none() {
-                            silent_until = Instant::now() + deadlines.silence;
+                            silent_until = Instant::now() + deadlines.idle_timeout;
                         }
                         news(what);
                     }
-                    Some(Ok(Heard::Nothing)) => {}
-                    Some(Err(error)) => return unknown(&format!("it ended without a result: {error}")),
-                    None => return unknown("it ended without a result"),
+                    Some(Ok(PeerSignal::Nothing)) => {}
+                    Some(Err(error)) => return unknown(&format!("the socket closed without a result: {error}")),
+                    None => return unknown("the socket closed without a result"),
                 }
             }
             started = &mut starting, if !has_answered => {
                 has_answered = true;
                 match started {
-                    // Somebody else may have started it, or it has ended: its result comes all the same.
+                    // Another client may have started it, or it may have ended: its result arrives in any
+                    // case.
                     Ok(Ok(is_first)) => log::debug!(is_first; "the transaction is started"),
-                    Ok(Err(error)) => return unknown(&format!("it could not be started: {error}")),
+                    Ok(Err(error)) => return unknown(&format!("cannot start the transaction: {error}")),
                     Err(_) => silent_until = Instant::now(),
                 }
             }
@@ -173,7 +173,7 @@ async fn run_transaction(
             }
             () = sleep_until(silent_until) => {
                 if canceller.is_some() {
-                    return unknown("it was asked to stop, and goes on");
+                    return unknown("the transaction was cancelled but did not stop in time");
                 }
                 canceller = Some(CancelledBy::Deadline);
                 silent_until = ask_to_stop(peer, deadlines).await;
@@ -182,24 +182,26 @@ async fn run_transaction(
     }
 }
 
-/// The socket's name is always the same, so it may be another transaction's by now.
+/// Refuse a transaction of another client: all transactions use the same socket path, one after the other.
 async fn ensure_own_transaction(
     peer: &Peer,
     caller: &str,
     deadlines: &RpmOstreeDeadlines,
 ) -> Result<(), String> {
-    match timeout(deadlines.answer, peer.whose()).await {
-        Ok(Ok(whose)) if is_of(&whose, caller) => Ok(()),
-        Ok(Ok(whose)) => Err(format!("its socket belongs to the transaction of {whose}")),
-        Ok(Err(error)) => Err(format!("it went away before its start: {error}")),
-        Err(_) => Err("it does not say whose it is".to_owned()),
+    match timeout(deadlines.answer, peer.initiating_client()).await {
+        Ok(Ok(initiating_client)) if is_of(&initiating_client, caller) => Ok(()),
+        Ok(Ok(initiating_client)) => {
+            Err(format!("the socket now belongs to another transaction, of {initiating_client}"))
+        }
+        Ok(Err(error)) => Err(format!("the transaction ended before its start: {error}")),
+        Err(_) => Err("the transaction does not answer".to_owned()),
     }
 }
 
-/// Says until when it may still end.
+/// Cancel the transaction and return the deadline for its end.
 async fn ask_to_stop(peer: &Peer, deadlines: &RpmOstreeDeadlines) -> Instant {
     if let Ok(Err(error)) = timeout(deadlines.answer, peer.cancel()).await {
-        log::debug!("it could not be asked to stop: {error}");
+        log::debug!("cannot cancel the transaction: {error}");
     }
     Instant::now() + deadlines.stop
 }
@@ -214,26 +216,26 @@ fn finished(success: bool, text: &str, canceller: Option<CancelledBy>) -> RpmOst
     }
 }
 
-/// What a message means here.
-enum Heard {
+/// Meaning of a received message.
+enum PeerSignal {
     Finished(bool, String),
     News(RpmOstreeEvent),
     Nothing,
 }
 
-/// A signal whose contents are not as specified says nothing.
-fn parse_signal(message: &Message) -> Heard {
+/// Parse a signal. A malformed signal is ignored.
+fn parse_signal(message: &Message) -> PeerSignal {
     let header = message.header();
     let is_signal = header.message_type() == Type::Signal;
     if !is_signal || header.interface().is_none_or(|interface| interface.as_str() != INTERFACE) {
-        return Heard::Nothing;
+        return PeerSignal::Nothing;
     }
     let body = message.body();
     let text = || body.deserialize::<String>().ok();
     let heard = match header.member().map_or("", |member| member.as_str()) {
         "Finished" => {
             let ended = body.deserialize::<(bool, String)>();
-            return ended.map_or(Heard::Nothing, |(success, text)| Heard::Finished(success, text));
+            return ended.map_or(PeerSignal::Nothing, |(success, text)| PeerSignal::Finished(success, text));
         }
         "Message" => text().map(RpmOstreeEvent::Message),
         "TaskBegin" => text().map(RpmOstreeEvent::TaskBegin),
@@ -244,10 +246,11 @@ fn parse_signal(message: &Message) -> Heard {
             .map(|(text, percent)| RpmOstreeEvent::PercentProgress(text, percent)),
         _ => None,
     };
-    heard.map_or(Heard::Nothing, Heard::News)
+    heard.map_or(PeerSignal::Nothing, PeerSignal::News)
 }
 
-/// `client(id:flameholder dbus:1.7 unit:x.service uid:0)`, or `caller :1.7` for one that is not registered.
+/// Compare a client description with a unique bus name. Registered clients are described as
+/// `client(id:flameholder dbus:1.7 unit:x.service uid:0)`, others as `caller :1.7`.
 fn is_of(description: &str, caller: &str) -> bool {
     let number = caller.trim_start_matches(':');
     let words = description.split([' ', '(', ')']);
@@ -265,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transaction_is_known_by_who_called_for_it() {
+    fn transaction_is_recognized_by_its_caller() {
         for (description, expected) in [
             ("client(id:flameholder dbus:1.7 unit:a.service uid:0)", true),
             ("client(id:cli dbus:1.77 uid:0)", false),
@@ -278,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn only_its_whole_text_says_that_it_was_cancelled() {
+    fn only_the_exact_text_means_cancelled() {
         assert_eq!(
             finished(false, "Operation was cancelled", None),
             RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient)
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(
             finished(true, "", Some(CancelledBy::Caller)),
             RpmOstreeOutcome::Succeeded,
-            "it was too late"
+            "the cancellation came too late"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! What is to be concluded from the end of a transaction: its word where there is one, and in any case the deployments.
+//! Next step after a transaction, derived from its outcome and from the deployments, which have the last
+//! word.
 
 use super::failure::RpmOstreeFailure;
 use super::request::{LayerBase, LayerRequest};
@@ -6,25 +7,24 @@ use super::transaction::{CancelledBy, RpmOstreeOutcome};
 use crate::core::values::image::ImageRef;
 use crate::os::{Deployment, OsError};
 
-/// How to go on.
+/// Next step after a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LayerVerdict {
-    /// This deployment is what was asked for; it is staged, and locked.
+    /// This deployment satisfies the request; it is staged and locked.
     Staged(Box<Deployment>),
-    /// What runs is what was asked for.
+    /// The booted deployment satisfies the request already.
     Unchanged,
-    /// It did not happen, and may when it is asked for again.
+    /// The transaction had no effect, and may succeed if it is repeated.
     Retry {
-        /// Whether the daemon is to be asked without noting a driver.
+        /// True if the repetition must not register an update driver.
         without_driver: bool,
-        /// The error, should that not help.
+        /// Error to report if no attempts are left.
         error: OsError,
     },
-    /// It did not happen.
     Failed(OsError),
 }
 
-/// Concludes. `deployments` are those after the end of the transaction; before it, nothing was staged.
+/// Derive the next step. `deployments` is the list after the transaction; before it, nothing was staged.
 #[must_use]
 pub fn conclude(
     outcome: &RpmOstreeOutcome,
@@ -36,14 +36,14 @@ pub fn conclude(
     let image = request.image();
     let again = |error| LayerVerdict::Retry { without_driver: false, error };
     match (outcome, staged) {
-        // Also where it was cancelled too late, or nobody said so.
+        // Includes a cancellation that came too late, and a transaction without a result.
         (
             RpmOstreeOutcome::Succeeded | RpmOstreeOutcome::Cancelled(_) | RpmOstreeOutcome::Unknown(_),
             Some(staged),
         ) => match staged_mismatch(request, staged, booted) {
             None => LayerVerdict::Staged(Box::new(staged.clone())),
             Some(what) if *outcome == RpmOstreeOutcome::Succeeded => {
-                let text = format!("it reports success, and {what}");
+                let text = format!("rpm-ostreed reports success, but {what}");
                 LayerVerdict::Failed(RpmOstreeFailure::Unknown.into_error(&text, image))
             }
             Some(_) => LayerVerdict::Failed(OsError::AlreadyStaged { deployment: staged.id.to_string() }),
@@ -52,7 +52,7 @@ pub fn conclude(
             match booted.and_then(|booted| deployment_mismatch(request, booted)) {
                 None => LayerVerdict::Unchanged,
                 Some(what) => {
-                    let text = format!("it reports success, nothing is staged, and {what}");
+                    let text = format!("rpm-ostreed reports success, but no deployment is staged and {what}");
                     LayerVerdict::Failed(RpmOstreeFailure::Unknown.into_error(&text, image))
                 }
             }
@@ -60,10 +60,10 @@ pub fn conclude(
         (RpmOstreeOutcome::Failed(text), _) => of_failure(&text.to_string(), request, booted),
         (RpmOstreeOutcome::Cancelled(CancelledBy::Caller), None) => LayerVerdict::Failed(OsError::Cancelled),
         (RpmOstreeOutcome::Cancelled(CancelledBy::Deadline), None) => LayerVerdict::Failed(
-            RpmOstreeFailure::Unknown.into_error("it said nothing for too long, and was cancelled", image),
+            RpmOstreeFailure::Unknown.into_error("cancelled after too long a time without progress", image),
         ),
         (RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient), None) => {
-            again(RpmOstreeFailure::Unknown.into_error("another program on this host cancelled it", image))
+            again(RpmOstreeFailure::Unknown.into_error("cancelled by another program on this host", image))
         }
         (RpmOstreeOutcome::Unknown(text), None) => {
             again(RpmOstreeFailure::Unknown.into_error(&text.to_string(), image))
@@ -76,42 +76,44 @@ fn of_failure(text: &str, request: &LayerRequest, booted: Option<&Deployment>) -
     let failure = RpmOstreeFailure::of(text, image);
     let error = failure.into_error(text, image);
     match failure {
-        // By name: whether it is by content as well, only the digest tells.
+        // Equal by name; equal content is shown only by the digest.
         RpmOstreeFailure::RefsEqual
             if booted.is_some_and(|booted| deployment_mismatch(request, booted).is_none()) =>
         {
             LayerVerdict::Unchanged
         }
-        RpmOstreeFailure::NoUnit if request.drives => LayerVerdict::Retry { without_driver: true, error },
+        RpmOstreeFailure::NoUnit if request.registers_driver => {
+            LayerVerdict::Retry { without_driver: true, error }
+        }
         failure if failure.is_transient() => LayerVerdict::Retry { without_driver: false, error },
         _ => LayerVerdict::Failed(error),
     }
 }
 
-/// In which way a staged deployment is not what was asked for.
+/// Describe how a staged deployment differs from the request; `None` if it satisfies it.
 fn staged_mismatch(
     request: &LayerRequest,
     staged: &Deployment,
     booted: Option<&Deployment>,
 ) -> Option<String> {
     if !staged.locked {
-        return Some("what is staged is not locked".to_owned());
+        return Some("the staged deployment is not locked".to_owned());
     }
     if let (LayerBase::BootedCommit | LayerBase::BootedImageName, Some(booted)) = (&request.base, booted)
         && staged.image != booted.image
     {
-        return Some("what is staged follows another image than what runs".to_owned());
+        return Some("the staged deployment follows another image than the booted one".to_owned());
     }
     deployment_mismatch(request, staged)
 }
 
-/// The same, but for how it is deployed.
+/// Describe how a deployment's image or packages differ from the request.
 fn deployment_mismatch(request: &LayerRequest, deployment: &Deployment) -> Option<String> {
     if let LayerBase::Image(image) = &request.base
         && !is_of(deployment, image)
     {
         let found = deployment.manifest_digest.as_deref().unwrap_or("no image");
-        return Some(format!("the deployment {} is of {found}", deployment.id));
+        return Some(format!("deployment {} has the image {found}", deployment.id));
     }
     let missing = request.change.missing_in(&deployment.layering);
     (!missing.is_empty()).then(|| missing.join(", "))
@@ -152,14 +154,14 @@ mod tests {
     }
 
     fn request(base: LayerBase) -> LayerRequest {
-        LayerRequest { base, change: LayeringChange::default(), drives: true }
+        LayerRequest { base, change: LayeringChange::default(), registers_driver: true }
     }
 
     fn new_image() -> LayerBase {
         LayerBase::Image(format!("h/os@{NEW}").parse().unwrap())
     }
 
-    /// In one word.
+    /// Verdict in one word.
     fn concluded(outcome: &RpmOstreeOutcome, base: LayerBase, staged: Option<Deployment>) -> &'static str {
         let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
         let deployments: Vec<Deployment> = staged.into_iter().chain([booted]).collect();
@@ -175,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn the_deployments_decide() {
+    fn verdict_follows_outcome_and_deployments() {
         let failed = |text: &str| RpmOstreeOutcome::Failed(RedactedCause::new(text));
         let unknown = RpmOstreeOutcome::Unknown(RedactedCause::new("gone"));
         let [caller, deadline, else_] =
@@ -215,14 +217,14 @@ mod tests {
     }
 
     #[test]
-    fn packages_are_part_of_it() {
+    fn staged_deployment_without_a_requested_package_fails() {
         let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
         let request = LayerRequest { change, ..request(LayerBase::BootedCommit) };
         let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
         let with = PackageLayering { requested: vec!["usbguard".into()], ..PackageLayering::default() };
         let conclude = |staged| conclude(&RpmOstreeOutcome::Succeeded, &request, &[staged, booted.clone()]);
         let LayerVerdict::Failed(error) = conclude(staged("sha256:1")) else {
-            panic!("it lacks the package")
+            panic!("a package is missing")
         };
         let cause = std::error::Error::source(&error).unwrap().to_string();
         assert!(cause.contains("usbguard is not installed"), "{cause}");
@@ -233,10 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn a_registry_that_is_away_is_an_error_about_the_image() {
+    fn unreachable_registry_is_a_pull_error_and_retried() {
         let outcome = RpmOstreeOutcome::Failed(RedactedCause::new("dial tcp 192.0.2.1:443: i/o timeout"));
         let LayerVerdict::Retry { error, .. } = conclude(&outcome, &request(new_image()), &[]) else {
-            panic!("it may come back")
+            panic!("the registry may answer later")
         };
         assert!(matches!(error, OsError::Pull { reason: PullFailure::Unreachable, .. }), "{error}");
     }

@@ -1,4 +1,4 @@
-//! The worker's executable: where it is found, and what it is started with.
+//! Path, environment and start of the worker's executable, `flameholder-ostree`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 
 use crate::os::{OsError, RedactedCause};
 
-/// Where distributions install it.
+/// Installation directory of distribution packages.
 const LIBEXEC: &str = "/usr/libexec/flameholder";
 
-/// What the worker's environment keeps: where programs, registries and their certificates are found, and what skopeo,
-/// libostree and systemd look at. The language is not among it: messages are told apart by their English text.
+/// Environment variables passed on to the worker: paths, proxies and CA certificates, and settings of skopeo,
+/// libostree and systemd. `LANG` is not passed on: errors are classified by their English text.
 const ENVIRONMENT: [&str; 16] = [
     "PATH",
     "HOME",
@@ -30,7 +30,7 @@ const ENVIRONMENT: [&str; 16] = [
     "no_proxy",
 ];
 
-/// How to start the worker.
+/// Path and environment of the worker.
 #[derive(Debug, Clone)]
 pub struct WorkerProgram {
     path: PathBuf,
@@ -38,10 +38,11 @@ pub struct WorkerProgram {
 }
 
 impl WorkerProgram {
-    /// The worker's file name.
+    /// File name of the executable.
     pub const NAME: &str = "flameholder-ostree";
 
-    /// Finds the worker: beside the running executable, in `../libexec/flameholder` from there, or in `/usr/libexec/flameholder`.
+    /// Find the worker: beside the running executable, in `../libexec/flameholder` relative to it, or in
+    /// `/usr/libexec/flameholder`.
     pub fn locate() -> Result<Self, OsError> {
         let executable = std::env::current_exe().map_err(|source| OsError::Other {
             doing: "finding the running executable".into(),
@@ -54,20 +55,19 @@ impl WorkerProgram {
         }
     }
 
-    /// Where it is.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The worker is this executable.
+    /// Use the executable at `path` as the worker.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         let kept = |name: &&str| Some((OsString::from(name), std::env::var_os(name)?));
         Self { path: path.into(), environment: ENVIRONMENT.iter().filter_map(kept).collect() }
     }
 
-    /// Sets a variable of the worker's environment.
+    /// Set a variable in the worker's environment.
     #[must_use]
     pub fn with_env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         let name = name.as_ref();
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worker_is_looked_for_beside_the_executable_first() {
+    fn worker_beside_the_executable_is_preferred() {
         let found = candidates(Path::new("/usr/local/bin/flameholder"));
         let expected = [
             "/usr/local/bin/flameholder-ostree",

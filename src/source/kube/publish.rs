@@ -1,4 +1,5 @@
-//! One view told to the cluster: conditions, annotations and events, as few requests as it takes.
+//! Publication of the daemon's state in the cluster: conditions of the MachineConfigNode, annotations of the
+//! Node, events.
 
 use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
@@ -7,20 +8,20 @@ use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{conditions, events};
 use crate::source::LifecycleView;
 
-/// How often conditions are made anew because somebody else wrote some.
+/// Attempts to write conditions while other controllers change them.
 const CONFLICTS: usize = 5;
 
-/// Tells views one after the other.
+/// Publishes one view after the other.
 #[derive(Debug, Clone)]
 pub(super) struct NodePublisher {
     cluster: ClusterClient,
-    /// The conditions as they were last seen; `None` where they have to be read.
+    /// Last known status of the MachineConfigNode; `None` if it has to be read.
     status: Option<NodeStatus>,
-    /// Whether the cluster has such an object for this node at all.
+    /// True if the cluster has a MachineConfigNode for this node and accepts its conditions.
     has_status: bool,
 }
 
-/// What is told, and what came back.
+/// Published view, and the Node that the API server returned.
 #[derive(Debug)]
 pub(super) struct PublishOutcome {
     pub(super) view: LifecycleView,
@@ -33,8 +34,8 @@ impl NodePublisher {
         Self { cluster, status: None, has_status: true }
     }
 
-    /// What was seen may not hold any more.
-    pub(super) fn forget(&mut self) {
+    /// Forget the known status, and try to write conditions again.
+    pub(super) fn invalidate(&mut self) {
         (self.status, self.has_status) = (None, true);
     }
 
@@ -47,9 +48,10 @@ impl NodePublisher {
     ) -> Result<PublishOutcome, ClusterError> {
         let lifecycle = &view.lifecycle;
         let is_done = lifecycle.phase == DaemonPhase::Done;
-        // A pool counts a node by its annotations: they come last on the way, and first in the end.
+        // MachineConfigPools count nodes by their annotations: these are written after the conditions during
+        // an update, and before them when it is done.
         if !is_done {
-            self.tell_conditions(lifecycle).await?;
+            self.publish_conditions(lifecycle).await?;
         }
         let changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
         let drains = !annotations::is_single_node(&node.annotations);
@@ -57,41 +59,43 @@ impl NodePublisher {
             node = self.cluster.annotate(&changes).await?;
         }
         if is_done {
-            self.tell_conditions(lifecycle).await?;
+            self.publish_conditions(lifecycle).await?;
         }
         let rests = matches!(lifecycle.phase, DaemonPhase::Uncordoning { .. } | DaemonPhase::Done);
         if !rests || !changes.is_empty() {
             for event in events::events_between(before, lifecycle, drains) {
-                if let Err(error) = self.cluster.tell(&node, &event).await {
-                    log::debug!("the event {} is lost: {error}", event.reason);
+                if let Err(error) = self.cluster.create_event(&node, &event).await {
+                    log::debug!("the event {} was not sent: {error}", event.reason);
                 }
             }
         }
         Ok(PublishOutcome { node, publisher: self, view })
     }
 
-    async fn tell_conditions(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
+    async fn publish_conditions(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
         for _ in 0..CONFLICTS {
             if !self.has_status {
                 return Ok(());
             }
-            match self.tell_conditions_once(lifecycle).await {
+            match self.publish_conditions_once(lifecycle).await {
                 Err(ClusterError::Conflict(_)) => self.status = None,
-                // They are for people. An update does not depend on them.
+                // Conditions are informative: the update goes on without them.
                 Err(
                     error @ (ClusterError::Denied(_) | ClusterError::NotFound(_) | ClusterError::Refused(_)),
                 ) => {
-                    log::warn!("the conditions of the MachineConfigNode are not written: {error}");
+                    log::warn!("not writing conditions of the MachineConfigNode: {error}");
                     self.has_status = false;
                 }
                 told => return told,
             }
         }
-        log::warn!("the conditions of the MachineConfigNode are not written: others write them all the time");
+        log::warn!(
+            "not writing conditions of the MachineConfigNode: {CONFLICTS} conflicts in a row with other controllers"
+        );
         Ok(())
     }
 
-    async fn tell_conditions_once(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
+    async fn publish_conditions_once(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
         if self.status.is_none() {
             self.status = self.cluster.node_status().await?;
         }
@@ -104,10 +108,11 @@ impl NodePublisher {
         let conditions = conditions::updated_conditions(&status.conditions, lifecycle, &now);
         let name = |desired: &Option<ConfigRef>| desired.as_ref().map(|desired| desired.config.clone());
         let current = name(&lifecycle.current).filter(|_| lifecycle.phase == DaemonPhase::Done);
-        // What is only being fetched may not even exist.
+        // A config that is not fetched yet may not exist, and the API server rejects the name of such a
+        // config.
         let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
         let desired = name(&lifecycle.desired).filter(|_| is_begun);
-        let next = status.with(conditions, current.as_deref(), desired.as_deref());
+        let next = status.updated(conditions, current.as_deref(), desired.as_deref());
         if let Some(next) = next {
             self.status = Some(self.cluster.apply_status(&next).await?);
         }

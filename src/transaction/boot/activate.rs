@@ -1,5 +1,5 @@
-//! What a generation has outside `/etc`, put in place: `/var` is made to match the record in `/etc`,
-//! forward and back. Needs no network, no D-Bus and no libostree.
+//! Activation: put a generation's files outside `/etc` in place, by making `/var` match the record in
+//! `/etc`, for newer and older generations alike. Needs no network, no D-Bus and no libostree.
 
 use crate::host::facts::booted;
 use crate::transaction::state::current::is_older_than_last_booted;
@@ -33,28 +33,28 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{objects, record};
 
-/// What came of an activation.
+/// Result of an activation.
 #[derive(Debug)]
 pub struct ActivationOutcome {
-    /// The generation that `/var` matches now.
+    /// Generation that `/var` now matches.
     pub generation: String,
-    /// Whether anything had to be done.
+    /// False if `/var` matched already.
     pub changed: bool,
 }
 
-/// What has to happen for `/var` to match.
+/// Plan that makes `/var` match a generation.
 #[derive(Debug)]
 pub struct ActivationPlan {
-    /// The generation that it matches then.
+    /// Generation to activate.
     pub generation: String,
-    /// The acts on paths, in order.
+    /// Changes to paths, in the order in which they are made.
     pub steps: Vec<PlanStep>,
-    /// The labels of what they make.
+    /// SELinux labels of the paths that the steps create.
     pub labels: SelinuxLabels,
 }
 
 impl ActivationPlan {
-    /// The change as the engine takes it.
+    /// Wrap the plan as a journaled change of `/var`.
     #[must_use]
     pub fn change<'a>(&'a self, boot_id: &'a str) -> JournaledChange<'a> {
         JournaledChange {
@@ -69,7 +69,8 @@ impl ActivationPlan {
     }
 }
 
-/// Makes what lies outside the `/etc` of `root` match the generation that is in it.
+/// Activate the generation recorded in the `/etc` of `root`: put its files outside `/etc` in place.
+/// Recovers an interrupted change first.
 pub fn activate(root: &Root) -> Result<ActivationOutcome, TransactionError> {
     let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
@@ -77,7 +78,8 @@ pub fn activate(root: &Root) -> Result<ActivationOutcome, TransactionError> {
     activate_locked(root, &boot_id)
 }
 
-/// The same where the caller holds the lock, and no change is open.
+/// Activate the generation in the `/etc` of `root`. The caller holds the host lock, and has recovered any
+/// interrupted change.
 pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<ActivationOutcome, TransactionError> {
     let wanted = files_outside_etc(root)?;
     ensure_link_targets(root, &wanted.managed)?;
@@ -86,7 +88,7 @@ pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<ActivationOu
     Ok(ActivationOutcome { generation: activation.generation, changed: !activation.steps.is_empty() })
 }
 
-/// The same for the deployment of a sysroot at rest that boots next.
+/// Activate the default deployment of a sysroot that is not running.
 pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOutcome, TransactionError> {
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(TransactionError::NoDeployment(place.display().to_string()));
@@ -99,8 +101,8 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOut
     activate(&root)
 }
 
-/// Makes the directories that links of the image lead to, such as `/var/usrlocal`: on a first boot
-/// nobody has yet, and nothing else is needed to reach what is below them.
+/// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first
+/// boot they do not exist yet, and managed files below them need them.
 fn ensure_link_targets(root: &Root, desired: &ManagedFiles) -> Result<(), TransactionError> {
     let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
     for link in above {
@@ -117,15 +119,15 @@ fn ensure_link_targets(root: &Root, desired: &ManagedFiles) -> Result<(), Transa
     Ok(())
 }
 
-/// What a generation wants outside `/etc`, and by whose verdicts.
-struct Wanted {
+/// Managed files outside `/etc` of a generation, with its record and the profile that planned them.
+struct FilesOutsideEtc {
     record: GenerationRecord,
     managed: ManagedFiles,
     profile: Profile,
 }
 
-/// What the generation in `/etc` wants.
-fn files_outside_etc(root: &Root) -> Result<Wanted, TransactionError> {
+/// Load the managed files outside `/etc` of the generation recorded in the `/etc` of `root`.
+fn files_outside_etc(root: &Root) -> Result<FilesOutsideEtc, TransactionError> {
     let Some(record) = CurrentState::load_record(root)? else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
@@ -133,17 +135,17 @@ fn files_outside_etc(root: &Root) -> Result<Wanted, TransactionError> {
         Some(digest) => objects::load_managed(root, digest)?,
         None => (ManagedFiles::default(), record.profile),
     };
-    Ok(Wanted { record, managed, profile })
+    Ok(FilesOutsideEtc { record, managed, profile })
 }
 
-/// Decides what has to happen on `root`, in which no change is open.
+/// Plan the activation of `root`, in which no interrupted change is open. Writes nothing.
 pub fn plan_activation(root: &Root) -> Result<ActivationPlan, TransactionError> {
     decide_on(root, files_outside_etc(root)?)
 }
 
 fn decide_on(
     root: &Root,
-    Wanted { record, managed, profile }: Wanted,
+    FilesOutsideEtc { record, managed, profile }: FilesOutsideEtc,
 ) -> Result<ActivationPlan, TransactionError> {
     let current = CurrentState::load(root)?;
     let keeps_trust = is_older_than_last_booted(&record, &current);
@@ -156,18 +158,19 @@ fn decide_on(
     let mut files = AgentFiles::after(root, steps.preserve);
     files.extend(steps.steps);
     objects::write_active_manifest(&mut files, current.active.as_ref(), &active)?;
-    let labels = labels::labels_of_steps(root, &files.steps, &current.remembered().labels)?;
+    let labels = labels::labels_of_steps(root, &files.steps, &current.prior_changes().labels)?;
     Ok(ActivationPlan { generation: record.generation, steps: files.steps, labels })
 }
 
-/// Whom the host trusts does not go back in time.
+/// Drop trust material from the files to activate: an older generation must not bring back revoked keys and
+/// CAs.
 fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
     managed.entries.retain(|path, _| !carry_forward::is_trust_material(path));
     managed
 }
 
-/// What stays in place is taken back one day as what was put there: its pre-images and directories are
-/// remembered on.
+/// Keep the pre-images and created directories of trust material that stays in place in the manifest, so
+/// that a later generation can still remove the files and restore the pre-images.
 fn retain_trust_material(
     root: &Root,
     active: &mut ActiveManifest,
@@ -180,20 +183,21 @@ fn retain_trust_material(
     let originals = before.originals.iter().filter(|path| carry_forward::is_trust_material(path));
     let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
     let directories = before.created_directories.iter().filter(above);
-    for (remembered, more) in [
+    for (prior, more) in [
         (&mut active.originals, originals.cloned().collect::<Vec<_>>()),
         (&mut active.created_directories, directories.cloned().collect()),
     ] {
-        remembered.extend(more);
-        remembered.sort();
-        remembered.dedup();
+        prior.extend(more);
+        prior.sort();
+        prior.dedup();
     }
     Ok(())
 }
 
-/// What is to be remembered of the deployment that `record` belongs to, once it runs.
+/// Return the identity of the deployment that `record` belongs to, for the active manifest. A plain tree
+/// has no deployment and keeps the identity from `before`.
 fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
-    let before = before.and_then(|active| active.ran.clone());
+    let before = before.and_then(|active| active.last_booted.clone());
     let Some(bound) = &record.deployment else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
     Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
@@ -207,13 +211,13 @@ fn steps(
     keeps_trust: bool,
 ) -> Result<steps::PlannedSteps, TransactionError> {
     let managed = match current.active.as_ref().and_then(|active| active.manifest) {
-        // Whose contents they were does not matter any more, only where they are.
+        // The removal of files needs their paths only, so no contents are loaded.
         Some(active) => objects::load_manifest(root, active)?.managed(&BTreeMap::new()),
         None => ManagedFiles::default(),
     };
     let managed = if keeps_trust { without_trust_material(managed) } else { managed };
-    let remembered = current.remembered().outside("/etc");
-    let seen = tree_observation::look(root, [&managed, &managed], desired, &remembered)?;
+    let prior = current.prior_changes().outside("/etc");
+    let seen = tree_observation::look(root, [&managed, &managed], desired, &prior)?;
     let steps = steps::compute(StepInputs {
         current: &managed,
         desired,
@@ -222,7 +226,7 @@ fn steps(
         aliases: &seen.aliases,
         vendor: &BTreeMap::new(),
         links: &LinkChange::default(),
-        remembered: &remembered,
+        prior: &prior,
         profile,
     });
     let obstacles: Vec<String> =

@@ -1,5 +1,6 @@
-//! What runs carried into an older `/etc`: the first boot of a deployment that was left before must
-//! not go back in time where others wrote meanwhile.
+//! Run-time-owned files of the last booted deployment, carried forward into the `/etc` of an older one when
+//! that boots again: certificates, static pods and host keys that other programs wrote since then must not
+//! go back in time.
 
 use std::collections::BTreeSet;
 
@@ -11,11 +12,11 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, PathState};
 use crate::host::{HostError, Root};
 
-/// Where host keys lie.
+/// Directory of the SSH host keys.
 const SSH: &str = "/etc/ssh";
 
-/// The steps that make the run-time-owned paths of `older` those of `newer`. What the configuration
-/// of `older` manages stays its own, trust material excepted.
+/// Plan the steps that copy run-time-owned paths from `newer` to `older`. Paths managed by `config`, the
+/// config of `older`, keep its content; trust material is copied nevertheless.
 pub(crate) fn carry_forward_steps(
     older: &Root,
     newer: &Root,
@@ -37,7 +38,7 @@ pub(crate) fn carry_forward_steps(
     paths.retain(|path| carry_forward::is_trust_material(path) || !managed(path));
     let (mut made, mut removed) = (above(older, newer)?, Vec::new());
     for path in paths {
-        match (older.node(&path)?, newer.node(&path)?) {
+        match (older.path_state(&path)?, newer.path_state(&path)?) {
             (PathState::Directory { .. }, PathState::Absent) => {
                 removed.push(PlanStep::RemoveDirectory { path });
             }
@@ -46,20 +47,20 @@ pub(crate) fn carry_forward_steps(
             (before, after) => made.extend(copy_step(newer, path, &before, after)?),
         }
     }
-    // What lies below goes before what it lies in.
+    // A directory can only be removed once it is empty.
     removed.reverse();
     made.extend(removed);
     Ok(made)
 }
 
-/// Directories above the run-time-owned ones that are missing.
+/// Create the missing parent directories of run-time-owned paths.
 fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
     let directories: BTreeSet<ManagedPath> =
         carry_forward::runtime_owned_paths().flat_map(|top| top.ancestors().collect::<Vec<_>>()).collect();
     let mut steps = Vec::new();
     for path in directories {
         if let (PathState::Absent, PathState::Directory { attributes, .. }) =
-            (older.node(&path)?, newer.node(&path)?)
+            (older.path_state(&path)?, newer.path_state(&path)?)
         {
             steps.push(PlanStep::MakeDirectory { path, attributes });
         }
@@ -67,8 +68,8 @@ fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
     Ok(steps)
 }
 
-/// How what stands at `path` becomes `after`. A path that changes its type is passed over: what is
-/// there was put there on purpose.
+/// Return the step that copies `after` over `before` at `path`; `None` if both are equal. A directory in
+/// place of a file, or the reverse, is skipped: an administrator changed it on purpose.
 fn copy_step(
     newer: &Root,
     path: ManagedPath,

@@ -1,5 +1,5 @@
-//! What booted shows that it is healthy, and is settled; or its time is over, and the deployment that it replaced boots
-//! again.
+//! Boot check: run health checks until they pass, then confirm the booted generation; or, after the
+//! timeout, roll back to the deployment that it was staged on.
 
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use std::path::Path;
@@ -27,39 +27,40 @@ use crate::transaction::state::{login_message, pending, status_files};
 use crate::transaction::update::sysroot;
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// How often is looked.
-const PACE: Duration = Duration::from_secs(2);
-/// How long others who change the host are waited for at the end.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Interval between health checks, and between retries while the host is locked.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Longest wait for another program that holds the sysroot or host lock, once the result of the boot check
+/// is known.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What came of it.
+/// Result of the boot check.
 #[derive(Debug)]
 pub enum BootCheckOutcome {
-    /// Nothing here was ever applied.
+    /// No configuration was ever applied to this host.
     Unmanaged,
-    /// What runs was settled before; how it is.
+    /// The booted generation was confirmed before; the report holds its current health.
     AlreadyConfirmed(HealthReport),
-    /// It is healthy, and settled: what only earlier ones needed is removed.
+    /// The unconfirmed generation passed and is now confirmed; data of older generations is removed.
     Confirmed(Box<GenerationRecord>),
-    /// It is not healthy, and is left: the deployment that it replaced has to be booted now.
+    /// The unconfirmed generation failed and is blocked. The previous deployment is the default one again;
+    /// the caller reboots.
     RolledBack {
-        /// The generation.
         generation: String,
-        /// Why.
+        /// Failed checks.
         reason: String,
     },
-    /// It is not healthy, and stays.
+    /// The unconfirmed generation failed, but automatic rollback is not allowed.
     KeptUnhealthy {
-        /// The generation.
         generation: String,
-        /// What is wrong.
+        /// Failed checks.
         reason: String,
-        /// Why it stays.
+        /// Reason that forbids a rollback.
         because: RollbackDisabled,
     },
 }
 
-/// Looks until all is well, or the time is over, and acts on it. `say` gets what it waits for, whenever that changes.
+/// Run the boot check, and confirm or roll back an unconfirmed generation. Publishes a health report in
+/// either case. `say` receives the failing checks each time that they change.
 pub fn check_boot(
     booted: &BootedDeployment,
     os: SysrootOpener<'_>,
@@ -67,33 +68,38 @@ pub fn check_boot(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let record = CurrentState::load_record(&root)?;
-    // Where a first boot is completed without a reboot, there is a record at its end.
+    // A first boot that completes without a reboot writes its record only at its end, so the boot check
+    // waits for it.
     if record.is_none() && !root.exists(&ManagedPath::constant(ENCAPSULATED))? {
         return Ok(BootCheckOutcome::Unmanaged);
     }
     let found = pending::load(&root)?;
     let most = max_boots(&root, found.as_ref());
-    let fate =
-        booted_state::pending_outcome(booted.seen(record.as_ref(), found.as_ref()), &boot::boot_id(), most);
-    let unconfirmed = found.filter(|_| fate == PendingOutcome::Booted);
+    let outcome = booted_state::pending_outcome(
+        booted.observation(record.as_ref(), found.as_ref()),
+        &boot::boot_id(),
+        most,
+    );
+    let unconfirmed = found.filter(|_| outcome == PendingOutcome::Booted);
     let policy = boot_check_policy(&root);
     let findings = wait_until_healthy(&root, record.as_ref(), unconfirmed.as_ref(), &policy, os, say)?;
     let Some(record) = CurrentState::load_record(&root)? else { return Ok(BootCheckOutcome::Unmanaged) };
-    let complaint = failed_checks(&findings);
-    let phase = if complaint.is_some() { HealthPhase::Unhealthy } else { HealthPhase::Healthy };
+    let failed = failed_checks(&findings);
+    let phase = if failed.is_some() { HealthPhase::Unhealthy } else { HealthPhase::Healthy };
     let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
-    status_files::HEALTH.publish(&root, &report);
+    status_files::BOOT_CHECK.publish(&root, &report);
     login_message::refresh(&root);
-    match (unconfirmed, complaint) {
+    match (unconfirmed, failed) {
         (None, _) => Ok(BootCheckOutcome::AlreadyConfirmed(report)),
         (Some(pending), None) => retry_while_busy(&mut || confirm(&root, booted, &pending, os, &record)),
-        (Some(pending), Some(complaint)) => {
-            retry_while_busy(&mut || roll_back(&root, &policy, &pending, os, &complaint))
+        (Some(pending), Some(failed)) => {
+            retry_while_busy(&mut || roll_back(&root, &policy, &pending, os, &failed))
         }
     }
 }
 
-/// Looks until everything was well for long enough, or there is no time left; says what was seen last.
+/// Repeat the health checks until they have passed for the configured steady time, or until the timeout.
+/// Returns the last results.
 fn wait_until_healthy(
     root: &Root,
     record: Option<&GenerationRecord>,
@@ -106,7 +112,8 @@ fn wait_until_healthy(
     let (mut well_since, mut said) = (None, String::new());
     loop {
         let mut findings = health_checks::quick_checks(policy, pending);
-        // Nothing depends on what was settled before: once it is up, one look tells how it is.
+        // A confirmed generation cannot be rolled back: one full run after boot is complete suffices for
+        // the report.
         if pending.is_none() && findings.first().is_some_and(|boot| boot.ok) {
             findings.extend(health_checks::full_checks(policy, os, &|| policy.check_timeout));
             return Ok(findings);
@@ -114,39 +121,40 @@ fn wait_until_healthy(
         let since = failed_checks(&findings).is_none().then(|| well_since.unwrap_or_else(boot::uptime));
         well_since = since;
         if since.is_some_and(|since| boot::uptime().saturating_sub(since) >= policy.steady) {
-            // Whoever checks has time to say so, however late it is.
-            let deadline = || left().max(PACE);
+            // Programs get at least one interval to answer, even past the timeout.
+            let deadline = || left().max(POLL_INTERVAL);
             findings.extend(health_checks::full_checks(policy, os, &deadline));
             if failed_checks(&findings).is_none() {
                 return Ok(findings);
             }
             well_since = None;
         }
-        let complaint = failed_checks(&findings);
-        if left().is_zero() && complaint.is_some() {
+        let failed = failed_checks(&findings);
+        if left().is_zero() && failed.is_some() {
             return Ok(findings);
         }
-        let waits_for =
-            complaint.unwrap_or_else(|| format!("{} seconds without a complaint", policy.steady.as_secs()));
+        let waits_for = failed.unwrap_or_else(|| {
+            format!("all checks pass, and have to stay so for {} seconds", policy.steady.as_secs())
+        });
         if waits_for != said {
             say(&waits_for);
             let generation = record.map(|record| record.generation.clone());
-            status_files::HEALTH
+            status_files::BOOT_CHECK
                 .publish(root, &HealthReport { generation, phase: HealthPhase::Checking, findings });
             said = waits_for;
         }
-        std::thread::sleep(PACE);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// Acts on the judgement. Others who change the host are waited for.
+/// Retry `act` while another program holds a lock.
 fn retry_while_busy(
     act: &mut dyn FnMut() -> Result<BootCheckOutcome, TransactionError>,
 ) -> Result<BootCheckOutcome, TransactionError> {
-    let end = boot::uptime() + PATIENCE;
+    let end = boot::uptime() + BUSY_TIMEOUT;
     loop {
         match act() {
-            Err(error) if error.is_busy() && boot::uptime() < end => std::thread::sleep(PACE),
+            Err(error) if error.is_busy() && boot::uptime() < end => std::thread::sleep(POLL_INTERVAL),
             acted => return acted,
         }
     }
@@ -161,17 +169,17 @@ fn confirm(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let mut os = os(SysrootAccess::Stage)?;
     let _lock = HostLock::take(root)?;
-    // Somebody may have gone back, or settled it, meanwhile.
-    if pending::load(root)?.is_some_and(|now| now.intent == pending.intent) {
+    // Another process may have confirmed this generation or staged another one in the meantime.
+    if pending::load(root)?.is_some_and(|now| now.staged == pending.staged) {
         pending::remove(root)?;
     }
-    // What is left over takes space and does no harm; the next change tries again.
+    // Leftovers only occupy space; the next update tries again.
     if let Err(error) = os.clean_up() {
-        log::warn!("what no deployment needs could not be removed: {error}");
+        log::warn!("cannot clean up the sysroot: {error}; the next update tries again");
     }
     let stateroot = &booted.deployment.stateroot;
     if let Err(error) = sysroot::prune_objects(&mut *os, Path::new(SYSROOT), stateroot, Some(root)) {
-        log::warn!("the store could not be pruned: {error}");
+        log::warn!("cannot prune the object store: {error}; the next update tries again");
     }
     Ok(BootCheckOutcome::Confirmed(Box::new(record.clone())))
 }
@@ -181,14 +189,14 @@ fn roll_back(
     policy: &HealthPolicy,
     pending: &PendingGeneration,
     os: SysrootOpener<'_>,
-    complaint: &str,
+    failed: &str,
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
-    let reason = format!("it was not healthy within {} seconds: {complaint}", policy.timeout.as_secs());
+    let reason = format!("boot check did not pass within {} seconds: {failed}", policy.timeout.as_secs());
     if let Err(because) = policy.may_roll_back(pending, has_etcd(root)) {
         return Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because });
     }
-    let base = &pending.intent.base;
+    let base = &pending.staged.base;
     if !os(SysrootAccess::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
         return Err(TransactionError::RollbackDeploymentGone { generation, base: base.to_string() });
     }

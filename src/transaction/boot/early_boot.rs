@@ -1,5 +1,5 @@
-//! Early in a boot: what runs is found out, and made whole before anything else starts. Needs no
-//! network, no D-Bus and no libostree.
+//! Activation service, early in boot: identify the booted deployment, recover an interrupted change, and
+//! make the generation complete before other services start. Needs no network, no D-Bus and no libostree.
 
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::boot_check_time;
@@ -39,37 +39,35 @@ use crate::transaction::update::extensions;
 use crate::transaction::update::finalize;
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// What a boot found, and what has to come next.
+/// Result of the activation service, with the step that has to follow.
 #[derive(Debug)]
 pub enum EarlyBootOutcome {
-    /// The generation is whole, and what lies outside `/etc` matches it.
+    /// The generation is complete and activated.
     Activated {
-        /// What runs.
-        standing: BootedState,
-        /// What was made to match.
+        /// State of the booted deployment.
+        state: BootedState,
+        /// Result of the activation of files outside `/etc`.
         activated: ActivationOutcome,
-        /// Paths that were carried over from the deployment that ran before.
+        /// Number of paths carried forward from the deployment that booted before.
         carried: usize,
     },
-    /// Nothing here was ever configured by this agent.
+    /// No configuration was ever applied to this host.
     Unmanaged,
-    /// The deployment had booted without its configuration. It has it now, and has to be rebooted
-    /// before anything else starts: what runs already has read the old files.
-    ConfigWritten {
-        /// The generation.
-        generation: String,
-    },
-    /// What runs is to be left: the deployment that it replaced has to boot instead.
+    /// The deployment booted without its configuration, which is now in `/etc`. The host must reboot before
+    /// other services start: systemd has already read the old units.
+    ConfigWritten { generation: String },
+    /// The booted generation failed and must be rolled back: the deployment that it was staged on has to
+    /// boot instead.
     RollBack {
-        /// The pending generation.
+        /// Pending record of the failed generation.
         pending: Box<PendingGeneration>,
-        /// Why.
+        /// Reason of the rollback, stored with the blocked target.
         reason: String,
     },
 }
 
-/// Makes the running system whole, or says what that takes. `namespace` is for what lies in other
-/// deployments, which are mounted read-only.
+/// Activate the booted generation, or tell which rollback or reboot is needed. `namespace` is a private
+/// mount namespace, in which other deployments can be made writable.
 pub fn activate_at_boot(
     booted: &BootedDeployment,
     namespace: &MountNamespace,
@@ -81,38 +79,43 @@ pub fn activate_at_boot(
     extensions::remove(&root)?;
     let record = CurrentState::load_record(&root)?;
     let found = match pending::load(&root) {
-        // What runs is whole without it, and whoever is to settle it fails with it.
-        Err(error) if booted_state::standing(booted.seen(record.as_ref(), None)) == BootedState::Complete => {
-            log::warn!("what was to boot is not known: {error}");
+        // A complete generation boots despite an unreadable pending record; the boot check, which has to
+        // confirm or roll back, reports the error then.
+        Err(error)
+            if booted_state::booted_state(booted.observation(record.as_ref(), None))
+                == BootedState::Complete =>
+        {
+            log::warn!("cannot read the pending record: {error}");
             None
         }
         found => found?,
     };
-    let seen = booted.seen(record.as_ref(), found.as_ref());
-    let standing = booted_state::standing(seen);
+    let seen = booted.observation(record.as_ref(), found.as_ref());
+    let state = booted_state::booted_state(seen);
     let most_boots = boot_check_time::max_boots(&root, found.as_ref());
     match (booted_state::pending_outcome(seen, &boot_id, most_boots), found) {
         (PendingOutcome::WriteConfig, Some(pending)) => write_missing_config(&root, &pending, &boot_id),
         (PendingOutcome::RollBack(reason), Some(pending)) => {
             Ok(EarlyBootOutcome::RollBack { pending: Box::new(pending), reason })
         }
-        (fate, found) => {
-            if let (PendingOutcome::Booted, Some(pending)) = (fate, found)
+        (outcome, found) => {
+            if let (PendingOutcome::Booted, Some(pending)) = (outcome, found)
                 && !pending.booted_in.contains(&boot_id)
             {
-                // Counted first: whatever ends this boot, it was one.
+                // The attempt is recorded before activation, so that a boot that hangs or panics counts as
+                // well.
                 pending::append_entry(&root, &PendingEntry::Booted { boot_id: boot_id.clone() })?;
             }
             let Some(record) = record else { return Ok(EarlyBootOutcome::Unmanaged) };
-            let carried = carry_forward(&root, booted, standing, &record, &boot_id)?;
+            let carried = carry_forward(&root, booted, state, &record, &boot_id)?;
             let activated = activate::activate_locked(&root, &boot_id)?;
-            Ok(EarlyBootOutcome::Activated { standing, activated, carried })
+            Ok(EarlyBootOutcome::Activated { state, activated, carried })
         }
     }
 }
 
-/// Settles what an interrupted change left, be it in the `/etc` of another deployment: one that a
-/// power cut ended, before somebody chose this one at the boot menu.
+/// Recover an interrupted change of the booted deployment, or of another one: a power cut can interrupt a
+/// change, and an administrator can then choose another deployment in the boot menu.
 fn recover_any_deployment(
     root: &Root,
     booted: &BootedDeployment,
@@ -121,7 +124,7 @@ fn recover_any_deployment(
 ) -> Result<(), TransactionError> {
     let elsewhere = match interrupted::recover_first(root, boot_id) {
         Err(TransactionError::Recovery(error @ RecoveryError::OtherDeployment { .. })) => error,
-        settled => return settled,
+        recovered => return recovered,
     };
     namespace.make_writable(Path::new(SYSROOT))?;
     for id in other_deployments(booted)? {
@@ -131,7 +134,7 @@ fn recover_any_deployment(
             Err(RecoveryError::OtherDeployment { .. }) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
-                log::warn!("a change to deployment {id} had been interrupted, and is settled there");
+                log::warn!("recovered an interrupted change of deployment {id}");
                 return Ok(());
             }
         }
@@ -139,7 +142,8 @@ fn recover_any_deployment(
     Err(elsewhere.into())
 }
 
-/// The other deployments of the stateroot, whether a boot entry names them or not.
+/// List the other deployments of the stateroot from the directory, including deployments without a boot
+/// entry.
 fn other_deployments(booted: &BootedDeployment) -> Result<Vec<DeploymentId>, TransactionError> {
     let stateroot = &booted.deployment.stateroot;
     let directory = Root::open(&Path::new(SYSROOT).join(format!("ostree/deploy/{stateroot}")))?;
@@ -148,13 +152,14 @@ fn other_deployments(booted: &BootedDeployment) -> Result<Vec<DeploymentId>, Tra
     Ok(ids.filter(|id| *id != booted.deployment).collect())
 }
 
-/// Binds the pending generation where it runs, in a journaled transaction.
+/// Write the pending generation's configuration into the booted `/etc`, as a journaled change.
 fn write_missing_config(
     root: &Root,
     pending: &PendingGeneration,
     boot_id: &str,
 ) -> Result<EarlyBootOutcome, TransactionError> {
-    // Counted first: whatever ends this boot, there is no third one like it.
+    // The attempt is recorded before the change: if writing does not help, the next boot rolls back instead
+    // of trying a third time.
     pending::append_entry(root, &PendingEntry::BootedWithoutConfig { boot_id: boot_id.to_owned() })?;
     let current = CurrentState::load(root)?;
     let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, &current, pending)?;
@@ -163,11 +168,12 @@ fn write_missing_config(
     Ok(EarlyBootOutcome::ConfigWritten { generation: pending.generation().to_owned() })
 }
 
-/// As long as systemd waits for a device, and some.
+/// Longest wait for `/boot`: systemd's default timeout for a device (90 seconds), and a margin.
 const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
 
-/// Leaves the generation that runs: the deployment that it replaced boots from now on, and the target is held. It can
-/// be interrupted anywhere: what is pending says until the end that this is to be done.
+/// Roll back `pending`: block its config, and make the deployment that it was staged on the default one.
+/// May be interrupted at any point: the pending record, which is removed last, makes the next boot repeat
+/// the rollback.
 pub fn roll_back(
     os: SysrootOpener<'_>,
     pending: &PendingGeneration,
@@ -183,44 +189,47 @@ pub fn roll_back(
         let (boot_id, reason) = (boot::boot_id(), reason.to_owned());
         pending::append_entry(&root, &PendingEntry::Rejected { boot_id, reason })?;
     }
-    block(&root, &pending.intent.record, reason)?;
-    os.set_default(&pending.intent.base)?;
+    block(&root, &pending.staged.record, reason)?;
+    os.set_default(&pending.staged.base)?;
     Ok(pending::remove(&root)?)
 }
 
-/// Where a deployment runs that was left before, what others wrote into the `/etc` of the one that
-/// ran last is carried into its own. One that never ran was merged from that `/etc` already.
+/// Carry run-time-owned files of the last booted deployment forward into the `/etc` of the booted one, if
+/// that is older. Returns the number of changed paths. The `/etc` of a deployment that boots for the first
+/// time was merged from the running `/etc` and needs nothing.
 fn carry_forward(
     root: &Root,
     booted: &BootedDeployment,
-    standing: BootedState,
+    state: BootedState,
     record: &GenerationRecord,
     boot_id: &str,
 ) -> Result<usize, TransactionError> {
     let current = CurrentState::load(root)?;
-    let Some(ran) = current.active.as_ref().and_then(|active| active.ran.clone()) else { return Ok(0) };
+    let Some(ran) = current.active.as_ref().and_then(|active| active.last_booted.clone()) else {
+        return Ok(0);
+    };
     let is_left = ran.deployment != booted.deployment && record.sequence <= ran.latest;
-    if standing != BootedState::Complete || !is_left {
+    if state != BootedState::Complete || !is_left {
         return Ok(0);
     }
     let last = match booted::open_deployment(Path::new(SYSROOT), &ran.deployment) {
         Ok(last) => last,
         Err(error) => {
-            log::warn!("nothing is carried over from deployment {}: {error}", ran.deployment);
+            log::warn!("cannot carry files forward from deployment {}: {error}", ran.deployment);
             return Ok(0);
         }
     };
     let left = CurrentState::load_record(&last)?.filter(|left| left.sequence > record.sequence);
     if let Some(left) = left {
-        block(root, &left, "an older deployment was chosen at the boot menu")?;
+        block(root, &left, "a previous deployment was booted, chosen at the boot menu or by the bootloader")?;
     }
     let steps = carry_forward::carry_forward_steps(root, &last, current.host())?;
-    let labels = labels::labels_of_steps(root, &steps, &current.remembered().labels)?;
+    let labels = labels::labels_of_steps(root, &steps, &current.prior_changes().labels)?;
     apply_steps(root, [Some(&record.generation); 2], boot_id, &steps, &labels)?;
     Ok(steps.len())
 }
 
-/// Changes what runs from one generation to another, before any service does.
+/// Apply steps to the booted deployment as a journaled change. No service runs yet, so none is reloaded.
 fn apply_steps(
     root: &Root,
     [current, target]: [Option<&str>; 2],

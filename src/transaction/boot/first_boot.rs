@@ -1,4 +1,5 @@
-//! What Ignition left to be completed, on a disk; and the end of that.
+//! First boot: the configuration that Ignition left for the agent to complete, and the marker of its
+//! completion.
 
 use crate::transaction::state::interrupted;
 use serde::{Deserialize, Serialize};
@@ -20,41 +21,41 @@ use crate::transaction::engine::atomic_file::remove_if_present;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::pending;
 
-/// How long the parts of it took, over its reboot.
+/// Duration of each phase of the first boot, kept across its reboot.
 const TIMES: &str = "/var/lib/flameholder/first-boot";
 const NEW_TIMES: &str = "/var/lib/flameholder/first-boot.new";
 
-/// What is to be completed.
+/// Configuration that the first boot has to complete.
 #[derive(Debug)]
 pub struct FirstBootConfig {
-    /// The configuration.
+    /// Parsed MachineConfig.
     pub configuration: DecodedConfig,
-    /// Whether nothing is known of its files and units: the whole object is missing.
-    pub is_hollow: bool,
+    /// True if Ignition left only the OS part: files and units of the MachineConfig are unknown.
+    pub is_incomplete: bool,
 }
 
-/// Reads it; `None` where nothing is to be completed.
+/// Load the configuration that Ignition left; `None` if the first boot is complete, or Ignition left none.
 pub fn load(root: &Root) -> Result<Option<FirstBootConfig>, TransactionError> {
     let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
     let Some(encapsulated) = read(ENCAPSULATED)? else { return Ok(None) };
     let content = read(CONTENT)?;
     let document = first_boot::configuration(&encapsulated, content.as_deref())?;
     let configuration = DecodedConfig::parse(document.to_string().as_bytes())?;
-    Ok(Some(FirstBootConfig { configuration, is_hollow: content.is_none() }))
+    Ok(Some(FirstBootConfig { configuration, is_incomplete: content.is_none() }))
 }
 
-/// How far a configuration is on the host that runs.
+/// Progress of the first boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FirstBootProgress {
-    /// It does not run.
+    /// The booted deployment does not have this configuration.
     NotApplied,
-    /// It runs, and nobody rebooted for it in vain.
+    /// The configuration is applied, without a reboot for it.
     Applied,
-    /// It runs since a reboot that was for it: another one would lead here again.
+    /// The configuration is applied since a reboot for it. If drift remains, another reboot would not help.
     AppliedByReboot,
 }
 
-/// Finds out. What an interrupted change left is settled first.
+/// Return the progress of `configuration` on the running host. Recovers an interrupted change first.
 pub fn progress(
     root: &Root,
     booted: &BootedDeployment,
@@ -65,20 +66,20 @@ pub fn progress(
     interrupted::recover_first(root, &boot_id)?;
     let record = CurrentState::load_record(root)?;
     let found = pending::load(root)?;
-    let seen = booted.seen(record.as_ref(), found.as_ref());
-    let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.hash());
-    if !is_ours || booted_state::standing(seen) != BootedState::Complete {
+    let seen = booted.observation(record.as_ref(), found.as_ref());
+    let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.config_hash());
+    if !is_ours || booted_state::booted_state(seen) != BootedState::Complete {
         return Ok(FirstBootProgress::NotApplied);
     }
     match booted_state::pending_outcome(seen, &boot_id, None) {
         PendingOutcome::Nothing if booted.generation.is_none() => Ok(FirstBootProgress::Applied),
         PendingOutcome::Nothing | PendingOutcome::Booted => Ok(FirstBootProgress::AppliedByReboot),
-        // It is to be left, or something newer is on its way.
+        // The generation is being rolled back, or a newer one is pending.
         _ => Ok(FirstBootProgress::Applied),
     }
 }
 
-/// Says that the first boot is complete, durably: the last thing that is done for it.
+/// Mark the first boot as complete, durably. Called last: an interrupted first boot is repeated until then.
 pub fn complete(root: &Root) -> Result<(), HostError> {
     let _lock = HostLock::take(root)?;
     let [preset, encapsulated, completed] =
@@ -91,25 +92,24 @@ pub fn complete(root: &Root) -> Result<(), HostError> {
     remove_if_present(root, &ManagedPath::constant(TIMES))
 }
 
-/// How long a part took.
+/// Duration of one phase of the first boot.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseTiming {
-    /// What it was, as people are told.
+    /// Name of the phase, as printed.
     pub phase: String,
-    /// In milliseconds.
     pub milliseconds: u64,
 }
 
-/// Keeps them over the reboot. Nothing depends on them but what people are told.
+/// Save the durations across the reboot. Failure is only logged: they are informative.
 pub fn save_timings(root: &Root, times: &[PhaseTiming]) {
     let text = serde_json::to_vec(times).expect("times have only string keys");
     let (path, new) = (ManagedPath::constant(TIMES), ManagedPath::constant(NEW_TIMES));
     if let Err(error) = atomic_file::write(root, &path, &new, &text) {
-        log::warn!("how long the first boot took so far cannot be kept: {error}");
+        log::warn!("cannot save the durations of the first boot: {error}");
     }
 }
 
-/// Those that were kept.
+/// Load the saved durations; empty if there are none, or they cannot be read.
 #[must_use]
 pub fn load_timings(root: &Root) -> Vec<PhaseTiming> {
     let read = root.read(&ManagedPath::constant(TIMES), limits::DOCUMENT_BYTES).ok().flatten();

@@ -1,4 +1,4 @@
-//! A look at the host that runs: everything that has to be well before its generation is settled.
+//! Health checks of the boot check: boot complete, required units, kubelet, network, check programs, drift.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,29 +18,33 @@ use crate::os::protocol::SysrootAccess;
 use crate::transaction::SysrootOpener;
 use crate::transaction::update::sysroot;
 
-/// There where greenboot is installed, which runs its own checks.
+/// Paths of greenboot. Where it is installed, it runs its own check programs, so the boot check leaves them
+/// out.
 const GREENBOOT: [&str; 2] =
     ["/usr/libexec/greenboot/greenboot", "/usr/lib/systemd/system/greenboot-healthcheck.service"];
-/// How many of several a finding names.
+/// Number of units or paths that a result lists before "and N more".
 const NAMED: usize = 3;
 
-/// What costs next to nothing to look at.
+/// Run the checks that take next to no time: boot complete, units, kubelet, network interfaces.
 pub(crate) fn quick_checks(policy: &HealthPolicy, pending: Option<&PendingGeneration>) -> Vec<CheckResult> {
     let mut names: Vec<&str> = policy.required_units.iter().map(UnitName::as_str).collect();
     if !names.contains(&KUBELET) {
         names.push(KUBELET);
     }
     let mut findings = match system_status::look(Path::new("/"), &names) {
-        Ok(None) => vec![CheckResult::well("boot", "no systemd runs here")],
+        Ok(None) => vec![CheckResult::passed("boot", "systemd is not running")],
         Ok(Some(states)) => unit_checks(policy, &states),
-        Err(error) => vec![CheckResult::ill("boot", error.to_string())],
+        Err(error) => vec![CheckResult::failed("boot", error.to_string())],
     };
-    // Whether somebody answers there does not matter.
-    if pending.is_some_and(|pending| pending.intent.had_network) {
+    // An interface that is up suffices: an unreachable registry or API server is no reason to roll back.
+    if pending.is_some_and(|pending| pending.staged.had_network) {
         findings.push(if interfaces::any_up() {
-            CheckResult::well("network", "an interface is up")
+            CheckResult::passed("network", "an interface is up")
         } else {
-            CheckResult::ill("network", "no interface is up, and one was when this generation was staged")
+            CheckResult::failed(
+                "network",
+                "no interface is up, although one was up when this generation was staged",
+            )
         });
     }
     findings
@@ -51,21 +55,21 @@ fn unit_checks(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult>
     for unit in &states.asked {
         let is_required = policy.required_units.iter().any(|required| required.as_str() == unit.name);
         let check = format!("unit {}", unit.name);
-        // Only a kubelet that the boot starts is asked for unless the settings name it.
+        // Without a setting, the kubelet counts only if it is enabled.
         if is_required || unit.name == KUBELET && states.kubelet_is_enabled {
             findings.push(match (unit.active.as_str(), unit.load.as_str()) {
-                ("active", _) => CheckResult::well(&check, "active"),
+                ("active", _) => CheckResult::passed(&check, "active"),
                 (active, "loaded") => {
-                    CheckResult::ill(&check, format!("it is {active}; see `journalctl -b -u {}`", unit.name))
+                    CheckResult::failed(&check, format!("{active}; see `journalctl -b -u {}`", unit.name))
                 }
-                (_, load) => CheckResult::ill(&check, format!("it is {load}")),
+                (_, load) => CheckResult::failed(&check, format!("load state is {load}")),
             });
         }
     }
     if policy.kubelet_port != 0 && states.kubelet_is_enabled {
-        findings.push(match healthz::ask(policy.kubelet_port) {
-            Ok(()) => CheckResult::well("kubelet", "healthz says ok"),
-            Err(reason) => CheckResult::ill("kubelet", reason),
+        findings.push(match healthz::check(policy.kubelet_port) {
+            Ok(()) => CheckResult::passed("kubelet", "healthz answers ok"),
+            Err(reason) => CheckResult::failed("kubelet", reason),
         });
     }
     findings
@@ -73,19 +77,20 @@ fn unit_checks(policy: &HealthPolicy, states: &SystemStatus) -> Vec<CheckResult>
 
 fn boot_complete_check(states: &SystemStatus) -> CheckResult {
     match states.system.as_str() {
-        "running" => CheckResult::well("boot", "complete"),
+        "running" => CheckResult::passed("boot", "complete"),
         "degraded" => {
-            CheckResult::well("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED)))
+            CheckResult::passed("boot", format!("complete; failed: {}", first_of(&states.failed, NAMED)))
         }
-        "initializing" | "starting" => CheckResult::ill(
+        "initializing" | "starting" => CheckResult::failed(
             "boot",
-            format!("not complete, it waits for {}", first_of(&states.queued, NAMED)),
+            format!("not complete; queued jobs: {}", first_of(&states.queued, NAMED)),
         ),
-        system => CheckResult::ill("boot", format!("the system is in the state {system}")),
+        system => CheckResult::failed("boot", format!("system state is {system}")),
     }
 }
 
-/// The rest: programs that others put there, none longer than until `deadline`, and the record.
+/// Run the slower checks: the check programs, each until `deadline` at the latest, and the comparison of
+/// the disk with the record.
 pub(crate) fn full_checks(
     policy: &HealthPolicy,
     os: SysrootOpener<'_>,
@@ -96,8 +101,8 @@ pub(crate) fn full_checks(
         .map(|program| {
             let check = format!("check {}", program.name);
             match program.run(policy.check_timeout.min(deadline())) {
-                Ok(()) => CheckResult::well(&check, "passed"),
-                Err(error) => CheckResult::ill(&check, error.to_string()),
+                Ok(()) => CheckResult::passed(&check, "passed"),
+                Err(error) => CheckResult::failed(&check, error.to_string()),
             }
         })
         .collect();
@@ -114,17 +119,14 @@ fn programs() -> Vec<HookProgram> {
 }
 
 fn record_check(os: SysrootOpener<'_>) -> CheckResult {
-    // It only looks: libostree's lock is for those who change something.
+    // Reading needs no sysroot lock, which an update in progress may hold.
     match os(SysrootAccess::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
-        Ok(verified) if !verified.deviates() => CheckResult::well("record", "everything is as it says"),
+        Ok(verified) if !verified.has_drift() => CheckResult::passed("record", "no drift"),
         Ok(verified) => {
-            let paths = first_of(&verified.paths(), NAMED);
-            CheckResult::ill(
-                "record",
-                format!("not as the configuration says: {paths}; see `flameholder verify`"),
-            )
+            let paths = first_of(&verified.drifted_paths(), NAMED);
+            CheckResult::failed("record", format!("drift: {paths}; see `flameholder verify`"))
         }
-        Err(error) => CheckResult::ill("record", error.chain()),
+        Err(error) => CheckResult::failed("record", error.chain()),
     }
 }
 
@@ -150,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn units_that_are_required_and_the_boot_decide() {
+    fn check_fails_for_an_incomplete_boot_or_an_inactive_required_unit() {
         let policy = HealthPolicy {
             required_units: vec![UnitName::parse("crio.service").unwrap()],
             kubelet_port: 0,
@@ -158,10 +160,10 @@ mod tests {
         };
         for (system, enabled, units, expected) in [
             ("running", false, [("crio.service", "active"), (KUBELET, "none")], None),
-            ("running", true, [("crio.service", "active"), (KUBELET, "inactive")], Some("it is inactive")),
+            ("running", true, [("crio.service", "active"), (KUBELET, "inactive")], Some(": inactive")),
             ("degraded", false, [("crio.service", "active"), (KUBELET, "failed")], None),
-            ("degraded", false, [("crio.service", "failed"), (KUBELET, "none")], Some("it is failed")),
-            ("running", false, [("crio.service", "none"), (KUBELET, "none")], Some("it is not-found")),
+            ("degraded", false, [("crio.service", "failed"), (KUBELET, "none")], Some(": failed")),
+            ("running", false, [("crio.service", "none"), (KUBELET, "none")], Some("is not-found")),
             ("starting", false, [("crio.service", "active"), (KUBELET, "none")], Some("slow.service")),
             ("maintenance", false, [("crio.service", "active"), (KUBELET, "none")], Some("maintenance")),
         ] {

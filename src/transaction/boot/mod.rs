@@ -6,4 +6,4 @@ pub mod confirm_boot;
 pub mod early_boot;
 pub mod first_boot;
 pub(crate) mod health_checks;
-pub mod staged_deployment;
+pub mod pending_deployment;

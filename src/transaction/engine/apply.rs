@@ -1,6 +1,6 @@
-//! A change to a tree that is in use: everything is staged and durable first, a durable journal
-//! says how each act is undone, and then acts make it visible one by one. It holds from the moment
-//! at which the journal says so; until then any end, a power cut included, leads back.
+//! Journaled change of a tree that is in use. New content is staged and made durable first, then a journal
+//! that describes the undoing, and only then do renames make the change visible. The change is committed
+//! once the journal says so; an interruption before that, a power cut included, leads to its undoing.
 
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
@@ -16,59 +16,56 @@ use super::recover;
 use super::recover::{RecoveryError, changed_directories};
 use super::{journal, moves};
 
-/// What is to change.
+/// Steps of a change, with everything that the journal has to know.
 #[derive(Debug, Clone, Copy)]
 pub struct JournaledChange<'a> {
-    /// The generation that the tree is.
+    /// Generation before the change.
     pub current: Option<&'a str>,
-    /// The generation that it becomes.
+    /// Generation after the change.
     pub target: Option<&'a str>,
-    /// ID of the current boot.
     pub boot_id: &'a str,
-    /// Which tree it is about.
+    /// Scope of the change: the tree of one deployment, or the shared `/var`.
     pub scope: JournalScope,
-    /// The acts on paths, in order.
+    /// Changes to paths, in the order in which they are made.
     pub steps: &'a [PlanStep],
-    /// The labels of what they make.
+    /// SELinux labels of the paths that the steps create.
     pub labels: &'a SelinuxLabels,
-    /// What services do afterwards, in order.
+    /// Service actions after the renames, in order.
     pub actions: &'a [ServiceAction],
 }
 
-/// What went wrong first.
+/// First error of a change, which leads to its undoing.
 #[derive(Debug, thiserror::Error)]
 pub enum StepError {
-    /// An act on a path.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// An act on a service.
     #[error(transparent)]
     Service(#[from] Box<ServiceError>),
 }
 
-/// Why a change does not hold, or is not over.
+/// Error of a change.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// Nothing was visible yet, or all of it is taken back.
+    /// The change failed before its first rename, or was undone.
     #[error("the change was not applied, everything is as it was before")]
     Undone(#[source] StepError),
-    /// It holds, and clearing up after it failed.
-    #[error("the change is applied, but clearing up after it failed; `flameholder recover` repeats that")]
-    NotCleanedUp(#[source] HostError),
-    /// Taking back failed as well; the journal tells how to go on.
+    /// The change is committed; only its leftovers remain.
     #[error(
-        "the change failed ({failed}) and is not wholly taken back; run `flameholder recover` once the cause is gone"
+        "the change is applied, but its journal and staging directories cannot be removed; `flameholder recover` tries again"
+    )]
+    NotCleanedUp(#[source] HostError),
+    /// Undoing failed as well. The journal remains for `flameholder recover`.
+    #[error(
+        "the change failed ({failed}) and is not completely undone; remove the cause and run `flameholder recover`"
     )]
     NotUndone {
-        /// What failed first.
         failed: StepError,
-        /// What failed while taking back.
         #[source]
         undo: RecoveryError,
     },
 }
 
-/// Carries a change out. The caller holds the lock of the tree and has settled what was open.
+/// Apply a change. The caller holds the host lock, and has recovered any interrupted change.
 pub fn apply(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
@@ -79,9 +76,9 @@ pub fn apply(
     }
     let staging = StagingArea::new(disk);
     let intent = begin(disk, &staging, change).map_err(|failed| {
-        // What cannot be removed now is removed by the next command; nothing of it is visible.
+        // The next command removes leftovers; nothing of them is visible.
         if let Err(error) = abandon(disk, &staging) {
-            log::warn!("what was staged could not be removed: {error}");
+            log::warn!("cannot remove staged files: {error}; the next command tries again");
         }
         ApplyError::Undone(failed.into())
     })?;
@@ -97,7 +94,7 @@ pub fn apply(
     }
 }
 
-/// Stages, and opens the journal. Nothing of it is visible.
+/// Stage the new content and write the journal. Nothing is visible yet.
 fn begin(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
@@ -119,13 +116,13 @@ fn begin(
     Ok(intent)
 }
 
-/// Removes what was staged; first the journal, which needs it.
+/// Remove staged content. The journal goes first, because it refers to that content.
 fn abandon(disk: &dyn HostDisk, staging: &StagingArea<'_>) -> Result<(), HostError> {
     journal::close_durably(disk)?;
     recover::remove_staging(disk, &staging.directories(), &[])
 }
 
-/// Makes everything visible and has services take it up. `begun` counts the actions on services.
+/// Make the change visible and run the service actions. `begun` counts the actions that were started.
 fn perform_moves(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
@@ -144,29 +141,31 @@ fn perform_moves(
     Ok(journal::append_state(disk, TransactionState::Committed)?)
 }
 
-/// Nobody was told yet that the change holds, whatever the journal's last line may say by now.
+/// Undo a failed change. The caller has not reported success yet, so even a journal whose last line says
+/// "committed" is undone.
 fn undo(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
     intent: &JournalIntent,
     begun: usize,
 ) -> Result<(), RecoveryError> {
-    // A line that is there, though it could not be made durable, would be believed after a crash.
-    let is_committed = |open: &Journal| open.reached == TransactionState::Committed;
+    // A commit line that could not be synced may nevertheless be on disk, and recovery after a crash would
+    // complete the change: replace it.
+    let is_committed = |open: &Journal| open.state == TransactionState::Committed;
     if !matches!(journal::load(disk), Ok(Some(open)) if !is_committed(&open)) {
         journal::rewrite(disk, intent, TransactionState::Acting { begun })?;
     }
     recover::undo(disk, services, intent, begun)
 }
 
-/// Writes `steps` into a tree that nothing uses yet: there is nothing to go back to, and whoever
-/// made it abandons it upon an error.
+/// Write `steps` into a tree that nothing uses yet, such as a new deployment's `/etc`. Without a journal:
+/// on an error, the caller discards the tree.
 pub fn write_to_unused(
     disk: &dyn HostDisk,
     steps: &[PlanStep],
     labels: &SelinuxLabels,
 ) -> Result<(), HostError> {
-    // It was copied from a tree, perhaps with what a killed run had staged there.
+    // A copied tree can contain staging directories of a killed process.
     recover::remove_staging(disk, &staging::leftovers(disk)?, &[])?;
     let staging = StagingArea::new(disk);
     let prepared = prepare(disk, &staging, steps, labels)?;

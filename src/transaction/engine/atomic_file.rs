@@ -1,13 +1,13 @@
-//! A file of our own that is there whole, or as it was before: whenever the power goes.
+//! Atomic replacement of the agent's own files: a power cut leaves the old or the new file, both complete.
 
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 use crate::host::{HostDisk, HostError, Root};
 
-/// It may hold what is nobody else's to know.
+/// Root only: pending records and reports can contain secrets.
 pub(crate) const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o600, uid: 0, gid: 0 };
 
-/// Writes `contents` to `path`, durably; `new` is the name it has until it is complete.
+/// Write `contents` to `path`, durably. `new` is the temporary name, on the same filesystem.
 pub(crate) fn write(
     disk: &dyn HostDisk,
     path: &ManagedPath,
@@ -26,7 +26,7 @@ pub(crate) fn write(
     disk.remove_file(new)
 }
 
-/// The same below `/run`, where the directories may be missing.
+/// Write `contents` to a `path` below `/run`, and create missing directories.
 pub(crate) fn write_to_run(
     root: &Root,
     path: &ManagedPath,
@@ -41,7 +41,7 @@ pub(crate) fn write_to_run(
     write(root, path, new, contents)
 }
 
-/// Removes it where it is there; the caller syncs.
+/// Remove `path` if it exists. The caller syncs the directory.
 pub(crate) fn remove_if_present(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
     match disk.status(path)? {
         Some(_) => disk.remove_file(path),

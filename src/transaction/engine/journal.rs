@@ -1,4 +1,4 @@
-//! The journal on a disk: written once, added to, read back, removed.
+//! Journal of a change on disk: write once, append, read back, remove.
 
 use std::collections::BTreeSet;
 
@@ -11,29 +11,26 @@ use crate::host::{HostDisk, HostError};
 use super::atomic_file;
 use super::atomic_file::{ATTRIBUTES, remove_if_present};
 
-/// The most that is read of a journal, in bytes: the paths of as many files as a configuration may
-/// have, with their slots, several times over.
+/// Maximum size of a journal: several times the paths and slots of the largest allowed config.
 const JOURNAL_BYTES: usize = 64 << 20;
 
-/// Why a journal cannot be used.
+/// Error of reading a journal.
 #[derive(Debug, thiserror::Error)]
 pub enum JournalLoadError {
-    /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// It cannot be understood.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// Reads the journal of an open transaction; `None` where none is open.
+/// Read the journal of an interrupted change; `None` if there is none.
 pub fn load(disk: &dyn HostDisk) -> Result<Option<Journal>, JournalLoadError> {
     let bytes = disk.read(&ManagedPath::constant(JOURNAL), JOURNAL_BYTES)?;
     Ok(bytes.map(|bytes| Journal::parse(&bytes)).transpose()?)
 }
 
-/// Makes `staged` durable, then the journal that undoes whatever comes of it: two rounds of
-/// flushes, in each of which all go on at once.
+/// Sync the `staged` content and write the journal that undoes the change. Two rounds of flushes, each
+/// concurrent: contents first, then directories.
 pub(crate) fn open(
     disk: &dyn HostDisk,
     intent: &JournalIntent,
@@ -46,8 +43,8 @@ pub(crate) fn open(
     let mut names: BTreeSet<Option<ManagedPath>> =
         intent.staging.iter().flat_map(|directory| [Some(directory.clone()), directory.parent()]).collect();
     if intent.current.is_none() {
-        // Nothing was ever settled here: a run that was killed may just have made the directory that
-        // the journal is to be found in.
+        // Without a current generation, this process or a killed one may have just created the journal's
+        // parent directories, so their entries are synced as well.
         names.extend(new.ancestors().map(|above| above.parent()));
     }
     disk.sync(&names.into_iter().collect::<Vec<_>>())?;
@@ -55,15 +52,15 @@ pub(crate) fn open(
     disk.sync(&[new.parent()])
 }
 
-/// Notes durably that a point was reached.
+/// Append a state to the journal, durably.
 pub(crate) fn append_state(disk: &dyn HostDisk, reached: TransactionState) -> Result<(), HostError> {
     let journal = ManagedPath::constant(JOURNAL);
     disk.append(&journal, &reached.render())?;
     disk.sync(&[Some(journal)])
 }
 
-/// Makes the journal say again that `reached` is how far it came: a line that could not be added may
-/// be there in part, or in whole.
+/// Replace the journal so that `reached` is its last state: a failed append can leave a complete or partial
+/// line.
 pub(crate) fn rewrite(
     disk: &dyn HostDisk,
     intent: &JournalIntent,
@@ -73,14 +70,13 @@ pub(crate) fn rewrite(
     atomic_file::write(disk, &ManagedPath::constant(JOURNAL), &ManagedPath::constant(NEW_JOURNAL), &lines)
 }
 
-/// Removes the journal of a transaction that is taken back, durably: what is staged is what nobody
-/// needs any more from then on.
+/// Remove the journal of an undone change, durably. After that, its staged content is garbage.
 pub(crate) fn close_durably(disk: &dyn HostDisk) -> Result<(), HostError> {
     close(disk)?;
     disk.sync(&[ManagedPath::constant(JOURNAL).parent()])
 }
 
-/// Removes the journal: nothing of the transaction is left.
+/// Remove the journal. The caller syncs the directory.
 pub(crate) fn close(disk: &dyn HostDisk) -> Result<(), HostError> {
     remove_if_present(disk, &ManagedPath::constant(JOURNAL))?;
     remove_if_present(disk, &ManagedPath::constant(NEW_JOURNAL))

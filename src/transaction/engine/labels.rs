@@ -1,4 +1,4 @@
-//! The SELinux labels of what a transaction makes.
+//! SELinux labels of the paths that a change creates.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
 
-/// File types as `st_mode` has them, which a label can depend on.
+/// File types in `st_mode`, which SELinux file contexts can depend on.
 const REGULAR_FILE: u32 = 0o100_000;
 const SYMBOLIC_LINK: u32 = 0o120_000;
 const DIRECTORY: u32 = 0o040_000;
 
-/// Labels by path, as SELinux stores them: with a NUL at the end.
+/// Labels by path, with the trailing NUL that the `security.selinux` attribute has.
 pub type SelinuxLabels = BTreeMap<ManagedPath, Vec<u8>>;
 
-/// The labels of what `steps` make: the one that its path was given before, or else the one that it
-/// inherits, from what it replaces or from the nearest directory, as the kernel would give it.
+/// Choose labels for the paths that `steps` create: the label that an earlier change gave to the path, or
+/// else the label of the file to be replaced, or of its directory, which is the kernel's default as well.
 pub(crate) fn labels_of_steps(
     disk: &dyn HostDisk,
     steps: &[PlanStep],
@@ -44,7 +44,8 @@ pub(crate) fn labels_of_steps(
     Ok(labels)
 }
 
-/// What cannot be reached is as good as absent: it is about to be cleared away.
+/// Return true if `path` exists. An unreachable path counts as absent: an earlier step removes the file
+/// that is in its way.
 fn exists(disk: &dyn HostDisk, path: &ManagedPath) -> bool {
     matches!(disk.status(path), Ok(Some(_)))
 }
@@ -59,7 +60,7 @@ fn of_directory(
         return Ok(label.clone());
     }
     let label = if exists(disk, &directory) {
-        // A link's own label says nothing about what is made behind it.
+        // Of a symbolic link, the label of the target directory counts.
         disk.directory_label(&directory)?
     } else {
         of_directory(disk, &directory, known)?
@@ -68,13 +69,12 @@ fn of_directory(
     Ok(label)
 }
 
-/// As SELinux stores it.
 pub(crate) fn terminated(label: &str) -> Vec<u8> {
     [label.as_bytes(), b"\0"].concat()
 }
 
-/// What a record remembers of labels: those that were given before, but for what `steps` take away,
-/// and those that they give.
+/// Return the labels for the new record: those in `given` without the paths that `steps` remove, and those
+/// that `steps` set.
 pub(crate) fn recorded_labels(
     given: &BTreeMap<ManagedPath, String>,
     steps: &[PlanStep],
@@ -92,7 +92,8 @@ pub(crate) fn recorded_labels(
                 Some(label),
             ) => {
                 let label = label.strip_suffix(b"\0").unwrap_or(label);
-                // A label is ASCII; one that is not is nothing to compare with.
+                // SELinux labels are ASCII. Any other value cannot be compared later, so it is not
+                // recorded.
                 let label = std::str::from_utf8(label).ok().map(str::to_owned);
                 recorded.extend(label.map(|label| (path.clone(), label)));
             }
@@ -102,15 +103,15 @@ pub(crate) fn recorded_labels(
     recorded
 }
 
-/// The labels that earlier changes gave, as the new deployment's policy has them: libostree gives
-/// them to what it merges.
+/// Look up the new deployment's policy labels for the paths that earlier changes labelled: libostree
+/// relabels the files that it merges.
 pub(crate) fn policy_labels_of_prior(
     os: &mut dyn Sysroot,
     root: &Root,
-    remembered: &PriorChanges,
+    prior: &PriorChanges,
 ) -> Result<BTreeMap<ManagedPath, String>, TransactionError> {
     let mut asked = Vec::new();
-    for path in remembered.labels.keys() {
+    for path in prior.labels.keys() {
         let Some(status) = root.status(path)? else { continue };
         let kind = match status.kind {
             FileKind::Symlink => SYMBOLIC_LINK,
@@ -124,7 +125,7 @@ pub(crate) fn policy_labels_of_prior(
     Ok(labelled.filter_map(|((path, _), label)| Some((ManagedPath::parse(&path).ok()?, label?))).collect())
 }
 
-/// The labels that the new deployment's policy gives to what `steps` make.
+/// Look up the new deployment's policy labels for the paths that `steps` create.
 pub(crate) fn policy_labels_of_steps(
     os: &mut dyn Sysroot,
     steps: &[PlanStep],

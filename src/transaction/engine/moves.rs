@@ -1,5 +1,5 @@
-//! One visible act, and its way back. Whether an act was carried out is read off its slot, so that
-//! either can be asked for at any time, any number of times.
+//! Acts: single renames that make a change visible, and their undoing. The slot of an act tells if it was
+//! performed, so undoing can be repeated after any interruption.
 
 use rustix::io::Errno;
 
@@ -8,7 +8,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileKind;
 use crate::host::{FileOperation, FileStatus, HostDisk, HostError};
 
-/// Carries out an act of this process's own transaction.
+/// Perform an act of this process's own change.
 pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
         JournalMove::Replace { path, slot, .. } => {
@@ -24,7 +24,7 @@ pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), Host
             if !is_directory(disk, slot)? {
                 return Ok(());
             }
-            // It came just before the leaf went.
+            // Another program created the directory just before the rename.
             disk.rename(slot, path)?;
             Err(in_the_way(path))
         }
@@ -33,7 +33,7 @@ pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), Host
     }
 }
 
-/// Takes an act back, or does nothing where it was not carried out.
+/// Undo an act; does nothing if it was not performed.
 pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
         JournalMove::Replace { path, slot, inode } => match disk.status(slot)? {
@@ -43,12 +43,12 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
         JournalMove::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
             (None, Some(status)) if status.kind != FileKind::Directory => {
                 disk.rename(path, slot)?;
-                // Somebody else's directory came just before the leaf went.
+                // Another program replaced the file by a directory just before the rename.
                 if is_directory(disk, slot)? { disk.rename(slot, path) } else { Ok(()) }
             }
             _ => Ok(()),
         },
-        // What somebody else put into it meanwhile is theirs.
+        // Files of other programs in the directory keep it in place.
         JournalMove::MakeDirectory { path, slot } => match disk.status(slot)? {
             None => remove_directory(disk, path, slot),
             Some(_) => Ok(()),
@@ -58,7 +58,7 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
             None => Ok(()),
         },
         JournalMove::RemoveDirectory { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
-            // Somebody made it again, and may have put something into it.
+            // Another program created the directory again, perhaps with files in it.
             (Some(before), Some(found)) if found.kind == FileKind::Directory => {
                 disk.set_attributes(path, before.attributes)
             }
@@ -74,7 +74,8 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
     }
 }
 
-/// Somebody else's directory is never left in a slot; a leaf that came meanwhile goes.
+/// Move the content of a slot back to its path. A file that another program created there is replaced, a
+/// directory is an error: its content would be lost with the slot.
 fn put_back(disk: &dyn HostDisk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
     if disk.status(path)?.is_none() {
         return disk.rename(slot, path);
@@ -83,8 +84,8 @@ fn put_back(disk: &dyn HostDisk, slot: &ManagedPath, path: &ManagedPath) -> Resu
     exchange(disk, slot, path)
 }
 
-/// Swaps what waits in a slot with a leaf. What takes a slot is deleted in the end, and a directory
-/// may hold anything: one that came just before the swap is put back.
+/// Exchange a slot with a file or link. Slots are deleted at the end; a directory that another program
+/// created just before the exchange is therefore moved back, with all its content.
 fn exchange(disk: &dyn HostDisk, slot: &ManagedPath, path: &ManagedPath) -> Result<(), HostError> {
     disk.exchange(slot, path)?;
     if !is_directory(disk, slot)? {
@@ -114,17 +115,17 @@ fn is_empty_directory(
     Ok(status.kind == FileKind::Directory && disk.below(path)?.is_empty())
 }
 
-/// Moves a directory away unless somebody keeps something in it.
+/// Move a directory to its slot, unless it contains files of other programs.
 fn remove_directory(disk: &dyn HostDisk, path: &ManagedPath, slot: &ManagedPath) -> Result<(), HostError> {
     let Some(status) = disk.status(path)? else { return Ok(()) };
     if !is_empty_directory(disk, path, status)? {
         return Ok(());
     }
     match disk.rename(path, slot) {
-        // A mount point stays where it is.
+        // Mount points stay in place.
         Err(error) if error.errno() == Some(Errno::BUSY) => return Ok(()),
         moved => moved?,
     }
-    // Somebody may have put something into it just before it went.
+    // Another program may have created a file in it just before the rename.
     if disk.below(slot)?.is_empty() { Ok(()) } else { disk.rename(slot, path) }
 }

@@ -1,5 +1,5 @@
-//! From steps to acts: everything that needs space or can be refused is prepared beside its place,
-//! so that what is left are renames.
+//! Preparation of a change: turns steps into acts. Everything that needs disk space or can fail is staged
+//! beside its destination, so that only renames are left.
 
 use std::collections::BTreeMap;
 
@@ -14,21 +14,22 @@ use crate::host::{FileOperation, HostDisk, HostError};
 
 use super::labels::SelinuxLabels;
 
-/// The most that is copied of a pre-image that cannot be linked, in bytes.
+/// Maximum size of a pre-image that has to be copied, because it lies on another mount and cannot be
+/// hard-linked.
 const PRE_IMAGE_BYTES: usize = 256 << 20;
 
-/// What is staged, not yet durable.
+/// Staged change, not yet durable.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedMoves {
-    /// The acts that make it visible, in order.
+    /// Acts that make the change visible, in order.
     pub(crate) moves: Vec<JournalMove>,
-    /// Pre-images that are back in their place afterwards.
+    /// Restored pre-images, which are deleted after the change.
     pub(crate) discards: Vec<ManagedPath>,
-    /// Staged files and directories.
+    /// Staged files and directories that have to be synced.
     pub(crate) staged: Vec<ManagedPath>,
 }
 
-/// Stages what `steps` need.
+/// Stage the content of `steps` and return their acts.
 pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
@@ -41,7 +42,7 @@ pub(crate) fn prepare(
         labels,
         result: PreparedMoves::default(),
         written: BTreeMap::new(),
-        stands: BTreeMap::new(),
+        kinds: BTreeMap::new(),
     };
     steps.iter().try_for_each(|step| preparing.step(step))?;
     Ok(preparing.result)
@@ -52,10 +53,10 @@ struct Preparing<'a> {
     staging: &'a StagingArea<'a>,
     labels: &'a SelinuxLabels,
     result: PreparedMoves,
-    /// Slots of the files that earlier steps put in place.
+    /// Slots of the files that earlier steps write, by path; the target of a hard link.
     written: BTreeMap<ManagedPath, ManagedPath>,
-    /// What stands after the earlier steps, where they change it.
-    stands: BTreeMap<ManagedPath, Option<FileKind>>,
+    /// File types of the paths that earlier steps change, `None` if removed.
+    kinds: BTreeMap<ManagedPath, Option<FileKind>>,
 }
 
 impl Preparing<'_> {
@@ -100,19 +101,19 @@ impl Preparing<'_> {
         }
     }
 
-    /// Plans the act, after which `kind` stands at its path.
+    /// Add an act, after which `kind` is at its path.
     fn moves(&mut self, act: JournalMove, kind: Option<FileKind>) {
-        self.stands.insert(act.path().clone(), kind);
+        self.kinds.insert(act.path().clone(), kind);
         self.result.moves.push(act);
     }
 
-    /// What stands at `path` when its turn comes.
-    fn stands(&self, path: &ManagedPath) -> Result<Option<FileKind>, HostError> {
-        if let Some(known) = self.stands.get(path) {
+    /// Return the file type that `path` has after the earlier steps.
+    fn kind_at(&self, path: &ManagedPath) -> Result<Option<FileKind>, HostError> {
+        if let Some(known) = self.kinds.get(path) {
             return Ok(*known);
         }
-        // Nothing is below what was moved away or has just been made.
-        if path.ancestors().any(|above| self.stands.contains_key(&above)) {
+        // Below a directory that earlier steps move or create, nothing exists.
+        if path.ancestors().any(|above| self.kinds.contains_key(&above)) {
             return Ok(None);
         }
         Ok(self.disk.status(path)?.map(|status| status.kind))
@@ -120,7 +121,7 @@ impl Preparing<'_> {
 
     fn put(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
         let path = path.clone();
-        let act = match self.stands(&path)? {
+        let act = match self.kind_at(&path)? {
             None => JournalMove::Create { path, slot },
             Some(FileKind::Directory) => {
                 return Err(HostError::new(FileOperation::Rename, path.as_str(), Errno::ISDIR));
@@ -156,7 +157,7 @@ impl Preparing<'_> {
     }
 
     fn remove(&mut self, path: &ManagedPath) -> Result<(), HostError> {
-        match self.stands(path)? {
+        match self.kind_at(path)? {
             None => Ok(()),
             Some(FileKind::Directory) => {
                 Err(HostError::new(FileOperation::Rename, path.as_str(), Errno::ISDIR))
@@ -169,7 +170,8 @@ impl Preparing<'_> {
         }
     }
 
-    /// A second name costs nothing and keeps everything; across mounts only a copy can be made.
+    /// Hard-link a pre-image into its slot, which keeps all attributes without copying. Across mounts a
+    /// copy is made.
     fn link_or_copy(&mut self, from: &ManagedPath, slot: &ManagedPath) -> Result<(), HostError> {
         let Err(error) = self.disk.hard_link(from, slot) else { return Ok(()) };
         let Some(status) = self.disk.status(from)?.filter(|_| error.errno() == Some(Errno::XDEV)) else {

@@ -1,4 +1,4 @@
-//! Settles an interrupted transaction. Each way may itself be interrupted anywhere and begun again.
+//! Recovery of an interrupted change. Can itself be interrupted at any point and repeated.
 
 use std::collections::BTreeSet;
 
@@ -14,47 +14,47 @@ use super::journal;
 use super::journal::JournalLoadError;
 use super::moves;
 
-/// What became of an interrupted transaction.
+/// Result of recovering an interrupted change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecoveryOutcome {
-    /// There was none.
+    /// No change was interrupted.
     Nothing,
-    /// It was taken back; `target` is the generation that did not come about.
+    /// The change was undone.
     Undone {
-        /// Its name.
+        /// Generation that was not reached.
         target: Option<String>,
     },
-    /// It had been carried out, and what was left of it is cleared away.
+    /// The change was already committed; its leftovers are removed.
     CleanedUp,
 }
 
-/// Why an interrupted transaction is not settled. The journal stays as it is.
+/// Error of a recovery. The journal remains.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
-    /// The journal cannot be used.
-    #[error("an interrupted change is not settled")]
+    #[error("an interrupted change cannot be recovered")]
     Journal(#[from] JournalLoadError),
-    /// A step of settling failed.
-    #[error("settling an interrupted change; run `flameholder recover` once the cause is gone")]
+    #[error("recovering an interrupted change; remove the cause and run `flameholder recover`")]
     Host(#[from] HostError),
-    /// What was staged, pre-images included, is gone.
+    /// A staging directory, which holds pre-images, is missing.
     #[error(
-        "an interrupted change cannot be taken back, because {0} is gone, which held what was there before; compare the tree with `flameholder verify`, and remove {JOURNAL} to keep it as it is"
+        "an interrupted change cannot be undone: {0}, which held the previous files, is missing; compare the tree with `flameholder verify`, and remove {JOURNAL} to keep it as it is"
     )]
     StagingMissing(ManagedPath),
-    /// The files are as they were; a service could not take them up again.
-    #[error("an interrupted change is taken back, but a service could not be brought back to it")]
-    Services(#[source] Box<ServiceError>),
-    /// The journal speaks of another `/etc`.
+    /// The previous files are back; a service action failed.
     #[error(
-        "an interrupted change from generation {} to {} belongs to another deployment than this one; boot that one and run `flameholder recover` there",
+        "an interrupted change is undone, but a service could not be reloaded or restarted with the previous files"
+    )]
+    Services(#[source] Box<ServiceError>),
+    /// The journal belongs to the `/etc` of another deployment.
+    #[error(
+        "an interrupted change from generation {} to {} belongs to another deployment; boot that deployment and run `flameholder recover` there",
         named(current.as_deref()),
         named(target.as_deref())
     )]
     OtherDeployment {
-        /// The generation before it.
+        /// Generation before the change.
         current: Option<String>,
-        /// The generation that it would have made.
+        /// Generation after the change.
         target: Option<String>,
     },
 }
@@ -63,12 +63,13 @@ fn named(generation: Option<&str>) -> &str {
     generation.unwrap_or("(none)")
 }
 
-/// Whether an interrupted run left anything at all.
+/// Return true if a journal or staging directories exist.
 pub(crate) fn is_needed(disk: &dyn HostDisk) -> Result<bool, RecoveryError> {
     Ok(journal::load(disk)?.is_some() || !staging::leftovers(disk)?.is_empty())
 }
 
-/// Settles what an interrupted run left. The caller holds the lock of the tree.
+/// Recover an interrupted change: undo it, or complete a committed one. `found` is the generation in the
+/// tree's record. The caller holds the host lock.
 pub fn recover(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
@@ -76,14 +77,14 @@ pub fn recover(
     boot_id: &str,
 ) -> Result<RecoveryOutcome, RecoveryError> {
     let open = journal::load(disk)?;
-    let settlement = recovery::recovery_action(open.as_ref(), found, boot_id);
+    let action = recovery::recovery_action(open.as_ref(), found, boot_id);
     let Some(open) = open else {
-        // Killed while it staged: nothing of that was ever visible.
+        // A process was killed while it staged: nothing was visible.
         clean_up(disk, &staging::leftovers(disk)?, &[])?;
         return Ok(RecoveryOutcome::Nothing);
     };
     let intent = &open.intent;
-    match settlement {
+    match action {
         RecoveryAction::OtherDeployment => Err(RecoveryError::OtherDeployment {
             current: intent.current.clone(),
             target: intent.target.clone(),
@@ -100,7 +101,8 @@ pub fn recover(
     }
 }
 
-/// Takes all acts back, newest first, and has services take up again what was there before.
+/// Undo all acts, newest first, and repeat the first `actions` service actions, so that services read the
+/// previous files.
 pub(crate) fn undo(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
@@ -108,7 +110,7 @@ pub(crate) fn undo(
     actions: usize,
 ) -> Result<(), RecoveryError> {
     for directory in &intent.staging {
-        // Whether an act was carried out is told by what is staged.
+        // Without the slots, undoing cannot tell which acts were performed.
         if disk.status(directory)?.is_none() {
             return Err(RecoveryError::StagingMissing(directory.clone()));
         }
@@ -117,16 +119,16 @@ pub(crate) fn undo(
         moves::undo(disk, act)?;
     }
     disk.sync(&changed_directories(&intent.moves))?;
-    // The files come first: a service that fails with them would fail at every further attempt.
+    // Service actions do not stop the recovery: a service that fails with the previous files would fail in
+    // each retry.
     let failed = intent.actions.iter().take(actions).find_map(|action| services.perform(action).err());
-    // The journal goes first: it is nothing without what is staged. Neither needs space.
+    // The journal refers to the staged content, so it is removed first. Neither removal needs free space.
     journal::close_durably(disk)?;
     remove_staging(disk, &intent.staging, &[])?;
     failed.map_or(Ok(()), |error| Err(RecoveryError::Services(Box::new(error))))
 }
 
-/// Removes what a settled transaction leaves, its journal last: durably, so that nothing is left
-/// that no journal names.
+/// Remove the leftovers of a committed or undone change, durably, before the journal that names them.
 pub(crate) fn clean_up(
     disk: &dyn HostDisk,
     staging: &[ManagedPath],
@@ -136,7 +138,7 @@ pub(crate) fn clean_up(
     journal::close(disk)
 }
 
-/// The same without a journal.
+/// Remove restored pre-images and staging directories, and sync their parents.
 pub(crate) fn remove_staging(
     disk: &dyn HostDisk,
     staging: &[ManagedPath],
@@ -156,7 +158,7 @@ pub(crate) fn remove_staging(
     disk.sync(&changed.into_iter().collect::<Vec<_>>())
 }
 
-/// The directories whose names, and those whose attributes the acts change.
+/// List the directories in which acts change names or attributes, for syncing.
 pub(crate) fn changed_directories(moves: &[JournalMove]) -> Vec<Option<ManagedPath>> {
     let mut directories = BTreeSet::new();
     for act in moves {

@@ -1,4 +1,5 @@
-//! Taking a host over: what runs becomes a generation of ours, as it is.
+//! Adoption of a host from the machine-config-daemon (MCD): the booted deployment becomes a generation,
+//! unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,39 +41,39 @@ use crate::transaction::state::pending;
 use crate::transaction::update::offline_sysroot::deployment_record;
 use crate::transaction::update::stage;
 
-/// What to do about a host that is not as it should be.
-const WAY_OUT: &str = "put that back, or have it put back: flameholder adopt --repair";
+/// Advice for drift on the host.
+const WAY_OUT: &str = "restore these paths, or let flameholder restore them: flameholder adopt --repair";
 
-/// The same where that is not ours to do.
-const BY_HAND: &str = "not all of it can be put back by `--repair`; put it back by hand";
+/// Advice for drift that `--repair` cannot repair.
+const BY_HAND: &str = "`--repair` cannot restore all of these paths; restore them by hand";
 
-/// What came of it.
+/// Result of an adoption.
 #[derive(Debug)]
 pub struct AdoptOutcome {
-    /// The configuration.
+    /// Name of the current config.
     pub config: String,
-    /// Its generation.
+    /// Generation that the booted deployment is.
     pub generation: String,
-    /// Whether it was one before.
+    /// True if the deployment was a generation already; only the agent was installed or updated.
     pub was_ours: bool,
-    /// Whether anything had to be done.
+    /// False if no file had to change.
     pub has_changed: bool,
-    /// What was not as the configuration says, and is now.
+    /// Drift that was repaired.
     pub repaired: Vec<Drift>,
 }
 
-/// How a host is taken over.
+/// Options of an adoption.
 #[derive(Debug)]
 pub struct AdoptRequest<'a> {
-    /// The agent that is put on it; `None` where its image has one.
+    /// Agent version to install; `None` if the OS image contains the agent.
     pub version: Option<AgentVersion<'a>>,
-    /// Whether what deviates is made good, instead of being a reason not to.
+    /// Repair drift instead of failing.
     pub repairs: bool,
-    /// The text of [`DAEMON_ENVIRONMENT`], where it is to have one.
+    /// Content for [`DAEMON_ENVIRONMENT`]; `None` leaves that file alone.
     pub environment: Option<&'a str>,
 }
 
-/// Makes a generation of what runs, and puts the agent on the host: all of it or nothing.
+/// Make the booted deployment a generation and install the agent, in one transaction.
 pub fn adopt(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
@@ -87,7 +88,8 @@ pub fn adopt(
         None => installation::removal_steps(&root)?,
     };
     let mut adopting = Adopting { from: None, to: String::new(), installing, environment, boot_id };
-    // Another version of us changes nothing that somebody else could be at.
+    // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
+    // do not matter for that.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
@@ -102,22 +104,22 @@ pub fn adopt(
     current.configuration = Some(applied.clone());
     let policy = DisruptionPolicy::default();
     let target = UpdateTarget {
-        site: TargetSysroot::Running(booted),
+        sysroot: TargetSysroot::Running(booted),
         desired: &applied,
         image: None,
-        errand: UpdatePurpose::Update,
+        purpose: UpdatePurpose::Update,
         profile: Profile::Mcd,
         policy: &policy,
     };
     stage::ensure_none_staged(os, &root, booted)?;
     let mut draft = plan_deployment_after(os, target, |_| Ok(current))?;
-    draft.ensure_unhindered()?;
+    draft.ensure_unobstructed()?;
     ensure_update_finished(&draft, target)?;
     let tree = draft.plan.tree.get_or_insert_default();
     let repaired = repair(tree, repairs, &applied.object.name)?;
     adopt_originals(&root, &applied.host, &mut tree.steps)?;
     let bound = deployment_record(&draft.base, &draft, None, target);
-    // A host that was given back has the argument still.
+    // After `flameholder release`, the boot entry still has the generation argument.
     let named = booted.generation.as_deref();
     let decided = DecidedChange::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
@@ -126,7 +128,7 @@ pub fn adopt(
     Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired })
 }
 
-/// What it leads to, and by what.
+/// Change of an adoption: generations before and after, and the agent's own files.
 struct Adopting<'a> {
     from: Option<String>,
     to: String,
@@ -136,7 +138,8 @@ struct Adopting<'a> {
 }
 
 impl Adopting<'_> {
-    /// The daemon's environment comes last: where that is, the daemon starts. Says whether anything had to be done.
+    /// Apply the change. The daemon's environment file comes last: the daemon starts once that exists.
+    /// Returns true if any file changed.
     fn carry_out(
         self,
         root: &Root,
@@ -169,8 +172,9 @@ impl Adopting<'_> {
     }
 }
 
-/// What was applied last. A first boot leaves that without files and units, or not at all; then what the config server
-/// sent along is what Ignition wrote.
+/// Return the config that MCD applied last. After a first boot, MCD's copy lacks files and units or is
+/// missing; then the file of the machine-config-server with the same name, which Ignition applied, takes
+/// its place.
 fn applied(root: &Root, found: Option<DecodedConfig>) -> Result<DecodedConfig, TransactionError> {
     let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
     let is_whole = |found: &DecodedConfig| !found.host.files.is_empty() || !found.host.units.is_empty();
@@ -187,7 +191,7 @@ fn applied(root: &Root, found: Option<DecodedConfig>) -> Result<DecodedConfig, T
     Ok(whole.layered(image.filter(|image| !image.is_empty())))
 }
 
-/// An update that is under way has to end first: half of it would be taken for the whole.
+/// Fail while an MCD update is unfinished: a mixed state would be recorded as the current config.
 fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Result<(), HandoverError> {
     let config = target.desired.object.name.clone();
     if let Some(wanted) = &draft.image {
@@ -205,27 +209,28 @@ fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> R
     Ok(())
 }
 
-/// Leaves of the steps those that make good what deviates, and says what that is. Nothing else is anybody's wish.
+/// Reduce the plan to the steps that repair drift, and return the drift. Adoption changes nothing else.
 fn repair(tree: &mut TreePlan, repairs: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
-    let RepairPlan { steps, created_directories, hindered } = drift_repair::choose(tree, &chosen);
-    let deviations = std::mem::take(&mut tree.drift);
-    if !deviations.is_empty() && (!repairs || !hindered.is_empty()) {
+    let RepairPlan { steps, created_directories, obstacles } = drift_repair::plan_repair(tree, &chosen);
+    let drift = std::mem::take(&mut tree.drift);
+    if !drift.is_empty() && (!repairs || !obstacles.is_empty()) {
         let way_out = if repairs { BY_HAND } else { WAY_OUT };
-        return Err(HandoverError::Drifted { config: config.to_owned(), deviations, way_out });
+        return Err(HandoverError::Drifted { config: config.to_owned(), drift, way_out });
     }
     tree.steps = PlannedSteps { steps, created_directories, ..PlannedSteps::default() };
-    Ok(deviations)
+    Ok(drift)
 }
 
-/// What it kept becomes what we keep. What the image ships needs no keeping: it stays in `/usr/etc`.
+/// Turn MCD's copies into our pre-images. A copy equal to the shipped file is not needed: `/usr/etc` still
+/// has it.
 fn adopt_originals(root: &Root, host: &HostConfig, steps: &mut PlannedSteps) -> Result<(), TransactionError> {
     let mut files = AgentFiles::after(root, std::mem::take(&mut steps.preserve));
     for path in managed_files::written_paths(host) {
-        let copy = mcd_originals::copy_of(&path);
-        let kept = root.node(&copy)?;
+        let copy = mcd_originals::orig_copy_of(&path);
+        let kept = root.path_state(&copy)?;
         let is_leaf = matches!(kept, PathState::File { .. } | PathState::Symlink { .. });
-        let shipped = shipped(&path).map(|shipped| root.node(&shipped)).transpose()?;
+        let shipped = shipped(&path).map(|shipped| root.path_state(&shipped)).transpose()?;
         if is_leaf
             && !shipped.is_some_and(|shipped| is_alike(&shipped, &kept))
             && steps.originals.insert(path.clone())

@@ -1,4 +1,4 @@
-//! The agent itself, on a host whose image does not have it.
+//! Installation of the agent on a host whose OS image does not contain it: executables, units, drop-ins.
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::plan::steps::PlanStep;
@@ -20,17 +20,18 @@ use super::lock_host;
 const EXECUTABLE: u32 = 0o755;
 const UNIT: u32 = 0o644;
 
-/// A version of the agent.
+/// Executables of one agent version.
 #[derive(Debug)]
 pub struct AgentVersion<'a> {
-    /// How it is called.
+    /// Version, the name of its directory.
     pub name: &'a str,
-    /// Its executables, by file name; the first is the one that is called.
+    /// Executables by file name. The link at [`COMMAND`] points to the first one.
     pub executables: Vec<(&'a str, Vec<u8>)>,
 }
 
-/// What puts a version and its units on the host, in place of whatever version is there. An executable comes before what
-/// runs it, and goes after it: a host that loses its power in between starts nothing that is not there.
+/// Plan the installation of a version with its units, in place of any other version. An executable is
+/// installed before and removed after the unit that starts it: after a power cut in between, no unit refers
+/// to a missing executable.
 pub(super) fn install_steps(
     root: &Root,
     version: AgentVersion<'_>,
@@ -56,14 +57,14 @@ pub(super) fn install_steps(
     Ok(steps)
 }
 
-/// What takes every version and its units away.
+/// Plan the removal of all versions and their units.
 pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     let mut steps = Vec::new();
     let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
-    // Drop-ins were installed last.
+    // Reverse order of the installation, so that drop-ins, which call the executables, go first.
     for path in files.into_iter().rev().chain(unit_links().into_keys()) {
-        if root.node(&path)?.exists() {
-            // Drop-ins have a directory of their own, which goes where others have none in it.
+        if root.path_state(&path)?.exists() {
+            // The directory of a drop-in goes with it, unless other drop-ins are in it.
             let directory = path.parent().filter(|_| is_drop_in(&path));
             steps.push(PlanStep::Remove { path });
             steps.extend(directory.map(|path| PlanStep::RemoveDirectory { path }));
@@ -81,13 +82,13 @@ fn is_drop_in(path: &ManagedPath) -> bool {
     std::path::Path::new(path.as_str()).extension().is_some_and(|extension| extension == "conf")
 }
 
-/// What systemd has to be told of such steps.
+/// Return the service actions that the steps need.
 pub(super) fn actions(steps: &[PlanStep]) -> &'static [ServiceAction] {
     let is_about_units = steps.iter().any(|step| step.path().is_within(UNIT_DIRECTORY));
     if is_about_units { &[ServiceAction::DaemonReload] } else { &[] }
 }
 
-/// Takes the agent off the host.
+/// Remove the agent from the host.
 pub fn remove(services: &dyn ServiceControl) -> Result<(), TransactionError> {
     let (root, _lock, boot_id) = lock_host()?;
     let steps = removal_steps(&root)?;
@@ -104,16 +105,16 @@ pub fn remove(services: &dyn ServiceControl) -> Result<(), TransactionError> {
     Ok(apply::apply(&root, services, change)?)
 }
 
-/// Removes the executables of all versions but the one in `kept`.
+/// Plan the removal of all versions except the one at `kept`.
 fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<PlanStep>, TransactionError> {
     let top = ManagedPath::constant(EXECUTABLES);
     let mut steps = Vec::new();
-    let mut is_empty = kept.is_none() && root.node(&top)?.exists();
+    let mut is_empty = kept.is_none() && root.path_state(&top)?.exists();
     for version in root.list(&top)?.iter().map(|name| top.join(name)) {
         if Some(&version) == kept {
             continue;
         }
-        if !matches!(root.node(&version)?, PathState::Directory { .. }) {
+        if !matches!(root.path_state(&version)?, PathState::Directory { .. }) {
             is_empty = false;
             continue;
         }

@@ -1,7 +1,9 @@
-//! A host taken over from the machine-config-daemon, and given back to it.
+//! Handover between the machine-config-daemon (MCD) and this agent: `flameholder adopt` and `flameholder
+//! release`.
 //!
-//! Nothing is configured by either: what runs gets a record, or loses it. What the machine-config-daemon keeps of what
-//! stood at a path before it becomes ours, and again its own.
+//! Neither changes the configuration of the host. Adopting writes a generation record for the booted
+//! deployment and takes over MCD's copies of original files as pre-images; releasing removes the record and
+//! gives the copies back.
 
 pub mod adopt;
 pub mod installation;
@@ -19,113 +21,109 @@ use crate::host::fs::lock::HostLock;
 
 use crate::transaction::TransactionError;
 
-/// The program that is replaced.
+/// Process name of MCD.
 const MACHINE_CONFIG_DAEMON: &str = "machine-config-daemon";
-/// Ourselves, and what the daemon among us is called with.
+/// Process name and subcommand of our daemon.
 const FLAMEHOLDER: &str = "flameholder";
 const DAEMON: &str = "daemon";
 
-/// Why a host is not taken over, or not given back. It is as it was before.
+/// Reason against adopting or releasing a host, which stays unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
-    /// Both would change the host.
+    /// MCD would keep changing the host.
     #[error(
-        "the machine-config-daemon runs here as process {0}; have the cluster run it on this node no longer, and try again once it is gone"
+        "the machine-config-daemon is running as process {0}; stop the cluster from running it on this node, and try again once it has ended"
     )]
     McdRuns(u32),
-    /// Our daemon would go on with it.
+    /// Our daemon would keep managing the host after its release.
     #[error(
-        "flameholder's daemon runs as process {0}; end it first: systemctl disable --now flameholder-daemon.service"
+        "flameholder's daemon is running as process {0}; stop it first: systemctl disable --now flameholder-daemon.service"
     )]
     DaemonRuns(u32),
-    /// Nobody can tell.
-    #[error("looking for programs that change this host")]
+    /// The process list cannot be read.
+    #[error("reading the process list to look for a running daemon")]
     Processes(#[source] io::Error),
-    /// The machine-config-daemon was never here, or got nowhere.
+    /// MCD never applied a config on this host.
     #[error(
         "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; run `flameholder apply` or the daemon instead"
     )]
     NothingApplied,
-    /// It says of no file or unit what it should be, so all of them would be nobody's.
+    /// The config has no files or units, so none would be managed after adoption.
     #[error(
-        "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, which a first boot leaves so, and /etc/mcs-machine-config-content.json does not have them either; put the whole configuration there, or let the machine-config-daemon apply one"
+        "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, as after a first boot, and /etc/mcs-machine-config-content.json does not have them either; write the complete configuration to the latter, or let the machine-config-daemon apply one"
     )]
     ConfigIncomplete(String),
-    /// An update is under way, or failed.
+    /// An OS update of MCD is in progress, or failed.
     #[error(
-        "the host does not run the image of {config}, {wanted}, but {runs}; let the machine-config-daemon finish its update first"
+        "{config} has the image {wanted}, but the booted deployment has {runs}; let the machine-config-daemon finish its update first"
     )]
     OtherImage {
-        /// The configuration.
         config: String,
-        /// What it says.
+        /// Image in the config.
         wanted: String,
-        /// What runs.
+        /// Image of the booted deployment.
         runs: String,
     },
-    /// The same for packages.
+    /// A package change of MCD is in progress, or failed.
     #[error(
-        "what boots does not have the packages of {0}; let the machine-config-daemon finish its update first"
+        "the booted deployment does not have the packages of {0}; let the machine-config-daemon finish its update first"
     )]
     OtherPackages(String),
-    /// The same for kernel arguments, which have to be there once each and in that order.
+    /// The boot entry must have each argument as often and in the order that the config lists them; MCD
+    /// would otherwise see drift.
     #[error(
-        "the boot entry does not have the kernel arguments of {config}, each as often and in the order that it lists: {arguments}; let the machine-config-daemon finish its update, or set them so with `rpm-ostree kargs` and reboot"
+        "the boot entry lacks kernel arguments of {config}, or has them in another number or order than: {arguments}; let the machine-config-daemon finish its update, or set them with `rpm-ostree kargs` and reboot"
     )]
     OtherKernelArguments {
-        /// The configuration.
         config: String,
-        /// Its arguments.
+        /// Kernel arguments in the config, separated by spaces.
         arguments: String,
     },
-    /// It compares names, not images.
+    /// MCD compares image names, not digests, and would rebase the host.
     #[error(
-        "{config} names the image {wanted}, and the host runs {runs}: the machine-config-daemon takes that for another one; rebase to that name first"
+        "{config} names the image {wanted}, but the booted deployment has {runs}: the machine-config-daemon compares names and would rebase; rebase to {wanted} first"
     )]
     OtherName {
-        /// The configuration.
         config: String,
-        /// What it says.
+        /// Image in the config.
         wanted: String,
-        /// What runs.
+        /// Image name of the booted deployment.
         runs: String,
     },
-    /// Somebody changed it.
-    #[error("the host is not as {config} says:{}\n{way_out}", listed(deviations))]
+    /// Files or settings differ from the config.
+    #[error("the host has drifted from {config}:{}\n{way_out}", listed(drift))]
     Drifted {
-        /// The configuration.
         config: String,
-        /// What deviates.
-        deviations: Vec<Drift>,
-        /// What to do.
+        drift: Vec<Drift>,
+        /// Advice, the last line of the message.
         way_out: &'static str,
     },
-    /// Something is on its way.
+    /// An update is staged, or its generation is unconfirmed.
     #[error(
-        "generation {0} is staged or was not judged yet; let it settle, or go back with `flameholder rollback`"
+        "generation {0} is staged or unconfirmed; wait until it is confirmed, or run `flameholder rollback`"
     )]
     Pending(String),
-    /// The other one would find it changed for ever.
+    /// MCD would see permanent drift: its Ignition version does not know `append`.
     #[error(
-        "the machine-config-daemon cannot have files with `append`: {0}; apply a configuration without them first"
+        "the machine-config-daemon does not support files with `append`: {0}; apply a configuration without them first"
     )]
     Appended(String),
 }
 
 impl HandoverError {
-    /// Whether somebody is at work, and may be done later.
+    /// Return true if another program or update has to end first, so that a later retry may succeed.
     pub(super) fn is_busy(&self) -> bool {
         matches!(self, Self::McdRuns(_) | Self::DaemonRuns(_) | Self::Pending(_))
     }
 }
 
-fn listed(deviations: &[Drift]) -> String {
-    deviations.iter().map(|drift| format!("\n  {} {}", drift.path, drift.kind)).collect()
+fn listed(drift: &[Drift]) -> String {
+    drift.iter().map(|drift| format!("\n  {} {}", drift.path, drift.kind)).collect()
 }
 
-/// Refuses while the machine-config-daemon runs.
+/// Fail while MCD is running.
 pub fn ensure_mcd_stopped() -> Result<(), TransactionError> {
-    let found = processes::named(MACHINE_CONFIG_DAEMON).map_err(HandoverError::Processes)?;
+    let found = processes::processes_named(MACHINE_CONFIG_DAEMON).map_err(HandoverError::Processes)?;
     match found.first() {
         Some(other) => Err(HandoverError::McdRuns(other.pid).into()),
         None => Ok(()),
@@ -133,7 +131,7 @@ pub fn ensure_mcd_stopped() -> Result<(), TransactionError> {
 }
 
 fn ensure_daemon_stopped() -> Result<(), TransactionError> {
-    let found = processes::named(FLAMEHOLDER).map_err(HandoverError::Processes)?;
+    let found = processes::processes_named(FLAMEHOLDER).map_err(HandoverError::Processes)?;
     let is_daemon = |arguments: &[String]| arguments.iter().any(|argument| argument == DAEMON);
     match found.iter().find(|found| is_daemon(&found.arguments)) {
         Some(daemon) => Err(HandoverError::DaemonRuns(daemon.pid).into()),
@@ -141,7 +139,7 @@ fn ensure_daemon_stopped() -> Result<(), TransactionError> {
     }
 }
 
-/// The host, locked and with nothing left of an interrupted change; and the ID of this boot.
+/// Lock the host and recover an interrupted change. Returns the root, the lock and the boot ID.
 fn lock_host() -> Result<(Root, HostLock, String), TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let lock = HostLock::take(&root)?;
@@ -150,7 +148,7 @@ fn lock_host() -> Result<(Root, HostLock, String), TransactionError> {
     Ok((root, lock, boot_id))
 }
 
-/// Where the image ships what belongs at `path`.
+/// Return the path below `/usr/etc` at which the image ships `path`.
 fn shipped(path: &ManagedPath) -> Option<ManagedPath> {
     path.is_within("/etc").then(|| ManagedPath::constant(&format!("/usr{path}")))
 }

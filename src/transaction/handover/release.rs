@@ -1,4 +1,5 @@
-//! Giving a host back: what runs is the machine-config-daemon's again, as it is.
+//! Release of a host to the machine-config-daemon (MCD): the current config stays, the generation record
+//! goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,21 +31,21 @@ use crate::transaction::update::sysroot;
 
 use super::{HandoverError, ensure_daemon_stopped, lock_host, shipped};
 
-/// What to do about a host that is not as it should be.
-const WAY_OUT: &str =
-    "put that back, or apply the configuration again; the machine-config-daemon would refuse the host";
+/// Advice for drift on the host.
+const WAY_OUT: &str = "restore these paths, or apply the configuration again; the machine-config-daemon would report config drift";
 
-/// What came of it.
+/// Result of a release.
 #[derive(Debug)]
 pub struct ReleaseOutcome {
-    /// The configuration.
+    /// Name of the current config.
     pub config: String,
-    /// What an administrator had written where the configuration writes now, by path, and where that is kept: the
-    /// machine-config-daemon would not keep it.
+    /// Pre-images that MCD has no place for, by managed path: files of an administrator, kept where they
+    /// are.
     pub kept: BTreeMap<ManagedPath, ManagedPath>,
 }
 
-/// Takes the record away, and leaves what the machine-config-daemon goes by. `None` where nothing of ours runs.
+/// Remove the generation record, and leave the files that MCD reads. `None` if the booted deployment has no
+/// record.
 pub fn release(
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
@@ -81,7 +82,7 @@ pub fn release(
     Ok(Some(ReleaseOutcome { config: record.config.clone(), kept }))
 }
 
-/// Whether the machine-config-daemon would find everything in order.
+/// Fail unless MCD would accept the host without changes.
 fn ensure_releasable(
     os: &mut dyn Sysroot,
     record: &GenerationRecord,
@@ -96,32 +97,31 @@ fn ensure_releasable(
     }
     let config = record.config.clone();
     let runs = os.deployments()?.into_iter().find(|deployment| deployment.booted).and_then(|runs| runs.image);
-    let runs =
-        runs.map_or_else(|| "none that was imported by name".to_owned(), |runs| runs.name().to_owned());
+    let runs = runs.map_or_else(|| "no image with a name".to_owned(), |runs| runs.name().to_owned());
     if let Some(wanted) = host.os.image.clone().filter(|wanted| *wanted != runs) {
         return Err(HandoverError::OtherName { config, wanted, runs }.into());
     }
-    // Our own settings may ignore some; it does not.
-    let deviations: Vec<_> =
-        sysroot::verify_running(os)?.deviations.into_iter().map(|found| found.drift).collect();
-    if deviations.is_empty() {
+    // MCD knows no drift policies, so ignored paths count as well.
+    let drift: Vec<_> = sysroot::verify_running(os)?.findings.into_iter().map(|found| found.drift).collect();
+    if drift.is_empty() {
         return Ok(());
     }
-    Err(HandoverError::Drifted { config, deviations, way_out: WAY_OUT }.into())
+    Err(HandoverError::Drifted { config, drift, way_out: WAY_OUT }.into())
 }
 
-/// Copies of what stood where the configuration writes, and stamps where nothing did; as the machine-config-daemon would
-/// have made them: it stamps files only, and keeps no copy of a file that nobody ships. What is kept of such stays ours.
+/// Give MCD its copies of original files, and stamps for paths without one, in the way that MCD makes them:
+/// stamps for files only, and no copy of files that no image or package ships. Pre-images of the latter
+/// stay in our directory and are returned.
 fn restore_mcd_originals(
     root: &Root,
     files: &mut AgentFiles<'_>,
     host: &HostConfig,
     current: &CurrentState,
 ) -> Result<BTreeMap<ManagedPath, ManagedPath>, TransactionError> {
-    let ours = current.remembered().originals;
+    let ours = current.prior_changes().originals;
     let (mut expected, mut kept) = (BTreeSet::new(), BTreeMap::new());
     for path in managed_files::written_paths(host) {
-        let (copy, stamp) = (mcd_originals::copy_of(&path), mcd_originals::noorig_stamp_of(&path));
+        let (copy, stamp) = (mcd_originals::orig_copy_of(&path), mcd_originals::noorig_stamp_of(&path));
         let shipped = shipped_leaf(root, &path)?;
         let is_file = host.files.contains_key(&path);
         let original = ours.contains(&path).then(|| GenerationRecord::original_of(&path));
@@ -154,18 +154,18 @@ fn restore_mcd_originals(
     Ok(kept)
 }
 
-/// What the image ships at `path`, where that is a file or a link.
+/// Return the path at which the image ships `path`, if a file or link is there.
 fn shipped_leaf(root: &Root, path: &ManagedPath) -> Result<Option<ManagedPath>, TransactionError> {
     let Some(shipped) = shipped(path) else { return Ok(None) };
-    let is_leaf = matches!(root.node(&shipped)?, PathState::File { .. } | PathState::Symlink { .. });
+    let is_leaf = matches!(root.path_state(&shipped)?, PathState::File { .. } | PathState::Symlink { .. });
     Ok(is_leaf.then_some(shipped))
 }
 
-/// All files and links below `directory`.
+/// List all files and links below `directory`.
 fn leaves(root: &Root, directory: &ManagedPath) -> Result<Vec<ManagedPath>, TransactionError> {
     let mut found = Vec::new();
     for path in root.list(directory)?.iter().map(|name| directory.join(name)) {
-        match root.node(&path)? {
+        match root.path_state(&path)? {
             PathState::Directory { .. } => found.extend(leaves(root, &path)?),
             PathState::File { .. } | PathState::Symlink { .. } => found.push(path),
             _ => {}

@@ -1,5 +1,4 @@
-//! What the next generation of a sysroot would be: decided from what is deployed, before anything is
-//! done.
+//! Plan of the next generation of a sysroot, computed from its deployments before any change.
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
@@ -23,30 +22,32 @@ use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, CurrentStateError};
 
-/// Where a deployment says which SELinux policy it has.
+/// SELinux configuration; only a deployment that has it needs a policy rebuild.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 
-/// The state of the sysroot that a plan starts from, and what it would become.
+/// Planned deployment: the base to start from, and everything that changes.
 pub(crate) struct DeploymentPlan {
     pub(crate) base: Deployment,
     pub(crate) current: CurrentState,
     pub(crate) plan: Plan,
-    /// The image to import; `None` where the base's commit is deployed again.
+    /// Image to import; `None` if the base's commit is deployed again.
     pub(crate) image: Option<ImageRef>,
-    /// What becomes of packages.
+    /// Packages to install, remove or override.
     pub(crate) packages: LayeringChange,
-    /// All kernel arguments of the new boot entry but the generation's own.
+    /// Kernel arguments of the new boot entry, without the generation argument.
     pub(crate) kernel_arguments: Vec<KernelArgument>,
     pub(crate) kernel_arguments_change: bool,
-    /// Desired arguments that others had set.
+    /// Desired arguments that were set before by an administrator or the installer: they stay when the
+    /// config no longer lists them.
     pub(crate) taken_over: Vec<KernelArgument>,
-    /// Names that the base does not know. The new image may.
+    /// Users and groups that the base does not know. The image to import may define them, so they are
+    /// checked again after the import.
     pub(crate) unresolved: Option<RefusalList>,
 }
 
 impl DeploymentPlan {
-    /// Brings the image in where one is wanted that is not deployed yet. From here on `image` says
-    /// whether another one than the base's is deployed.
+    /// Import the OS image or package changes, if the plan needs any. Afterwards `image` is `Some` only if
+    /// the new deployment gets another image than the base; an import equal to the base is dropped.
     pub(crate) fn import(
         &mut self,
         os: &mut dyn Sysroot,
@@ -55,10 +56,10 @@ impl DeploymentPlan {
         let imported = if self.is_same_os() {
             None
         } else {
-            let wanted = self.wanted();
+            let wanted = self.import_request();
             Some(os.import(&wanted, &mut |step| progress(UpdateProgress::Pulling(step)))?)
         };
-        // The same image by the same name: what is deployed stays what it is.
+        // A tag can still refer to the deployed image: the base's commit is deployed again then.
         let is_deployed = imported.as_ref().is_some_and(|imported| {
             let is_image = imported.manifest_digest == self.base.manifest_digest;
             is_image && self.image == self.base.image && self.packages.is_empty()
@@ -73,18 +74,19 @@ impl DeploymentPlan {
         }
     }
 
-    /// Fails where something keeps it from being carried out.
-    pub(crate) fn ensure_unhindered(&self) -> Result<(), TransactionError> {
+    /// Fail if obstacles on the host prevent the plan.
+    pub(crate) fn ensure_unobstructed(&self) -> Result<(), TransactionError> {
         let obstacles = self.plan.obstacles();
         if obstacles.is_empty() { Ok(()) } else { Err(TransactionError::Obstructed(obstacles)) }
     }
 
-    /// Whether the deployment that it is made from has the OS that is wanted, packages included.
+    /// Return true if the base already has the desired OS image and packages.
     pub(crate) fn is_same_os(&self) -> bool {
         self.image.is_none() && self.packages.is_empty()
     }
 
-    /// The image that packages are in which are installed, or installed again on another OS.
+    /// Return the extensions image that rpm-ostreed needs to install packages, or to install them again on
+    /// another OS.
     pub(crate) fn extensions_image<'a>(&self, target: UpdateTarget<'a>, os: &dyn Sysroot) -> Option<&'a str> {
         let desired = &target.desired.host.os;
         let has_packages = !self.base.layering.is_empty() || !self.packages.install.is_empty();
@@ -92,18 +94,18 @@ impl DeploymentPlan {
         desired.extensions_image.as_deref().filter(|_| is_needed)
     }
 
-    /// The digest of the image that is to be brought in, where it is pinned.
+    /// Return the digest of the image to import, if the config pins one.
     pub(crate) fn digest(&self) -> Option<&str> {
         self.image.as_ref().and_then(ImageRef::digest)
     }
 
-    /// What has to be brought in where it has not.
-    pub(crate) fn wanted(&self) -> ImportRequest {
+    /// Return the request for the image and packages to import.
+    pub(crate) fn import_request(&self) -> ImportRequest {
         ImportRequest { image: self.image.clone(), packages: self.packages.clone() }
     }
 }
 
-/// Looks at the sysroot and decides, without changing anything.
+/// Plan the next deployment of the sysroot. Writes nothing.
 pub(crate) fn plan_deployment(
     os: &mut dyn Sysroot,
     target: UpdateTarget<'_>,
@@ -111,15 +113,16 @@ pub(crate) fn plan_deployment(
     plan_deployment_after(os, target, CurrentState::load)
 }
 
-/// The same after what somebody else knows to have been applied last.
+/// Plan the next deployment with a current state other than the recorded one, such as MCD's during
+/// adoption.
 pub(crate) fn plan_deployment_after(
     os: &mut dyn Sysroot,
     target: UpdateTarget<'_>,
     applied: impl FnOnce(&Root) -> Result<CurrentState, CurrentStateError>,
 ) -> Result<DeploymentPlan, TransactionError> {
-    let site = target.site;
+    let site = target.sysroot;
     let Some(base) = site.base(os.deployments()?) else {
-        return Err(TransactionError::NoDeployment(site.place()));
+        return Err(TransactionError::NoDeployment(site.display_name()));
     };
     let root = site.open(&base.id)?;
     interrupted::ensure_not_interrupted(&root)?;
@@ -127,34 +130,31 @@ pub(crate) fn plan_deployment_after(
     let image = image_to_import(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
     let mut before = current.host().cloned();
-    // What is compared is what the deployment is made of, not by which name a config calls it.
+    // Where the deployed image stays, both sides are `None`: another name for the same image is no
+    // difference.
     let deployed = image.as_ref().and(base.image.as_ref()).map(ToString::to_string);
     desired.os.image = image.as_ref().map(ToString::to_string);
     if let Some(before) = &mut before {
         before.os.image.clone_from(&deployed);
     }
     let existing = foreign_kernel_arguments(&base);
-    if target.begins_first_boot(&current) {
-        let found = InstalledOs {
-            image: deployed.as_ref(),
-            kernel_arguments: &existing,
-            fips: boot::is_in_fips_mode(),
-        };
-        before = Some(first_boot::applied(&desired, found));
+    if target.starts_first_boot(&current) {
+        let (image, fips) = (deployed.as_ref(), boot::is_in_fips_mode());
+        before =
+            Some(first_boot::applied(&desired, InstalledOs { image, kernel_arguments: &existing, fips }));
     }
     let before = before.as_ref();
     let (mut plan, unresolved) = plan_for_base(&root, &current, before, &desired, image.is_some(), target)?;
     plan.current_os.image = deployed;
-    let packages = match target.again() {
-        // It has those that it had.
-        Some(_) => LayeringChange::default(),
-        None => {
-            layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
-        }
+    // The commit of a rollback contains its packages.
+    let packages = if target.redeployed().is_some() {
+        LayeringChange::default()
+    } else {
+        layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
     };
     refuse_paths_in_the_image(&desired, &mut plan);
     check_programs(&root, image.is_some(), &mut plan)?;
-    if let (true, Some(before), Some(tree)) = (target.begins_first_boot(&current), before, &plan.tree) {
+    if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
     let (kernel_arguments, taken_over) = merge_kernel_arguments(&existing, before, &current, &desired);
@@ -176,7 +176,8 @@ pub(crate) fn plan_deployment_after(
     })
 }
 
-/// Plans for the base. What it cannot resolve may be known to the image that is to be brought in.
+/// Plan the changes of the base's tree. Names that the base cannot resolve are no error yet if an image is
+/// imported: that image may define them.
 fn plan_for_base(
     root: &Root,
     current: &CurrentState,
@@ -185,7 +186,7 @@ fn plan_for_base(
     has_image: bool,
     target: UpdateTarget<'_>,
 ) -> Result<(Plan, Option<RefusalList>), TransactionError> {
-    let (profile, reach) = (target.profile, target.site.reach());
+    let (profile, reach) = (target.profile, target.sysroot.scope());
     let (mut plan, unresolved) =
         match tree_plan::plan_tree_update(root, current, before, desired, profile, reach) {
             Err(TransactionError::Refused(refusals)) if has_image => {
@@ -197,7 +198,8 @@ fn plan_for_base(
     Ok((plan, unresolved))
 }
 
-/// All arguments of the new boot entry, and those of the desired ones that others had set.
+/// Return all kernel arguments of the new boot entry, and the desired ones among them that were already set
+/// by others.
 fn merge_kernel_arguments(
     existing: &[KernelArgument],
     before: Option<&HostConfig>,
@@ -206,14 +208,14 @@ fn merge_kernel_arguments(
 ) -> (Vec<KernelArgument>, Vec<KernelArgument>) {
     let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
     let (owned, wanted) =
-        (kernel_arguments::less(listed, &previously_taken_over(current)), &desired.os.kernel_arguments);
+        (kernel_arguments::subtract(listed, &previously_taken_over(current)), &desired.os.kernel_arguments);
     (
         kernel_arguments::apply(existing, &owned, wanted),
         kernel_arguments::taken_over(existing, &owned, wanted),
     )
 }
 
-/// The arguments of the base's boot entry that are nobody's name and not about a first boot.
+/// Return the base's kernel arguments without the generation argument and those of a first boot.
 fn foreign_kernel_arguments(base: &Deployment) -> Vec<KernelArgument> {
     let is_kept =
         |argument: &&String| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument);
@@ -224,7 +226,7 @@ fn foreign_kernel_arguments(base: &Deployment) -> Vec<KernelArgument> {
         .collect()
 }
 
-/// What the last generation lists, and others had set before.
+/// Return arguments that the current config lists and that were already set before it.
 fn previously_taken_over(current: &CurrentState) -> Vec<KernelArgument> {
     let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
     applied
@@ -234,13 +236,13 @@ fn previously_taken_over(current: &CurrentState) -> Vec<KernelArgument> {
         .collect()
 }
 
-/// The image to import, unless the base deployment is that image already.
+/// Return the image to import; `None` if the base deployment already has it.
 fn image_to_import(
     base: &Deployment,
     current: &CurrentState,
     target: UpdateTarget<'_>,
 ) -> Result<Option<ImageRef>, TransactionError> {
-    if target.again().is_some() {
+    if target.redeployed().is_some() {
         return Ok(None);
     }
     let configured = target.desired.host.os.image.as_ref();
@@ -257,14 +259,14 @@ fn image_to_import(
             })?
         }
     };
-    // A tag or a directory can hold another image than last time: only asking tells.
+    // A tag or directory can hold another image than last time, so only an import shows if it changed.
     let is_pinned = image.digest().is_some();
     let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
     let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
     Ok((!by_name && !by_digest).then_some(image))
 }
 
-/// The image's own directories are read-only on an OSTree host.
+/// Refuse paths below the read-only directories of an OSTree image. `/usr/local` is a link to `/var`.
 fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
     let files = config.files.iter().map(|(path, file)| (path, "files", file.index));
     let directories =
@@ -280,12 +282,12 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
     }
 }
 
-/// The programs of this host that an update will start.
+/// Check that the programs exist that the update will start.
 fn check_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
     let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
     let programs = [
-        (imports, "skopeo", "images are pulled with it"),
-        (has_policy, "bwrap", "libostree rebuilds the deployment's SELinux policy in it (bubblewrap)"),
+        (imports, "skopeo", "needed to pull images"),
+        (has_policy, "bwrap", "needed by libostree to rebuild the deployment's SELinux policy (bubblewrap)"),
     ];
     let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
     if let Some(tree) = &mut plan.tree {
@@ -300,18 +302,18 @@ fn program_check(program: &'static str, purpose: &str) -> PreflightCheck {
         std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
     let detail = match &found {
         Some(file) => format!("{}: {purpose}", file.display()),
-        None => format!("{program} is not on the PATH, and {purpose}; install it"),
+        None => format!("{program} is not on the PATH, but {purpose}; install it"),
     };
     PreflightCheck { check: program, ok: found.is_some(), detail }
 }
 
-/// The name of the generation that the default deployment already is.
+/// Return the generation of the base if the plan would not change it.
 pub(crate) fn unchanged_generation(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Option<String> {
     let record = draft.current.record.as_ref()?;
     let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
     let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);
     let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.is_empty());
-    let same = record.config_hash == target.desired.hash() && record.profile == target.profile;
+    let same = record.config_hash == target.desired.config_hash() && record.profile == target.profile;
     let unchanged = is_its_own && same && !steps && draft.is_same_os() && !draft.kernel_arguments_change;
     unchanged.then(|| record.generation.clone())
 }

@@ -1,4 +1,4 @@
-//! The disk against the record: every deviation, with what is to become of it.
+//! Drift: comparison of the disk with the record, and the drift policy of each finding.
 
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::Drift;
@@ -18,47 +18,47 @@ use crate::transaction::state::settings::settings;
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 
-/// A deviation, and what is to become of it.
+/// One drifted path with its drift policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftFinding {
-    /// The deviation.
     pub drift: Drift,
-    /// What the settings say about its path.
+    /// Policy from the settings: report, repair or ignore.
     pub policy: DriftPolicy,
-    /// Why it was not repaired, where it should have been.
+    /// Reason for which a repair was not possible.
     pub obstacle: Option<String>,
 }
 
-/// What was found.
+/// Result of a drift comparison.
 #[derive(Debug)]
 pub struct DriftReport {
-    /// The generation that the tree was compared with.
+    /// Record that the tree was compared with.
     pub record: GenerationRecord,
-    /// What deviates from it.
-    pub deviations: Vec<DriftFinding>,
-    /// What deviated and was made good.
+    /// Remaining drift, ignored paths included.
+    pub findings: Vec<DriftFinding>,
+    /// Drift that this run repaired.
     pub repaired: Vec<Drift>,
     policies: DriftPolicies,
 }
 
 impl DriftReport {
-    /// Whether anything deviates that is not ignored.
+    /// Return true if drift was found that no policy ignores.
     #[must_use]
-    pub fn deviates(&self) -> bool {
-        self.deviations.iter().any(|found| found.policy != DriftPolicy::Ignore)
+    pub fn has_drift(&self) -> bool {
+        self.findings.iter().any(|found| found.policy != DriftPolicy::Ignore)
     }
 
-    /// Where something deviates that counts.
+    /// Return the drifted paths that no policy ignores.
     #[must_use]
-    pub fn paths(&self) -> Vec<String> {
-        let counting = self.deviations.iter().filter(|found| found.policy != DriftPolicy::Ignore);
+    pub fn drifted_paths(&self) -> Vec<String> {
+        let counting = self.findings.iter().filter(|found| found.policy != DriftPolicy::Ignore);
         counting.map(|found| found.drift.path.to_string()).collect()
     }
 
-    /// What an older generation says of whom the host trusts does not count: that never goes back in time.
-    pub(crate) fn forgive_trust(&mut self) {
+    /// Ignore drift of trust material. For an older generation, newer keys and CAs on the host are
+    /// intended.
+    pub(crate) fn ignore_trust_material(&mut self) {
         for found in
-            self.deviations.iter_mut().filter(|found| carry_forward::is_trust_material(&found.drift.path))
+            self.findings.iter_mut().filter(|found| carry_forward::is_trust_material(&found.drift.path))
         {
             found.policy = DriftPolicy::Ignore;
         }
@@ -66,17 +66,17 @@ impl DriftReport {
 
     pub(crate) fn add(&mut self, drift: Drift) {
         let policy = self.policies.of(&drift.path);
-        self.deviations.push(DriftFinding { drift, policy, obstacle: None });
+        self.findings.push(DriftFinding { drift, policy, obstacle: None });
     }
 }
 
-/// Compares the tree at `root` with its record.
+/// Find drift of the tree at `root`. Fails while an interrupted change is open.
 pub fn verify(root: &Root, reach: TreeScope) -> Result<DriftReport, TransactionError> {
     crate::transaction::state::interrupted::ensure_not_interrupted(root)?;
     find_drift(root, &CurrentState::load(root)?, reach, settings(root)?.drift)
 }
 
-/// Compares the tree at `root` with what was applied last.
+/// Find drift between the tree at `root` and `current`.
 pub(crate) fn find_drift(
     root: &Root,
     current: &CurrentState,
@@ -86,40 +86,40 @@ pub(crate) fn find_drift(
     let CurrentState { record: Some(record), configuration: Some(configuration), .. } = current else {
         return Err(TransactionError::NoGeneration(root.path().display().to_string()));
     };
-    let remembered = current.remembered();
-    let facts = facts_of(root, record, configuration, &remembered, reach)?;
-    let mut drift = tree_plan::drift(&facts, &configuration.host, &remembered.labels, record.profile);
-    drift.extend(drift_of_record(root, record, configuration, &remembered)?);
+    let prior = current.prior_changes();
+    let facts = facts_of(root, record, configuration, &prior, reach)?;
+    let mut drift = tree_plan::drift(&facts, &configuration.host, &prior.labels, record.profile);
+    drift.extend(drift_of_record(root, record, configuration, &prior)?);
     let mut verified =
-        DriftReport { record: record.clone(), deviations: Vec::new(), repaired: Vec::new(), policies };
+        DriftReport { record: record.clone(), findings: Vec::new(), repaired: Vec::new(), policies };
     for drift in drift {
         verified.add(drift);
     }
     Ok(verified)
 }
 
-/// What is wrong with that by which everything else is judged.
+/// Find drift of the agent's own files: record, current config and pre-images.
 fn drift_of_record(
     root: &Root,
     record: &GenerationRecord,
     configuration: &DecodedConfig,
-    remembered: &PriorChanges,
+    prior: &PriorChanges,
 ) -> Result<Vec<Drift>, TransactionError> {
     let mut drift = Vec::new();
-    if record.config_hash != configuration.hash() {
+    if record.config_hash != configuration.config_hash() {
         drift.push(Drift { path: ManagedPath::constant(RECORD), kind: DriftKind::Content });
     }
-    // Nobody else may write either, and the configuration may hold secrets.
+    // Other users may not write either file, nor read the config, which can contain secrets.
     for (path, refused) in [(RECORD, 0o022), (CURRENT_CONFIG, 0o077)] {
         let path = ManagedPath::constant(path);
-        let PathState::File { attributes, .. } = root.node(&path)? else { continue };
+        let PathState::File { attributes, .. } = root.path_state(&path)? else { continue };
         if attributes.mode & refused != 0 {
             drift.push(Drift { path, kind: DriftKind::Mode });
         } else if (attributes.uid, attributes.gid) != (0, 0) {
             drift.push(Drift { path, kind: DriftKind::Owner });
         }
     }
-    for path in &remembered.originals {
+    for path in &prior.originals {
         let original = GenerationRecord::original_of(path);
         if !root.exists(&original)? {
             drift.push(Drift { path: original, kind: DriftKind::Missing });
@@ -132,7 +132,7 @@ fn facts_of(
     root: &Root,
     record: &GenerationRecord,
     configuration: &DecodedConfig,
-    remembered: &PriorChanges,
+    prior: &PriorChanges,
     reach: TreeScope,
 ) -> Result<TreeFacts, TransactionError> {
     let config = &configuration.host;
@@ -140,7 +140,7 @@ fn facts_of(
         current: Some(config),
         desired: config,
         active: None,
-        remembered,
+        prior,
         applied_by: record.profile,
         profile: record.profile,
         reach,

@@ -1,4 +1,4 @@
-//! What libostree's merge of `/etc` will do, found before anything is deployed.
+//! Prediction of libostree's `/etc` merge, before anything is deployed.
 
 use std::path::Path;
 
@@ -15,14 +15,16 @@ use crate::transaction::TransactionError;
 use crate::transaction::plan::deployment_plan::unchanged_generation;
 use crate::transaction::plan::target::UpdateTarget;
 
-/// What the image ships as `/etc`.
+/// Defaults of `/etc` in an image.
 const SHIPPED: &str = "/usr/etc";
-/// What became of it.
+/// Local `/etc` of a deployment.
 const LOCAL: &str = "/etc";
 
-/// Merges the `/etc` of the deployment at `merge` with that of the one at `new`, or with that of its own image.
+/// Predict the merge of the `/etc` of the deployment at `merge` with the defaults of the deployment at
+/// `new`; `None` merges with its own defaults.
 ///
-/// Both are the directories of deployments. `/` shows the running one, but also what is mounted on its `/etc`,
+/// Both roots are deployment directories. `/` would show the booted deployment with mounts on `/etc`, which
+/// libostree does not see.
 /// which libostree does not see.
 pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) -> Result<EtcMerge, HostError> {
     let read = |root, place| EtcTree::read(root, &ManagedPath::constant(place));
@@ -35,19 +37,19 @@ pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) ->
     Ok(EtcMerge::of(base.node(), local.node(), new, special_files))
 }
 
-/// Two deployments and the merge of the first one's `/etc` with the second one's.
+/// Two deployments, and the predicted merge of the first one's `/etc` with the second one's defaults.
 #[derive(Debug)]
 pub struct EtcDiff {
-    /// The deployment that is merged from.
+    /// Merge deployment, whose local changes are carried over.
     pub from: DeploymentId,
-    /// The deployment whose image it is merged with.
+    /// Deployment with the new defaults.
     pub to: DeploymentId,
-    /// What comes of it.
     pub merge: EtcMerge,
 }
 
-/// Merges from the running deployment, or else the one that boots next, with the one that `to` names by the first
-/// digits of its commit, or else with the staged or pending one, or else with itself: that shows local changes alone.
+/// Predict the merge from the booted deployment (or else the default one) to the deployment whose commit
+/// begins with `to`. Without `to`: the staged or pending deployment, or else the deployment itself, which
+/// shows local changes alone.
 pub fn diff(os: &mut dyn Sysroot, sysroot: &Path, to: Option<&str>) -> Result<EtcDiff, TransactionError> {
     let deployments = os.deployments()?;
     let booted = deployments.iter().find(|deployment| deployment.booted);
@@ -65,7 +67,7 @@ pub fn diff(os: &mut dyn Sysroot, sysroot: &Path, to: Option<&str>) -> Result<Et
     Ok(EtcDiff { from: from.id.clone(), to: to.id.clone(), merge })
 }
 
-/// What is before the running deployment in boot order waits to be booted.
+/// Return the staged or pending deployment: in boot order, the one before the booted deployment.
 fn next<'a>(deployments: &'a [Deployment], from: &'a Deployment) -> &'a Deployment {
     let before = deployments.iter().take_while(|other| other.id != from.id);
     before.filter(|other| other.id.stateroot == from.id.stateroot).last().unwrap_or(from)
@@ -80,36 +82,37 @@ fn find_by_commit<'a>(deployments: &'a [Deployment], name: &str) -> Result<&'a D
     }
 }
 
-/// Completes the plan by the merge that it leads to, where the next image's `/usr/etc` is here already.
+/// Add the predicted merge to the plan. If the next image is not imported yet, the base's own defaults
+/// stand in.
 pub(crate) fn predict_merge(
     os: &mut dyn Sysroot,
     target: UpdateTarget<'_>,
     draft: &mut DeploymentPlan,
 ) -> Result<(), TransactionError> {
     let deployments = os.deployments()?;
-    let next = match (&draft.image, target.again()) {
+    let next = match (&draft.image, target.redeployed()) {
         (None, Some(again)) => Some(again),
         (None, None) if draft.packages.is_empty() => Some(&draft.base),
         (None, None) => None,
         (Some(image), _) => deployments.iter().find(|deployment| is_of_image(deployment, image)),
     };
-    let merge = open_deployment(target.site.sysroot(), &draft.base.id)?;
+    let merge = open_deployment(target.sysroot.path(), &draft.base.id)?;
     let other = next.filter(|next| next.id.commit != draft.base.id.commit);
-    let new = other.map(|next| open_deployment(target.site.sysroot(), &next.id)).transpose()?;
+    let new = other.map(|next| open_deployment(target.sysroot.path(), &next.id)).transpose()?;
     let findings = predict(&merge, new.as_ref(), os.special_files())?.findings;
     let with = if next.is_some() { MergeImage::Next } else { MergeImage::Present };
     draft.plan.etc = Some(EtcPlan { with, is_due: unchanged_generation(draft, target).is_none(), findings });
     Ok(())
 }
 
-/// Whether the deployment is this very image. A tag or a directory can hold another one by now.
+/// Return true if the deployment has this very image. An image without a digest can have changed since.
 fn is_of_image(deployment: &Deployment, image: &ImageRef) -> bool {
     let by_name = || deployment.image.as_ref().is_some_and(|deployed| deployed.is_same_image(image));
     image.digest().is_some_and(|digest| deployment.manifest_digest.as_deref() == Some(digest) || by_name())
 }
 
-/// Fails where libostree would refuse to merge into the commit that is deployed next. Only now is it known what an
-/// image that had to be imported ships as `/etc`.
+/// Fail if libostree would refuse the merge into the next commit. Runs again after an import, because only
+/// then the image's `/usr/etc` is known.
 pub(crate) fn ensure_mergeable(
     os: &mut dyn Sysroot,
     target: UpdateTarget<'_>,
@@ -121,14 +124,14 @@ pub(crate) fn ensure_mergeable(
         return Ok(());
     }
     let base = &draft.base.id;
-    let otherwise = target.again().map_or(&base.commit, |again| &again.id.commit);
+    let otherwise = target.redeployed().map_or(&base.commit, |again| &again.id.commit);
     let commit = imported.map_or(otherwise, |imported| &imported.commit);
-    let merge = open_deployment(target.site.sysroot(), base)?;
+    let merge = open_deployment(target.sysroot.path(), base)?;
     let new = if *commit == base.commit { None } else { Some(Root::open(&os.check_out_etc(commit)?)?) };
     ensure_accepted(&predict(&merge, new.as_ref(), os.special_files())?)
 }
 
-/// Fails where libostree would refuse this merge.
+/// Fail if the predicted merge contains refusals.
 pub(crate) fn ensure_accepted(merge: &EtcMerge) -> Result<(), TransactionError> {
     let refusals: Vec<String> = merge.findings.refusals.iter().map(ToString::to_string).collect();
     if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }

@@ -1,4 +1,4 @@
-//! What becomes of a deployment's packages.
+//! Package layering: extensions, kernel types, and packages of the base deployment.
 
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::config::layering::LayeringChange;
@@ -9,11 +9,11 @@ use crate::host::Root;
 use crate::host::facts::os_release;
 use crate::os::Deployment;
 
-/// The architecture whose kernels there are with pages of 64 KiB.
+/// Only architecture with kernels for 64 KiB pages.
 const PAGES_64K: &str = "aarch64";
 
-/// Decides it, and says in `plan` what is left out or stands in the way. `is_served` is whether somebody can change
-/// packages here, and `image` the one that the base's is replaced with.
+/// Plan the package changes. Adds unsupported parts and refusals to `plan`. `is_served` is true if
+/// rpm-ostreed can change packages here; `image` replaces the base's image.
 pub(crate) fn plan_layering(
     root: &Root,
     base: &Deployment,
@@ -25,22 +25,22 @@ pub(crate) fn plan_layering(
     if !is_served && image.is_some() && !base.layering.is_empty() {
         let packages = [&base.layering.requested[..], &base.layering.removed[..]].concat().join(", ");
         let reason = format!(
-            "what is deployed differs from its image in packages ({packages}), which only rpm-ostreed can put onto another image; apply it on the running host, where `systemctl status rpm-ostreed` says that there is one, and without `--os-backend libostree`"
+            "the base deployment has layered or removed packages ({packages}), which only rpm-ostreed can carry over to another image; apply on the running host, with rpm-ostreed installed and without `--os-backend libostree`"
         );
         plan.irreconcilable.push(Refusal::new("spec.osImageURL", reason));
     }
     let is_enterprise = os_release::read(root).is_enterprise_coreos();
     if !is_served || !is_enterprise {
         let reason = if is_served {
-            "there are packages for it on RHEL CoreOS and CentOS Stream CoreOS alone; build it into the image"
+            "packages for it exist only for RHEL CoreOS and CentOS Stream CoreOS; build it into the image"
         } else {
-            "packages are changed by rpm-ostreed, on a host that runs and has it"
+            "only rpm-ostreed on a running host can change packages"
         };
         plan.unsupported.extend(requested_parts(desired).map(|part| format!("{part}: {reason}")));
         return LayeringChange::default();
     }
     if desired.os.kernel_type == KernelType::Pages64k && std::env::consts::ARCH != PAGES_64K {
-        let reason = format!("there are kernels with 64 KiB pages on {PAGES_64K} only");
+        let reason = format!("kernels with 64 KiB pages exist for {PAGES_64K} only");
         plan.irreconcilable.push(Refusal::new("spec.kernelType", reason));
         return LayeringChange::default();
     }

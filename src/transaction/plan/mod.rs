@@ -1,4 +1,4 @@
-//! Plans for a tree and for a deployment, from the configuration and the state of the host. Nothing is written.
+//! Plans for a tree or a deployment, from the desired config and the state of the host. Nothing is written.
 
 pub(crate) mod deployment_plan;
 pub mod drift;

@@ -1,4 +1,4 @@
-//! The target of an update: the sysroot, the configuration, and the purpose.
+//! Target of an update: sysroot, desired config and purpose.
 
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::image::ImageRef;
@@ -11,68 +11,66 @@ use crate::os::{Deployment, DeploymentId, PullProgress};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use std::path::Path;
 
-/// What the operator asks for.
+/// Everything that an update is asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct UpdateTarget<'a> {
-    /// The sysroot.
-    pub site: TargetSysroot<'a>,
-    /// The configuration.
+    pub sysroot: TargetSysroot<'a>,
     pub desired: &'a DecodedConfig,
-    /// An image that stands in for the configuration's own.
+    /// Image to deploy instead of the config's own, from `--os-image`.
     pub image: Option<&'a ImageRef>,
-    /// What it is wanted for.
-    pub errand: UpdatePurpose<'a>,
-    /// Whose verdicts apply.
+    pub purpose: UpdatePurpose<'a>,
+    /// Profile whose rules decide which changes can be applied.
     pub profile: Profile,
-    /// Which changes interrupt what.
+    /// Node disruption policy.
     pub policy: &'a DisruptionPolicy,
 }
 
-/// What a configuration is applied for.
+/// Purpose of an update.
 #[derive(Debug, Clone, Copy)]
 pub enum UpdatePurpose<'a> {
-    /// It is wanted.
+    /// Apply the desired config.
     Update,
-    /// It is wanted, be it held or deviated from, and over a reboot even where nothing else needs one.
+    /// Apply over a blocked target and over drift, and reboot even if no change needs it; requested by the
+    /// force file.
     Forced,
-    /// What Ignition began is to be completed.
+    /// Complete the configuration that Ignition began.
     FirstBoot,
-    /// The host goes back to this deployment, whose commit is deployed again, whatever the configuration says of the
-    /// image.
+    /// Deploy the commit of this deployment again, regardless of the image in the config.
     Rollback(&'a Deployment),
 }
 
 impl<'a> UpdateTarget<'a> {
-    /// The deployment whose commit is deployed again.
-    pub(crate) fn again(self) -> Option<&'a Deployment> {
-        match self.errand {
+    /// Return the deployment to roll back to, whose commit is deployed again.
+    pub(crate) fn redeployed(self) -> Option<&'a Deployment> {
+        match self.purpose {
             UpdatePurpose::Rollback(to) => Some(to),
             UpdatePurpose::Update | UpdatePurpose::Forced | UpdatePurpose::FirstBoot => None,
         }
     }
 
-    /// Whether a deployment is made of it even where nothing differs.
-    pub(crate) fn reboots_anyway(self) -> bool {
-        matches!(self.errand, UpdatePurpose::Forced | UpdatePurpose::Rollback(_))
+    /// Return true if a new deployment is made even without a difference.
+    pub(crate) fn always_reboots(self) -> bool {
+        matches!(self.purpose, UpdatePurpose::Forced | UpdatePurpose::Rollback(_))
     }
 
-    /// Whether it completes what Ignition began, and nothing was applied since.
-    pub(crate) fn begins_first_boot(self, current: &CurrentState) -> bool {
-        matches!(self.errand, UpdatePurpose::FirstBoot) && current.record.is_none()
+    /// Return true for a first boot before any generation was recorded.
+    pub(crate) fn starts_first_boot(self, current: &CurrentState) -> bool {
+        matches!(self.purpose, UpdatePurpose::FirstBoot) && current.record.is_none()
     }
 }
 
-/// Which sysroot a generation is made for.
+/// Sysroot in which the update makes a deployment.
 #[derive(Debug, Clone, Copy)]
 pub enum TargetSysroot<'a> {
-    /// One that is not running.
+    /// A sysroot that is not running, at this path.
     Offline(&'a Path),
-    /// The one that runs.
+    /// The booted sysroot.
     Running(&'a BootedDeployment),
 }
 
 impl TargetSysroot<'_> {
-    /// The deployment that a new one is made from: what boots next, or what runs.
+    /// Return the deployment that the new one is based on: the default one offline, the booted one on a
+    /// running host.
     pub(crate) fn base(self, deployments: Vec<Deployment>) -> Option<Deployment> {
         deployments.into_iter().find(|deployment| match self {
             Self::Offline(_) => true,
@@ -80,7 +78,8 @@ impl TargetSysroot<'_> {
         })
     }
 
-    /// A deployment's tree, with the `/var` of its stateroot; the base that runs as it runs.
+    /// Open a deployment with the `/var` of its stateroot. The booted one is opened at `/`, mounts
+    /// included.
     pub(crate) fn open(self, base: &DeploymentId) -> Result<Root, HostError> {
         match self {
             Self::Offline(sysroot) => open_deployment(sysroot, base),
@@ -88,24 +87,24 @@ impl TargetSysroot<'_> {
         }
     }
 
-    /// How much of that tree a change can be made to at once.
-    pub(crate) fn reach(self) -> TreeScope {
+    /// Return the part of the tree that a change can reach: offline, files outside `/etc` wait for
+    /// activation.
+    pub(crate) fn scope(self) -> TreeScope {
         match self {
             Self::Offline(_) => TreeScope::Etc,
             Self::Running(_) => TreeScope::Everything,
         }
     }
 
-    /// Where its deployments lie.
-    pub(crate) fn sysroot(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         match self {
             Self::Offline(sysroot) => sysroot,
             Self::Running(_) => Path::new(SYSROOT),
         }
     }
 
-    /// What it is called in messages.
-    pub(crate) fn place(self) -> String {
+    /// Return the path of the sysroot for messages.
+    pub(crate) fn display_name(self) -> String {
         match self {
             Self::Offline(sysroot) => sysroot.display().to_string(),
             Self::Running(_) => "/".to_owned(),
@@ -113,17 +112,16 @@ impl TargetSysroot<'_> {
     }
 }
 
-/// How far a transaction is.
+/// Step of an update, for progress reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateProgress {
-    /// The image is brought in.
+    /// Pulling and importing the OS image.
     Pulling(PullProgress),
-    /// The packages of extensions and kernels are brought in.
+    /// Unpacking the extensions image.
     Unpacking,
-    /// The new deployment is made.
+    /// Checking out the new deployment.
     Deploying,
-    /// The configuration is written into it.
+    /// Writing the config into the new deployment.
     Configuring,
-    /// The boot entries are written.
     WritingBootEntries,
 }

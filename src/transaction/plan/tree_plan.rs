@@ -1,4 +1,4 @@
-//! A plan for a tree: what it was, what it should be, and what it looks like.
+//! Plan of the changes of one tree.
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::Plan;
@@ -13,8 +13,8 @@ use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
 
-/// Plans going from `before` to `desired` on the tree at `root`. `before` is the recorded
-/// configuration unless somebody asks from another.
+/// Plan the change from `before` to `desired` on the tree at `root`. `before` is usually the recorded
+/// config; `plan --current` passes another one.
 pub fn plan_tree_update(
     root: &Root,
     current: &CurrentState,
@@ -24,23 +24,23 @@ pub fn plan_tree_update(
     reach: TreeScope,
 ) -> Result<Plan, TransactionError> {
     let mut plan = Plan::between(before, desired, profile);
-    let (active, remembered) = (current.active_elsewhere(root, reach)?, current.remembered());
+    let (active, prior) = (current.differing_active_files(root, reach)?, current.prior_changes());
     let subject = FactsRequest {
         current: before,
         desired,
         active: active.as_ref(),
-        remembered: &remembered,
+        prior: &prior,
         applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
         profile,
         reach,
     };
     let facts = tree_facts::gather(root, subject)?;
-    let in_reach = if reach == TreeScope::Etc { remembered.within("/etc") } else { remembered.clone() };
+    let in_reach = if reach == TreeScope::Etc { prior.within("/etc") } else { prior.clone() };
     let request = TreePlanRequest {
         current: before,
         desired,
         diff: &plan.diff,
-        remembered: &in_reach,
+        prior: &in_reach,
         profile,
         today: boot::today(),
     };

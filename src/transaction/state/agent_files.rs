@@ -1,4 +1,4 @@
-//! The agent's own files, as steps of a change.
+//! The agent's own files and the directories that they need, as steps of a change.
 
 use std::collections::BTreeSet;
 
@@ -8,28 +8,27 @@ use crate::core::values::paths::ORIGINALS;
 use crate::core::values::tree::{ContentDigest, FileAttributes, PathState};
 use crate::host::{HostError, Root};
 
-/// Below them, nothing is anybody else's to read.
+/// Directories that only root may read: they can contain secrets.
 const PRIVATE: [&str; 2] = ["/var/lib/flameholder", ORIGINALS];
 
-/// Steps that write files of ours, with the directories that they need.
+/// Steps that write the agent's files.
 #[derive(Debug)]
 pub(crate) struct AgentFiles<'a> {
     root: &'a Root,
-    /// Directories that a step makes.
+    /// Directories that earlier steps create.
     made: BTreeSet<ManagedPath>,
-    /// The steps so far.
     pub(crate) steps: Vec<PlanStep>,
 }
 
 impl<'a> AgentFiles<'a> {
-    /// After `steps`, on `root`.
+    /// Start after the given steps, for the tree at `root`.
     pub(crate) fn after(root: &'a Root, steps: Vec<PlanStep>) -> Self {
         let mut files = Self { root, made: BTreeSet::new(), steps: Vec::new() };
         files.extend(steps);
         files
     }
 
-    /// Takes other steps in between.
+    /// Append other steps.
     pub(crate) fn extend(&mut self, steps: impl IntoIterator<Item = PlanStep>) {
         for step in steps {
             if let PlanStep::MakeDirectory { path, .. } = &step {
@@ -39,10 +38,10 @@ impl<'a> AgentFiles<'a> {
         }
     }
 
-    /// Writes a file unless it is there already, exactly.
+    /// Add a step that writes a file, unless content and attributes are already equal.
     pub(crate) fn write(&mut self, path: ManagedPath, contents: Vec<u8>, mode: u32) -> Result<(), HostError> {
         let attributes = FileAttributes { mode, uid: 0, gid: 0 };
-        if is_written(&self.root.node(&path)?, &contents, attributes) {
+        if is_written(&self.root.path_state(&path)?, &contents, attributes) {
             return Ok(());
         }
         self.make_parents(&path)?;
@@ -50,7 +49,7 @@ impl<'a> AgentFiles<'a> {
         Ok(())
     }
 
-    /// Makes a link unless it is there already.
+    /// Add a step that creates a symbolic link, unless it already points to `target`.
     pub(crate) fn link(&mut self, path: ManagedPath, target: &str) -> Result<(), HostError> {
         if self.root.link_target(&path)?.as_deref() == Some(target) {
             return Ok(());
@@ -60,7 +59,7 @@ impl<'a> AgentFiles<'a> {
         Ok(())
     }
 
-    /// Makes the directories above `path` that are missing.
+    /// Add steps that create the missing parent directories of `path`.
     pub(crate) fn make_parents(&mut self, path: &ManagedPath) -> Result<(), HostError> {
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
             if !self.root.exists(&directory)? && self.made.insert(directory.clone()) {

@@ -1,4 +1,4 @@
-//! The held target on a disk.
+//! Blocked target on disk: read, block, release.
 
 use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
@@ -11,40 +11,38 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 
-/// Where it is written before it has its name.
-const NEW_HELD: &str = "/var/lib/flameholder/blocked.new";
+/// Temporary name while a new version is written.
+const NEW_BLOCKED: &str = "/var/lib/flameholder/blocked.new";
 
-/// Why a held target cannot be used.
+/// Error of reading the blocked target.
 #[derive(Debug, thiserror::Error)]
 pub enum BlockedLoadError {
-    /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// It cannot be understood.
     #[error(transparent)]
     Blocked(#[from] BlockedError),
 }
 
-/// Reads it; `None` where nothing is held.
+/// Load the blocked target; `None` if there is none.
 pub fn load(disk: &dyn HostDisk) -> Result<Option<BlockedTarget>, BlockedLoadError> {
     let bytes = disk.read(&ManagedPath::constant(BLOCKED), limits::DOCUMENT_BYTES)?;
     Ok(bytes.map(|bytes| BlockedTarget::parse(&bytes)).transpose()?)
 }
 
-/// Holds a target, durably. One that is held already keeps the reason for which its generation was left.
+/// Block a target, durably. A target of the same generation keeps its first reason.
 fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
     let before = load(root).unwrap_or_default();
     if before.as_ref().is_some_and(|before| before.generation == held.generation) {
         return Ok(());
     }
-    let held = held.after(before.as_ref());
-    let (path, new) = (ManagedPath::constant(BLOCKED), ManagedPath::constant(NEW_HELD));
+    let held = held.counting_after(before.as_ref());
+    let (path, new) = (ManagedPath::constant(BLOCKED), ManagedPath::constant(NEW_BLOCKED));
     atomic_file::write(root, &path, &new, &held.render())?;
     login_message::refresh(root);
     Ok(())
 }
 
-/// Holds nothing any more, durably.
+/// Remove the blocked target, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
     remove_if_present(root, &ManagedPath::constant(BLOCKED))?;
     root.sync(&[ManagedPath::constant(BLOCKED).parent()])?;

@@ -1,4 +1,4 @@
-//! The time and the boots that a generation has until its boot check must have passed.
+//! Limits of the boot check: its timeout, and the number of boots without a result.
 
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::state::boot_check::ETCD_POD;
@@ -9,8 +9,8 @@ use crate::host::facts::boot;
 use crate::transaction::state::settings;
 use std::time::Duration;
 
-/// What a generation has to show; the defaults, where the settings cannot be read: that is found anyway when it is compared
-/// with its record.
+/// Return the boot check settings. Unreadable settings yield the defaults; the drift comparison reports
+/// them.
 pub(crate) fn boot_check_policy(root: &Root) -> HealthPolicy {
     settings::settings(root).map(|settings| settings.boot_check).unwrap_or_default()
 }
@@ -19,12 +19,13 @@ pub(crate) fn has_etcd(root: &Root) -> bool {
     root.exists(&ManagedPath::constant(ETCD_POD)).unwrap_or(false)
 }
 
-/// After how many boots without a judgement the pending generation is left; `None` where it may be tried for ever.
+/// Return the number of boots without a boot check result after which the pending generation is rolled
+/// back; `None` without a limit.
 pub(crate) fn max_boots(root: &Root, pending: Option<&PendingGeneration>) -> Option<usize> {
-    boot_check_policy(root).most_boots(pending, has_etcd(root))
+    boot_check_policy(root).max_boots(pending, has_etcd(root))
 }
 
-/// How long what booted may still take; `None` where that is over.
+/// Return the time until the boot check times out; `None` after that.
 pub(crate) fn time_left(root: &Root) -> Option<Duration> {
     boot_check_policy(root).timeout.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
 }

@@ -1,4 +1,4 @@
-//! What was applied last: the record and the configuration beside it.
+//! Current state of a tree: generation record, current config and active manifest.
 
 use std::collections::BTreeMap;
 
@@ -21,26 +21,27 @@ use crate::host::{HostError, Root};
 use super::objects;
 use super::objects::StoreLoadError;
 
-/// A configuration, as an object and decoded.
+/// A MachineConfig, as a document and decoded.
 #[derive(Debug, Clone)]
 pub struct DecodedConfig {
-    /// The object.
     pub object: MachineConfig,
-    /// What it asks of a host.
+    /// Host configuration decoded from the object.
     pub host: HostConfig,
-    /// The image of on-cluster layering that stands in for the object's own, and has kernel and extensions in it.
+    /// Image from on-cluster layering, which replaces the object's image and already contains kernel and
+    /// extensions.
     pub layered_image: Option<String>,
 }
 
 impl DecodedConfig {
-    /// Parses and decodes a document.
+    /// Parse and decode a MachineConfig document.
     pub fn parse(bytes: &[u8]) -> Result<Self, RefusalList> {
         let object = machine_config::parse(bytes)?;
         let host = decode::decode(&object)?;
         Ok(Self { object, host, layered_image: None })
     }
 
-    /// The same on this image, which was built from it.
+    /// Replace the image by one from on-cluster layering, and drop kernel type and extensions, which that
+    /// image contains.
     #[must_use]
     pub fn layered(mut self, image: Option<String>) -> Self {
         if let Some(image) = &image {
@@ -53,48 +54,44 @@ impl DecodedConfig {
         self
     }
 
-    /// The document as it is recorded: compact JSON.
+    /// Render the document in the form in which it is recorded: compact JSON.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         self.object.document.to_string().into_bytes()
     }
 
-    /// Digest of the recorded document.
+    /// Return the digest of the recorded form.
     #[must_use]
-    pub fn hash(&self) -> String {
+    pub fn config_hash(&self) -> String {
         ContentDigest::of(&self.render()).to_string()
     }
 }
 
-/// The state that the last transaction left.
+/// State that the last transaction left.
 #[derive(Debug, Clone, Default)]
 pub struct CurrentState {
-    /// The generation's record; absent on a tree that another agent configured.
+    /// Generation record; absent on a tree that another agent configured.
     pub record: Option<GenerationRecord>,
-    /// The configuration.
     pub configuration: Option<DecodedConfig>,
-    /// What is active outside `/etc`; absent where nothing ever was.
+    /// Manifest of the active files outside `/etc`; absent if none were ever managed.
     pub active: Option<ActiveManifest>,
 }
 
-/// Why that state cannot be read.
+/// Error of loading the current state.
 #[derive(Debug, thiserror::Error)]
 pub enum CurrentStateError {
-    /// The tree cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// What is active outside `/etc` cannot be read.
     #[error(transparent)]
     Store(#[from] StoreLoadError),
-    /// The record is damaged or another release's.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// There is a record and no configuration.
+    /// The tree has a record, but no config.
     #[error(
         "the applied configuration {CURRENT_CONFIG} is missing or empty; restore it, or remove {RECORD} too to start over"
     )]
     ConfigMissing,
-    /// The recorded configuration is damaged.
+    /// The current config cannot be parsed.
     #[error(
         "reading the applied configuration {CURRENT_CONFIG}; restore it, or remove it together with {RECORD} to start over"
     )]
@@ -102,7 +99,7 @@ pub enum CurrentStateError {
 }
 
 impl CurrentState {
-    /// Loads it from the tree at `root`.
+    /// Load the current state of the tree at `root`.
     pub fn load(root: &Root) -> Result<Self, CurrentStateError> {
         let record = Self::load_record(root)?;
         let path = ManagedPath::constant(CURRENT_CONFIG);
@@ -118,15 +115,16 @@ impl CurrentState {
         Ok(Self { record, configuration, active })
     }
 
-    /// Loads the record alone.
+    /// Load the record alone.
     pub fn load_record(root: &Root) -> Result<Option<GenerationRecord>, CurrentStateError> {
         let bytes = root.read(&ManagedPath::constant(RECORD), limits::DOCUMENT_BYTES)?;
         Ok(bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose()?)
     }
 
-    /// What has to be known of earlier changes to take them back.
+    /// Return the pre-images, created directories and labels of earlier changes, which are needed to undo
+    /// them.
     #[must_use]
-    pub fn remembered(&self) -> PriorChanges {
+    pub fn prior_changes(&self) -> PriorChanges {
         let (record, active) = (self.record.iter(), self.active.iter());
         let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
         let originals = record.clone().flat_map(|record| &record.originals);
@@ -144,17 +142,17 @@ impl CurrentState {
         }
     }
 
-    /// The greatest sequence number of all generations that are known.
+    /// Return the highest sequence number of the recorded generation and the last booted one.
     #[must_use]
-    pub fn latest(&self) -> u64 {
-        let ran = self.active.as_ref().and_then(|active| active.ran.as_ref());
+    pub fn latest_sequence(&self) -> u64 {
+        let ran = self.active.as_ref().and_then(|active| active.last_booted.as_ref());
         let recorded = self.record.as_ref().map_or(0, |record| record.sequence);
         recorded.max(ran.map_or(0, |ran| ran.latest))
     }
 
-    /// What is managed outside `/etc`, where that is not what the configuration says: another
-    /// generation is active there than the one in `/etc`.
-    pub fn active_elsewhere(
+    /// Return the managed files outside `/etc` if another generation is active there than the one recorded
+    /// in `/etc`; `None` if they match.
+    pub fn differing_active_files(
         &self,
         root: &Root,
         reach: TreeScope,
@@ -164,20 +162,19 @@ impl CurrentState {
         match active {
             active if reach == TreeScope::Everything && active == recorded => Ok(None),
             None => Ok(Some(ManagedFiles::default())),
-            // Whose contents they were does not matter any more, only where they are.
+            // Only the paths matter, so no contents are loaded.
             Some(active) => Ok(Some(objects::load_manifest(root, active)?.managed(&BTreeMap::new()))),
         }
     }
 
-    /// The decoded configuration.
     #[must_use]
     pub fn host(&self) -> Option<&HostConfig> {
         self.configuration.as_ref().map(|configuration| &configuration.host)
     }
 }
 
-/// Whether a later generation ran on this host already.
+/// Return true if a later generation than `record` was booted on this host before.
 pub(crate) fn is_older_than_last_booted(record: &GenerationRecord, current: &CurrentState) -> bool {
-    let ran = current.active.as_ref().and_then(|active| active.ran.as_ref());
+    let ran = current.active.as_ref().and_then(|active| active.last_booted.as_ref());
     ran.is_some_and(|ran| record.sequence < ran.latest)
 }

@@ -1,4 +1,4 @@
-//! A change to a tree, decided in every step: what is left is to carry it out.
+//! A change of a tree with all its steps decided, ready to be applied.
 
 use crate::core::plan::Plan;
 use crate::core::plan::steps::PlanStep;
@@ -13,24 +13,23 @@ use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::SelinuxLabels;
 
-/// A change that is decided, and not begun.
+/// Plan, record and steps of a change.
 #[derive(Debug)]
 pub struct DecidedChange {
-    /// What it does, and why.
     pub plan: Plan,
-    /// The generation that the tree is.
+    /// Generation before the change.
     pub current: Option<String>,
-    /// The generation that it becomes.
+    /// Generation after the change.
     pub generation: String,
-    /// The acts on paths, the record's and the configuration's included.
+    /// Changes to paths, record and current config included, in order.
     pub steps: Vec<PlanStep>,
-    /// The labels of what they make.
+    /// SELinux labels of the paths that the steps create.
     pub labels: SelinuxLabels,
 }
 
 impl DecidedChange {
-    /// Carries `plan` out on the tree at `root`: on its own, or in the deployment `bound`, whose boot entry may name a
-    /// generation already.
+    /// Turn `plan` into a change of the tree at `root`. `bound` is the deployment of the tree, `None` for a
+    /// plain tree; `named` is the generation in its boot entry, which is kept.
     pub(crate) fn of(
         root: &Root,
         current: &CurrentState,
@@ -40,7 +39,7 @@ impl DecidedChange {
         named: Option<&str>,
     ) -> Result<Self, TransactionError> {
         let tree = plan.tree.clone().unwrap_or_default();
-        let given = current.remembered().labels;
+        let given = current.prior_changes().labels;
         let of_tree = labels::labels_of_steps(root, &tree.steps.steps, &given)?;
         let recorded = labels::recorded_labels(&given, &tree.steps.steps, &of_tree);
         let record = record::compose_record(current, desired, &plan, recorded, bound);
@@ -52,7 +51,7 @@ impl DecidedChange {
         Ok(Self { plan, current, generation: record.generation, steps, labels })
     }
 
-    /// The change as the engine takes it.
+    /// Wrap the change for the journal. It contains no service actions.
     #[must_use]
     pub fn change<'a>(&'a self, boot_id: &'a str) -> JournaledChange<'a> {
         JournaledChange {

@@ -1,4 +1,4 @@
-//! An interrupted change on a tree: refused by commands that only read, recovered by those that write.
+//! Interrupted change of a tree: an error for commands that only read, recovered by commands that write.
 
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::host::facts::boot;
@@ -12,7 +12,7 @@ use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::state::current::CurrentState;
 
-/// The change to the tree at `root` that is not settled, and whether somebody is at work on it.
+/// Return the open change of the tree at `root`, and true if a process is still working on it.
 pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
     let open = journal::load(root).map_err(RecoveryError::from)?;
     open.map(|open| match HostLock::ensure_free(root) {
@@ -23,30 +23,31 @@ pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionEr
     .transpose()
 }
 
-/// What looks at a tree does not settle it, and must not take half a change for a whole one.
+/// Fail if a change of the tree was interrupted: a command that only reads must not take half of it for the
+/// current state.
 pub(crate) fn ensure_not_interrupted(root: &Root) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(RecoveryError::from)?;
     if !open.is_some_and(|open| {
-        matches!(open.reached, TransactionState::Prepared | TransactionState::Acting { .. })
+        matches!(open.state, TransactionState::Prepared | TransactionState::Acting { .. })
     }) {
         return Ok(());
     }
-    // Whoever is at work on it holds the lock.
+    // A change still in progress is reported as a held lock.
     HostLock::ensure_free(root)?;
     Err(TransactionError::Interrupted(root.path().display().to_string()))
 }
 
-/// Settles what an interrupted run left in the tree at `root`.
+/// Recover an interrupted change of the tree at `root`.
 pub fn recover(root: &Root) -> Result<RecoveryOutcome, TransactionError> {
     let _lock = HostLock::take(root)?;
     recover_open(root, &boot::boot_id())
 }
 
-/// The same on the way to something else, which says so.
+/// Recover an interrupted change before another one, with a warning.
 pub(crate) fn recover_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
     if let RecoveryOutcome::Undone { target } = recover_open(root, boot_id)? {
         let target = target.unwrap_or_default();
-        log::warn!("a change to generation {target} had been interrupted, and is taken back first");
+        log::warn!("undid an interrupted change to generation {target}");
     }
     Ok(())
 }

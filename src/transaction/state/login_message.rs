@@ -1,4 +1,4 @@
-//! What people who log in are told: that a target was left, why, and the way out.
+//! Login message about a blocked target or failed health checks, with the way out.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use crate::host::Root;
 
 use super::{blocked, status_files};
 
-/// Read by `pam_motd(8)` and by `agetty(8)`.
+/// Message files of `pam_motd(8)` and `agetty(8)`.
 const PLACES: [&str; 2] = ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"];
 
-/// Makes it say what holds now. Nothing depends on it but what people are told.
+/// Write or remove the message files. Failure is only logged: they are informative.
 pub fn refresh(root: &Root) {
     let text = text(root);
     for place in PLACES.map(Path::new) {
@@ -20,7 +20,7 @@ pub fn refresh(root: &Root) {
             None => Ok(()),
         };
         if let Err(error) = written {
-            log::warn!("{} cannot be written: {error}", place.display());
+            log::warn!("cannot write {}: {error}", place.display());
         }
     }
 }
@@ -36,17 +36,17 @@ fn text(root: &Root) -> Option<String> {
     let mut text = String::new();
     if let Ok(Some(held)) = blocked::load(root) {
         text += &format!(
-            "flameholder: {} is held: {}\nIt is not gone to again until another configuration is wanted, or `flameholder retry` says so.\n",
+            "flameholder: {} is blocked: {}\nNo retry until the desired config changes; to retry now, run `flameholder retry`.\n",
             held.config, held.reason
         );
     }
     if let Some(report) =
-        status_files::HEALTH.load(root).filter(|report| report.phase == HealthPhase::Unhealthy)
-        && let Some(complaint) = failed_checks(&report.findings)
+        status_files::BOOT_CHECK.load(root).filter(|report| report.phase == HealthPhase::Unhealthy)
+        && let Some(failed) = failed_checks(&report.findings)
     {
-        text += &format!("flameholder: this host is not healthy: {complaint}\n");
+        text += &format!("flameholder: health checks failed: {failed}\n");
     }
-    // A backslash means something to agetty, and control characters to terminals.
+    // agetty expands backslash escapes, and terminals interpret control characters.
     let harmless = |character: &char| *character != '\\' && (!character.is_control() || *character == '\n');
     (!text.is_empty()).then(|| text.chars().filter(harmless).collect())
 }

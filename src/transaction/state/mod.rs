@@ -1,4 +1,4 @@
-//! The agent's documents on a host: read, written, and kept consistent with each other.
+//! The agent's documents on a host: records, journals, reports and settings.
 
 pub(crate) mod agent_files;
 pub mod blocked;

@@ -1,4 +1,4 @@
-//! The store of what generations have outside `/etc`, on a disk.
+//! Object store on disk: contents and manifests of managed files outside `/etc`, by digest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,32 +14,30 @@ use crate::host::{HostError, Root};
 
 use super::agent_files::AgentFiles;
 
-/// Mode of everything in the store: contents may be secret.
+/// Mode of all files in the store, because contents may be secret.
 const MODE: u32 = 0o600;
 
-/// Why the store cannot be used.
+/// Error of reading the object store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreLoadError {
-    /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// What it holds cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Which manifest `/var` matches.
+/// Load the manifest that `/var` currently matches.
 pub fn load_active(root: &Root) -> Result<Option<ActiveManifest>, StoreLoadError> {
     let bytes = root.read(&ManagedPath::constant(ACTIVE), limits::DOCUMENT_BYTES)?;
     Ok(bytes.map(|bytes| ActiveManifest::parse(&bytes)).transpose()?)
 }
 
-/// The manifest with this digest.
+/// Load the manifest with this digest.
 pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manifest, StoreLoadError> {
     Ok(Manifest::parse(digest, &load_object(root, digest)?)?)
 }
 
-/// What the manifest with this digest wants, contents included.
+/// Load the managed files of a manifest, contents included.
 pub(crate) fn load_managed(
     root: &Root,
     digest: ContentDigest,
@@ -51,7 +49,7 @@ pub(crate) fn load_managed(
 }
 
 fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadError> {
-    let path = objects::object(digest);
+    let path = objects::object_path(digest);
     let bytes = root.read(&path, limits::INFLATED_BYTES)?;
     match bytes {
         None => Err(StoreError::Missing { path }.into()),
@@ -60,13 +58,13 @@ fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadE
     }
 }
 
-/// The digest of the manifest of `outside`; `None` where nothing is wanted.
+/// Return the digest of the manifest of `outside`; `None` if no file outside `/etc` is managed.
 pub(crate) fn manifest_digest(outside: &ManagedFiles, profile: Profile) -> Option<ContentDigest> {
     let is_empty = outside.entries.is_empty();
     (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.render()))
 }
 
-/// Adds what the store needs for `outside`.
+/// Add steps that store the manifest and contents of `outside`.
 pub(crate) fn store_objects(
     files: &mut AgentFiles<'_>,
     outside: &ManagedFiles,
@@ -77,30 +75,31 @@ pub(crate) fn store_objects(
     }
     let (manifest, objects) = Manifest::of(outside, profile);
     for (digest, contents) in objects {
-        files.write(objects::object(digest), contents, MODE)?;
+        files.write(objects::object_path(digest), contents, MODE)?;
     }
     let manifest = manifest.render();
-    Ok(files.write(objects::object(ContentDigest::of(&manifest)), manifest, MODE)?)
+    Ok(files.write(objects::object_path(ContentDigest::of(&manifest)), manifest, MODE)?)
 }
 
-/// Adds that `/var` matches a manifest from now on.
+/// Add the step that declares `active` as the manifest that `/var` matches.
 pub(crate) fn write_active_manifest(
     files: &mut AgentFiles<'_>,
     before: Option<&ActiveManifest>,
     active: &ActiveManifest,
 ) -> Result<(), HostError> {
-    // Where nothing outside `/etc` was ever managed, nothing has to be remembered.
+    // Nothing outside `/etc` was ever managed: there is nothing to undo later.
     let is_nothing = active.manifest.is_none()
         && active.originals.is_empty()
         && active.created_directories.is_empty()
-        && active.ran.is_none();
+        && active.last_booted.is_none();
     if before.is_none() && is_nothing {
         return Ok(());
     }
     files.write(ManagedPath::constant(ACTIVE), active.render(), MODE)
 }
 
-/// The manifests with these digests. One that cannot be read leads nowhere.
+/// Load the manifests with these digests. A missing or damaged one is skipped with a warning, so its
+/// objects are pruned.
 pub(crate) fn load_referenced(
     root: &Root,
     digests: impl IntoIterator<Item = ContentDigest>,
@@ -116,7 +115,7 @@ pub(crate) fn load_referenced(
     Ok(live)
 }
 
-/// The removal of everything that none of the manifests `live` leads to.
+/// Plan the removal of all objects that no manifest in `live` references.
 pub(crate) fn prune(
     root: &Root,
     live: &BTreeMap<ContentDigest, Manifest>,

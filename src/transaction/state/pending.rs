@@ -1,38 +1,36 @@
-//! The pending generation on a disk: written once, added to, read back, removed.
+//! Pending record on disk: write once, append entries, read back, remove.
 
+use crate::core::state::log_line;
 use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
 use crate::core::values::limits;
-use crate::core::values::log_line;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError};
 
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 
-/// Where it is written before it has its name.
+/// Temporary name while a new version is written.
 const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
 
-/// The most that is read: a configuration, and a record of it.
+/// Maximum size of a pending record, which contains a config and a generation record.
 const PENDING_BYTES: usize = 4 * limits::DOCUMENT_BYTES;
 
-/// Why a pending generation cannot be used.
+/// Error of reading the pending record.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingLoadError {
-    /// It cannot be read.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// It cannot be understood.
     #[error(transparent)]
     Pending(#[from] PendingError),
 }
 
-/// Reads it; `None` where nothing is pending.
+/// Load the pending record; `None` if no generation is pending.
 pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, PendingLoadError> {
     let bytes = disk.read(&ManagedPath::constant(PENDING), PENDING_BYTES)?;
     Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
 }
 
-/// Writes it in place of the one before, durably.
+/// Replace the pending record, durably.
 pub(crate) fn write_staged(disk: &dyn HostDisk, intent: &StagedGeneration) -> Result<(), HostError> {
     write(disk, &intent.render())
 }
@@ -41,7 +39,7 @@ fn write(disk: &dyn HostDisk, contents: &[u8]) -> Result<(), HostError> {
     atomic_file::write(disk, &ManagedPath::constant(PENDING), &ManagedPath::constant(NEW_PENDING), contents)
 }
 
-/// Notes durably that something happened to it.
+/// Append an entry to the pending record, durably.
 pub(crate) fn append_entry(disk: &dyn HostDisk, reached: &PendingEntry) -> Result<(), HostError> {
     let pending = ManagedPath::constant(PENDING);
     let written = disk.read(&pending, PENDING_BYTES)?.unwrap_or_default();
@@ -50,14 +48,15 @@ pub(crate) fn append_entry(disk: &dyn HostDisk, reached: &PendingEntry) -> Resul
         disk.append(&pending, &reached.render())?;
         return disk.sync(&[Some(pending)]);
     }
-    // A power cut ended the last line early: one that is added to it would be damaged.
+    // After a power cut, the last line can be incomplete. An entry appended to it would be unreadable, so
+    // the complete lines are written again.
     let mut lines = written;
     lines.truncate(whole);
     lines.extend(reached.render());
     write(disk, &lines)
 }
 
-/// Removes it, durably: nothing is pending any more.
+/// Remove the pending record, durably.
 pub(crate) fn remove(disk: &dyn HostDisk) -> Result<(), HostError> {
     remove_if_present(disk, &ManagedPath::constant(PENDING))?;
     remove_if_present(disk, &ManagedPath::constant(NEW_PENDING))?;

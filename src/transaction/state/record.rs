@@ -1,4 +1,4 @@
-//! The record of a change, and the order in which record, tree and configuration are written.
+//! Generation record: its composition, and the order in which record, tree and current config are written.
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ use super::current::{CurrentState, DecodedConfig};
 use super::objects;
 use super::objects::StoreLoadError;
 
-/// By which systemd tells a first boot.
+/// systemd recognizes a first boot by an absent or uninitialized machine ID.
 const MACHINE_ID: &str = "/etc/machine-id";
 
-/// The record of carrying `plan` out. The same configuration applied again to a tree keeps its generation, and so does a
-/// deployment whose files change while it runs: its boot entry names it.
+/// Compose the record of `plan`. The generation ID stays if the same config is applied again to a plain
+/// tree, and in a live update, because the boot entry names it.
 #[must_use]
 pub fn compose_record(
     current: &CurrentState,
@@ -40,7 +40,7 @@ pub fn compose_record(
         generation: String::new(),
         sequence: 0,
         config: desired.object.name.clone(),
-        config_hash: desired.hash(),
+        config_hash: desired.config_hash(),
         profile: plan.profile,
         deployment,
         boot_id: String::new(),
@@ -64,7 +64,7 @@ pub fn compose_record(
     });
     record.sequence = match (kept, &record.deployment) {
         (Some(kept), _) => kept.sequence,
-        (None, Some(_)) => current.latest() + 1,
+        (None, Some(_)) => current.latest_sequence() + 1,
         (None, None) => 0,
     };
     let unchanged = before.filter(|before| {
@@ -87,7 +87,7 @@ fn applied(config: &HostConfig) -> Vec<String> {
     parts.iter().filter(|(_, any)| *any).map(|(part, _)| (*part).to_owned()).collect()
 }
 
-/// What is active outside `/etc` once `steps` are carried out.
+/// Return the manifest of the files outside `/etc` that are active after `steps`.
 pub(crate) fn active_manifest(
     record: &GenerationRecord,
     steps: &PlannedSteps,
@@ -99,13 +99,12 @@ pub(crate) fn active_manifest(
         manifest: record.manifest,
         originals: steps.originals.iter().filter(outside).cloned().collect(),
         created_directories: steps.created_directories.iter().filter(outside).cloned().collect(),
-        ran,
+        last_booted: ran,
     }
 }
 
-/// All steps of a change to what `/etc` holds, in order: pre-images are kept, the record names
-/// them, the tree changes, and the configuration says last that it was applied. No steps at all
-/// where nothing changed.
+/// Arrange the steps of a change of `/etc`: keep pre-images, write the record that names them, change the
+/// tree, and write the current config last, as MCD's mark of a complete update. Empty if nothing differs.
 pub(crate) fn etc_change_steps(
     files: &mut AgentFiles<'_>,
     steps: PlannedSteps,
@@ -114,14 +113,14 @@ pub(crate) fn etc_change_steps(
     between: impl FnOnce(&mut AgentFiles<'_>) -> Result<(), StoreLoadError>,
 ) -> Result<(), StoreLoadError> {
     let within_record = |path: &ManagedPath| ManagedPath::constant(RECORD).is_within(path.as_str());
-    // A directory that the configuration itself makes comes before the record in it.
+    // Directories of the config that contain the record have to exist first.
     let (needed, others): (Vec<PlanStep>, Vec<PlanStep>) = steps
         .steps
         .into_iter()
         .partition(|step| matches!(step, PlanStep::MakeDirectory { path, .. } if within_record(path)));
     files.extend(steps.preserve);
     files.extend(needed);
-    // The record holds no secret; the configuration may, and is nobody else's to read.
+    // The record holds no secrets; the config may.
     files.write(ManagedPath::constant(RECORD), record.render(), 0o644)?;
     files.extend(others);
     between(files)?;
@@ -130,8 +129,8 @@ pub(crate) fn etc_change_steps(
     Ok(files.write(ManagedPath::constant(CURRENT_CONFIG), desired.render(), 0o600)?)
 }
 
-/// Adds to the steps of a change to a deployment what its first boot, where that is ahead, must not decide otherwise; and
-/// takes that away once it is behind.
+/// Before systemd's first boot of a deployment, add a preset file with the unit enablement of the config:
+/// `systemctl preset-all` runs in that boot, and would override it. Remove the file afterwards.
 pub(crate) fn first_presets(
     files: &mut AgentFiles<'_>,
     root: &Root,
@@ -148,7 +147,7 @@ pub(crate) fn first_presets(
     Ok(())
 }
 
-/// All steps of a change to a plain tree, where what lies outside `/etc` changes as well.
+/// Arrange the steps of a change of a plain tree or a live update, files outside `/etc` included.
 pub(crate) fn tree_change_steps(
     root: &Root,
     current: &CurrentState,
@@ -157,15 +156,16 @@ pub(crate) fn tree_change_steps(
     record: &GenerationRecord,
 ) -> Result<Vec<PlanStep>, StoreLoadError> {
     let mut files = AgentFiles::after(root, Vec::new());
-    let ran = current.active.as_ref().and_then(|active| active.ran.clone());
+    let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
     let active = active_manifest(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);
     etc_change_steps(&mut files, tree.steps, desired, record, |files| {
         objects::store_objects(files, &tree.outside, record.profile)?;
         objects::write_active_manifest(files, current.active.as_ref(), &active)?;
-        // Other deployments need theirs as well; those are pruned with them.
+        // Objects of deployments are pruned with those deployments, because they share the store.
         if before != record.manifest && record.deployment.is_none() {
-            // The one before it stays, for whoever brings its `/etc` back.
+            // The previous manifest stays in the store, for an administrator who restores the previous
+            // `/etc`.
             let mut live = objects::load_referenced(root, before)?;
             let (manifest, _) = Manifest::of(&tree.outside, record.profile);
             live.extend(record.manifest.map(|digest| (digest, manifest)));

@@ -1,4 +1,5 @@
-//! What is said about the host, where `status` finds it until the next boot: also when whoever said it is gone.
+//! Status reports below `/run`, which `flameholder status` reads after the process that wrote them has
+//! ended.
 
 use std::marker::PhantomData;
 
@@ -13,17 +14,16 @@ use crate::host::Root;
 
 use crate::transaction::engine::atomic_file;
 
-/// How healthy the host is.
-pub const HEALTH: StatusFile<HealthReport> =
-    StatusFile::at("/run/flameholder/boot-check.json", "how healthy the host is");
-/// Where the daemon stands.
-pub const DAEMON: StatusFile<DaemonReport> =
-    StatusFile::at("/run/flameholder/daemon.json", "where the daemon stands");
+/// Report of the boot check.
+pub const BOOT_CHECK: StatusFile<HealthReport> =
+    StatusFile::at("/run/flameholder/boot-check.json", "boot check report");
+/// Report of the daemon.
+pub const DAEMON: StatusFile<DaemonReport> = StatusFile::at("/run/flameholder/daemon.json", "daemon report");
 
-/// A report. What programs say in it is not for everybody: the file is root's.
+/// File with a report of type `T`. Readable by root only, because output of check programs can contain
+/// secrets.
 #[derive(Debug)]
 pub struct StatusFile<T> {
-    /// Where it lies.
     pub path: &'static str,
     what: &'static str,
     content: PhantomData<fn() -> T>,
@@ -34,16 +34,16 @@ impl<T: Serialize + DeserializeOwned> StatusFile<T> {
         Self { path, what, content: PhantomData }
     }
 
-    /// Publishes it. Nothing depends on it but what people are told.
+    /// Write the report. Failure is only logged: reports are informative.
     pub fn publish(&self, root: &Root, content: &T) {
         let (path, new) = (self.place(""), self.place(".new"));
         let text = serde_json::to_vec(content).expect("a report of ours has only string keys");
         if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text) {
-            log::warn!("{} cannot be published: {error}", self.what);
+            log::warn!("cannot write the {}: {error}", self.what);
         }
     }
 
-    /// What was published in this boot; nothing where nobody did, or it cannot be read.
+    /// Load the report of this boot; `None` if it does not exist or cannot be read.
     #[must_use]
     pub fn load(&self, root: &Root) -> Option<T> {
         let bytes = root.read(&self.place(""), limits::DOCUMENT_BYTES).ok()??;

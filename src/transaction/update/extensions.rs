@@ -1,6 +1,6 @@
-//! The packages of extensions and kernels, which come as an image of their own: while rpm-ostreed is asked for some, they
-//! are unpacked, and a repository that says where. Both are gone afterwards, or with the next command; that they are there
-//! is the record of it.
+//! Extensions image: packages of extensions and kernels, unpacked for the duration of one rpm-ostreed
+//! transaction, with a repository file in `/etc/yum.repos.d` that points to them. Both are removed
+//! afterwards, or by the next command if this process is killed.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
@@ -15,27 +15,27 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file::remove_if_present;
 
-/// Where an image has them.
+/// Directory of the packages in the image.
 const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
-/// Where they are unpacked: on a disk, since they may be larger than what fits into memory, and where nobody else writes,
-/// since nothing is asked of them but to be there.
+/// Directory for the unpacked packages: on disk, because they may not fit into memory, and only writable by
+/// root, because their signatures are not checked.
 const UNPACKED: &str = "/var/lib/flameholder/extensions";
-/// What tells rpm-ostreed. Nobody else has a file of this name.
+/// Repository file for rpm-ostreed. No other program uses this name.
 const REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";
 
-/// They are there until this goes.
+/// Guard that removes repository file and packages when dropped.
 #[derive(Debug)]
 pub(crate) struct ExtensionsRepository<'a>(&'a Root);
 
 impl Drop for ExtensionsRepository<'_> {
     fn drop(&mut self) {
         if let Err(error) = remove(self.0) {
-            log::warn!("{REPOSITORY} and {UNPACKED} are left for the next command to remove: {error}");
+            log::warn!("cannot remove {REPOSITORY} and {UNPACKED}: {error}; the next command tries again");
         }
     }
 }
 
-/// Unpacks `image`, as a config names it, and lends what is in it. What an earlier run lent is taken back already.
+/// Unpack `image` and write the repository file. Leftovers of a killed process are already removed.
 pub(crate) fn provide<'a>(
     root: &'a Root,
     os: &mut dyn Sysroot,
@@ -50,7 +50,7 @@ pub(crate) fn provide<'a>(
     made.map_err(|error| HostError::io(FileOperation::MakeDirectory, directory, &error))?;
     os.unpack(&image, Path::new(IN_IMAGE), directory)?;
     let text = format!(
-        "# Made by flameholder for as long as it has packages installed.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
+        "# Temporary file of flameholder, for one rpm-ostreed transaction.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
     );
     let path = ManagedPath::constant(REPOSITORY);
     if let Some(parent) = path.parent()
@@ -62,7 +62,7 @@ pub(crate) fn provide<'a>(
     Ok(lent)
 }
 
-/// Takes back what was lent, by this run or by one that was killed.
+/// Remove the repository file and the packages, of this process or of a killed one.
 pub(crate) fn remove(root: &Root) -> Result<(), HostError> {
     let path = ManagedPath::constant(REPOSITORY);
     if root.status(&path)?.is_some() {

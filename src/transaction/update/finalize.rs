@@ -1,7 +1,7 @@
-//! Binding: while the host shuts down, libostree merges `/etc` into the staged deployment from a
-//! copy in which the managed paths are those of the new generation. So the new `/etc` is complete,
-//! merged and durable before the boot entries are switched, and the running one is not touched. If
-//! anything fails before that, the old system boots, unchanged.
+//! Finalization at shutdown: libostree merges `/etc` into the staged deployment, from a copy of the running
+//! `/etc` in which the managed paths already have the new generation's content. The new `/etc` is complete,
+//! merged and durable before the boot entries are written, and the running `/etc` stays untouched. On any
+//! earlier failure, the old deployment boots, unchanged.
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, Root};
 use crate::os::protocol::SysrootAccess;
-use crate::os::{Deployment, DeploymentId, finalizer};
+use crate::os::{Deployment, DeploymentId, finalize_staged};
 
 use super::{shipped_links, stage};
 use crate::transaction::engine::labels;
@@ -33,21 +33,22 @@ use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{pending, record};
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// Where the copy is made: memory, which no disk can be too full for.
+/// Directory for the copy of `/etc`, on a tmpfs of its own, so that no full disk can fail it.
 const COPY: &str = "/run/flameholder/etc";
-/// The same where binding is only tried.
+/// Directory for the copy of a rehearsal.
 const REHEARSAL: &str = "/run/flameholder/rehearsal";
 
-/// What came of it.
+/// Result of finalization.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizeOutcome {
-    /// The generation boots next.
+    /// The pending generation is finalized and boots next.
     Generation(String),
-    /// Nothing of ours was staged, or it is locked; libostree did what it does without us.
+    /// A foreign or locked deployment, or none, was staged; libostree's finalization ran without changes.
     PassedThrough,
 }
 
-/// Finalizes whatever is staged, bound to its configuration where it is the pending generation.
+/// Finalize the staged deployment. If it is the pending generation, its configuration is written first;
+/// foreign deployments are finalized unchanged.
 pub fn finalize(
     namespace: &MountNamespace,
     booted: &BootedDeployment,
@@ -55,7 +56,8 @@ pub fn finalize(
 ) -> Result<FinalizeOutcome, TransactionError> {
     let root = Root::open(Path::new("/"))?;
     let Some(pending) = pending::load(&root)? else {
-        // Where nobody can be asked, nothing of ours was staged either.
+        // If the deployments cannot be listed, libostree finalizes: without a pending record, none of ours
+        // is expected.
         let staged = open(SysrootAccess::Read)
             .and_then(|mut os| stage::staged_deployment(&mut *os))
             .unwrap_or_default();
@@ -75,14 +77,14 @@ pub fn finalize(
     if let Err(error) = &bound {
         let failure = UpdateFailure { boot_id: boot::boot_id(), kind, reason: error.chain() };
         if let Err(error) = pending::append_entry(&root, &PendingEntry::Failed(failure)) {
-            log::error!("why the generation was not bound could not be noted: {error}");
+            log::error!("cannot record the failure in the pending record: {error}");
         }
     }
     bound
 }
 
-/// Has libostree do what it does without us, unless what is staged is ours: without its
-/// configuration it must not boot.
+/// Run libostree's finalization without changes. Fails for an unlocked deployment of ours without a pending
+/// record: it must not boot without its configuration.
 fn pass_through(
     booted: &BootedDeployment,
     staged: Option<&Deployment>,
@@ -90,7 +92,7 @@ fn pass_through(
     if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_staged_by_us(staged, booted)) {
         return Err(TransactionError::PendingRecordMissing(staged.id.to_string()));
     }
-    finalizer::finalize_staged()?;
+    finalize_staged::finalize_staged()?;
     Ok(FinalizeOutcome::PassedThrough)
 }
 
@@ -111,22 +113,23 @@ fn finalize_pending(
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
     write_generation(&copies.next(&directory)?, pending)?;
-    namespace.bind(&copies.local, &running)?;
+    namespace.bind_mount(&copies.local, &running)?;
     if copies.is_base_changed {
-        namespace.bind(&copies.base, &booted.directory().join("usr/etc"))?;
+        namespace.bind_mount(&copies.base, &booted.directory().join("usr/etc"))?;
     }
     *kind = FailureKind::NotFinalized;
-    finalizer::finalize_staged()?;
+    finalize_staged::finalize_staged()?;
     ensure_written(&directory, pending)?;
-    // Once this is durable, the bootloader starts it: should another system come up, that was chosen.
+    // With this entry, a later boot of the old deployment counts as chosen in the boot menu or by the
+    // bootloader, not as a failed finalization.
     if let Err(error) = pending::append_entry(root, &PendingEntry::Finalized { boot_id: boot::boot_id() }) {
-        log::warn!("that the generation is finalized could not be noted: {error}");
+        log::warn!("cannot record the finalization in the pending record: {error}");
     }
     Ok(())
 }
 
-/// Does to a copy of the running `/etc` what binding will do at shutdown, so that what cannot be bound, or what
-/// libostree would refuse to merge then, is found before anything is disturbed.
+/// Rehearse finalization on a copy of the running `/etc`, so that errors and refusals of the merge appear
+/// before the node is drained.
 pub(crate) fn rehearse(
     booted: &DeploymentId,
     pending: &PendingGeneration,
@@ -135,7 +138,7 @@ pub(crate) fn rehearse(
     let running = Path::new(SYSROOT).join(booted.path());
     let copy = private_directory()
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, Path::new(REHEARSAL), &error))?;
-    let directory = Path::new(SYSROOT).join(pending.intent.deployment.id().path());
+    let directory = Path::new(SYSROOT).join(pending.staged.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
     write_generation(&copies.next(&directory)?, pending)?;
     let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
@@ -143,16 +146,17 @@ pub(crate) fn rehearse(
     etc_merge::ensure_accepted(&predicted)
 }
 
-/// What libostree merges from in place of the running deployment's `/etc` and `/usr/etc`.
+/// Copies that libostree merges from, mounted over the booted deployment's `/etc` and `/usr/etc`.
 struct Copies {
     local: PathBuf,
     base: PathBuf,
-    /// Whether the second differs from the original.
+    /// True if `base` differs from the booted deployment's `/usr/etc`.
     is_base_changed: bool,
 }
 
 impl Copies {
-    /// Makes them below `top`: of the deployment at `running`, for the one at `new`.
+    /// Copy `/etc` and `/usr/etc` of the deployment at `running` below `top`, and add the enablement links
+    /// that the deployment at `new` ships.
     fn make(top: &Path, running: &Path, new: &Path) -> Result<Self, HostError> {
         let (local, base) = (top.join("local"), top.join("base"));
         let failed = |path: &Path, error| HostError::io(FileOperation::MakeDirectory, path, &error);
@@ -170,13 +174,13 @@ impl Copies {
         Ok(Self { local, base, is_base_changed })
     }
 
-    /// The new deployment, with the copy as its `/etc`.
+    /// Open the new deployment with the local copy as its `/etc`.
     fn next(&self, new: &Path) -> Result<Root, HostError> {
         Root::with_etc_and_var(new, &self.local, Path::new("/var"))
     }
 }
 
-/// A directory of its own in memory that goes with it.
+/// Temporary directory that is removed when dropped.
 struct Private(PathBuf);
 
 impl Private {
@@ -188,14 +192,14 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            log::warn!("{} could not be removed: {error}", self.0.display());
+            log::warn!("cannot remove {}: {error}", self.0.display());
         }
     }
 }
 
 fn private_directory() -> std::io::Result<Private> {
     let path = Path::new(REHEARSAL);
-    // What a run left that was killed.
+    // Leftovers of a killed process.
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -204,40 +208,40 @@ fn private_directory() -> std::io::Result<Private> {
     Ok(Private(path.to_owned()))
 }
 
-/// A change that is half made would be copied half.
+/// Fail on an open change: the copy would contain half of it.
 fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(RecoveryError::from)?;
     match open {
-        Some(open) if open.reached != JournalReached::Committed => {
-            let what = format!("the running system, before generation {} was bound", pending.generation());
+        Some(open) if open.state != JournalReached::Committed => {
+            let what = format!("the running system (needed to finalize generation {})", pending.generation());
             Err(TransactionError::Interrupted(what))
         }
         _ => Ok(()),
     }
 }
 
-/// Brings the managed paths in the `/etc` of `next` to the pending generation, and writes its record.
+/// Change the managed paths in the `/etc` of `next` to the pending generation, and write its record.
 fn write_generation(next: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let current = CurrentState::load(next)?;
     let binding = etc_steps(next, &current, pending)?;
     Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
 }
 
-/// What binding does to an `/etc`.
+/// Steps that change an `/etc` to a generation.
 pub(crate) struct EtcSteps {
     pub(crate) steps: Vec<PlanStep>,
     pub(crate) labels: SelinuxLabels,
 }
 
-/// Decides how the `/etc` of `next`, which was that of `current`, becomes that of the pending generation.
+/// Plan how the `/etc` of `next`, with the state `current`, becomes that of the pending generation.
 pub(crate) fn etc_steps(
     next: &Root,
     current: &CurrentState,
     pending: &PendingGeneration,
 ) -> Result<EtcSteps, TransactionError> {
     let desired: DecodedConfig = stage::pending_config(pending)?;
-    let staged = &pending.intent.record;
-    let begins = pending.intent.completes_first_boot && current.record.is_none();
+    let staged = &pending.staged.record;
+    let begins = pending.staged.completes_first_boot && current.record.is_none();
     let before = if begins { Some(&desired.host) } else { current.host() };
     let plan =
         tree_plan::plan_tree_update(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
@@ -250,7 +254,7 @@ pub(crate) fn etc_steps(
         &desired,
         &plan,
         staged.labels.clone(),
-        Some(pending.intent.deployment.clone()),
+        Some(pending.staged.deployment.clone()),
     );
     let record = GenerationRecord {
         generation: staged.generation.clone(),
@@ -269,9 +273,10 @@ pub(crate) fn etc_steps(
     Ok(EtcSteps { steps: files.steps, labels })
 }
 
-/// libostree says of nothing staged, too, that it is finalized.
+/// Fail unless the new deployment has the generation's record: `ostree admin finalize-staged` succeeds even
+/// if no deployment is staged.
 fn ensure_written(directory: &Path, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    // A record that cannot be read names nothing.
+    // An unreadable record counts as missing.
     let record = Root::open(directory).ok().and_then(|root| CurrentState::load_record(&root).ok()?);
     if record.is_some_and(|record| record.generation == pending.generation()) {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Updates and rollbacks of a plain tree, of a sysroot that is not running, and of the running host.
+//! Updates, rollbacks and drift repair of a plain tree, of a sysroot that is not running, and of the
+//! running host.
 
 pub(crate) mod extensions;
 pub mod finalize;

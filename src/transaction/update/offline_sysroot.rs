@@ -1,5 +1,5 @@
-//! A configuration as a generation: one new deployment of a sysroot that is not running, with its
-//! `/etc` complete before any boot entry names it.
+//! Update of a sysroot that is not running: one new deployment, whose `/etc` is complete before a boot
+//! entry refers to it.
 
 use crate::transaction::plan::deployment_plan::unchanged_generation;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
@@ -23,34 +23,32 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, record};
 
-/// What came of it.
+/// Result of an update.
 #[derive(Debug)]
 pub struct OfflineUpdate {
-    /// The plan that was carried out.
     pub plan: Plan,
-    /// The new deployment; `None` where nothing had to be done.
+    /// New deployment; `None` if nothing differs.
     pub deployment: Option<Deployment>,
-    /// Name of the generation.
+    /// Generation of the new deployment, or the unchanged one.
     pub generation: String,
 }
 
-/// A plan, and the configuration that it starts from.
+/// Plan, with the config that it starts from.
 #[derive(Debug)]
 pub struct PlannedUpdate {
-    /// The plan.
     pub plan: Plan,
-    /// What was applied last.
+    /// Current config.
     pub before: Option<DecodedConfig>,
 }
 
-/// Plans without changing anything.
+/// Plan an update without changing anything.
 pub fn plan(os: &mut dyn Sysroot, target: UpdateTarget<'_>) -> Result<PlannedUpdate, TransactionError> {
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
     Ok(PlannedUpdate { plan: draft.plan, before: draft.current.configuration })
 }
 
-/// Makes the next generation, or leaves the sysroot bootable into the one that it has.
+/// Make a deployment of the next generation. On an error the current boot entries remain.
 pub fn apply(
     os: &mut dyn Sysroot,
     sysroot: &Path,
@@ -60,7 +58,7 @@ pub fn apply(
     sysroot::recover(os, sysroot)?;
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
-    draft.ensure_unhindered()?;
+    draft.ensure_unobstructed()?;
     let imported = draft.import(os, progress)?;
     if let Some(generation) = unchanged_generation(&draft, target) {
         return Ok(OfflineUpdate { plan: draft.plan, deployment: None, generation });
@@ -68,20 +66,21 @@ pub fn apply(
     etc_merge::ensure_mergeable(os, target, &draft, imported.as_ref())?;
     progress(crate::transaction::plan::target::UpdateProgress::Deploying);
     let generation = crate::host::facts::boot::new_generation_id();
-    let deployment = os.deploy(&deploy_request(&draft, imported.as_ref(), target.again(), &generation))?;
+    let deployment =
+        os.deploy(&deploy_request(&draft, imported.as_ref(), target.redeployed(), &generation))?;
     progress(crate::transaction::plan::target::UpdateProgress::Configuring);
     let bound = deployment_record(&deployment, &draft, imported.as_ref(), target);
     write_generation(os, sysroot, target, &draft, bound, &generation)?;
     progress(crate::transaction::plan::target::UpdateProgress::WritingBootEntries);
     os.finish()?;
-    // What is not needed any more takes space and does no harm; the next change tries again.
+    // Unneeded objects only occupy space; the next update tries again.
     if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
-        log::warn!("the store could not be pruned: {error}");
+        log::warn!("cannot prune the object store: {error}; the next update tries again");
     }
     Ok(OfflineUpdate { plan: draft.plan, deployment: Some(deployment), generation })
 }
 
-/// What libostree is asked for.
+/// Compose the request for a new deployment.
 pub(crate) fn deploy_request(
     draft: &DeploymentPlan,
     imported: Option<&ImportedCommit>,
@@ -94,7 +93,7 @@ pub(crate) fn deploy_request(
     let (commit, origin) = match (again, imported, &draft.image) {
         (Some(again), ..) => (&again.id.commit, DeploymentOrigin::Deployment(again.id.clone())),
         (None, Some(imported), Some(image)) => (&imported.commit, DeploymentOrigin::Image(image.clone())),
-        // With other packages, of the same image.
+        // The same image with other packages.
         (None, Some(imported), None) => (&imported.commit, DeploymentOrigin::MergeDeployment),
         (None, None, _) => (&base.commit, DeploymentOrigin::MergeDeployment),
     };
@@ -109,7 +108,7 @@ pub(crate) fn deploy_request(
     }
 }
 
-/// What a record says of the deployment.
+/// Compose the deployment part of a generation record.
 pub(crate) fn deployment_record(
     deployment: &Deployment,
     draft: &DeploymentPlan,
@@ -117,7 +116,7 @@ pub(crate) fn deployment_record(
     target: UpdateTarget<'_>,
 ) -> DeploymentRecord {
     let host = &target.desired.host;
-    let source = target.again().unwrap_or(&draft.base);
+    let source = target.redeployed().unwrap_or(&draft.base);
     let image = draft.image.as_ref().or(source.image.as_ref());
     let digest = imported.and_then(|imported| imported.manifest_digest.clone());
     DeploymentRecord {
@@ -132,8 +131,8 @@ pub(crate) fn deployment_record(
     }
 }
 
-/// Writes the configuration and the record into the `/etc` of the new deployment, which nothing
-/// boots yet. Its image may ship other accounts and files than the base, so facts are its own.
+/// Write config and record into the `/etc` of the new deployment, which has no boot entry yet. Accounts and
+/// shipped files are read from that deployment, because its image may define others than the base.
 fn write_generation(
     os: &mut dyn Sysroot,
     sysroot: &Path,
@@ -151,10 +150,10 @@ fn write_generation(
     }
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
-    // The store is in the `/var` that other commands work on too.
+    // The object store is in the shared `/var`, where other commands may be working.
     let _lock = HostLock::take(&root)?;
     let tree = plan.tree.clone().unwrap_or_default();
-    let given = labels::policy_labels_of_prior(os, &root, &current.remembered())?;
+    let given = labels::policy_labels_of_prior(os, &root, &current.prior_changes())?;
     let labels = labels::recorded_labels(
         &given,
         &tree.steps.steps,

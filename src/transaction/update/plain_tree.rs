@@ -1,4 +1,4 @@
-//! A configuration on a plain tree: files, units, keys; no operating system.
+//! Update of a plain tree: files, units and keys, without an operating system.
 
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
@@ -16,18 +16,17 @@ use crate::transaction::plan::tree_plan;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 
-/// What a transaction did.
+/// Result of an update.
 #[derive(Debug)]
 pub struct TreeUpdate {
-    /// The plan that was carried out.
     pub plan: Plan,
-    /// Name of the generation.
+    /// Generation after the update.
     pub generation: String,
-    /// Whether anything had to be done.
+    /// False if nothing differed.
     pub changed: bool,
 }
 
-/// Plans `desired` on the tree at `root`; `before` stands in for what was applied last.
+/// Plan `desired` for the tree at `root`. `before` replaces the recorded current config.
 pub fn plan(
     root: &Root,
     before: Option<&HostConfig>,
@@ -52,7 +51,7 @@ fn plan_from(
     Ok(plan)
 }
 
-/// The parts that only an OSTree host can be given.
+/// List the parts of a config that only an OSTree host supports.
 fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
     let os = &config.os;
     let parts = [
@@ -66,7 +65,7 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
     named.map(|(part, _)| format!("{part}: a plain tree has no operating system to change"))
 }
 
-/// Makes the tree at `root` what `desired` says, or leaves it as it is.
+/// Apply `desired` to the tree at `root`, completely or not at all.
 pub fn apply(root: &Root, desired: &DecodedConfig, profile: Profile) -> Result<TreeUpdate, TransactionError> {
     let _lock = HostLock::take(root)?;
     let boot_id = boot::boot_id();
@@ -77,7 +76,7 @@ pub fn apply(root: &Root, desired: &DecodedConfig, profile: Profile) -> Result<T
     Ok(TreeUpdate { plan, generation, changed: !steps.is_empty() })
 }
 
-/// Decides how the tree at `root`, in which no change is open, becomes what `desired` says.
+/// Decide all steps from the tree at `root`, in which no interrupted change is open, to `desired`.
 pub fn decide(
     root: &Root,
     desired: &DecodedConfig,

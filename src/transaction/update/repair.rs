@@ -1,4 +1,4 @@
-//! A tree brought back to what was applied last, where the settings ask for it and nowhere else.
+//! Drift repair: restore drifted paths whose drift policy is `repair`.
 
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,11 +30,10 @@ use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings;
 use crate::transaction::state::{objects, record};
 
-/// Paths, and why each stays as it is.
-type Hindered = BTreeMap<ManagedPath, String>;
+/// Paths that cannot be repaired, with reasons.
+type Obstacles = BTreeMap<ManagedPath, String>;
 
-/// Repairs the deviations of the tree at `root` whose policy is `repair`, all in one transaction,
-/// and compares again.
+/// Repair drifted paths whose policy is `repair` in one transaction, and compare the tree again.
 pub fn repair(root: &Root) -> Result<DriftReport, TransactionError> {
     let policies = settings(root)?.drift;
     let _lock = HostLock::take(root)?;
@@ -42,7 +41,7 @@ pub fn repair(root: &Root) -> Result<DriftReport, TransactionError> {
     let current = CurrentState::load(root)?;
     let before = find_drift(root, &current, TreeScope::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before
-        .deviations
+        .findings
         .iter()
         .filter(|found| found.policy == DriftPolicy::Repair)
         .map(|found| found.drift.path.clone())
@@ -52,36 +51,36 @@ pub fn repair(root: &Root) -> Result<DriftReport, TransactionError> {
     else {
         return Ok(before);
     };
-    let hindered = if record_matches_config(&before) {
+    let obstacles = if record_matches_config(&before) {
         carry_out(root, &current, recorded, configuration, &chosen)?
     } else {
-        let reason = "an apply was interrupted, so what is right is not known: run `flameholder apply` to its end first";
+        let reason = "record and current config belong to different changes; run `flameholder apply` first";
         chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
     };
     let mut after = find_drift(root, &CurrentState::load(root)?, TreeScope::Everything, policies)?;
-    let remains = |path: &ManagedPath| after.deviations.iter().any(|found| found.drift.path == *path);
-    let drift = before.deviations.into_iter().map(|found| found.drift);
+    let remains = |path: &ManagedPath| after.findings.iter().any(|found| found.drift.path == *path);
+    let drift = before.findings.into_iter().map(|found| found.drift);
     after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
-    for found in &mut after.deviations {
-        found.obstacle = hindered.get(&found.drift.path).cloned();
+    for found in &mut after.findings {
+        found.obstacle = obstacles.get(&found.drift.path).cloned();
     }
     Ok(after)
 }
 
-/// Whether the record is that of the configuration beside it.
+/// Return true if the record has the digest of the current config.
 fn record_matches_config(verified: &DriftReport) -> bool {
     let torn = |path: &ManagedPath, kind| path.as_str() == RECORD && kind == DriftKind::Content;
-    !verified.deviations.iter().any(|found| torn(&found.drift.path, found.drift.kind))
+    !verified.findings.iter().any(|found| torn(&found.drift.path, found.drift.kind))
 }
 
-/// Repairs what can be repaired and says of the rest why it cannot.
+/// Repair the chosen paths; return the paths that cannot be repaired, with reasons.
 fn carry_out(
     root: &Root,
     current: &CurrentState,
     recorded: &GenerationRecord,
     configuration: &DecodedConfig,
     chosen: &BTreeSet<ManagedPath>,
-) -> Result<Hindered, TransactionError> {
+) -> Result<Obstacles, TransactionError> {
     let host = &configuration.host;
     let plan = tree_plan::plan_tree_update(
         root,
@@ -91,13 +90,13 @@ fn carry_out(
         recorded.profile,
         TreeScope::Everything,
     )?;
-    let RepairPlan { steps, created_directories, mut hindered } =
-        plan.tree.map(|tree| drift_repair::choose(&tree, chosen)).unwrap_or_default();
+    let RepairPlan { steps, created_directories, mut obstacles } =
+        plan.tree.map(|tree| drift_repair::plan_repair(&tree, chosen)).unwrap_or_default();
     for path in &recorded.originals {
         let original = GenerationRecord::original_of(path);
         if chosen.contains(&original) {
-            let reason = format!("what stood at {path} before it was managed is kept nowhere else");
-            hindered.insert(original, reason);
+            let reason = format!("the pre-image of {path} has no other copy");
+            obstacles.insert(original, reason);
         }
     }
     let record = with_created_directories(recorded, &created_directories);
@@ -131,10 +130,10 @@ fn carry_out(
         actions: &[],
     };
     apply::apply(root, &NoServices, change)?;
-    Ok(hindered)
+    Ok(obstacles)
 }
 
-/// The record, with directories that were made on the way to what is back.
+/// Add directories that the repair created to the record.
 fn with_created_directories(
     recorded: &GenerationRecord,
     created: &BTreeSet<ManagedPath>,
@@ -152,7 +151,7 @@ fn with_created_directories(
     }
 }
 
-/// The same for what lies outside `/etc`.
+/// Add directories outside `/etc` that the repair created to the active manifest.
 fn active_with_created_directories(
     active: &ActiveManifest,
     created: &BTreeSet<ManagedPath>,

@@ -1,12 +1,12 @@
-//! Going back on a host that runs: a new deployment of the old commit, merged from the running
-//! `/etc`, with the managed paths of the old generation. What others wrote since stays.
+//! Rollback on a running host, by `flameholder rollback`: a new deployment of the old commit, merged from
+//! the running `/etc`, with the old generation's managed paths. Unmanaged paths stay as they are now.
 
 use crate::host::facts::booted;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::etc_merge::unlike;
+use crate::core::etc_merge::differing_paths;
 use crate::core::plan::Plan;
 use crate::core::state::record::GenerationRecord;
 use crate::core::state::rollback;
@@ -23,21 +23,20 @@ use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurp
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 
-/// Where the agent and the one it replaces write down what they did, relative to `/etc`.
+/// State directories of the agent and of MCD, relative to `/etc`.
 const OWN: [&str; 2] = ["flameholder", "machine-config-daemon"];
 
-/// What is gone back to.
+/// Generation to roll back to.
 #[derive(Debug)]
 pub struct PreviousGeneration {
-    /// The deployment whose commit is deployed again.
+    /// Deployment whose commit is deployed again.
     pub deployment: Deployment,
-    /// Its record.
     pub record: GenerationRecord,
-    /// Its configuration, with today's trust material.
+    /// Config of that generation, with the trust material of the current config.
     pub configuration: DecodedConfig,
 }
 
-/// The generation before the one that runs.
+/// Find the latest generation other than the booted one, in boot order.
 pub fn previous_generation(
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
@@ -66,8 +65,8 @@ pub fn previous_generation(
     Err(TransactionError::NoPreviousGeneration(stateroot.clone()))
 }
 
-/// What the rollback leaves as it is now though the deployment that is gone back to has it otherwise, relative to `/etc`:
-/// what others wrote since, and whom the host trusts. `plan` says what it changes.
+/// List paths, relative to `/etc`, that keep their current content although the previous deployment has
+/// another: unmanaged paths and trust material. `plan` tells which paths the rollback changes.
 pub fn unmanaged_differences(
     booted: &BootedDeployment,
     previous: &PreviousGeneration,
@@ -84,7 +83,7 @@ pub fn unmanaged_differences(
         steps.filter_map(|step| Path::new(step.path().as_str()).strip_prefix("/etc").ok()).collect();
     let of_image: Vec<&Path> =
         plan.etc.iter().flat_map(|etc| &etc.findings.from_image).map(|item| item.path.as_path()).collect();
-    let mut unlike = unlike(now.node(), then.node());
+    let mut unlike = differing_paths(now.node(), then.node());
     unlike.retain(|path| {
         let is_own = OWN.iter().any(|own| path.starts_with(own));
         !is_own && !changed.contains(path.as_path()) && !of_image.iter().any(|item| path.starts_with(item))
@@ -92,7 +91,7 @@ pub fn unmanaged_differences(
     Ok(unlike)
 }
 
-/// Stages it, and holds the target that is left: nothing goes there again by itself.
+/// Stage the rollback and block the generation that is rolled back from.
 pub fn stage_rollback(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
@@ -101,17 +100,17 @@ pub fn stage_rollback(
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<UpdateOutcome, TransactionError> {
     let target = UpdateTarget {
-        site: TargetSysroot::Running(booted),
+        sysroot: TargetSysroot::Running(booted),
         desired: &previous.configuration,
         image: None,
-        errand: UpdatePurpose::Rollback(&previous.deployment),
+        purpose: UpdatePurpose::Rollback(&previous.deployment),
         profile: previous.record.profile,
         policy: &DisruptionPolicy::default(),
     };
     let outcome = running_host::apply(os, services, booted, target, progress)?;
     let root = Root::open(Path::new("/"))?;
     if let Some(left) = CurrentState::load_record(&root)? {
-        block(&root, &left, "it was rolled back by hand")?;
+        block(&root, &left, "rolled back by an operator")?;
     }
     Ok(outcome)
 }

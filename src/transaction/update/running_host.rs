@@ -1,5 +1,5 @@
-//! A configuration on the host that runs: at once where nothing has to be rebooted for it, else as a
-//! new deployment that is staged, and bound to the configuration while the host shuts down.
+//! Update of the running host: a live update if no change needs a reboot, or else a staged update, whose
+//! deployment receives its configuration at shutdown.
 
 use crate::core::plan::Plan;
 use crate::core::plan::service_actions;
@@ -30,53 +30,37 @@ use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::{blocked, pending, rpm_ostree_request};
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// What came of it.
+/// Result of an update.
 #[derive(Debug)]
 pub enum UpdateOutcome {
-    /// The host is what the configuration says already.
-    Unchanged {
-        /// Its generation.
-        generation: String,
-    },
-    /// It became so at once.
-    Live {
-        /// The plan that was carried out.
-        plan: Plan,
-        /// Its generation.
-        generation: String,
-    },
-    /// It becomes so with the next reboot, once that is armed.
+    /// The desired config is already the current one.
+    Unchanged { generation: String },
+    /// A live update was applied.
+    Live { plan: Plan, generation: String },
+    /// A staged update: the deployment boots with the next reboot after it is unlocked.
     Staged {
-        /// The plan that will be carried out; `None` where it had been staged before.
+        /// Plan of the staged generation; `None` if an earlier command staged it.
         plan: Option<Plan>,
-        /// What is staged.
         pending: Box<PendingGeneration>,
     },
 }
 
-/// What is left to be done, after everything slow.
+/// Remaining work after the preparation.
 #[derive(Debug)]
 pub enum UpdatePreparation {
-    /// Nothing: the host is what the configuration says already.
-    Unchanged {
-        /// Its generation.
-        generation: String,
-    },
-    /// It can become so at once.
-    Live {
-        /// The plan that will be carried out.
-        plan: Plan,
-    },
-    /// It becomes so with the next reboot, once that is armed.
+    /// None: the desired config is already the current one.
+    Unchanged { generation: String },
+    /// A live update, without a reboot.
+    Live { plan: Plan },
+    /// Unlocking and rebooting.
     Staged {
-        /// The plan that will be carried out; `None` where it had been staged before.
+        /// Plan of the staged generation; `None` if an earlier command staged it.
         plan: Option<Plan>,
-        /// What is staged.
         pending: Box<PendingGeneration>,
     },
 }
 
-/// Makes the running host what the target says, or stages what becomes so.
+/// Apply the target to the running host, or stage it if it needs a reboot.
 pub fn apply(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
@@ -96,8 +80,8 @@ pub fn apply(
     }
 }
 
-/// Does everything that the workload does not notice: plans, brings in, stages. [`apply`] does the rest, and finds this
-/// done.
+/// Do all work of an update that does not disrupt workloads: plan, import, stage. [`apply()`] does the rest
+/// and reuses the results.
 pub fn prepare(
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
@@ -115,14 +99,15 @@ pub fn prepare(
     })
 }
 
-/// How the host becomes what is wanted.
+/// Way from the current config to the desired one.
 enum Decision {
     Nothing { generation: String },
     Ready(Box<DeploymentPlan>),
     Staged(Option<Box<Plan>>, Box<PendingGeneration>),
 }
 
-/// Decides, and stages where a reboot is needed. The caller holds the lock.
+/// Choose between no update, a live update and a staged one, and stage the latter. The caller holds the
+/// host lock.
 fn decide(
     root: &Root,
     os: &mut dyn Sysroot,
@@ -138,14 +123,14 @@ fn decide(
     ensure_allowed(root, found.as_ref(), target)?;
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
-    draft.ensure_unhindered()?;
+    draft.ensure_unobstructed()?;
     let mut waits = match &found {
-        // It runs already: nothing of it is staged.
+        // The desired generation is booted already, so a staged deployment of ours is a leftover.
         Some(_) if runs => stage::ensure_none_staged(os, root, booted).map(|()| None)?,
         found => staged_pending(root, os, booted, found.as_ref())?,
     };
     if os.layers_packages() && !draft.is_same_os() {
-        // Whoever brings it in stages as well, in place of what is staged.
+        // rpm-ostreed stages what it imports, and so replaces the staged deployment.
         if runs {
             ensure_confirmed(root, found.as_ref())?;
         }
@@ -158,7 +143,7 @@ fn decide(
     if let Some(pending) = keep_or_unstage(root, os, waits, target, digest)? {
         return Ok(Decision::Staged(None, pending));
     }
-    if !target.reboots_anyway()
+    if !target.always_reboots()
         && let Some(generation) = unchanged_generation(&draft, target)
     {
         return Ok(Decision::Nothing { generation });
@@ -174,7 +159,7 @@ fn decide(
     Ok(Decision::Staged(Some(Box::new(draft.plan)), Box::new(pending)))
 }
 
-/// Brings the OS in where it is another one.
+/// Import the image or packages that the plan needs, with the extensions repository in place.
 fn import(
     root: &Root,
     os: &mut dyn Sysroot,
@@ -183,7 +168,7 @@ fn import(
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Option<ImportedCommit>, TransactionError> {
     if os.layers_packages() && !draft.is_same_os() {
-        rpm_ostree_request::write_request(root, &draft.wanted())?;
+        rpm_ostree_request::write_request(root, &draft.import_request())?;
     }
     let _lent = match draft.extensions_image(target, &*os) {
         Some(image) => {
@@ -195,7 +180,7 @@ fn import(
     draft.import(os, progress)
 }
 
-/// Takes back what was staged with what was brought in.
+/// Discard the deployment that rpm-ostreed staged during the import.
 fn discard_imported(os: &mut dyn Sysroot, imported: Option<&ImportedCommit>) {
     if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
         stage::discard(os, made);
@@ -214,45 +199,47 @@ fn stage_checked(
     stage::stage_generation(os, root, draft, imported, target, progress)
 }
 
-/// What is pending, and what is to become of it.
-struct Found {
+/// Pending generation and its state in this boot.
+struct FoundPending {
     pending: PendingGeneration,
-    fate: PendingOutcome,
+    outcome: PendingOutcome,
 }
 
-impl Found {
-    /// Whether what is wanted runs already, and is still to be judged.
+impl FoundPending {
+    /// Return true if the desired config is booted, but unconfirmed.
     fn is_unconfirmed_for(&self, target: UpdateTarget<'_>) -> bool {
-        let is_wanted = self.pending.intent.record.config_hash == target.desired.hash();
-        self.fate == PendingOutcome::Booted && is_wanted && target.again().is_none()
+        let is_wanted = self.pending.staged.record.config_hash == target.desired.config_hash();
+        self.outcome == PendingOutcome::Booted && is_wanted && target.redeployed().is_none()
     }
 }
 
-/// Finds it. What was left is held before anything else is wanted.
+/// Load the pending generation and its state. A generation that failed to boot is blocked, and its record
+/// removed.
 fn observe_pending(
     root: &Root,
     booted: &BootedDeployment,
     boot_id: &str,
-) -> Result<Option<Found>, TransactionError> {
+) -> Result<Option<FoundPending>, TransactionError> {
     let Some(pending) = pending::load(root)? else { return Ok(None) };
     let record = CurrentState::load_record(root)?;
-    match booted_state::pending_outcome(booted.seen(record.as_ref(), Some(&pending)), boot_id, None) {
+    match booted_state::pending_outcome(booted.observation(record.as_ref(), Some(&pending)), boot_id, None) {
         PendingOutcome::RolledBack(reason) => {
-            block(root, &pending.intent.record, &reason)?;
+            block(root, &pending.staged.record, &reason)?;
             pending::remove(root)?;
             Ok(None)
         }
-        fate => Ok(Some(Found { pending, fate })),
+        outcome => Ok(Some(FoundPending { pending, outcome })),
     }
 }
 
-/// Whether the host may become this now. Whoever goes back by hand has said so.
+/// Fail if the target is blocked, or has to wait for a boot check. A rollback by an operator is always
+/// allowed.
 fn ensure_allowed(
     root: &Root,
-    found: Option<&Found>,
+    found: Option<&FoundPending>,
     target: UpdateTarget<'_>,
 ) -> Result<(), TransactionError> {
-    if target.again().is_some() {
+    if target.redeployed().is_some() {
         return Ok(());
     }
     if !found.is_some_and(|found| found.is_unconfirmed_for(target)) {
@@ -261,11 +248,11 @@ fn ensure_allowed(
     ensure_not_blocked(root, target)
 }
 
-/// What needs a reboot waits until what runs was judged: the way back from that is the deployment before it, which would
-/// be lost.
-fn ensure_confirmed(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+/// Fail while the booted generation is unconfirmed: a new deployment would replace the rollback deployment
+/// that the generation may still need.
+fn ensure_confirmed(root: &Root, found: Option<&FoundPending>) -> Result<(), TransactionError> {
     match found {
-        Some(Found { pending, fate: PendingOutcome::Booted | PendingOutcome::RollBack(_) }) => {
+        Some(FoundPending { pending, outcome: PendingOutcome::Booted | PendingOutcome::RollBack(_) }) => {
             match boot_check_time::time_left(root) {
                 Some(left) => {
                     let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
@@ -279,56 +266,58 @@ fn ensure_confirmed(root: &Root, found: Option<&Found>) -> Result<(), Transactio
 }
 
 fn ensure_not_blocked(root: &Root, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
-    let is_forced = matches!(target.errand, UpdatePurpose::Forced);
+    let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     match blocked::load(root)? {
-        Some(held) if held.blocks(&target.desired.hash()) && !is_forced => {
+        Some(held) if held.blocks(&target.desired.config_hash()) && !is_forced => {
             Err(TransactionError::Blocked(Box::new(held)))
         }
-        // Another configuration is wanted: what was held is history.
+        // Another config is desired, so the block no longer applies.
         Some(BlockedTarget { .. }) => Ok(blocked::release(root)?),
         None => Ok(()),
     }
 }
 
-/// The generation that is staged in this boot and not yet lost. What another boot left behind is
-/// settled first.
+/// Return the generation that was staged in this boot and still is. Removes a pending record of another
+/// boot, and leftovers of ours in the sysroot.
 fn staged_pending(
     root: &Root,
     os: &mut dyn Sysroot,
     booted: &BootedDeployment,
-    found: Option<&Found>,
+    found: Option<&FoundPending>,
 ) -> Result<Option<PendingGeneration>, TransactionError> {
-    if let (Some(Found { pending, fate: PendingOutcome::AwaitsReboot }), Some(staged)) =
+    if let (Some(FoundPending { pending, outcome: PendingOutcome::AwaitsReboot }), Some(staged)) =
         (found, stage::staged_deployment(os)?)
         && stage::is_pending(&staged, pending)
     {
         return Ok(Some(pending.clone()));
     }
     stage::ensure_none_staged(os, root, booted)?;
-    if let Some(Found { fate, .. }) = found {
-        log::info!(fate:? = fate; "what was pending in {PENDING} is replaced");
+    if let Some(FoundPending { outcome, .. }) = found {
+        log::info!(outcome:? = outcome; "replacing the pending record {PENDING}");
         pending::remove(root)?;
     }
     Ok(None)
 }
 
-/// What is on probation gives way, where it had its time.
-fn replace_unconfirmed(root: &Root, found: Option<&Found>) -> Result<(), TransactionError> {
+/// Remove the pending record of an unconfirmed generation whose boot check timed out, so that an update can
+/// replace it.
+fn replace_unconfirmed(root: &Root, found: Option<&FoundPending>) -> Result<(), TransactionError> {
     ensure_confirmed(root, found)?;
     Ok(pending::remove(root)?)
 }
 
 fn is_same(pending: &PendingGeneration, target: UpdateTarget<'_>, imported: Option<&str>) -> bool {
-    let (record, deployment) = (&pending.intent.record, &pending.intent.deployment);
-    let is_image = match (target.again(), imported) {
+    let (record, deployment) = (&pending.staged.record, &pending.staged.deployment);
+    let is_image = match (target.redeployed(), imported) {
         (Some(again), _) => again.id.commit == deployment.commit,
         (None, Some(digest)) => deployment.image_digest.as_deref() == Some(digest),
-        (None, None) => deployment.commit == pending.intent.base.commit,
+        (None, None) => deployment.commit == pending.staged.base.commit,
     };
-    record.config_hash == target.desired.hash() && record.profile == target.profile && is_image
+    record.config_hash == target.desired.config_hash() && record.profile == target.profile && is_image
 }
 
-/// What waits already, where it is what is wanted, with the image of this digest. Otherwise it is taken back.
+/// Return the staged generation if it is the desired one, with the image of this digest. Otherwise discard
+/// it.
 fn keep_or_unstage(
     root: &Root,
     os: &mut dyn Sysroot,
@@ -343,30 +332,31 @@ fn keep_or_unstage(
     }
 }
 
-/// Takes back what is staged. It is forgotten first: what nobody speaks of is never bound.
+/// Discard a staged generation. The pending record goes first: without it, the deployment is never
+/// finalized.
 fn unstage_locked(
     root: &Root,
     os: &mut dyn Sysroot,
     pending: &PendingGeneration,
 ) -> Result<(), TransactionError> {
     pending::remove(root)?;
-    Ok(os.unstage(&pending.intent.deployment.id())?)
+    Ok(os.unstage(&pending.staged.deployment.id())?)
 }
 
-/// Takes back what was staged and is not wanted after all.
+/// Discard a staged generation that is no longer desired.
 pub fn unstage(os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
     unstage_locked(&root, os, pending)
 }
 
-/// Takes back whatever we staged in this boot: what runs is what is wanted. Where that is nothing, nobody is kept from
-/// the sysroot.
+/// Discard the generation that was staged in this boot, because the current config is the desired one.
+/// Opens no sysroot session if nothing is staged: a session would lock out other programs.
 pub fn unstage_leftover(booted: &BootedDeployment, open: SysrootOpener<'_>) -> Result<(), TransactionError> {
     let root = Root::open(std::path::Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
     let Some(found) = observe_pending(&root, booted, &boot::boot_id())? else { return Ok(()) };
-    if found.fate != PendingOutcome::AwaitsReboot {
+    if found.outcome != PendingOutcome::AwaitsReboot {
         return Ok(());
     }
     let mut os = open(SysrootAccess::Stage)?;
@@ -377,11 +367,11 @@ pub fn unstage_leftover(booted: &BootedDeployment, open: SysrootOpener<'_>) -> R
 }
 
 fn needs_reboot(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> bool {
-    let is_deployed_anew = !draft.is_same_os() || target.reboots_anyway() || draft.kernel_arguments_change;
+    let is_deployed_anew = !draft.is_same_os() || target.always_reboots() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
 }
 
-/// Changes the tree that runs, in a journaled transaction.
+/// Apply a live update to the running system, as a journaled change.
 fn apply_live(
     root: &Root,
     services: &dyn ServiceControl,
@@ -389,8 +379,9 @@ fn apply_live(
     target: UpdateTarget<'_>,
     boot_id: &str,
 ) -> Result<UpdateOutcome, TransactionError> {
-    // On a first boot nothing is started yet that would have to take it up; what waits for us would wait for ever.
-    let actions = match target.errand {
+    // During a first boot, the services are not started yet, and a job of a unit ordered after ours would
+    // never finish.
+    let actions = match target.purpose {
         UpdatePurpose::FirstBoot => Vec::new(),
         _ => service_actions::service_actions_of(&draft.plan.disruption)?,
     };

@@ -1,19 +1,21 @@
-//! Enablement that a new image ships: links below `/etc/systemd` that neither the old image nor this host has.
+//! Enablement links that a new image ships in `/usr/etc/systemd`, and that neither the old image nor this
+//! host has.
 //!
-//! libostree would merge them in after binding has decided which units are enabled. So they are put into the copy of
-//! `/etc` that is configured, and into a copy of what the old image shipped: one that stays is then no local change,
-//! and one that the configuration does not want is a local removal.
+//! libostree's merge would add them after the config's units were enabled or disabled in the copy of
+//! `/etc`, and so override the config. Therefore they are added to that copy before, and to a copy of the
+//! old image's `/usr/etc`: a link that stays is no local change then, and one that the config disables
+//! counts as removed locally.
 
 use std::fs;
 use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-/// Where enablement is kept, below `/etc`.
+/// Directory of enablement links, below `/etc`.
 const UNITS: &str = "systemd/system";
 
-/// Puts the links that only `new` has into `copies`: directories that stand for an `/etc` each, of which `base` and
-/// `local` do not have them. Returns whether there are any.
+/// Create the links that exist in `new`, but neither in `base` nor in `local`, in each directory of
+/// `copies`. Returns true if there are any.
 pub(crate) fn add_shipped_links(new: &Path, base: &Path, local: &Path, copies: &[&Path]) -> io::Result<bool> {
     let mut links = Vec::new();
     collect(new, Path::new(UNITS), &mut links)?;
@@ -23,7 +25,7 @@ pub(crate) fn add_shipped_links(new: &Path, base: &Path, local: &Path, copies: &
         for copy in copies {
             make_parents(new, copy, link)?;
             let at = copy.join(link);
-            // A parent may be a file here; libostree refuses that, or drops the link, without our doing.
+            // A file at a parent's path is left to libostree, which refuses the merge or drops the link.
             if at.parent().is_some_and(Path::is_dir) && !exists(&at) {
                 symlink(&target, at)?;
             }
@@ -53,7 +55,7 @@ fn collect(top: &Path, directory: &Path, links: &mut Vec<PathBuf>) -> io::Result
     Ok(())
 }
 
-/// Makes the directories above `link` that are missing in `copy`, with the modes that they have in `new`.
+/// Create missing parent directories of `link` in `copy`, with their modes from `new`.
 fn make_parents(new: &Path, copy: &Path, link: &Path) -> io::Result<()> {
     let mut parents: Vec<&Path> = link.ancestors().skip(1).collect();
     parents.reverse();
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_neither_has_is_added_to_both() {
+    fn link_that_base_and_local_lack_is_added_to_both() {
         let scratch = tempfile::tempdir().unwrap();
         let [new, base, local] = ["new", "base", "local"].map(|name| scratch.path().join(name));
         let wants = "systemd/system/multi-user.target.wants";

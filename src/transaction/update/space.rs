@@ -1,4 +1,4 @@
-//! Room for a deployment to be finalized: found out while nothing is disturbed yet.
+//! Free-space check for finalization, before any workload is disrupted.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -8,16 +8,16 @@ use rustix::fs::statvfs;
 
 use crate::transaction::TransactionError;
 
-/// Where kernels are copied to.
+/// Filesystem that kernels are copied to.
 const BOOT: &str = "/boot";
-/// Where a deployment keeps them.
+/// Directory of the kernels in a deployment.
 const MODULES: &str = "usr/lib/modules";
-/// What a kernel's directory holds that is copied.
+/// Files of a kernel that are copied to `/boot`.
 const COPIED: [&str; 2] = ["vmlinuz", "initramfs.img"];
-/// Boot entries, new directories, and what a file system keeps for itself.
+/// Reserve for boot entries, new directories and filesystem metadata.
 const SLACK: u64 = 8 << 20;
 
-/// Why there is not enough.
+/// Too little free space; all sizes in bytes.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{what} needs {} MiB on {}, which has {} MiB free; remove old deployments (`ostree admin undeploy`, `rpm-ostree cleanup -r`), or enlarge it",
@@ -36,8 +36,8 @@ fn mebibytes(bytes: u64) -> u64 {
     bytes.div_ceil(1 << 20)
 }
 
-/// Fails where the deployment at `directory` cannot be finalized for want of space: its kernel on
-/// `/boot`, unless that is there already, and its `/etc` beside it.
+/// Fail if space is missing to finalize the deployment at `directory`: for its kernel on `/boot`, and for
+/// its `/etc`.
 pub(crate) fn ensure_space(directory: &Path) -> Result<(), TransactionError> {
     let kernel = kernel_bytes(directory).unwrap_or(0);
     ensure("the kernel of the new deployment", Path::new(BOOT), kernel)?;
@@ -46,7 +46,7 @@ pub(crate) fn ensure_space(directory: &Path) -> Result<(), TransactionError> {
 }
 
 fn ensure(what: &'static str, place: &Path, needed: u64) -> Result<(), TransactionError> {
-    // What cannot be asked is found out by whoever writes.
+    // If the filesystem cannot be queried, the write itself reports the error.
     let Ok(stat) = statvfs(place) else { return Ok(()) };
     let (free, needed) = (stat.f_bavail.saturating_mul(stat.f_frsize), needed + SLACK);
     if free >= needed {
@@ -55,15 +55,15 @@ fn ensure(what: &'static str, place: &Path, needed: u64) -> Result<(), Transacti
     Err(SpaceError { what, place: place.to_owned(), needed, free }.into())
 }
 
-/// What would be copied to `/boot`; nothing where the kernel that runs is there already. Deployments share
-/// the files that are equal: the same inode is the same content.
+/// Return the bytes that finalization copies to `/boot`; 0 if the booted deployment has the same kernel.
+/// Deployments share equal files as hard links, so equal inodes mean equal content.
 fn kernel_bytes(directory: &Path) -> std::io::Result<u64> {
     let files = kernel_files(directory)?;
     let is_there = kernel_files(Path::new("/")).is_ok_and(|running| running == files);
     Ok(if is_there { 0 } else { files.values().map(|(_, bytes)| bytes).sum() })
 }
 
-/// Inode and size of the files that are copied.
+/// Return inode and size of the files to copy, by path below [`MODULES`].
 fn kernel_files(root: &Path) -> std::io::Result<BTreeMap<PathBuf, (u64, u64)>> {
     let mut files = BTreeMap::new();
     for version in root.join(MODULES).read_dir()? {

@@ -1,5 +1,5 @@
-//! A generation of the running host, staged: its deployment is checked out and locked, everything
-//! that binding it takes is durable, and nothing boots differently yet.
+//! Staging of a generation on the running host: the deployment is checked out and locked, and everything
+//! that finalization needs is durable. The default boot entry is unchanged.
 
 use std::path::Path;
 
@@ -28,7 +28,7 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
 
-/// Stages the next generation. The caller holds the lock, and nothing is staged.
+/// Stage the next generation. The caller holds the host lock, and no deployment is staged.
 pub(crate) fn stage_generation(
     os: &mut dyn Sysroot,
     root: &Root,
@@ -39,7 +39,7 @@ pub(crate) fn stage_generation(
 ) -> Result<PendingGeneration, TransactionError> {
     progress(UpdateProgress::Deploying);
     let generation = boot::new_generation_id();
-    let request = deploy_request(draft, imported, target.again(), &generation);
+    let request = deploy_request(draft, imported, target.redeployed(), &generation);
     let kernel_arguments = request.kernel_arguments.clone();
     let deployment = os.stage(&request)?;
     progress(UpdateProgress::Configuring);
@@ -53,32 +53,33 @@ pub(crate) fn stage_generation(
             layering: deployment.layering.clone(),
             document: target.desired.object.document.clone(),
             base: draft.base.id.clone(),
-            from: draft.current.record.as_ref().map(|record| record.generation.clone()),
-            staged_in: boot::boot_id(),
+            replaces: draft.current.record.as_ref().map(|record| record.generation.clone()),
+            staged_in_boot: boot::boot_id(),
             failures: Vec::new(),
-            completes_first_boot: matches!(target.errand, UpdatePurpose::FirstBoot),
+            completes_first_boot: matches!(target.purpose, UpdatePurpose::FirstBoot),
             had_network: interfaces::any_up(),
             transactions: imported.map_or(0, |imported| imported.transactions),
         };
-        let pending = PendingGeneration::staged(intent);
+        let pending = PendingGeneration::new(intent);
         finalize::rehearse(&draft.base.id, &pending, os.special_files())?;
-        pending::write_staged(root, &pending.intent)?;
+        pending::write_staged(root, &pending.staged)?;
         Ok(pending)
     });
     kept.inspect_err(|_| discard(os, &deployment.id))
 }
 
-/// Takes a deployment back whose generation could not be kept. It is locked, and lost with this boot at the latest.
+/// Discard a staged deployment after an error. On failure it stays locked, and is lost with this boot at
+/// the latest.
 pub(crate) fn discard(os: &mut dyn Sysroot, deployment: &DeploymentId) {
     match os.unstage(deployment) {
-        // Something else took its place, or it is discarded already.
+        // Another program replaced or discarded it already.
         Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
-        Err(error) => log::warn!("the staged deployment {deployment} could not be discarded: {error}"),
+        Err(error) => log::warn!("cannot discard the staged deployment {deployment}: {error}"),
     }
 }
 
-/// Decides, with what the new image ships, whether the configuration can be bound to it, and stores
-/// what it has outside `/etc`. The record is complete but for what binding finds.
+/// Check that the config can be applied to the new deployment, and store its files outside `/etc`. Returns
+/// the record; finalization adds the results of the final `/etc` merge.
 fn prepare(
     os: &mut dyn Sysroot,
     root: &Root,
@@ -92,7 +93,7 @@ fn prepare(
     space::ensure_space(&directory)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
-    let begins = target.begins_first_boot(current);
+    let begins = target.starts_first_boot(current);
     let before = if begins { Some(desired) } else { current.host() };
     let mut plan =
         tree_plan::plan_tree_update(&next, current, before, desired, target.profile, TreeScope::Etc)?;
@@ -105,7 +106,7 @@ fn prepare(
     let mut files = AgentFiles::after(root, Vec::new());
     objects::store_objects(&mut files, &tree.outside, target.profile)?;
     if begins {
-        // What Ignition made there is not to be kept as somebody else's.
+        // Files that Ignition created must not become pre-images of an administrator.
         let manifest = objects::manifest_digest(&tree.outside, target.profile);
         objects::write_active_manifest(
             &mut files,
@@ -116,9 +117,9 @@ fn prepare(
     apply::write_to_unused(
         root,
         &files.steps,
-        &labels::labels_of_steps(root, &files.steps, &current.remembered().labels)?,
+        &labels::labels_of_steps(root, &files.steps, &current.prior_changes().labels)?,
     )?;
-    let given = labels::policy_labels_of_prior(os, &next, &current.remembered())?;
+    let given = labels::policy_labels_of_prior(os, &next, &current.prior_changes())?;
     let labels = labels::recorded_labels(
         &given,
         &tree.steps.steps,
@@ -129,7 +130,7 @@ fn prepare(
     Ok(GenerationRecord { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
 }
 
-/// Stages a pending generation once more, from what is on the disk: no registry is asked.
+/// Stage a pending generation again, from the local repository, without a registry.
 pub(crate) fn restage(
     os: &mut dyn Sysroot,
     root: &Root,
@@ -138,7 +139,7 @@ pub(crate) fn restage(
     failure: UpdateFailure,
 ) -> Result<PendingGeneration, TransactionError> {
     ensure_none_staged(os, root, booted)?;
-    let intent = &pending.intent;
+    let intent = &pending.staged;
     let commit = intent.deployment.commit.clone();
     let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
     let origin = match image {
@@ -157,20 +158,20 @@ pub(crate) fn restage(
     let deployment = os.stage(&request)?;
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
-    let intent = pending.again(failure, bound, boot::boot_id());
+    let intent = pending.restaged(failure, bound, boot::boot_id());
     let kept = space::ensure_space(&Path::new(SYSROOT).join(deployment.id.path()))
         .and_then(|()| Ok(pending::write_staged(root, &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
-    Ok(PendingGeneration::staged(intent))
+    Ok(PendingGeneration::new(intent))
 }
 
-/// What is staged, whoever did it.
+/// Return the staged deployment, ours or foreign.
 pub(crate) fn staged_deployment(os: &mut dyn Sysroot) -> Result<Option<Deployment>, TransactionError> {
     Ok(os.deployments()?.into_iter().find(|deployment| deployment.staged))
 }
 
-/// Takes back what is staged where it is ours: the agent was killed before it could say so, or what it says is of
-/// another boot.
+/// Discard a staged deployment of ours without a valid pending record, as a killed process leaves it. Fails
+/// for a foreign one.
 pub(crate) fn ensure_none_staged(
     os: &mut dyn Sysroot,
     root: &Root,
@@ -188,29 +189,29 @@ pub(crate) fn ensure_none_staged(
     }
 }
 
-/// The configuration that is pending.
+/// Decode the config in the pending record.
 pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfig, TransactionError> {
-    let document = pending.intent.document.to_string();
-    let image = pending.intent.record.layered_image.clone();
+    let document = pending.staged.document.to_string();
+    let image = pending.staged.record.layered_image.clone();
     Ok(DecodedConfig::parse(document.as_bytes())?.layered(image))
 }
 
-/// Whether a boot entry's arguments name this generation.
+/// Return true if the boot entry has the argument of this generation.
 pub(crate) fn names_generation(deployment: &Deployment, generation: &str) -> bool {
     let name = format!("{GENERATION_ARGUMENT}{generation}");
     deployment.kernel_arguments.contains(&name)
 }
 
-/// Whether we staged it: its boot entry names a generation that is not the one that runs. Whoever
-/// else stages takes that over with the other arguments.
+/// Return true if this agent staged the deployment: its boot entry names a generation other than the booted
+/// one. Other programs copy the booted deployment's arguments.
 pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) -> bool {
     let mut named =
         staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
     named.any(|generation| booted.generation.as_deref() != Some(generation))
 }
 
-/// Whether the staged deployment is the one that is pending.
+/// Return true if the staged deployment is that of the pending record.
 pub(crate) fn is_pending(staged: &Deployment, pending: &PendingGeneration) -> bool {
-    let id: DeploymentId = pending.intent.deployment.id();
+    let id: DeploymentId = pending.staged.deployment.id();
     staged.id == id && names_generation(staged, pending.generation())
 }

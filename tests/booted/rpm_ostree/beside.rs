@@ -7,21 +7,21 @@ use rpmostreed::{Faults, NAME, TOP};
 use zbus::zvariant::OwnedValue;
 
 use crate::rpm_ostree::{
-    bus::{Bus, address, fail},
     client::Seen,
+    peers::bus::{Bus, address, fail},
 };
 use testbed::booted::{
-    config::{ensure_is, whole},
-    host::{Host, ensure_asked},
+    config::{assert_config, full_config},
+    host::{Host, assert_reboot_requested},
 };
 
 #[test]
 fn files_are_not_its_business_and_it_sees_what_became_of_them() {
     let seen = Seen::new(&Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
     let host = &seen.host;
-    let config = host.config(whole("one").json());
+    let config = host.config(full_config("one").json());
     fs::remove_dir_all(host.path("media/images")).unwrap();
-    ensure_asked(&host.apply(&config, None));
+    assert_reboot_requested(&host.apply(&config, None));
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     let staged = seen.runtime.block_on(async {
         let bus = zbus::connection::Builder::address(address(host).as_str()).unwrap().build().await.unwrap();
@@ -47,7 +47,7 @@ fn files_are_not_its_business_and_it_sees_what_became_of_them() {
 #[test]
 fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let base = ["flameholder", "apply", "--desired", &config, "--os-image", &image, "--os-backend"];
     let with = |backend: &str| host.run([&base[..], &[backend]].concat());
     let refused = with("rpm-ostree");
@@ -55,14 +55,14 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
         refused.code == Some(1) && refused.stderr.contains("rpm-ostreed cannot be reached"),
         "{refused:?}"
     );
-    ensure_asked(&with("auto"));
+    assert_reboot_requested(&with("auto"));
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
     // One that refuses is not asked where it is not to be.
     let bus = Bus::start(&host);
     fail(&host, &Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
-    let (config, image) = (host.config(whole("two").json()), host.image(&Os::new(3)));
+    let (config, image) = (host.config(full_config("two").json()), host.image(&Os::new(3)));
     let outcome = host.run([
         "flameholder",
         "apply",
@@ -73,19 +73,19 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
         "--os-backend",
         "libostree",
     ]);
-    ensure_asked(&outcome);
+    assert_reboot_requested(&outcome);
     drop(bus);
     host.reboot();
-    ensure_is(&host, "two", "one");
+    assert_config(&host, "two", "one");
     assert!(host.etc("os/version-3.conf").exists());
 }
 
 #[test]
 fn a_tag_that_has_not_moved_is_nothing_to_do() {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&config, Some(&image)));
+    assert_reboot_requested(&host.apply(&config, Some(&image)));
     drop(bus);
     host.reboot();
     let _bus = Bus::start(&host);
@@ -97,10 +97,10 @@ fn a_tag_that_has_not_moved_is_nothing_to_do() {
 #[test]
 fn what_somebody_else_staged_is_not_touched() {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let _bus = Bus::start(&host);
     let foreign = host.booted().id().0;
-    host.must([
+    host.run_ok([
         "ostree",
         "admin",
         "deploy",
@@ -112,21 +112,21 @@ fn what_somebody_else_staged_is_not_touched() {
     let refused = host.apply(&config, Some(&image));
     assert!(refused.code == Some(1) && refused.stderr.contains("is staged already"), "{refused:?}");
     assert!(host.is_staged());
-    host.must(["ostree", "admin", "undeploy", "0"]);
-    ensure_asked(&host.apply(&config, Some(&image)));
+    host.run_ok(["ostree", "admin", "undeploy", "0"]);
+    assert_reboot_requested(&host.apply(&config, Some(&image)));
 }
 
 #[test]
 fn whoever_changes_the_wish_replaces_what_is_staged() {
     let host = Host::install(Os::new(1));
-    let (one, first) = (host.config(whole("one").json()), host.image(&Os::new(2)));
-    let (two, second) = (host.config(whole("two").json()), host.image(&Os::new(3)));
+    let (one, first) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
+    let (two, second) = (host.config(full_config("two").json()), host.image(&Os::new(3)));
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&one, Some(&first)));
-    ensure_asked(&host.apply(&two, Some(&second)));
+    assert_reboot_requested(&host.apply(&one, Some(&first)));
+    assert_reboot_requested(&host.apply(&two, Some(&second)));
     drop(bus);
     host.reboot();
-    ensure_is(&host, "two", "one");
+    assert_config(&host, "two", "one");
     assert!(host.etc("os/version-3.conf").exists());
-    host.ensure_whole();
+    host.assert_no_drift();
 }

@@ -9,17 +9,17 @@ use flameholder::os::rpm_ostree::{LayerBase, LayerRequest, RpmOstreeDeadlines};
 use osimage::Os;
 use rpmostreed::Faults;
 
-use crate::rpm_ostree::bus::{Bus, address, fail};
+use crate::rpm_ostree::peers::bus::{Bus, address, fail};
 use testbed::booted::host::Host;
 
 /// What these tests wait for.
 pub(crate) const DEADLINES: RpmOstreeDeadlines = RpmOstreeDeadlines {
     answer: Duration::from_secs(20),
     start: Duration::from_secs(20),
-    silence: Duration::from_secs(20),
+    idle_timeout: Duration::from_secs(20),
     stop: Duration::from_secs(5),
-    patience: Duration::from_secs(20),
-    pace: Duration::from_millis(50),
+    busy_timeout: Duration::from_secs(20),
+    max_poll_interval: Duration::from_millis(50),
 };
 
 /// A host with a daemon, seen from outside.
@@ -52,7 +52,7 @@ impl Seen {
     /// The image of version 2.
     pub(crate) fn rebase(&self) -> LayerRequest {
         let base = LayerBase::Image(self.image.parse().unwrap());
-        LayerRequest { base, change: LayeringChange::default(), drives: false }
+        LayerRequest { base, change: LayeringChange::default(), registers_driver: false }
     }
 
     /// Asks once, and says what came of it and what was said meanwhile.
@@ -65,7 +65,7 @@ impl Seen {
         let daemon = self.daemon(deadlines).await;
         let mut said = Vec::new();
         let outcome = daemon.layer(request, &mut |news| said.push(news), to_cancel).await;
-        daemon.leave().await;
+        daemon.disconnect().await;
         (outcome, said)
     }
 
@@ -81,7 +81,7 @@ impl Seen {
             spoke.notify_one();
         };
         let outcome = daemon.layer(request, &mut news, spoke.notified()).await;
-        daemon.leave().await;
+        daemon.disconnect().await;
         (outcome, said)
     }
 
@@ -96,7 +96,7 @@ impl Seen {
 
 /// Asks for nothing.
 pub(crate) fn nothing() -> LayerRequest {
-    LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default(), drives: false }
+    LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default(), registers_driver: false }
 }
 
 /// Whether a message with this text was among it.

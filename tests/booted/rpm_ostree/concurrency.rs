@@ -10,13 +10,13 @@ use rpmostreed::Faults;
 
 use crate::rpm_ostree::{
     client::{DEADLINES, Seen, nothing, waited},
-    stranger::{Peer, Stranger},
+    peers::stranger::{Peer, Stranger},
 };
 
 #[test]
 fn whoever_keeps_it_busy_is_named_once_patience_is_over() {
     let seen = Seen::new(&Faults::default());
-    let deadlines = Deadlines { patience: Duration::from_millis(300), ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { busy_timeout: Duration::from_millis(300), ..DEADLINES };
     seen.runtime.block_on(async {
         // Called for, and never started: that counts as well.
         let stranger = Stranger::connect(&seen).await;
@@ -24,7 +24,7 @@ fn whoever_keeps_it_busy_is_named_once_patience_is_over() {
         let (outcome, _) = seen.ask(deadlines, &nothing(), std::future::pending()).await;
         let RpmOstreeError::Busy(with) = outcome.unwrap_err() else { panic!("it is busy") };
         let expected =
-            format!("Transaction in progress: new-deployment (PkgChange, called by {})", stranger.name());
+            format!("Transaction in progress: new-deployment (PkgChange, started by {})", stranger.name());
         assert_eq!(with.to_string(), expected);
     });
 }
@@ -76,7 +76,7 @@ fn a_host_that_goes_down_begins_nothing() {
 fn a_start_by_somebody_else_is_as_good() {
     let seen = Seen::new(&Faults { slow: 3000, ..Faults::default() });
     seen.runtime.block_on(async {
-        let socket = crate::rpm_ostree::bus::socket(&seen.host);
+        let socket = crate::rpm_ostree::peers::bus::socket(&seen.host);
         let meddler = async {
             while !socket.exists() {
                 tokio::time::sleep(Duration::from_millis(1)).await;

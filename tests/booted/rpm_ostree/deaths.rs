@@ -7,10 +7,10 @@ use osimage::Os;
 use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::rpm_ostree::bus::{Bus, address, fail};
+use crate::rpm_ostree::peers::bus::{Bus, address, fail};
 use testbed::booted::{
-    config::{ensure_is, whole},
-    host::{Host, ensure_asked},
+    config::{assert_config, full_config},
+    host::{Host, assert_reboot_requested},
 };
 
 /// Moments at which it is killed, where not all are asked for.
@@ -26,7 +26,7 @@ fn is_exhaustive() -> bool {
 /// A host, and what it is to become.
 fn before() -> (Host, [String; 2]) {
     let host = Host::install(Os::new(1));
-    let wanted = [host.config(whole("one").json()), host.image(&Os::new(2))];
+    let wanted = [host.config(full_config("one").json()), host.image(&Os::new(2))];
     (host, wanted)
 }
 
@@ -43,9 +43,9 @@ fn arrives(host: &Host, bus: Bus, [config, image]: &[String; 2], place: &str) {
     }
     drop(bus);
     host.reboot();
-    ensure_is(host, "one", "two");
+    assert_config(host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists(), "{place}");
-    host.ensure_whole();
+    host.assert_no_drift();
 }
 
 #[test]
@@ -61,11 +61,11 @@ fn at_every_message() {
         let is_killed = !host.path("run/rpm-ostreed-faults.json").exists();
         killed += usize::from(is_killed);
         if !is_killed {
-            ensure_asked(&outcome);
+            assert_reboot_requested(&outcome);
             break;
         }
         // Nobody has to call again: another one made it, or what it made was found.
-        ensure_asked(&outcome);
+        assert_reboot_requested(&outcome);
         arrives(&host, bus, &wanted, &format!("message {message}: {outcome:?}"));
     }
     assert!(killed > 5, "it was killed {killed} times");
@@ -87,7 +87,7 @@ fn at_any_moment() {
         let killer = std::thread::spawn(move || kill_after(&address, moment));
         let outcome = host.apply(&wanted[0], Some(&wanted[1]));
         killer.join().unwrap();
-        ensure_asked(&outcome);
+        assert_reboot_requested(&outcome);
         arrives(&host, bus, &wanted, &format!("after {moment:?}: {outcome:?}"));
     }
 }

@@ -4,16 +4,16 @@
 use osimage::Os;
 use rpmostreed::{Die, Faults};
 
-use crate::rpm_ostree::bus::{Bus, fail};
+use crate::rpm_ostree::peers::bus::{Bus, fail};
 use testbed::booted::{
-    config::{ensure_is, whole},
-    host::{Host, ensure_asked},
+    config::{assert_config, full_config},
+    host::{Host, assert_reboot_requested},
 };
 
 /// A host with what it is to become, and a daemon with this fault.
 fn faulty(faults: &Faults) -> (Host, Bus, [String; 2]) {
     let host = Host::install(Os::new(1));
-    let wanted = [host.config(whole("one").json()), host.image(&Os::new(2))];
+    let wanted = [host.config(full_config("one").json()), host.image(&Os::new(2))];
     let bus = Bus::start(&host);
     fail(&host, faults);
     (host, bus, wanted)
@@ -40,10 +40,10 @@ fn survived(faults: &Faults) {
 
 fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
     let outcome = host.apply(config, Some(image));
-    ensure_asked(&outcome);
+    assert_reboot_requested(&outcome);
     drop(bus);
     host.reboot();
-    ensure_is(host, "one", "two");
+    assert_config(host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists(), "{outcome:?}");
 }
 
@@ -76,7 +76,7 @@ fn packages_that_cannot_be_had_are_told() {
 #[test]
 fn what_says_that_it_succeeded_is_not_believed() {
     let faults = Faults { lie: true, ..Faults::default() };
-    refused(&faults, &["it reports success, nothing is staged"]);
+    refused(&faults, &["rpm-ostreed reports success, but no deployment is staged"]);
 }
 
 #[test]
@@ -95,9 +95,9 @@ fn one_that_cannot_note_who_drives_updates_is_asked_without() {
     let apply = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
     // As in a unit; and the stand-in is in none.
     let outcome = host.run([&["env", "INVOCATION_ID=0123456789abcdef0123456789abcdef"], &apply[..]].concat());
-    ensure_asked(&outcome);
+    assert_reboot_requested(&outcome);
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2, "{outcome:?}");
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
 }

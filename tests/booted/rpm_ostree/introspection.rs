@@ -4,7 +4,7 @@ use rpmostreed::{Faults, NAME, TOP};
 use zbus::fdo::IntrospectableProxy;
 use zbus_xml::{ArgDirection, Interface, Node, PropertyAccess};
 
-use crate::rpm_ostree::{bus::address, client::Seen};
+use crate::rpm_ostree::{client::Seen, peers::bus::address};
 
 /// Every method, signal and property that rpm-ostree 2026.2 was found to have.
 const REAL: &str = include_str!("interfaces.txt");
@@ -21,8 +21,8 @@ fn interfaces_are_those_of_the_real_daemon() {
             let proxy = proxy.path(format!("{TOP}/{object}")).unwrap().build().await.unwrap();
             found.extend(lines(&proxy.introspect().await.unwrap()));
         }
-        let stranger = crate::rpm_ostree::stranger::Stranger::connect(&seen).await;
-        let peer = crate::rpm_ostree::stranger::Peer::connect(&stranger.change_nothing().await).await;
+        let stranger = crate::rpm_ostree::peers::stranger::Stranger::connect(&seen).await;
+        let peer = crate::rpm_ostree::peers::stranger::Peer::connect(&stranger.change_nothing().await).await;
         found.extend(lines(&peer.introspect().await));
         found
     });

@@ -5,11 +5,11 @@ use std::fs;
 
 use osimage::Os;
 
-use crate::rpm_ostree::bus::Bus;
+use crate::rpm_ostree::peers::bus::Bus;
 use testbed::{
     booted::{
-        config::{ensure_is, whole},
-        host::{Host, ensure_asked},
+        config::{assert_config, full_config},
+        host::{Host, assert_reboot_requested},
     },
     strace::{self, Call},
 };
@@ -28,7 +28,7 @@ impl Before {
     fn new() -> Self {
         testbed::preconditions::require_strace();
         let host = Host::install(Os::new(1));
-        let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+        let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
         Self { host, config, image }
     }
 
@@ -63,17 +63,17 @@ fn of_the_one_who_asks() {
     let step = if is_all { 1 } else { places.len().div_ceil(SAMPLE) };
     let (mut tried, mut killed) = (0, 0);
     for (number, call) in places.iter().rev().step_by(step).enumerate() {
-        let place = call.place();
+        let place = call.kill_injection();
         let (host, bus) = before.run_traced(&format!("-o /run/media/end -e trace={} -e {place}", call.name));
         let end = fs::read(host.path("media/end")).unwrap_or_default();
         tried += 1;
         killed += usize::from(String::from_utf8_lossy(&end).contains("killed by SIGKILL"));
         if number % 2 == 0 {
             // The daemon may still be at it.
-            ensure_asked(&host.apply(&before.config, Some(&before.image)));
+            assert_reboot_requested(&host.apply(&before.config, Some(&before.image)));
             drop(bus);
             host.reboot();
-            ensure_is(&host, "one", "two");
+            assert_config(&host, "one", "two");
         } else {
             drop(bus);
             host.reboot();
@@ -81,15 +81,15 @@ fn of_the_one_who_asks() {
             assert_eq!(host.etc("os/version-2.conf").exists(), is_new, "{place}");
             let bus = Bus::start(&host);
             if is_new {
-                ensure_is(&host, "one", "two");
+                assert_config(&host, "one", "two");
             } else {
-                ensure_asked(&host.apply(&before.config, Some(&before.image)));
+                assert_reboot_requested(&host.apply(&before.config, Some(&before.image)));
                 drop(bus);
                 host.reboot();
-                ensure_is(&host, "one", "two");
+                assert_config(&host, "one", "two");
             }
         }
-        host.ensure_whole();
+        host.assert_no_drift();
     }
     eprintln!("{killed} kills at {} places", places.len());
     assert!(killed * 2 > tried, "{killed} kills of {tried}");

@@ -24,7 +24,7 @@ fn a_thousand_transactions_leave_no_descriptor_and_no_registration() {
         eprintln!("{TRANSACTIONS} transactions in {:?}", started.elapsed());
         assert!(open() <= before + 1, "{} descriptors, {before} before", open());
         // Were anybody registered, it would stay.
-        let address = crate::rpm_ostree::bus::address(&seen.host);
+        let address = crate::rpm_ostree::peers::bus::address(&seen.host);
         let bus = zbus::connection::Builder::address(address.as_str()).unwrap().build().await.unwrap();
         let bus = zbus::fdo::DBusProxy::new(&bus).await.unwrap();
         let end = Instant::now() + std::time::Duration::from_secs(30);

@@ -8,7 +8,7 @@ use rpmostreed::{Die, Faults};
 
 use crate::rpm_ostree::{
     client::{DEADLINES, Seen, nothing, waited},
-    stranger::{Peer, Stranger},
+    peers::stranger::{Peer, Stranger},
 };
 
 /// It takes so long that nobody needs to hurry.
@@ -52,7 +52,7 @@ fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
         let (outcome, said) = seen.asked(&nothing()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
         assert!(waited(&said, "Transaction in progress: uninstall"), "{said:?}");
-        assert!(waited(&said, "(PkgChange, called by :1."), "{said:?}");
+        assert!(waited(&said, "(PkgChange, started by :1."), "{said:?}");
     });
 }
 
@@ -63,7 +63,7 @@ fn it_is_cancelled_by_whoever_waits_for_it() {
         let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller));
         // And nothing is left that would be in the way.
-        crate::rpm_ostree::bus::fail(&seen.host, &Faults::default());
+        crate::rpm_ostree::peers::bus::fail(&seen.host, &Faults::default());
         assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
@@ -91,7 +91,7 @@ fn what_is_cancelled_too_late_has_succeeded() {
 #[test]
 fn one_that_says_nothing_for_too_long_is_cancelled() {
     let seen = Seen::new(&SLOW);
-    let deadlines = Deadlines { silence: Duration::from_millis(500), ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { idle_timeout: Duration::from_millis(500), ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
     assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Deadline));
 }
@@ -100,10 +100,10 @@ fn one_that_says_nothing_for_too_long_is_cancelled() {
 fn one_that_does_not_even_end_then_is_left() {
     let seen = Seen::new(&Faults { mute: true, ..Faults::default() });
     let short = Duration::from_millis(500);
-    let deadlines = RpmOstreeDeadlines { silence: short, stop: short, ..DEADLINES };
+    let deadlines = RpmOstreeDeadlines { idle_timeout: short, stop: short, ..DEADLINES };
     let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
     let RpmOstreeOutcome::Unknown(text) = outcome.unwrap() else { panic!("nobody knows") };
-    assert_eq!(text.to_string(), "it was asked to stop, and goes on");
+    assert_eq!(text.to_string(), "the transaction was cancelled but did not stop in time");
 }
 
 #[test]
@@ -136,9 +136,9 @@ fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
         assert_eq!(again(stranger.name()).await, RpmOstreeOutcome::Succeeded);
         // Whoever did not call for it is not told that it was theirs.
         let RpmOstreeOutcome::Unknown(text) = again(":1.4711".to_owned()).await else { panic!("another's") };
-        assert!(text.to_string().contains("belongs to the transaction of caller :1."), "{text}");
+        assert!(text.to_string().contains("now belongs to another transaction, of caller :1."), "{text}");
         drop(peer);
-        let socket = crate::rpm_ostree::bus::socket(&seen.host);
+        let socket = crate::rpm_ostree::peers::bus::socket(&seen.host);
         while socket.exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -156,10 +156,10 @@ fn a_daemon_that_dies_leaves_nobody_waiting() {
             let (outcome, _) = seen.asked(&seen.rebase()).await;
             assert!(matches!(outcome.unwrap(), RpmOstreeOutcome::Unknown(_)), "{die:?}");
             // Its socket is still there, and nobody behind it.
-            let address = format!("unix:path={}", crate::rpm_ostree::bus::socket(&seen.host).display());
+            let address = format!("unix:path={}", crate::rpm_ostree::peers::bus::socket(&seen.host).display());
             let stale = follow(&address, ":1.1", &DEADLINES, &mut |_| (), std::future::pending()).await;
             assert!(matches!(stale, RpmOstreeOutcome::Unknown(_)), "{die:?}");
-            crate::rpm_ostree::bus::fail(&seen.host, &Faults::default());
+            crate::rpm_ostree::peers::bus::fail(&seen.host, &Faults::default());
             let (outcome, _) = seen.asked(&seen.rebase()).await;
             let outcome = outcome.unwrap();
             let is_there =

@@ -13,15 +13,15 @@ use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rpm_ostree::{
-    bus::{Bus, address, fail, socket},
     client::{DEADLINES, Seen, nothing},
-    daemon,
-    stranger::{Peer, Stranger},
+    peers::bus::{Bus, address, fail, socket},
+    peers::daemon,
+    peers::stranger::{Peer, Stranger},
 };
 use testbed::{
     booted::{
-        config::{ensure_is, whole},
-        host::{Host, ensure_asked},
+        config::{assert_config, full_config},
+        host::{Host, assert_reboot_requested},
     },
     model::run::Outcome,
 };
@@ -38,7 +38,7 @@ impl Running {
         let command = ["flameholder", "apply", "--desired", config, "--os-image", image];
         let child = Command::new("unshare")
             .args(["--mount", "--pid", "--fork", "--kill-child"])
-            .args(host.entering(command))
+            .args(host.unshare_arguments(command))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -95,7 +95,7 @@ fn until(is_so: impl Fn() -> bool) {
 /// A host on which an update takes a while.
 fn slow() -> (Host, Bus, String, String) {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     fail(&host, &Faults { slow: 3000, ..Faults::default() });
     (host, bus, config, image)
@@ -122,10 +122,10 @@ fn staged_for_one_that_was_killed() -> (Host, Bus, String, String) {
 /// The next call, with nothing in its way, leads there.
 fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
     fail(host, &Faults::default());
-    ensure_asked(&host.apply(config, Some(image)));
+    assert_reboot_requested(&host.apply(config, Some(image)));
     drop(bus);
     host.reboot();
-    ensure_is(host, "one", "two");
+    assert_config(host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists());
 }
 
@@ -151,12 +151,12 @@ fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
     let (host, bus, config, image) = killed_while_it_waits();
     fail(&host, &Faults::default());
     let outcome = host.apply(&config, Some(&image));
-    ensure_asked(&outcome);
-    let told = "rpm-ostreed is busy, and is waited for: UpdateDeployment, called by ";
+    assert_reboot_requested(&outcome);
+    let told = "waiting for rpm-ostreed, which is busy: UpdateDeployment, started by ";
     assert_eq!(outcome.stderr.matches(told).count(), 1, "{outcome:?}");
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
 }
 
 #[test]
@@ -195,12 +195,12 @@ fn a_cancellation_by_anybody_costs_a_retry_and_a_line() {
         .unwrap();
     assert!(cancelled.status.success(), "{cancelled:?}");
     let outcome = running.end();
-    ensure_asked(&outcome);
-    assert_eq!(outcome.stderr.matches("another program on this host cancelled it").count(), 1, "{outcome:?}");
+    assert_reboot_requested(&outcome);
+    assert_eq!(outcome.stderr.matches("cancelled by another program on this host").count(), 1, "{outcome:?}");
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2);
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
 }
 
 /// This program, where everybody can start it.
@@ -216,7 +216,7 @@ fn copy_for_all(host: &Host) -> std::path::PathBuf {
 #[test]
 fn a_client_that_stages_in_between_is_seen_and_nothing_is_mixed() {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     fail(&host, &Faults { slow: 3000, ..Faults::default() });
     let running = Running::start(&host, &config, &image);
@@ -252,7 +252,7 @@ fn a_daemon_that_leaves_when_it_idles_is_started_again() {
             // It is registered, and keeps it.
             tokio::time::sleep(Duration::from_millis(600)).await;
             assert!(runs().await, "it leaves although it is needed");
-            daemon.leave().await;
+            daemon.disconnect().await;
             let end = Instant::now() + LIMIT;
             while runs().await {
                 assert!(Instant::now() < end, "somebody is still registered");

@@ -2,10 +2,8 @@
 //! and a daemon that speaks the real one's protocol on the real sysroot.
 
 mod beside;
-mod bus;
 mod client;
 mod concurrency;
-mod daemon;
 mod deaths;
 mod failures;
 mod introspection;
@@ -14,6 +12,6 @@ mod leaks;
 mod lifecycle;
 mod meddling;
 mod packages;
+mod peers;
 mod repeated;
-mod stranger;
 mod updates;

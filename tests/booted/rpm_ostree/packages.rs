@@ -7,10 +7,10 @@ use rpmostreed::Faults;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::rpm_ostree::bus::{Bus, fail};
+use crate::rpm_ostree::peers::bus::{Bus, fail};
 use testbed::booted::{
-    config::{Config, ensure_is, whole},
-    host::{Host, ensure_asked},
+    config::{Config, assert_config, full_config},
+    host::{Host, assert_reboot_requested},
 };
 
 const REPOSITORY: &str = "yum.repos.d/flameholder-extensions.repo";
@@ -113,15 +113,15 @@ fn transactions(host: &Host) -> u64 {
 fn kernel_extensions_and_image_change_in_one_transaction() {
     let host = enterprise();
     let lent = extensions_image(&host, &[&REALTIME[..], &["usbguard"]].concat());
-    let wanted = with(&host, &whole("one"), "realtime", &["usbguard"], &lent);
+    let wanted = with(&host, &full_config("one"), "realtime", &["usbguard"], &lent);
     let image = host.image(&Os::new(2));
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&wanted, Some(&image)));
+    assert_reboot_requested(&host.apply(&wanted, Some(&image)));
     assert_eq!(transactions(&host), 1);
     ensure_nothing_lent(&host);
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
     assert!(host.etc("os/version-2.conf").exists());
     let expected = [
         "kernel-core.removed",
@@ -139,28 +139,28 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     assert_eq!(status["deployments"][0]["generation"]["unsupported"], json!([]), "{status}");
     // Nobody is asked where nothing of that changes: neither daemon nor registry is there.
     fs::remove_dir_all(host.path("media/images")).unwrap();
-    let files = with(&host, &whole("two"), "realtime", &["usbguard"], &lent);
+    let files = with(&host, &full_config("two"), "realtime", &["usbguard"], &lent);
     host.update(&files, None);
-    ensure_is(&host, "two", "one");
+    assert_config(&host, "two", "one");
     assert_eq!(installed(&host), expected);
     // Back to the image's own.
     let bus = Bus::start(&host);
-    let plain = with(&host, &whole("three"), "default", &[], &lent);
+    let plain = with(&host, &full_config("three"), "default", &[], &lent);
     let outcome = host.apply(&plain, None);
-    ensure_asked(&outcome);
+    assert_reboot_requested(&outcome);
     assert_eq!(transactions(&host), 1, "{outcome:?}");
     drop(bus);
     host.reboot();
-    ensure_is(&host, "three", "two");
+    assert_config(&host, "three", "two");
     assert_eq!(installed(&host), [""; 0]);
     ensure_nothing_lent(&host);
-    host.ensure_whole();
+    host.assert_no_drift();
     // And back, which is a generation like any other.
     let rolled_back = host.run(["flameholder", "rollback"]);
-    ensure_asked(&rolled_back);
+    assert_reboot_requested(&rolled_back);
     assert_eq!(transactions(&host), 0);
     host.reboot();
-    ensure_is(&host, "two", "three");
+    assert_config(&host, "two", "three");
     assert_eq!(installed(&host), expected);
 }
 
@@ -169,20 +169,21 @@ fn packages_stay_with_another_image_under_them() {
     let host = enterprise();
     let lent = extensions_image(&host, &["usbguard"]);
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&with(&host, &whole("one"), "", &["usbguard"], &lent), None));
+    assert_reboot_requested(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &lent), None));
     drop(bus);
     host.reboot();
     assert_eq!(installed(&host), ["usbguard"]);
-    let (config, image) = (with(&host, &whole("two"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+    let (config, image) =
+        (with(&host, &full_config("two"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
     // libostree alone would lose them, and is not let.
     let refused = host.apply(&config, Some(&image));
     assert!(refused.code == Some(1) && refused.stderr.contains("(usbguard)"), "{refused:?}");
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&config, Some(&image)));
+    assert_reboot_requested(&host.apply(&config, Some(&image)));
     assert_eq!(transactions(&host), 1);
     drop(bus);
     host.reboot();
-    ensure_is(&host, "two", "one");
+    assert_config(&host, "two", "one");
     assert!(host.etc("os/version-2.conf").exists());
     assert_eq!(installed(&host), ["usbguard"]);
 }
@@ -191,7 +192,7 @@ fn packages_stay_with_another_image_under_them() {
 fn what_was_lent_is_taken_back_whoever_dies() {
     let host = enterprise();
     let lent = extensions_image(&host, &["usbguard"]);
-    let config = with(&host, &whole("one"), "", &["usbguard"], &lent);
+    let config = with(&host, &full_config("one"), "", &["usbguard"], &lent);
     let bus = Bus::start(&host);
     fail(&host, &Faults { fail: Some("Could not depsolve".into()), ..Faults::default() });
     let outcome = host.apply(&config, None);
@@ -205,10 +206,10 @@ fn what_was_lent_is_taken_back_whoever_dies() {
     assert!(host.etc(REPOSITORY).exists(), "it was killed in between");
     drop(bus);
     host.power_cut();
-    host.boot().ensure_fine();
+    host.boot().assert_success();
     ensure_nothing_lent(&host);
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&config, None));
+    assert_reboot_requested(&host.apply(&config, None));
     drop(bus);
     host.reboot();
     assert_eq!(installed(&host), ["usbguard"]);
@@ -218,7 +219,7 @@ fn what_was_lent_is_taken_back_whoever_dies() {
 fn packages_that_nobody_has_are_named() {
     let host = enterprise();
     let lent = extensions_image(&host, &["usbguard"]);
-    let config = with(&host, &whole("one"), "", &["sandboxed-containers"], &lent);
+    let config = with(&host, &full_config("one"), "", &["sandboxed-containers"], &lent);
     let _bus = Bus::start(&host);
     let outcome = host.apply(&config, None);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("kata-containers"), "{outcome:?}");
@@ -229,20 +230,24 @@ fn packages_that_nobody_has_are_named() {
 #[test]
 fn what_a_host_cannot_have_is_left_out_with_the_reason() {
     let host = Host::install(Os::new(1));
-    let config = with(&host, &whole("one"), "realtime", &["usbguard"], "h/x:1");
+    let config = with(&host, &full_config("one"), "realtime", &["usbguard"], "h/x:1");
     let left_out = |host: &Host| {
-        let planned = host.must(["flameholder", "plan", "-o", "json", "--desired", &config]);
+        let planned = host.run_ok(["flameholder", "plan", "-o", "json", "--desired", &config]);
         serde_json::from_str::<Value>(&planned).unwrap()["unsupported"].to_string()
     };
-    assert!(left_out(&host).contains("packages are changed by rpm-ostreed"), "{}", left_out(&host));
+    assert!(
+        left_out(&host).contains("only rpm-ostreed on a running host can change packages"),
+        "{}",
+        left_out(&host)
+    );
     let _bus = Bus::start(&host);
-    assert!(left_out(&host).contains("on RHEL CoreOS and CentOS Stream CoreOS alone"), "{}", left_out(&host));
+    assert!(left_out(&host).contains("only for RHEL CoreOS and CentOS Stream CoreOS"), "{}", left_out(&host));
     name_os(&host, "ID=scos\n");
     assert_eq!(left_out(&host), "[]");
-    let pages = with(&host, &whole("one"), "64k-pages", &[], "h/x:1");
+    let pages = with(&host, &full_config("one"), "64k-pages", &[], "h/x:1");
     if std::env::consts::ARCH != "aarch64" {
         let refused = host.apply(&pages, None);
-        assert!(refused.stderr.contains("64 KiB pages on aarch64 only"), "{refused:?}");
+        assert!(refused.stderr.contains("64 KiB pages exist for aarch64 only"), "{refused:?}");
     }
 }
 
@@ -250,22 +255,23 @@ fn what_a_host_cannot_have_is_left_out_with_the_reason() {
 fn what_is_staged_again_keeps_its_packages() {
     let host = enterprise();
     let lent = extensions_image(&host, &["usbguard"]);
-    let (config, image) = (with(&host, &whole("one"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+    let (config, image) =
+        (with(&host, &full_config("one"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    ensure_asked(&host.apply(&config, Some(&image)));
+    assert_reboot_requested(&host.apply(&config, Some(&image)));
     drop(bus);
     // The power goes, and the daemon is not there when it is back.
     host.power_cut();
-    let boot = host.boot().ensure_fine();
+    let boot = host.boot().assert_success();
     assert!(boot.recover.stdout.contains("it is staged again"), "{boot:?}");
     host.update(&config, Some(&image));
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
     assert_eq!(installed(&host), ["usbguard"]);
-    let origin = host.must(["sh", "-c", "cat /sysroot/ostree/deploy/*/deploy/*.origin"]);
+    let origin = host.run_ok(["sh", "-c", "cat /sysroot/ostree/deploy/*/deploy/*.origin"]);
     assert!(
         origin.contains("requested=usbguard;") && origin.contains("container-image-reference="),
         "{origin}"
     );
     assert!(host.etc("os/version-2.conf").exists());
-    host.ensure_whole();
+    host.assert_no_drift();
 }

@@ -2,24 +2,24 @@
 
 use osimage::Os;
 
-use crate::rpm_ostree::bus::Bus;
+use crate::rpm_ostree::peers::bus::Bus;
 use testbed::booted::{
-    config::{ensure_is, whole},
-    host::{Host, ensure_asked},
+    config::{assert_config, full_config},
+    host::{Host, assert_reboot_requested},
 };
 
 #[test]
 fn an_image_is_the_daemons_and_all_else_is_not() {
     let host = Host::install(Os::new(1));
-    let (first, image) = (host.config(whole("one").json()), host.image(&Os::new(2)));
+    let (first, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     let outcome = host.apply(&first, Some(&image));
-    ensure_asked(&outcome);
+    assert_reboot_requested(&outcome);
     let status = host.status();
     assert_eq!(status["pending"]["rpmOstreeTransactions"], 1, "{status} {outcome:?}");
     drop(bus);
     host.reboot();
-    ensure_is(&host, "one", "two");
-    host.ensure_whole();
+    assert_config(&host, "one", "two");
+    host.assert_no_drift();
     assert!(host.etc("os/version-2.conf").exists(), "the new image runs");
 }

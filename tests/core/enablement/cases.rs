@@ -1,10 +1,10 @@
-//! One world per rule.
+//! One small set of unit files for each rule of enablement.
 
 use std::collections::BTreeSet;
 
 use crate::enablement::tree::Universe;
 
-/// Calls, comma-separated, and the links that they leave, by blanks; `!` where the last call is refused.
+/// Comma-separated calls, and the blank-separated links after them; `!` if the last call is refused.
 pub struct Case {
     pub name: &'static str,
     files: &'static [(&'static str, &'static str)],
@@ -27,7 +27,7 @@ impl Case {
         }
     }
 
-    /// Names of the links, or nothing where the last call is refused.
+    /// Names of the links after the calls; `None` if the last call is refused.
     pub fn leaves(&self) -> Option<BTreeSet<&'static str>> {
         (self.leaves != "!").then(|| self.leaves.split_whitespace().collect())
     }
@@ -58,7 +58,7 @@ const T: (&str, &str) = ("v/t@.service", "WantedBy=m.target\n");
 
 #[rustfmt::skip]
 pub const CASES: &[Case] = &[
-    // What enabling links.
+    // Links that `enable` makes.
     case("wanted", &[A], "enable a.service", "m.target.wants/a.service"),
     case("required", &[("v/a.service", "RequiredBy=m.target")], "enable a.service", "m.target.requires/a.service"),
     case("several names", &[("v/a.service", "WantedBy=m.target\tn.target")], "enable a.service", "m.target.wants/a.service n.target.wants/a.service"),
@@ -72,7 +72,7 @@ pub const CASES: &[Case] = &[
     case("not a unit name", &[("v/a.service", "WantedBy=nonsense")], "enable a.service", "!"),
     case("a mount", &[("v/a.mount", "WantedBy=m.target\nAlias=b.mount")], "enable a.mount", "m.target.wants/a.mount"),
     case("twice", &[A], "enable a.service, enable a.service", "m.target.wants/a.service"),
-    // The file.
+    // File format.
     case("white space around", &[("v/a.service", " [Install] \n\t WantedBy \t=  m.target  \n")], "enable a.service", "m.target.wants/a.service"),
     case("continuation", &[("v/a.service", "WantedBy=m.target \\\n  n.target\n")], "enable a.service", "m.target.wants/a.service n.target.wants/a.service"),
     case("comment in a continuation", &[("v/a.service", "WantedBy=m.target \\\n# no\n ; no\nn.target\n")], "enable a.service", "m.target.wants/a.service n.target.wants/a.service"),

@@ -1,4 +1,4 @@
-//! `operate` against the real systemctl, which works on a tree with `--root`.
+//! `operate` compared with the real systemctl on a tree with `--root`.
 
 mod cases;
 mod tree;
@@ -17,11 +17,11 @@ use tree::installed_version;
 const SEED: [u8; 32] = *b"links as systemctl leaves them..";
 const RANDOM_UNIVERSES: u32 = 400;
 
-/// A comparison of calls that all fail would prove little.
+/// Least number of changed links in random calls: a comparison of calls that all fail would prove little.
 const ENOUGH_CHANGES: usize = 250;
 
 #[test]
-fn every_rule_leaves_the_links_that_it_should() {
+fn each_rule_leaves_the_expected_links() {
     for case in CASES {
         let links = case.universe().operate(SystemdVersion(252)).ok().map(|outcome| outcome.links);
         let links = links.as_ref().map(|links| links.keys().map(String::as_str).collect::<BTreeSet<_>>());
@@ -30,7 +30,7 @@ fn every_rule_leaves_the_links_that_it_should() {
 }
 
 #[test]
-fn every_rule_is_systemctls() {
+fn each_rule_agrees_with_systemctl() {
     let version = installed_version();
     for case in CASES {
         if let Err(difference) = case.universe().compare(version) {
@@ -40,7 +40,7 @@ fn every_rule_is_systemctls() {
 }
 
 #[test]
-fn random_universes_end_as_systemctl_leaves_them() {
+fn random_unit_files_agree_with_systemctl() {
     let version = installed_version();
     eprintln!("seed {:?}, {RANDOM_UNIVERSES} universes", String::from_utf8_lossy(&SEED));
     let config = Config { cases: RANDOM_UNIVERSES, failure_persistence: None, ..Config::default() };

@@ -1,4 +1,4 @@
-//! A file system tree in a temporary directory that both systemctl and `operate` work on.
+//! File tree in a temporary directory on which both systemctl and `operate` work.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,46 +15,49 @@ use tempfile::TempDir;
 const CONFIG: &str = "etc/systemd/system";
 const PRESETS: &str = "etc/systemd/system-preset/10-test.preset";
 
-/// Who refuses a call that the other one carries out.
+/// The side that refuses a call that the other side carries out.
 #[derive(Debug, PartialEq, Eq)]
 enum Refuser {
     Systemctl,
     Operate,
 }
 
-const FORGOTTEN: &str = "252 exits 0 when dependencies that cannot be linked come after links that can be made, and \
-     says so on stderr; 257 fails, as we do";
+const FORGOTTEN: &str = "systemd 252 exits 0 when dependencies that cannot be linked come after links that can \
+     be made, and reports them on stderr; 257 fails, as `operate` does";
 
-/// Every known difference: who refuses, what systemctl prints then, and the reason.
+/// Every known difference: the refusing side, the message of systemctl, and the reason.
 const DEVIATIONS: [(Refuser, &str, &str); 4] = [
     (
         Refuser::Systemctl,
         "Failed to look up unit file state",
-        "compiled with SysV support, systemctl looks for init scripts of that name first, and gives up when this \
-         meets a broken vendor alias; its own enabling and disabling has no such rule",
+        "compiled with SysV support, systemctl looks for init scripts of that name first, and fails when \
+         their lookup finds a broken vendor alias; enabling by systemctl itself has no such rule",
     ),
     (Refuser::Operate, "is not a valid unit name", FORGOTTEN),
     (Refuser::Operate, "is a non-template unit", FORGOTTEN),
     (Refuser::Operate, "is masked.", FORGOTTEN),
 ];
 
-/// Files by short path, and what systemctl is called with.
+/// Unit files by short path, the preset file and the systemctl calls.
 #[derive(Debug, Clone)]
 pub struct Universe {
-    /// `e/`, `r/`, `v/` stand for the directories of /etc, /run and /usr/lib; a content `-> TARGET`
-    /// is a link.
+    /// `e/`, `r/`, `v/` stand for the unit directories in /etc, /run and /usr/lib; contents `-> TARGET` make
+    /// a link.
     pub files: Vec<(String, String)>,
-    /// Contents of the one preset file.
+    /// Contents of the only preset file.
     pub presets: String,
-    /// `enable a.service`
+    /// For example `enable a.service`.
     pub calls: Vec<String>,
 }
 
 impl Universe {
-    /// Runs both, one call after the other. Returns how many calls changed links; an error says
-    /// where the two differ.
+    /// Run both sides, one call after the other, and return the number of calls that changed links.
     ///
-    /// After a refusal, both go on from the links that systemctl has made until then.
+    /// After a refusal both sides go on from the links that systemctl has made by then.
+    ///
+    /// # Errors
+    ///
+    /// A description of the first difference.
     pub fn compare(&self, version: SystemdVersion) -> Result<usize, String> {
         let tree = Tree::new(self);
         let (mut start, mut since_start) = (tree.links(), Vec::new());
@@ -87,7 +90,7 @@ impl Universe {
         Ok(changes)
     }
 
-    /// The links after all calls, without systemctl.
+    /// Outcome of all calls with `operate` alone.
     pub fn operate(&self, version: SystemdVersion) -> Result<EnablementOutcome, EnablementError> {
         let tree = Tree::new(self);
         let operations: Vec<_> = self.calls.iter().map(|call| operation(call)).collect();
@@ -103,13 +106,13 @@ fn same_links(call: &str, expected: &EnablementLinks, actual: &EnablementLinks) 
     if expected == actual {
         Ok(())
     } else {
-        Err(format!("{call}: expected {expected:?}, systemctl left {actual:?}"))
+        Err(format!("{call}: expected {expected:?}, systemctl made {actual:?}"))
     }
 }
 
 fn operation(call: &str) -> UnitOperation {
     let (verb, name) = call.split_once(' ').expect("a call has a verb and a name");
-    let name = UnitName::parse(name).expect("tests call with valid names");
+    let name = UnitName::parse(name).expect("the unit name is valid");
     match verb {
         "enable" => UnitOperation::Enable(name),
         "disable" => UnitOperation::Disable(name),
@@ -118,13 +121,13 @@ fn operation(call: &str) -> UnitOperation {
     }
 }
 
-/// The installed systemctl's version.
+/// Version of the installed systemctl.
 pub fn installed_version() -> SystemdVersion {
     testbed::preconditions::require_installed(&["systemctl"]);
     let output = Command::new("systemctl").arg("--version").output().expect("systemctl starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let number = text.split_whitespace().nth(1).and_then(|number| number.parse().ok());
-    SystemdVersion(number.expect("systemctl says its version"))
+    SystemdVersion(number.expect("systemctl prints its version"))
 }
 
 struct Tree {
@@ -142,8 +145,7 @@ impl Tree {
         tree
     }
 
-    /// Writes a file or link unless something is there already; without contents, makes a
-    /// directory.
+    /// Write a file or a link unless the path exists; without contents, make a directory.
     fn write(&self, path: &str, contents: Option<&str>) {
         let path = self.path(path);
         let Some(contents) = contents else {
@@ -163,7 +165,7 @@ impl Tree {
         self.directory.path().join(path.trim_start_matches('/'))
     }
 
-    /// What systemctl prints, as an error where it exits with one.
+    /// Output of systemctl; an error if it exits with a status other than 0.
     fn systemctl(&self, call: &str) -> Result<String, String> {
         let output = Command::new("systemctl")
             .arg("--root")
@@ -177,7 +179,7 @@ impl Tree {
         if output.status.success() { Ok(stderr) } else { Err(stderr) }
     }
 
-    /// Asks, reads what is missing, and asks again.
+    /// Call `operate`, read the unit files that it asks for, and call it again until it has all.
     fn operate(
         &self,
         links: &EnablementLinks,

@@ -1,4 +1,4 @@
-//! Random small worlds of units that refer to each other in every way that systemd knows.
+//! Random small sets of unit files that refer to each other in every way that systemd knows.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ const LINKS: [(&str, &str); 16] = [
     ("v/c.service", "/dev/null"),
 ];
 
-/// Mostly lines that do something: calls that are refused prove little.
+/// Mostly valid lines: calls that are refused prove little.
 fn install_line() -> impl Strategy<Value = String> {
     let targets = prop_oneof![12 => select(&TARGETS[..]), 1 => select(&ODD_TARGETS[..])];
     let key = select(vec!["WantedBy=", "WantedBy=", "RequiredBy = ", "UpheldBy="]);
@@ -111,7 +111,8 @@ fn call() -> impl Strategy<Value = String> {
         .prop_map(|(verb, name)| format!("{verb} {name}"))
 }
 
-/// Every unit has a vendor's file, unless another one was drawn for the same place.
+/// Random unit files, presets and calls. Every unit has a vendor file, unless another one was drawn for that
+/// path.
 pub fn universe() -> impl Strategy<Value = Universe> {
     let presets = vec(select(&PRESET_RULES[..]), 0..4).prop_map(|rules| rules.join("\n"));
     let vendor = UNITS.map(|unit| contents().prop_map(move |contents| (format!("v/{unit}"), contents)));

@@ -1,4 +1,4 @@
-//! What changed between systemd 252 and 257, what cannot be computed, and what is reported besides
+//! Differences between systemd 252 and 257, unit files that cannot be computed offline, and notes beside the
 //! links.
 
 use flameholder::core::enablement::{
@@ -24,11 +24,11 @@ fn names(outcome: &EnablementOutcome) -> Vec<&str> {
 }
 
 fn unit(name: &str) -> UnitName {
-    UnitName::parse(name).expect("tests use valid names")
+    UnitName::parse(name).expect("the unit name is valid")
 }
 
 #[test]
-fn upheld_by_is_unknown_to_252() {
+fn upheld_by_is_ignored_by_systemd_252() {
     let universe = universe(&[("v/a.service", "[Install]\nUpheldBy=m.target\n")], "", &["enable a.service"]);
     let old = universe.operate(OLD).unwrap();
     assert!(old.links.is_empty());
@@ -37,7 +37,7 @@ fn upheld_by_is_unknown_to_252() {
 }
 
 #[test]
-fn a_preset_may_ignore_a_unit_since_254() {
+fn presets_can_ignore_a_unit_since_systemd_254() {
     let universe = universe(
         &[
             ("v/a.service", "[Install]\nWantedBy=m.target\n"),
@@ -51,7 +51,7 @@ fn a_preset_may_ignore_a_unit_since_254() {
 }
 
 #[test]
-fn a_broken_alias_is_replaced_since_253() {
+fn broken_alias_is_replaced_since_systemd_253() {
     let universe = universe(
         &[
             ("v/a.service", "[Install]\nAlias=b.service\n"),
@@ -72,7 +72,7 @@ fn a_broken_alias_is_replaced_since_253() {
 }
 
 #[test]
-fn an_alias_of_a_linked_unit_leads_through_the_link_since_257() {
+fn alias_of_a_linked_unit_points_to_the_link_since_systemd_257() {
     let universe = universe(
         &[("opt/a.service", "[Install]\nAlias=b.service\n"), ("e/a.service", "-> /opt/a.service")],
         "",
@@ -83,7 +83,7 @@ fn an_alias_of_a_linked_unit_leads_through_the_link_since_257() {
 }
 
 #[test]
-fn facts_of_the_running_host_are_refused_by_name() {
+fn specifiers_that_need_the_running_host_are_refused_by_name() {
     for specifier in "aAbBHlmMoqvwW".chars() {
         let value = format!("%{specifier}.target");
         let contents = format!("[Install]\nWantedBy={value}\n");
@@ -94,7 +94,7 @@ fn facts_of_the_running_host_are_refused_by_name() {
 }
 
 #[test]
-fn what_stops_nothing_is_noted() {
+fn skipped_units_are_reported_as_notes() {
     let universe = universe(
         &[
             ("v/a.service", "[Install]\nWantedBy=m.target\nAlso=b.service c.service\n"),
@@ -117,7 +117,7 @@ fn what_stops_nothing_is_noted() {
 }
 
 #[test]
-fn a_link_in_a_circle_is_refused_and_can_be_disabled() {
+fn link_loop_is_refused_but_can_be_disabled() {
     let files = [("e/a.service", "-> b.service"), ("e/b.service", "-> a.service")];
     let refused = universe(&files, "", &["enable a.service"]).operate(NEW);
     assert!(matches!(refused, Err(EnablementError::LinkLoop { .. })), "{refused:?}");
@@ -125,7 +125,7 @@ fn a_link_in_a_circle_is_refused_and_can_be_disabled() {
 }
 
 #[test]
-fn preset_lines_that_cannot_be_read_are_returned() {
+fn invalid_preset_lines_are_returned() {
     let contents = "enable a.service\nenable\n\n# comment\n  frobnicate b.service\n\
                     enable a.service x\nignore c.service\n";
     let skipped = |version| {

@@ -1,4 +1,4 @@
-//! The chart of `docs/development/lifecycle.md`, drawn from the function itself.
+//! State chart of `docs/development/lifecycle.md`, drawn from the state machine itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,13 +11,13 @@ use flameholder::core::daemon::lifecycle::{
 use crate::lifecycle::{desired, problem};
 
 const CHART: &str = "docs/development/lifecycle.md";
-const BEGIN: &str =
-    "<!-- drawn from src/core/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
+const BEGIN: &str = "<!-- drawn from src/core/daemon/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
 pub(crate) fn all_phases() -> Vec<DaemonPhase> {
     let target = desired("b");
-    let draining = |then, is_late| DaemonPhase::Draining { target: target.clone(), then, is_late };
+    let draining =
+        |then, is_late| DaemonPhase::Draining { target: target.clone(), next: then, is_overdue: is_late };
     vec![
         DaemonPhase::Observing,
         DaemonPhase::Idle,
@@ -30,10 +30,10 @@ pub(crate) fn all_phases() -> Vec<DaemonPhase> {
         DaemonPhase::Unlocking { target: target.clone() },
         DaemonPhase::Rebooting { target: target.clone(), inhibited_by: None },
         DaemonPhase::ShuttingDown { target: target.clone() },
-        DaemonPhase::CheckingBoot { complaint: None },
+        DaemonPhase::CheckingBoot { failed_checks: None },
         DaemonPhase::Verifying,
-        DaemonPhase::Uncordoning { is_late: false },
-        DaemonPhase::Uncordoning { is_late: true },
+        DaemonPhase::Uncordoning { is_overdue: false },
+        DaemonPhase::Uncordoning { is_overdue: true },
         DaemonPhase::Done,
         DaemonPhase::Drifted { reason: "/etc/a".into() },
         DaemonPhase::Blocked { reason: "it was not healthy".into() },
@@ -54,7 +54,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::DesiredChanged(desired("b")),
         DaemonEvent::DesiredChanged(desired("c")),
         look(BootCheckState::Confirmed),
-        look(BootCheckState::Unconfirmed { complaint: None }),
+        look(BootCheckState::Unconfirmed { failed_checks: None }),
         DaemonEvent::Fetched,
         DaemonEvent::Prepared(PreparedUpdate::Nothing),
         DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }),
@@ -62,7 +62,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::Prepared(PreparedUpdate::Staged),
         DaemonEvent::Drained,
         DaemonEvent::Applied,
-        DaemonEvent::Inhibited { by: "somebody".into() },
+        DaemonEvent::Inhibited { by: "a backup".into() },
         DaemonEvent::Unlocked,
         DaemonEvent::RebootAccepted,
         DaemonEvent::Verified,
@@ -78,9 +78,9 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
 
 fn word(event: &DaemonEvent) -> &'static str {
     match event {
-        DaemonEvent::DesiredChanged(_) => "another wish",
-        DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "settled",
-        DaemonEvent::Observed(_) => "on probation",
+        DaemonEvent::DesiredChanged(_) => "another desired config",
+        DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "confirmed",
+        DaemonEvent::Observed(_) => "unconfirmed",
         DaemonEvent::Fetched => "fetched",
         DaemonEvent::Prepared(PreparedUpdate::Nothing) => "nothing to do",
         DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }) => "live",
@@ -88,24 +88,25 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::Prepared(PreparedUpdate::Staged) => "staged",
         DaemonEvent::Drained => "drained",
         DaemonEvent::Applied => "applied",
-        DaemonEvent::Inhibited { .. } => "blocked",
+        DaemonEvent::Inhibited { .. } => "inhibited",
         DaemonEvent::Unlocked => "unlocked",
-        DaemonEvent::RebootAccepted => "accepted",
+        DaemonEvent::RebootAccepted => "reboot accepted",
         DaemonEvent::Verified => "verified",
-        DaemonEvent::Drifted { .. } => "deviates",
+        DaemonEvent::Drifted { .. } => "drifted",
         DaemonEvent::Uncordoned => "uncordoned",
         DaemonEvent::Failed(_) => "failed",
-        DaemonEvent::TimerExpired => "due",
-        DaemonEvent::FilesChanged => "touched",
-        DaemonEvent::StateChanged => "nudged",
+        DaemonEvent::TimerExpired => "timer expired",
+        DaemonEvent::FilesChanged => "files changed",
+        DaemonEvent::StateChanged => "state changed",
         DaemonEvent::Stop => "stop",
     }
 }
 
-/// All ways from one phase to another. From each one [`DaemonEvent::Stop`] leads to its end.
+/// Labels of every transition between two phases. [`DaemonEvent::Stop`] is left out: it leads from each phase
+/// to the end.
 fn edges() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     let mut edges: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    // What runs is what is wanted in one of them.
+    // With and without a difference between the current and the desired config.
     for current in ["a", "b"] {
         for phase in all_phases() {
             for event in all_events().into_iter().filter(|event| *event != DaemonEvent::Stop) {
@@ -133,18 +134,18 @@ fn draw() -> String {
     let lines = edges();
     let lines =
         lines.iter().map(|((from, to), words)| format!("    {from} --> {to}: {}\n", words.join(" / ")));
-    format!("```mermaid\nstateDiagram-v2\n    [*] --> Looking\n{}```\n", lines.collect::<String>())
+    format!("```mermaid\nstateDiagram-v2\n    [*] --> Observing\n{}```\n", lines.collect::<String>())
 }
 
 #[test]
-fn the_chart_is_what_the_function_does() {
+fn chart_in_the_documentation_matches_the_state_machine() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART);
     let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("the chart begins");
-    let (drawn, after) = rest.split_once(END).expect("the chart ends");
+    let (before, rest) = text.split_once(BEGIN).expect("the page contains the chart's first marker");
+    let (drawn, after) = rest.split_once(END).expect("the page contains the chart's last marker");
     if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
         std::fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", draw())).unwrap();
         return;
     }
-    assert_eq!(drawn, draw(), "{CHART} is not what the function does; FLAMEHOLDER_BLESS=1 draws it again");
+    assert_eq!(drawn, draw(), "{CHART} differs from the state machine; FLAMEHOLDER_BLESS=1 draws it again");
 }

@@ -1,4 +1,4 @@
-//! The histories that a host can have, and that no event can do harm where it means nothing.
+//! Sequences of events that a host can see, and properties of every phase with every event.
 
 mod chart;
 
@@ -18,7 +18,7 @@ pub(crate) fn problem(class: ProblemClass) -> DaemonProblem {
     DaemonProblem { class, reason: "the disk is full; make room".into() }
 }
 
-/// A daemon that goes through events; the phases that it enters.
+/// Feed events to a daemon and return its end and the names of the phases that it entered.
 fn history(from: Lifecycle, events: impl IntoIterator<Item = DaemonEvent>) -> (Lifecycle, Vec<&'static str>) {
     let mut phases = vec![from.phase.name()];
     let end = events.into_iter().fold(from, |at, event| {
@@ -38,7 +38,7 @@ fn at(phase: DaemonPhase) -> Lifecycle {
 }
 
 #[test]
-fn an_update_with_a_reboot() {
+fn update_with_a_reboot_ends_in_done() {
     let events = [
         DaemonEvent::DesiredChanged(desired("a")),
         look("a"),
@@ -70,7 +70,7 @@ fn an_update_with_a_reboot() {
     assert_eq!(phases, expected);
     let probation = HostObservation {
         current: Some(desired("b")),
-        boot_check: BootCheckState::Unconfirmed { complaint: None },
+        boot_check: BootCheckState::Unconfirmed { failed_checks: None },
         ..HostObservation::default()
     };
     let events = [
@@ -90,9 +90,10 @@ fn an_update_with_a_reboot() {
 }
 
 #[test]
-fn another_wish_is_heard_at_any_moment() {
+fn new_desired_config_is_followed_from_every_phase() {
     let target = desired("b");
-    let draining = DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
+    let draining =
+        DaemonPhase::Draining { target: target.clone(), next: AfterDrain::Unlock, is_overdue: false };
     let wished = || DaemonEvent::DesiredChanged(desired("c"));
     for (phase, events, expected) in [
         (DaemonPhase::Fetching { target: target.clone() }, vec![], "Fetching"),
@@ -123,7 +124,7 @@ fn another_wish_is_heard_at_any_moment() {
             vec![DaemonEvent::RebootAccepted],
             "ShuttingDown",
         ),
-        (DaemonPhase::Uncordoning { is_late: false }, vec![], "Fetching"),
+        (DaemonPhase::Uncordoning { is_overdue: false }, vec![], "Fetching"),
         (DaemonPhase::BackingOff { problem: problem(ProblemClass::Host) }, vec![], "Fetching"),
         (DaemonPhase::Blocked { reason: "x".into() }, vec![], "Fetching"),
     ] {
@@ -135,15 +136,15 @@ fn another_wish_is_heard_at_any_moment() {
 }
 
 #[test]
-fn a_wish_for_what_runs_ends_what_is_under_way() {
-    let draining = DaemonPhase::Draining { target: desired("b"), then: AfterDrain::Unlock, is_late: true };
+fn desired_config_equal_to_the_current_one_ends_the_update() {
+    let draining = DaemonPhase::Draining { target: desired("b"), next: AfterDrain::Unlock, is_overdue: true };
     let events = [DaemonEvent::DesiredChanged(desired("a")), DaemonEvent::Verified, DaemonEvent::Uncordoned];
     let (_, phases) = history(at(draining), events);
     assert_eq!(phases, ["Draining", "Verifying", "Uncordoning", "Done"]);
 }
 
 #[test]
-fn what_is_held_is_not_gone_to() {
+fn blocked_target_is_not_retried() {
     let blocked = Some(BlockedConfig { desired: desired("b"), reason: "it was not healthy".into() });
     let looked = DaemonEvent::Observed(HostObservation {
         current: Some(desired("a")),
@@ -158,7 +159,7 @@ fn what_is_held_is_not_gone_to() {
 }
 
 #[test]
-fn what_is_forced_is_gone_to_although_it_runs() {
+fn forced_config_is_applied_although_it_is_current() {
     let looked = DaemonEvent::Observed(HostObservation {
         current: Some(desired("b")),
         is_forced: true,
@@ -173,7 +174,7 @@ fn what_is_forced_is_gone_to_although_it_runs() {
 }
 
 #[test]
-fn failures_are_counted_until_something_succeeds() {
+fn failures_are_counted_until_a_success() {
     let mut at = at(DaemonPhase::Fetching { target: desired("b") });
     for number in 1..4 {
         let (next, commands) = at.step(DaemonEvent::Failed(problem(ProblemClass::Transient)));
@@ -197,7 +198,7 @@ fn failures_are_counted_until_something_succeeds() {
 }
 
 #[test]
-fn drift_is_seen_and_its_end_too() {
+fn drift_enters_drifted_and_its_repair_done() {
     let settled = Lifecycle { current: Some(desired("b")), ..at(DaemonPhase::Done) };
     let deviates = DaemonEvent::Drifted { reason: "/etc/a".into() };
     let events = [
@@ -212,7 +213,7 @@ fn drift_is_seen_and_its_end_too() {
 }
 
 #[test]
-fn the_host_is_changed_only_for_what_is_wanted() {
+fn commands_that_change_the_host_name_the_desired_config() {
     for phase in all_phases() {
         for event in all_events() {
             let (next, commands) = at(phase.clone()).step(event.clone());
@@ -232,7 +233,7 @@ fn the_host_is_changed_only_for_what_is_wanted() {
 }
 
 #[test]
-fn it_ends_whatever_it_does() {
+fn stop_ends_every_phase() {
     for phase in all_phases() {
         let (end, commands) = at(phase).step(DaemonEvent::Stop);
         assert_eq!(end.phase, DaemonPhase::Stopping);

@@ -1,4 +1,5 @@
-//! The memory disk against a real file system: the same acts, the same answers, the same tree.
+//! The disk in memory compared with a real file system: the same acts must give the same results and the same
+//! tree.
 
 use std::{fs, os::unix::fs::chown};
 
@@ -9,10 +10,10 @@ use proptest::prelude::*;
 
 use crate::{
     disk::sight,
-    disk::{MemoryDisk, Nobody},
+    disk::{MemoryDisk, Unwatched},
 };
 
-/// One act of the port, or one look.
+/// Act or read of the port.
 #[derive(Debug, Clone)]
 enum Act {
     MakeDirectory(ManagedPath, FileAttributes),
@@ -29,7 +30,7 @@ enum Act {
     Look(ManagedPath),
 }
 
-/// Few names, so that acts meet; `v` is another file system where one can be mounted.
+/// Few names, so that acts meet; `v` is another file system if one can be mounted.
 fn any_path() -> impl Strategy<Value = ManagedPath> {
     prop::collection::vec(prop_oneof![Just("a"), Just("b"), Just("c"), Just("v")], 1..4)
         .prop_map(|names| ManagedPath::constant(&format!("/{}", names.join("/"))))
@@ -69,7 +70,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// What came of an act, in words: an error's number and message, or what was seen.
+/// Result of an act as text: the number and message of an error, or the data read.
 fn perform(disk: &dyn HostDisk, act: &Act) -> String {
     let label = |wanted: &bool| wanted.then_some(b"a_label_t\0".as_slice());
     let done = match act {
@@ -92,7 +93,7 @@ fn perform(disk: &dyn HostDisk, act: &Act) -> String {
 fn look(disk: &dyn HostDisk, path: &ManagedPath) -> String {
     let status = disk.status(path).map(|status| status.map(|status| (status.kind, status.attributes)));
     let mounts = |path| disk.mount(path).ok();
-    // Numbers of mounts mean nothing but whether they are equal.
+    // Mount IDs differ between the two disks; only their equality is compared.
     let mount = mounts(Some(path)).map(|mount| Some(mount) == mounts(None));
     [
         said(status),
@@ -113,7 +114,7 @@ fn said<T: std::fmt::Debug>(result: Result<T, HostError>) -> String {
     }
 }
 
-/// Compares on a fresh directory, in which `/v` may be a file system of its own.
+/// Compare on a fresh directory, in which `/v` may be a file system of its own.
 fn compare(acts: &[Act], mounted: bool) -> Result<(), TestCaseError> {
     let place = tempfile::tempdir().expect("a temporary directory");
     let point = place.path().join("v");
@@ -122,7 +123,7 @@ fn compare(acts: &[Act], mounted: bool) -> Result<(), TestCaseError> {
     chown(&point, Some(0), Some(0)).expect("its owner");
     let mounts: &[&str] = if mount.is_some() { &["/v"] } else { &[] };
     let real = Root::open(place.path()).expect("a root");
-    let memory = MemoryDisk::new(sight::load(place.path(), mounts), &Nobody);
+    let memory = MemoryDisk::new(sight::load(place.path(), mounts), &Unwatched);
     for (step, act) in acts.iter().enumerate() {
         let (is, should) = (perform(&memory, act), perform(&real, act));
         prop_assert_eq!(is, should, "step {}: {:?}", step, act);
@@ -133,14 +134,14 @@ fn compare(acts: &[Act], mounted: bool) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// A file system of its own, gone when dropped.
+/// Mounted file system, unmounted when dropped.
 struct Mounted(std::path::PathBuf);
 
 impl Mounted {
     fn new(point: &std::path::Path) -> Self {
         let flags = rustix::mount::MountFlags::empty();
         let mounted = rustix::mount::mount("none", point, "tmpfs", flags, Some(c"mode=0755,size=4m"));
-        mounted.expect("another file system can be mounted: run this test where CAP_SYS_ADMIN is to be had");
+        mounted.expect("cannot mount a tmpfs: run this test with CAP_SYS_ADMIN");
         Self(point.to_owned())
     }
 }
@@ -148,7 +149,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         let gone = rustix::mount::unmount(&self.0, rustix::mount::UnmountFlags::DETACH);
-        gone.expect("what was mounted can be unmounted");
+        gone.expect("the tmpfs can be unmounted");
     }
 }
 
@@ -160,13 +161,13 @@ proptest! {
     })]
 
     #[test]
-    fn memory_is_like_a_real_file_system(acts in prop::collection::vec(any_act(), 1..40)) {
+    fn memory_disk_equals_a_real_file_system(acts in prop::collection::vec(any_act(), 1..40)) {
         testbed::preconditions::require_root();
         compare(&acts, false)?;
     }
 
     #[test]
-    fn memory_is_like_two_real_file_systems(acts in prop::collection::vec(any_act(), 1..40)) {
+    fn memory_disk_equals_two_real_file_systems(acts in prop::collection::vec(any_act(), 1..40)) {
         testbed::preconditions::require_root();
         compare(&acts, true)?;
     }

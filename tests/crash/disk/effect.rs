@@ -1,10 +1,10 @@
-//! The acts of the port as values, and a disk that asks before each.
+//! Acts of the port as values, and a disk that consults a screen before each.
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::{FileStatus, HostDisk, HostError};
 
-/// One act.
+/// Act of the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     MakeDirectory {
@@ -50,7 +50,7 @@ pub enum Effect {
     RemoveDirectory {
         path: ManagedPath,
     },
-    /// One of the paths of a sync.
+    /// One of the paths of a sync; a sync of several paths is several effects.
     Sync {
         path: Option<ManagedPath>,
     },
@@ -79,7 +79,7 @@ impl Effect {
         }
     }
 
-    /// The path that it changes, or flushes.
+    /// Path that the act changes or flushes.
     pub fn path(&self) -> Option<&ManagedPath> {
         match self {
             Self::MakeDirectory { path, .. }
@@ -96,7 +96,7 @@ impl Effect {
         }
     }
 
-    /// The act cut short: half of the bytes, where it writes any.
+    /// Act cut short after half of its bytes; `None` if it writes none.
     pub fn half(&self) -> Option<Self> {
         let mut half = self.clone();
         match &mut half {
@@ -109,17 +109,17 @@ impl Effect {
     }
 }
 
-/// Decides over acts and looks.
+/// Decision about each act and read.
 pub trait Screen {
-    /// Carries an act out on `disk`, or does something else.
+    /// Perform an act on `disk`, or something else in its place.
     fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError>;
-    /// Whether anything can be looked at.
+    /// Fail if the disk cannot be read.
     fn look(&self, _: &str) -> Result<(), HostError> {
         Ok(())
     }
 }
 
-/// A disk behind a screen.
+/// Disk behind a screen.
 pub struct Screened<'a> {
     pub disk: &'a dyn HostDisk,
     pub screen: &'a dyn Screen,

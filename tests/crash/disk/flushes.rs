@@ -1,64 +1,68 @@
-//! What a disk that lies may have kept after a power cut, as ext4 and xfs can leave it.
+//! Disks after a power cut, as ext4 and xfs can leave them.
 //!
-//! A file system keeps what it was told in memory. Which of it is on the disk when the power goes
-//! is its own choice, within these rules:
+//! A file system keeps edits in memory. Which of them are on the disk after a power cut is undefined, within
+//! these rules:
 //!
-//! - One edit is on the disk as a whole or not at all. A rename, or an exchange, takes the old names
-//!   away and gives the new ones in one transaction of the file system's own journal, whichever
-//!   directories they are in. So does a link, an unlink, and the making or removing of a directory;
-//!   an owner, a mode and a label are single edits too.
-//! - What was written to a file is the exception: until the file is flushed its end may be missing,
-//!   in part or wholly, or be zeros. A new file may be there and empty, with the mode that it was
-//!   opened with.
-//! - Edits that were not flushed reach the disk in any order, on each file system for itself. Real
-//!   file systems keep more order than that.
-//! - An edit whose ground is missing does not happen: a rename of a name that never reached the
-//!   disk, or onto a name that never left it, or the removal of a directory that is not empty there.
+//! - One edit is on the disk as a whole or not at all. A rename, or an exchange, takes the old names away and
+//!   gives the new ones in one transaction of the file system's own journal, across directories too. So does
+//!   a link, an unlink, and the making or removing of a directory; an owner, a mode and a label are single
+//!   edits too.
+//! - The data of a file is the exception: until the file is flushed its end may be missing, in part or
+//!   wholly, or be zeros. A new file may exist and be empty, with the mode that it was opened with.
+//! - Edits that were not flushed reach the disk in any order, on each file system separately. Real file
+//!   systems keep more order than that.
+//! - An edit without its precondition does not happen: a rename of a name that never reached the disk, or
+//!   onto a name that never left it, or the removal of a directory that is not empty there.
 //! - `fsync` of a file keeps its content, mode, owner and label. It does not keep its name.
-//! - `fsync` of a directory keeps its mode, owner and label, and every edit of a name in it so far,
-//!   with the earlier edits that those start from: of the same names, and of the names in a
-//!   directory that was removed. It keeps no file's content. A new symbolic link is kept with owner
-//!   and label: no call flushes a link itself, and both file systems log it before its name is flushed.
-//! - After the power is back the names tell what there is: an inode that none leads to is freed.
+//! - `fsync` of a directory keeps its mode, owner and label, and every edit of a name in it so far, with the
+//!   earlier edits that those depend on: of the same names, and of the names in a directory that was removed.
+//!   It keeps no file's content. A new symbolic link is kept with owner and label: no call flushes a link
+//!   itself, and both file systems log it before its name is flushed.
+//! - After the power is back only names count: an inode without a name is freed.
 
 use std::collections::BTreeSet;
 
 use crate::disk::image::{Body, Edit, Image, Inode, Number};
 
-/// At most so many pending edits are tried in every combination, and twice as many where there is
-/// time.
+/// Most pending edits that are tried in every combination; twice as many in exhaustive mode.
 const EVERY: usize = 6;
-/// At most so many combinations of both file systems' prefixes are tried.
+/// Most combinations of both file systems' prefixes that are tried.
 const CROSS: usize = 256;
 
-/// What is on the disk for certain, and what may be.
+/// Disk that is durable for certain, and the edits that may be on it.
 #[derive(Debug, Clone)]
 pub struct Unflushed {
     durable: Image,
-    /// Edits in order, with the file system of each.
+    /// Edits in order, each with its file system.
     pending: Vec<(Edit, usize)>,
 }
 
 impl Unflushed {
-    /// Everything on `durable` is kept.
+    /// Start with a durable disk and no pending edits.
     pub fn new(durable: Image) -> Self {
         Self { durable, pending: Vec::new() }
     }
 
-    /// `edit` of `before` may be on the disk from now on.
+    /// Add an edit of `before`, which may be on the disk from now on.
     pub fn edit(&mut self, before: &Image, edit: &Edit) {
-        let on = edit.directories().first().copied().or(edit.inode()).expect("an edit is of something");
+        let on = edit
+            .directories()
+            .first()
+            .copied()
+            .or(edit.inode())
+            .expect("an edit has a directory or an inode");
         self.pending.push((edit.clone(), before.inode(on).volume));
     }
 
-    /// An inode is made durable.
+    /// Make an inode durable.
     pub fn flush(&mut self, number: Number) {
         if self.durable.get(number).is_none() {
             let made = self.pending.iter().find_map(|(edit, _)| match edit {
                 Edit::Link { number: made, fresh: Some(inode), .. } if *made == number => Some(inode.clone()),
                 _ => None,
             });
-            self.durable.adopt(number, made.expect("what is not on the disk was made since"));
+            self.durable
+                .adopt(number, made.expect("an inode that is not on the disk was made by a pending edit"));
         }
         let mut kept = BTreeSet::new();
         for (index, (edit, _)) in self.pending.iter().enumerate() {
@@ -68,14 +72,14 @@ impl Unflushed {
         }
         for index in &kept {
             let edit = &self.pending[*index].0;
-            assert!(self.durable.allows(edit), "a flush keeps what it starts from: {edit:?}");
+            assert!(self.durable.allows(edit), "a flush keeps the edits that it depends on: {edit:?}");
             self.durable.apply(edit);
         }
         let mut index = 0..;
         self.pending.retain(|_| !index.next().is_some_and(|index| kept.contains(&index)));
     }
 
-    /// Adds an edit, and the earlier ones of the same names.
+    /// Add an edit, and the earlier ones of the same names.
     fn keep_with_grounds(&self, index: usize, kept: &mut BTreeSet<usize>) {
         if !kept.insert(index) {
             return;
@@ -86,7 +90,7 @@ impl Unflushed {
             kept.extend(own.map(|(own, _)| own));
         }
         let names = edit.places();
-        // A directory goes when it is empty.
+        // A directory is removed when it is empty: the removals of its names come first.
         let emptied = if let Edit::Unlink { number, .. } = edit { Some(number) } else { None };
         for (earlier, (before, _)) in self.pending.iter().enumerate().take(index) {
             let is_inside = emptied.is_some_and(|emptied| before.directories().contains(emptied));
@@ -96,12 +100,12 @@ impl Unflushed {
         }
     }
 
-    /// Tells one moment from another.
+    /// Key that tells one moment from another.
     pub fn key(&self) -> (u128, String) {
         (self.durable.hash(), format!("{:?}", self.pending))
     }
 
-    /// Every disk that there may be after the power went now.
+    /// Every disk that a power cut at this moment can leave.
     pub fn disks(&self) -> Vec<Image> {
         let count = self.pending.len();
         let most = if testbed::is_exhaustive() { 2 * EVERY } else { EVERY };
@@ -117,7 +121,7 @@ impl Unflushed {
         disks
     }
 
-    /// Every combination of the pending edits from `index` on; one write of all may be torn.
+    /// Add every combination of the pending edits from `index` on; at most one write is torn.
     fn every(&self, disk: Image, index: usize, is_torn: bool, disks: &mut Vec<Image>) {
         let Some((edit, _)) = self.pending.get(index) else { return disks.push(disk) };
         if disk.allows(edit) {
@@ -126,7 +130,7 @@ impl Unflushed {
             }
             self.every(with(&disk, edit), index + 1, is_torn, disks);
         }
-        // One that does not happen is like one that is lost.
+        // An edit that cannot happen is equivalent to a lost one.
         self.every(disk, index + 1, is_torn, disks);
     }
 
@@ -144,8 +148,8 @@ impl Unflushed {
         disks.extend(so_far);
     }
 
-    /// Which of many pending edits are on the disk: each prefix of what each file system was told,
-    /// all but one, and one alone.
+    /// Selections of many pending edits: each prefix of the edits of each file system, all but one, and one
+    /// alone.
     fn choices(&self) -> Vec<Vec<bool>> {
         let count = self.pending.len();
         let mut choices = self.prefixes();
@@ -161,7 +165,7 @@ impl Unflushed {
         let length = |of: usize| self.pending.iter().filter(|(_, volume)| *volume == of).count();
         let lengths: Vec<(usize, usize)> = volumes.iter().map(|volume| (*volume, length(*volume))).collect();
         let is_small = lengths.iter().map(|(_, length)| length + 1).product::<usize>() <= CROSS;
-        // The lengths of the prefixes so far, by file system.
+        // Lengths of the prefixes so far, by file system.
         let mut chosen: Vec<Vec<(usize, usize)>> = vec![Vec::new()];
         if is_small {
             for (volume, length) in &lengths {
@@ -205,7 +209,7 @@ fn with(disk: &Image, edit: &Edit) -> Image {
     disk
 }
 
-/// A write that did not reach the disk as it was: cut, or zeros.
+/// Writes that reached the disk in part: cut, or with zeros at the end.
 fn torn(edit: &Edit) -> Vec<Edit> {
     let Edit::Extend { number, bytes } = edit else { return Vec::new() };
     let zeros = vec![0; bytes.len()];

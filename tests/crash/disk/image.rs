@@ -1,5 +1,5 @@
-//! A file system as plain values: inodes by number, and the single edits that change them. Every
-//! act of the port is one or more edits, and between any two of them the power can go.
+//! File system as plain values: inodes by number, and the single edits that change them. Each act of the port
+//! is one or more edits, and the power can fail between any two.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,16 +10,16 @@ use std::{
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 
-/// What an inode is known by.
+/// Inode number.
 pub type Number = usize;
 
-/// The number of the root directory.
+/// Number of the root directory.
 pub const TOP: Number = 0;
 
-/// A directory and a name in it.
+/// Directory and a name in it.
 pub type Place = (Number, Arc<str>);
 
-/// What an inode holds.
+/// Content of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Body {
     File(Arc<[u8]>),
@@ -27,19 +27,19 @@ pub enum Body {
     Directory(BTreeMap<Arc<str>, Number>),
 }
 
-/// A file, link or directory without its names.
+/// File, link or directory without its names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Inode {
     pub body: Body,
     pub attributes: Rights,
     pub label: Option<Arc<[u8]>>,
-    /// The file system that it is on.
+    /// File system of the inode.
     pub volume: usize,
-    /// How many names it has.
+    /// Number of names.
     pub names: u32,
 }
 
-/// Mode, user and group, in a form that can be hashed.
+/// Mode, user and group as a hashable value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Rights {
     pub mode: u32,
@@ -59,29 +59,29 @@ impl From<Rights> for FileAttributes {
     }
 }
 
-/// One indivisible change of a file system.
+/// Indivisible change of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
-    /// A name for an inode, which is new where `fresh` says what it is.
+    /// Give an inode a name; the inode is new if `fresh` has its content.
     Link { place: Place, number: Number, fresh: Option<Inode> },
-    /// A name goes, and its inode with the last one.
+    /// Remove a name, and its inode with the last one.
     Unlink { place: Place, number: Number },
-    /// An inode goes from one name to another that is free.
+    /// Move an inode from one name to another that is free.
     Move { from: Place, to: Place, number: Number },
-    /// Two inodes trade names.
+    /// Exchange the names of two inodes.
     Swap { one: Place, other: Place, numbers: (Number, Number) },
-    /// Bytes are added to a file.
+    /// Append bytes to a file.
     Extend { number: Number, bytes: Arc<[u8]> },
-    /// An inode gets another owner.
+    /// Change the owner of an inode.
     Own { number: Number, owner: (u32, u32) },
-    /// An inode gets another mode.
+    /// Change the mode of an inode.
     Mode { number: Number, mode: u32 },
-    /// An inode gets a label.
+    /// Change the label of an inode.
     Label { number: Number, label: Arc<[u8]> },
 }
 
 impl Edit {
-    /// The directories whose names it changes.
+    /// Directories whose names the edit changes.
     pub fn directories(&self) -> Vec<Number> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place.0],
@@ -91,7 +91,7 @@ impl Edit {
         }
     }
 
-    /// The names that it starts from or leads to.
+    /// Names that the edit starts from or leads to.
     pub fn places(&self) -> Vec<&Place> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place],
@@ -101,7 +101,7 @@ impl Edit {
         }
     }
 
-    /// The inode whose content or attributes it changes.
+    /// Inode whose content or attributes the edit changes.
     pub fn inode(&self) -> Option<Number> {
         match self {
             Self::Extend { number, .. }
@@ -119,20 +119,20 @@ struct Held {
     hash: u128,
 }
 
-/// All that is on a disk. A clone shares every inode.
+/// Disk as a value. A clone shares every inode.
 #[derive(Debug, Clone)]
 pub struct Image {
     inodes: Vec<Option<Held>>,
-    /// The sum of the inodes' hashes, so that an edit costs no more than what it touches.
+    /// Sum of the inodes' hashes, so that the cost of an edit does not depend on the size of the disk.
     hash: u128,
-    /// Numbers that are free and yet not given out.
+    /// Numbers that are free but not reused.
     spared: Option<BTreeSet<Number>>,
-    /// Where other file systems are mounted.
+    /// Mount points of other file systems.
     pub mounts: Arc<[ManagedPath]>,
 }
 
 impl Image {
-    /// Nothing but a root directory.
+    /// Empty root directory.
     pub fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
         let mut image = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: mounts.into() };
         let body = Body::Directory(BTreeMap::new());
@@ -140,9 +140,9 @@ impl Image {
         image
     }
 
-    /// Two images with one hash are the same: names, contents, modes, owners, labels. Numbers count
-    /// too, because a journal tells what is new by them; the lowest free one is given out, so that
-    /// runs that do the same come to the same.
+    /// Hash of names, contents, modes, owners and labels; equal images have equal hashes. Inode numbers count
+    /// too, because a journal identifies new inodes by them; the lowest free number is used first, so that
+    /// runs with the same edits end with the same hash.
     pub fn hash(&self) -> u128 {
         self.hash
     }
@@ -151,12 +151,12 @@ impl Image {
         self.inodes.get(number)?.as_ref().map(|held| &*held.inode)
     }
 
-    /// The inode of this number, which is in use.
+    /// Inode of this number. Panics if the number is free.
     pub fn inode(&self, number: Number) -> &Inode {
         self.get(number).unwrap_or_else(|| panic!("inode {number} is not in use"))
     }
 
-    /// The names in a directory.
+    /// Names in a directory; `None` if the inode is no directory.
     pub fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
         match &self.get(number)?.body {
             Body::Directory(names) => Some(names),
@@ -168,14 +168,15 @@ impl Image {
         self.names(directory)?.get(name).copied()
     }
 
-    /// The lowest number that is free, and not spared.
+    /// Lowest number that is free and not spared.
     pub fn unused(&self) -> Number {
         let is_spared = |number: &Number| self.spared.as_ref().is_some_and(|spared| spared.contains(number));
         let is_free = |number: &Number| self.get(*number).is_none() && !is_spared(number);
         (0..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len())
     }
 
-    /// Gives no number out again that gets free from now on: what had it may yet come back.
+    /// Keep numbers that become free from now on from being reused: a pending edit may bring their inode
+    /// back.
     pub fn spare(&mut self) {
         self.spared.get_or_insert_default();
     }
@@ -209,7 +210,7 @@ impl Image {
         });
     }
 
-    /// Whether what the edit starts from is there; one that was overtaken does not happen.
+    /// True if the edit's precondition is met; an edit without it does not happen.
     pub fn allows(&self, edit: &Edit) -> bool {
         let stands = |(directory, name): &Place| self.entry(*directory, name);
         let is_free = |place: &Place| self.names(place.0).is_some() && stands(place).is_none();
@@ -231,7 +232,7 @@ impl Image {
         }
     }
 
-    /// Carries an edit out that [`Image::allows`].
+    /// Apply an edit that [`Image::allows`].
     pub fn apply(&mut self, edit: &Edit) {
         match edit {
             Edit::Link { place, number, fresh } => {
@@ -269,12 +270,12 @@ impl Image {
         }
     }
 
-    /// An inode that has a content and no name yet.
+    /// Add an inode that has a content and no name yet.
     pub fn adopt(&mut self, number: Number, inode: Inode) {
         self.set(number, Some(Inode { names: 0, ..inode }));
     }
 
-    /// Frees what no name leads to, as the check after a crash does, and spares no number.
+    /// Free inodes without a name, as the file system check after a crash does, and spare no number.
     pub fn reap(&mut self) {
         let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);
         is_reached[TOP] = true;

@@ -1,5 +1,5 @@
-//! From a path to its directory in an image, by the rules of the product's own lookup: links above
-//! a path are followed while they stay in the tree and only the tree's owner can have put them there.
+//! Lookup of a path's directory in an image, by the rules of the product's own lookup: links above a path are
+//! followed if they stay in the tree and only the tree's owner can have made them.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,17 @@ use rustix::io::Errno;
 
 use crate::disk::image::{Body, Image, Number, TOP};
 
-/// As many links as the kernel follows in one path.
+/// Limit of links that the kernel follows in one path.
 const LINKS: usize = 40;
 
-/// A directory that was found, and those that were entered on the way, itself last.
+/// Directory that was found, and the directories on the way to it, itself last.
 #[derive(Debug)]
 pub struct Found {
     pub number: Number,
     pub chain: Vec<Number>,
 }
 
-/// The directory at `path`; `None` is the root.
+/// Find the directory at `path`; `None` is the root.
 pub fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Found, Errno> {
     let spelled = path.map_or("", ManagedPath::relative);
     let mut names: VecDeque<String> = parts(spelled).collect();

@@ -1,5 +1,4 @@
-//! A disk in memory: the product's port, on an [`Image`]. The differential test holds it against a
-//! real file system.
+//! Disk in memory: the product's port on an [`Image`]. `differential` compares it with a real file system.
 
 use std::{cell::RefCell, sync::Arc};
 
@@ -13,26 +12,26 @@ use crate::disk::{
     lookup::{self, Found},
 };
 
-/// Sees what a disk does.
+/// Observer of the edits and flushes of a disk.
 pub trait Watch {
-    /// `before` is about to be edited.
+    /// Report that `before` is about to be edited.
     fn edit(&self, before: &Image, edit: &Edit);
-    /// An inode is about to be made durable.
+    /// Report that an inode is about to be made durable.
     fn flush(&self, image: &Image, number: Number);
 }
 
-/// Looks away.
-pub struct Nobody;
+/// Observer that ignores everything.
+pub struct Unwatched;
 
-impl Watch for Nobody {
+impl Watch for Unwatched {
     fn edit(&self, _: &Image, _: &Edit) {}
     fn flush(&self, _: &Image, _: Number) {}
 }
 
-/// Where a rename starts or ends, and what stands there.
+/// One end of a rename: the name, and the inode there.
 type End<T> = (Place, T);
 
-/// The disk.
+/// Disk in memory, with its observer.
 pub struct MemoryDisk<'a> {
     image: RefCell<Image>,
     watch: &'a dyn Watch,
@@ -43,7 +42,7 @@ impl<'a> MemoryDisk<'a> {
         Self { image: RefCell::new(image), watch }
     }
 
-    /// What is on it now.
+    /// Current image of the disk.
     pub fn image(&self) -> Image {
         self.image.borrow().clone()
     }
@@ -58,14 +57,14 @@ impl<'a> MemoryDisk<'a> {
             .map_err(|errno| HostError::new(op, path.as_str(), errno))
     }
 
-    /// Where `path` is, and what stands there.
+    /// Directory and name of `path`, and the inode there.
     fn place(&self, path: &ManagedPath, op: FileOperation) -> Result<(Place, Option<Number>), HostError> {
         let parent = self.parent(path, op)?.number;
         let stands = self.image.borrow().entry(parent, path.file_name());
         Ok(((parent, path.file_name().into()), stands))
     }
 
-    /// What stands at `path`; nothing where nothing leads there.
+    /// Inode at `path`; `None` if the path does not exist.
     fn look(&self, path: &ManagedPath) -> Result<Option<(Number, Inode)>, HostError> {
         match self.place(path, FileOperation::Read) {
             Ok((_, number)) => Ok(number.map(|number| (number, self.image.borrow().inode(number).clone()))),
@@ -74,7 +73,7 @@ impl<'a> MemoryDisk<'a> {
         }
     }
 
-    /// Makes an inode without content, private until it has all it gets.
+    /// Create an inode without content, private until all its attributes are set.
     fn create(
         &self,
         path: &ManagedPath,
@@ -123,7 +122,7 @@ impl<'a> MemoryDisk<'a> {
         image.inode(place.0).volume != image.inode(number).volume
     }
 
-    /// What a rename starts from: both places, and what stands there.
+    /// Both ends of a rename and their inodes.
     fn rename_ends(
         &self,
         from: &ManagedPath,
@@ -137,7 +136,7 @@ impl<'a> MemoryDisk<'a> {
         }
         let source = image.entry(old.number, from.file_name()).ok_or(failed(Errno::NOENT))?;
         let target = image.entry(new.number, to.file_name());
-        // A directory goes nowhere below itself, and nothing trades places with what holds it.
+        // A directory cannot be moved below itself, nor exchanged with a directory above it.
         let nested = new.chain.contains(&source) || target.is_some_and(|target| old.chain.contains(&target));
         let places = ((old.number, from.file_name().into()), (new.number, to.file_name().into()));
         if nested {
@@ -153,7 +152,7 @@ impl<'a> MemoryDisk<'a> {
                 let parent = lookup::directory(&self.image.borrow(), path.parent().as_ref())?.number;
                 let stands = self.image.borrow().entry(parent, path.file_name()).ok_or(Errno::NOENT)?;
                 let is_link = matches!(self.image.borrow().inode(stands).body, Body::Symlink(_));
-                // A link has nothing of its own to flush; its directory has the name.
+                // A link has no content of its own to flush; its directory has the name.
                 if is_link { lookup::directory(&self.image.borrow(), Some(path))?.number } else { stands }
             }
         };
@@ -296,7 +295,7 @@ impl HostDisk for MemoryDisk<'_> {
             if image.entry(place.0, &place.1).is_some() {
                 return Err(failed(Errno::EXIST));
             }
-            // Of a mount point it is what is mounted there that would be linked.
+            // At a mount point, `link` would apply to the mounted directory.
             if image.inode(number).volume != image.inode(new.number).volume {
                 return Err(failed(Errno::XDEV));
             }
@@ -338,7 +337,7 @@ impl HostDisk for MemoryDisk<'_> {
         let failed = |errno| HostError::new(FileOperation::Rename, b.as_str(), errno);
         let ends = self.rename_ends(a, b);
         let ((one, first), (other, second)) = match ends {
-            // That nothing is there to trade with is said first.
+            // A missing exchange partner is reported before the rules below.
             Err(error) if error.errno() == Some(Errno::EXIST) => return Err(failed(Errno::INVAL)),
             Err(error) if error.errno() == Some(Errno::INVAL) => return Err(failed(Errno::NOENT)),
             ends => ends?,

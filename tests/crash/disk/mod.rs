@@ -1,4 +1,4 @@
-//! A disk in memory that the engine runs on, and its comparison with a real one.
+//! Disk in memory that the engine runs on, and its comparison with a real one.
 
 mod differential;
 pub mod effect;
@@ -9,4 +9,4 @@ mod memory;
 pub mod reader;
 pub mod sight;
 
-pub use memory::{MemoryDisk, Nobody, Watch};
+pub use memory::{MemoryDisk, Unwatched, Watch};

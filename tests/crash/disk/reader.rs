@@ -1,5 +1,5 @@
-//! What a reader of the live tree may see while it changes: of each path the old or the new, whole,
-//! and no reference that leads nowhere.
+//! Reader of the live tree during a change: each path must be the old or the new one, whole, and no link may
+//! be dangling.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,18 +11,18 @@ use crate::{
     disk::image::{Body, Image, Inode, Number, Rights, TOP},
 };
 
-/// What is the engine's own while a change is open; it is judged once that is settled.
+/// Files of the engine while a change is open; they are checked after recovery.
 const OURS: [&str; 2] = ["/var/lib/flameholder/journal", "/var/lib/flameholder/journal.new"];
 const STAGING: &str = ".flameholder.d";
 
-/// A path's inode, without the names that a directory holds.
+/// Inodes by path, without the names in directories.
 type Paths = BTreeMap<String, (Number, Inode)>;
 
-/// Knows the tree before and after.
+/// Reader that knows the tree before and after.
 pub struct Reader {
     old: Paths,
     new: Paths,
-    /// Links, and whether they lead to something in either tree.
+    /// Links of either tree: true if the link resolves there.
     led: [BTreeMap<String, bool>; 2],
 }
 
@@ -37,17 +37,17 @@ impl Reader {
         Self { old, new, led: [led_old, led_new] }
     }
 
-    /// Complains about all that is neither the old nor the new.
+    /// Complaints about paths that are neither the old nor the new one.
     pub fn complaints(&self, image: &Image) -> Vec<String> {
         let now = paths(image);
         let mut wrong = Vec::new();
         for (path, (_, inode)) in &now {
             if !self.is_known(path, inode) {
-                wrong.push(format!("{path} is half one thing and half another: {inode:?}"));
+                wrong.push(format!("{path} is a mixture of old and new: {inode:?}"));
             }
             if matches!(inode.body, Body::Symlink(_)) && self.should_lead(path, inode) && !leads(image, path)
             {
-                wrong.push(format!("{path} leads nowhere: {inode:?}"));
+                wrong.push(format!("{path} is a dangling link: {inode:?}"));
             }
         }
         for path in self.old.keys().filter(|path| self.stays(path) && !now.contains_key(*path)) {
@@ -56,7 +56,7 @@ impl Reader {
         wrong
     }
 
-    /// A directory may have the mode of one and the owner of the other: no call sets both.
+    /// A directory may have the mode of one and the owner of the other: no single call sets both.
     fn is_known(&self, path: &str, now: &Inode) -> bool {
         let sides: Vec<&Inode> =
             [&self.old, &self.new].iter().filter_map(|side| side.get(path)).map(|(_, inode)| inode).collect();
@@ -76,14 +76,14 @@ impl Reader {
                 && torn(now.attributes)
     }
 
-    /// Whether a path must be there throughout: it is in both trees. Where a directory and a leaf
-    /// trade places there is a moment without either, because one has to be empty and gone first.
+    /// True if a path must exist throughout, because it is in both trees. If a directory and a file or link
+    /// replace each other, there is a moment without either: the one must be empty and removed first.
     fn stays(&self, path: &str) -> bool {
         let is_directory = |side: &Paths| Some(matches!(side.get(path)?.1.body, Body::Directory(_)));
         self.new.contains_key(path) && is_directory(&self.old) == is_directory(&self.new)
     }
 
-    /// Whether a link that is as in one tree, or in both, leads to something there.
+    /// True if a link equal to that of a tree must resolve: it resolves in each tree that has it.
     fn should_lead(&self, path: &str, now: &Inode) -> bool {
         let sides = [&self.old, &self.new].into_iter().zip(&self.led);
         let same = sides.filter(|(side, _)| side.get(path).is_some_and(|(_, inode)| inode.body == now.body));
@@ -113,7 +113,7 @@ fn paths(image: &Image) -> Paths {
     found
 }
 
-/// Whether `path` leads to something on a system that has the tree as its root.
+/// True if `path` resolves on a system that has the tree as its root.
 fn leads(image: &Image, path: &str) -> bool {
     let mut names: VecDeque<Arc<str>> = path.split('/').map(Arc::from).collect();
     let (mut entered, mut links): (Vec<Number>, usize) = (vec![TOP], 0);
@@ -126,7 +126,7 @@ fn leads(image: &Image, path: &str) -> bool {
                 }
                 continue;
             }
-            // What the kernel makes is always there.
+            // Kernel file systems (`/dev`) always exist.
             "dev" if entered.len() == 1 => return true,
             _ => {}
         }

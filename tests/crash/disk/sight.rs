@@ -1,4 +1,4 @@
-//! Between a real tree, an image of it, and what can be seen of either.
+//! Conversion between a real tree, an image, and the visible attributes of both.
 
 use std::{
     collections::BTreeMap,
@@ -14,22 +14,22 @@ use rustix::fs::XattrFlags;
 use crate::disk::image::{Body, Edit, Image, Inode, Number, Rights, TOP};
 use testbed::model::snapshot::{self, Node, Snapshot};
 
-/// The extended attribute that holds a SELinux label.
+/// Extended attribute of a SELinux label.
 const LABEL: &str = "security.selinux";
 
-/// All that is to be right about a path.
+/// Attributes of a path that must be right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seen {
     pub node: Node,
     pub label: Option<Arc<[u8]>>,
-    /// The first path of the same file, where it has several.
+    /// First path of the same file, if it has several hard links.
     pub twin: Option<String>,
 }
 
-/// Every path, spelt without the leading slash.
+/// Attributes by path, without the leading slash.
 pub type Sight = BTreeMap<String, Seen>;
 
-/// Takes an image of the tree at `root`, with other file systems mounted at `mounts`.
+/// Load an image of the tree at `root`, with other file systems mounted at `mounts`.
 pub fn load(root: &Path, mounts: &[&str]) -> Image {
     let mounts: Vec<ManagedPath> = mounts.iter().map(|path| ManagedPath::constant(path)).collect();
     let mut loading = Loading { image: Image::new(rights(root), &mounts), known: BTreeMap::new() };
@@ -40,7 +40,7 @@ pub fn load(root: &Path, mounts: &[&str]) -> Image {
 
 struct Loading {
     image: Image,
-    /// Numbers by real inode.
+    /// Inode numbers of the image by real inode.
     known: BTreeMap<u64, Number>,
 }
 
@@ -98,7 +98,7 @@ fn body(at: &Path) -> Body {
     Body::File(fs::read(at).expect("a readable file").into())
 }
 
-/// All that can be seen of `image`.
+/// Every path of `image` and its attributes.
 pub fn see(image: &Image) -> Sight {
     let (mut seen, mut first) = (Sight::new(), BTreeMap::new());
     let mut pending = vec![(String::new(), TOP)];
@@ -118,7 +118,7 @@ pub fn see(image: &Image) -> Sight {
     for mut paths in first.into_values() {
         paths.sort();
         for path in &paths {
-            seen.get_mut(path).expect("it was seen").twin = paths.first().cloned();
+            seen.get_mut(path).expect("every path of the inode is listed").twin = paths.first().cloned();
         }
     }
     seen
@@ -134,23 +134,23 @@ fn node(inode: &Inode) -> Node {
     Node { body, mode, owner: (uid, gid) }
 }
 
-/// As the model's own look at a real tree, without times.
+/// The same paths in the form of the model's snapshot, without times.
 pub fn untimed(sight: &Sight) -> Snapshot {
     let nodes = sight.iter().map(|(path, seen)| (path.clone(), (seen.node.clone(), Default::default())));
     nodes.collect()
 }
 
-/// Complains about every path that differs.
+/// Complaints about every path that differs.
 pub fn differences(is: &Sight, wanted: &Sight) -> Vec<String> {
     let mut paths: Vec<&String> = is.keys().chain(wanted.keys()).collect();
     paths.sort();
     paths.dedup();
     let differs = paths.into_iter().filter(|path| is.get(*path) != wanted.get(*path));
-    differs.map(|path| format!("/{path} is {:?}, not {:?}", is.get(path), wanted.get(path))).collect()
+    differs.map(|path| format!("/{path} is {:?}, expected {:?}", is.get(path), wanted.get(path))).collect()
 }
 
-/// Labels everything in the tree at `root` by its top directory, and some files by themselves, as a
-/// policy would. Says so and does nothing where the file system keeps no labels.
+/// Label every path in the tree at `root` by its top directory, and some files differently, as a policy
+/// would.
 pub fn label(root: &Path) {
     for (path, (node, _)) in snapshot::take(root) {
         let top = path.split('/').next().unwrap_or_default();
@@ -162,6 +162,6 @@ pub fn label(root: &Path) {
         let label = format!("system_u:object_r:{top}_{kind}_t:s0\0");
         let at = root.join(&path);
         let labelled = rustix::fs::lsetxattr(&at, LABEL, label.as_bytes(), XattrFlags::empty());
-        labelled.expect("the file system of temporary files keeps labels: put TMPDIR on one that does");
+        labelled.expect("TMPDIR is on a file system without SELinux labels: set TMPDIR to one with labels");
     }
 }

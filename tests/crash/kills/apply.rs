@@ -1,4 +1,4 @@
-//! Kills of `apply`.
+//! `apply` killed with SIGKILL.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -10,17 +10,17 @@ use crate::kills::bench::{Bench, Pair};
 use crate::kills::{in_parallel, require_all};
 use testbed::strace::{self, Call};
 
-/// Calls that change nothing, at which a run is killed all the same, more and more sparsely.
+/// Calls without an effect on the tree, at which a run is killed too, at increasing distances.
 const SPARSELY: [&str; 2] = ["openat", "openat2"];
 
-/// The calls at which a run that makes `calls` is killed, in order.
+/// The calls of `calls` at which the run is killed, in order.
 fn places(calls: &[Call]) -> Vec<Call> {
     let picked =
         |call: &&Call| call.is_change() || SPARSELY.contains(&call.name.as_str()) && is_sparse(call.number);
     calls.iter().filter(picked).cloned().collect()
 }
 
-/// 1, 2, 4, 7, 11, 17 and so on.
+/// True for 1, 2, 4, 7, 11, 17 and so on.
 fn is_sparse(number: usize) -> bool {
     let mut next = 1;
     while next < number {
@@ -29,18 +29,24 @@ fn is_sparse(number: usize) -> bool {
     next == number
 }
 
-/// There is one call before which every kill leaves the old tree, and from which on the new one.
+/// Panics unless there is one call up to which each kill leaves the old tree, and from which on the new one.
 fn assert_one_switch(places: &[Call], held: &BTreeMap<usize, bool>) {
     assert_eq!(held.len(), places.len());
     let first = places.iter().enumerate().position(|(index, _)| held[&index]);
-    let first = first.expect("a change holds before its process ends");
-    assert!(first > 0, "a change does not hold before anything was done");
+    let first = first.expect("a kill before the end of the process leaves the new tree");
+    assert!(first > 0, "the first kill leaves the old tree");
     let late = (first..places.len()).find(|index| !held[index]);
-    assert_eq!(late.map(|index| places[index].place()), None, "held from {} on", places[first].place());
-    eprintln!("{} kills, the change holds from {} on", places.len(), places[first].place());
+    assert_eq!(
+        late.map(|index| places[index].kill_injection()),
+        None,
+        "committed from {} on",
+        places[first].kill_injection()
+    );
+    eprintln!("{} kills, the change is committed from {} on", places.len(), places[first].kill_injection());
 }
 
-/// The last call of each kind was indeed the last: a run that waits for one more comes through.
+/// Panics unless the last call of each kind was the last: a run that is to be killed one call later
+/// completes.
 fn assert_last(bench: &mut Bench<'_>, ways: &[Vec<Call>; 2]) {
     let last = ways.each_ref().map(|way| {
         let changes = way.iter().filter(|call| call.is_change());
@@ -52,15 +58,15 @@ fn assert_last(bench: &mut Bench<'_>, ways: &[Vec<Call>; 2]) {
     for name in names {
         for _ in &last {
             let number = last[bench.next()].get(*name).map_or(1, |number| number + 1);
-            let place = strace::place(name, number, "KILL");
-            let killed = bench.attempt(&place, &|arguments| strace::alone(&place, arguments));
-            assert_eq!(killed, None, "{place} is reached");
+            let place = strace::injection(name, number, "KILL");
+            let killed = bench.attempt(&place, &|arguments| strace::run_single_threaded(&place, arguments));
+            assert_eq!(killed, None, "{place}: the run was killed, expected no such call");
         }
     }
 }
 
 #[test]
-fn apply_is_killed_at_every_change() {
+fn kill_at_each_call_of_an_apply_leaves_old_or_new() {
     require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
@@ -76,7 +82,7 @@ fn apply_is_killed_at_every_change() {
             let side = bench.next();
             let next = queues[side].lock().unwrap().pop_front();
             if let Some(index) = next {
-                let place = ways[side][index].place();
+                let place = ways[side][index].kill_injection();
                 let is_new = bench.survive(&place);
                 held[side].lock().unwrap().insert(index, is_new);
             } else if queues[1 - side].lock().unwrap().is_empty() {
@@ -92,7 +98,7 @@ fn apply_is_killed_at_every_change() {
 }
 
 #[test]
-fn a_first_apply_is_killed_at_every_change() {
+fn kill_at_each_call_of_a_first_apply_leaves_old_or_new() {
     require_all();
     let pair = Pair::new();
     let calls = places(&Bench::fresh(&pair).go_on_traced());
@@ -102,7 +108,7 @@ fn a_first_apply_is_killed_at_every_change() {
         loop {
             let next = queue.lock().unwrap().pop_front();
             let Some(index) = next else { break };
-            let place = calls[index].place();
+            let place = calls[index].kill_injection();
             let is_new = Bench::fresh(&pair).survive(&place);
             held.lock().unwrap().insert(index, is_new);
         }
@@ -110,18 +116,18 @@ fn a_first_apply_is_killed_at_every_change() {
     assert_one_switch(&calls, &held.lock().unwrap());
 }
 
-/// Here the flushes have their threads. Which of them makes how many is chance, so this is a sample: each kill
-/// falls among flushes of which some are done and some are not.
+/// Kill while several threads flush. The share of each thread varies, so this is a sample: at each kill some
+/// flushes are done and some are not.
 #[test]
-fn apply_is_killed_among_parallel_flushes() {
+fn kill_among_parallel_flushes_leaves_old_or_new() {
     require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     let mut kills = 0;
     for call in ["fsync", "clone3", "exit"] {
         for number in (1..).step_by(2) {
-            let place = strace::place(call, number, "KILL");
-            if bench.attempt(&place, &|arguments| strace::together(&place, arguments)).is_none() {
+            let place = strace::injection(call, number, "KILL");
+            if bench.attempt(&place, &|arguments| strace::run_threaded(&place, arguments)).is_none() {
                 break;
             }
             kills += 1;
@@ -131,18 +137,22 @@ fn apply_is_killed_among_parallel_flushes() {
     assert!(kills > 10, "{kills} kills");
 }
 
-/// The way to the lock is made before there is a lock, and no journal tells of it.
+/// The directories of the lock are made before the lock is taken, and no journal covers them.
 #[test]
-fn the_way_to_the_lock_is_whole_wherever_its_maker_is_killed() {
+fn kill_while_the_lock_is_made_leaves_a_usable_tree() {
     require_all();
     let pair = Pair::new();
     for (call, numbers) in [("mkdirat", 1..=2), ("fchown", 1..=2), ("fchmod", 1..=2), ("flock", 1..=1)] {
         for number in numbers {
             let mut bench = Bench::fresh(&pair);
-            let place = strace::place(call, number, "KILL");
+            let place = strace::injection(call, number, "KILL");
             let directory = bench.root().join("var/lib");
             fs::remove_dir(&directory).unwrap();
-            assert_eq!(strace::alone(&place, &bench.applying()).code, None, "{place} is not reached");
+            assert_eq!(
+                strace::run_single_threaded(&place, &bench.applying()).code,
+                None,
+                "{place} is not reached"
+            );
             bench.go_on();
             let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o7777;
             assert_eq!(mode(&directory), 0o755, "{place}");

@@ -1,4 +1,4 @@
-//! A tree that goes from one config to the other and back, and what is checked after each kill on the way.
+//! Tree that alternates between two configs, and the checks after each kill on the way.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,28 +6,29 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 use crate::kills::pair;
-use testbed::model::judge::{self, Past, Sight, Verdict};
-use testbed::model::likeness::unlike;
+use testbed::model::applied_tree::apply;
+use testbed::model::comparison::differences;
+use testbed::model::model_tree::ModelTree;
 use testbed::model::pairs::load;
-use testbed::model::reference::Reference;
 use testbed::model::run::{Outcome, flameholder};
-use testbed::model::settled::apply;
 use testbed::model::snapshot;
 use testbed::model::tree::Tree;
+use testbed::model::verdict::{self, IdentifiedNodes, Nodes, Verdict};
 use testbed::strace::{self, Call};
 
-/// The two configs on disk, and the tree that each makes.
+/// Two configs on disk, and the expected tree of each.
 pub struct Pair {
     _documents: TempDir,
     desired: [PathBuf; 2],
-    /// The left as the first config of all: what it does not touch is still as the image has it.
-    first: Sight,
-    /// By side.
-    wanted: [Sight; 2],
+    /// Expected tree after the left config as the first one: paths that it does not manage are as in the
+    /// image.
+    first: Nodes,
+    /// Expected tree by side.
+    wanted: [Nodes; 2],
 }
 
 impl Pair {
-    /// Writes the configs, and has the model confirm what the product makes of them undisturbed.
+    /// Write the configs, and check with the model that undisturbed applies give the expected trees.
     pub fn new() -> Self {
         let documents = tempfile::tempdir().unwrap();
         let desired = [("left.json", pair::left()), ("right.json", pair::right())].map(|(name, config)| {
@@ -35,18 +36,18 @@ impl Pair {
             fs::write(&path, config.to_string()).unwrap();
             path
         });
-        let (tree, mut reference) = (Tree::new(), Reference::new());
+        let (tree, mut reference) = (Tree::new(), ModelTree::new());
         let mut first = None;
-        let mut wanted: [Sight; 2] = Default::default();
+        let mut wanted: [Nodes; 2] = Default::default();
         for round in 0..3 {
             for side in [0, 1] {
                 let outcome = apply(tree.root(), &desired[side]);
                 assert_eq!(outcome.code, Some(0), "{outcome:?}");
-                reference.bring_to(load(&desired[side]));
-                let unlike = unlike(&snapshot::take(tree.root()), &reference.sight());
-                assert!(unlike.is_empty(), "round {round}:\n{}", unlike.join("\n"));
-                let now = judge::sight(tree.root());
-                assert!(round < 2 || now == wanted[side], "going back and forth leaves something behind");
+                reference.apply(load(&desired[side]));
+                let differences = differences(&snapshot::take(tree.root()), &reference.snapshot());
+                assert!(differences.is_empty(), "round {round}:\n{}", differences.join("\n"));
+                let now = verdict::nodes(tree.root());
+                assert!(round < 2 || now == wanted[side], "alternating between the configs leaves a trace");
                 first.get_or_insert_with(|| now.clone());
                 wanted[side] = now;
             }
@@ -56,28 +57,28 @@ impl Pair {
     }
 }
 
-/// How a command that may be killed is run.
+/// Function that runs a command which may be killed.
 pub type Run<'a> = &'a dyn Fn(&[&str]) -> Outcome;
 
-/// A tree on one of the sides, or on neither yet.
+/// Tree on one of the sides, or without a config yet.
 pub struct Bench<'a> {
     pair: &'a Pair,
     tree: Tree,
-    /// The side that the tree is on.
+    /// Side that the tree is on.
     side: Option<usize>,
-    /// What it was when it came there.
-    pub before: Past,
+    /// Tree before the change to the next side.
+    pub before: IdentifiedNodes,
 }
 
 impl<'a> Bench<'a> {
-    /// A tree to which nothing was applied.
+    /// Create a tree without a config.
     pub fn fresh(pair: &'a Pair) -> Self {
         let tree = Tree::new();
-        let before = judge::past(tree.root());
+        let before = verdict::identified_nodes(tree.root());
         Self { pair, tree, side: None, before }
     }
 
-    /// A tree on the left, that has been on the right.
+    /// Create a tree on the left side that was on the right one before.
     pub fn on_the_left(pair: &'a Pair) -> Self {
         let mut bench = Self::fresh(pair);
         for _ in 0..3 {
@@ -86,12 +87,12 @@ impl<'a> Bench<'a> {
         bench
     }
 
-    /// The side to which it goes next.
+    /// Next side.
     pub fn next(&self) -> usize {
         self.side.map_or(0, |side| 1 - side)
     }
 
-    /// What `flameholder` is told, to go there.
+    /// Arguments of `flameholder` that apply the next side.
     pub fn applying(&self) -> [&str; 5] {
         let [root, desired] =
             [self.tree.root(), &self.pair.desired[self.next()]].map(|path| path.to_str().unwrap());
@@ -102,62 +103,66 @@ impl<'a> Bench<'a> {
         ["recover", "--root", self.tree.root().to_str().unwrap()]
     }
 
-    /// Applies the other side undisturbed, and expects it to be whole.
+    /// Apply the next side undisturbed and check that the tree is the new one.
     pub fn go_on(&mut self) {
         let outcome = flameholder(self.applying());
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
-        assert_eq!(self.verdict(), Verdict::New, "an apply that says that it is done");
+        assert_eq!(self.verdict(), Verdict::New, "after an apply that succeeded");
         self.arrive();
     }
 
-    /// The same with every system call listed.
+    /// Apply the next side undisturbed, and return every system call.
     pub fn go_on_traced(&mut self) -> Vec<Call> {
         let calls = strace::calls(&self.applying());
-        assert_eq!(self.verdict(), Verdict::New, "a traced apply");
+        assert_eq!(self.verdict(), Verdict::New, "after a traced apply");
         self.arrive();
         calls
     }
 
-    /// What the tree is, on the way to the next side.
+    /// State of the tree between this side and the next one.
     pub fn verdict(&self) -> Verdict {
-        judge::judge(self.tree.root(), &self.before, self.wanted())
+        verdict::verdict(self.tree.root(), &self.before, self.wanted())
     }
 
-    /// The same for those who do not look at what the product keeps for itself.
+    /// The same without the product's own files.
     pub fn visible_verdict(&self) -> Verdict {
-        judge::judge_visible(self.tree.root(), &self.before, self.wanted())
+        verdict::visible_verdict(self.tree.root(), &self.before, self.wanted())
     }
 
     pub fn root(&self) -> &Path {
         self.tree.root()
     }
 
-    /// Looks at the tree after a kill, before anything settles it: every path is whole, and `verify` does not
-    /// take half a change for a whole one.
+    /// Check the tree after a kill, before recovery: every path is whole, and `verify` does not report half a
+    /// change as a whole one.
     pub fn look(&self, place: &str) {
-        let torn = judge::torn(self.tree.root(), &self.before, self.wanted());
+        let torn = verdict::torn(self.tree.root(), &self.before, self.wanted());
         assert!(torn.is_empty(), "{place}:\n{}", torn.join("\n"));
         let verified = self.verify();
         let nothing_yet = self.side.is_none() && verified.stderr.contains("flameholder apply");
         if verified.code == Some(0) || verified.code == Some(1) && nothing_yet {
             let verdict = self.visible_verdict();
             let neither = matches!(verdict, Verdict::Neither { .. });
-            assert!(!neither, "{place}: verify takes half a change for a whole one: {verdict:?}");
+            assert!(!neither, "{place}: verify reports half a change as a whole one: {verdict:?}");
         } else {
             let is_told = verified.stderr.contains("flameholder recover");
             assert!(verified.code == Some(1) && is_told, "{place}: {verified:?}");
         }
     }
 
-    /// Settles the tree with `recover` and says whether it is new; old is the only other thing that it may be.
-    pub fn settle(&self, place: &str) -> bool {
+    /// Run `recover`. Returns true if the tree is the new one; panics unless it is the old or the new one.
+    pub fn recover(&self, place: &str) -> bool {
         let outcome = flameholder(self.recovering());
         assert_eq!(outcome.code, Some(0), "{place}: {outcome:?}");
         let is_new = match self.verdict() {
             Verdict::Old => false,
             Verdict::New => true,
             Verdict::Neither { old, new } => {
-                panic!("{place}\nis not old:\n{}\nand not new:\n{}", old.join("\n"), new.join("\n"))
+                panic!(
+                    "{place}\ndiffers from the old tree:\n{}\nand from the new tree:\n{}",
+                    old.join("\n"),
+                    new.join("\n")
+                )
             }
         };
         let verified = self.verify();
@@ -166,39 +171,39 @@ impl<'a> Bench<'a> {
         is_new
     }
 
-    /// Has the change made by `run`, killed at `place`; settles it and goes on. Says whether the change held;
-    /// `None` where the run came through.
+    /// Change sides with `run`, killed at `place`; recover and complete the change. Returns true if the kill
+    /// left a committed change; `None` if the run was not killed.
     pub fn attempt(&mut self, place: &str, run: Run<'_>) -> Option<bool> {
         let outcome = run(&self.applying());
         if outcome.code == Some(0) {
-            assert_eq!(self.verdict(), Verdict::New, "{place} is not reached");
+            assert_eq!(self.verdict(), Verdict::New, "{place}: the run was not killed");
             self.arrive();
             return None;
         }
         assert_eq!(outcome.code, None, "{place}: {outcome:?}");
         self.look(place);
-        let is_new = self.settle(place);
+        let is_new = self.recover(place);
         self.go_on();
         Some(is_new)
     }
 
-    /// The same where the run is known to reach the place.
+    /// Change sides with a run that is known to be killed at the place.
     pub fn survive(&mut self, place: &str) -> bool {
-        let killed = self.attempt(place, &|arguments| strace::alone(place, arguments));
-        killed.unwrap_or_else(|| panic!("{place} is not reached"))
+        let killed = self.attempt(place, &|arguments| strace::run_single_threaded(place, arguments));
+        killed.unwrap_or_else(|| panic!("{place}: the run was not killed"))
     }
 
     fn verify(&self) -> Outcome {
         flameholder(["verify", "--root", self.tree.root().to_str().unwrap()])
     }
 
-    fn wanted(&self) -> &Sight {
+    fn wanted(&self) -> &Nodes {
         if self.side.is_none() { &self.pair.first } else { &self.pair.wanted[self.next()] }
     }
 
-    /// Takes note that the tree is on the next side.
+    /// Note that the tree is on the next side.
     pub fn arrive(&mut self) {
         self.side = Some(self.next());
-        self.before = judge::past(self.tree.root());
+        self.before = verdict::identified_nodes(self.tree.root());
     }
 }

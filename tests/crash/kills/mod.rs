@@ -1,8 +1,8 @@
-//! `apply` and `recover` on a plain tree, killed with SIGKILL at every system call that changes something,
-//! and then looked at from outside: the tree is wholly the old generation or wholly the new one.
+//! `apply` and `recover` on a plain tree, killed with SIGKILL at every system call that changes something;
+//! afterwards the tree is wholly the old generation or wholly the new one.
 //!
-//! This covers the death of the process: what it did is there, what it did not do is not. What a power cut
-//! takes back of what was done is another matter, and is played on a disk that forgets what was not flushed.
+//! These tests cover the death of the process, which undoes nothing that was done. [`crate::lying`] covers
+//! power cuts, which also lose writes that were not flushed.
 
 mod apply;
 mod bench;
@@ -12,14 +12,14 @@ mod sanity;
 
 use std::thread;
 
-/// Fails where such tests cannot run.
+/// Panics if a precondition of these tests is missing.
 fn require_all() {
     testbed::preconditions::require_root();
     testbed::preconditions::require_installed(&["systemctl"]);
     testbed::preconditions::require_strace();
 }
 
-/// Does it on every processor, until all are done.
+/// Run `work` once for each processor, in parallel.
 fn in_parallel(work: impl Fn() + Sync) {
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {

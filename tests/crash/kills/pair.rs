@@ -1,11 +1,11 @@
-//! Two configs between which everything changes that can: each kind of entry comes, changes and goes, and
-//! names change hands.
+//! Two configs with every kind of difference: each kind of entry appears, changes and disappears, and paths
+//! change their kind.
 
 use serde_json::{Value, json};
 
 use testbed::model::document::{file, machine_config};
 
-/// The one side.
+/// Left config.
 pub fn left() -> Value {
     let mut owned = file("/etc/owned.conf", "owned\n");
     owned["mode"] = json!(0o644);
@@ -14,11 +14,11 @@ pub fn left() -> Value {
         file("/etc/changed.conf", "left\n"),
         owned,
         file("/etc/left/deep/only.conf", "left\n"),
-        // Shipped by the image, and not on the other side.
+        // Shipped by the image, and not in the other config.
         file("/etc/chrony.conf", "pool left.example\n"),
-        // An administrator's; the other side gives it back.
+        // An administrator's file; the other config restores it.
         file("/usr/local/bin/by-hand", "#!/bin/left\n"),
-        // A file here, a directory there, and the other way round.
+        // A file here and a directory there, and the other way round.
         file("/etc/trade-one", "left\n"),
         file("/etc/trade-two/inside", "left\n"),
     ]);
@@ -45,7 +45,7 @@ pub fn left() -> Value {
     config("rendered-left", &files, &directories, &links, &units, &core)
 }
 
-/// The other side.
+/// Right config.
 pub fn right() -> Value {
     let mut owned = file("/etc/owned.conf", "owned\n");
     owned["mode"] = json!(0o750);
@@ -56,7 +56,7 @@ pub fn right() -> Value {
         file("/etc/changed.conf", "right\n"),
         owned,
         file("/etc/right/only.conf", "right\n"),
-        // An administrator's, once shipped otherwise, and once not shipped at all.
+        // An administrator's files: one replaces a shipped file, one does not.
         file("/etc/login.defs", "UMASK 027\n"),
         file("/etc/admin.conf", "right\n"),
         file("/etc/trade-one/inside", "right\n"),

@@ -1,4 +1,5 @@
-//! Kills of `recover`, and of an `apply` that settles first, after a kill in every phase of a change.
+//! `recover` killed with SIGKILL, and an `apply` that recovers first, after a kill in every phase of a
+//! change.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -7,7 +8,7 @@ use crate::kills::bench::{Bench, Pair};
 use crate::kills::{in_parallel, require_all};
 use testbed::strace::{self, Call};
 
-/// A kill in the middle of a change, and whether the change holds then.
+/// Kill in the middle of a change, and true if the change is committed by then.
 struct Phase {
     name: &'static str,
     kill: Call,
@@ -19,7 +20,7 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
     let changes: Vec<&Call> = calls.iter().filter(|call| call.is_change()).collect();
     let find = |name: &str, said: &str, from: usize| {
         let at = changes.iter().skip(from).position(|call| call.name == name && call.text.contains(said));
-        from + at.unwrap_or_else(|| panic!("an apply makes no {name} of {said}"))
+        from + at.unwrap_or_else(|| panic!("the apply makes no call {name} of {said}"))
     };
     let staged = find("renameat2", "journal.new", 0);
     let prepared = find("renameat2", "", staged + 1);
@@ -37,31 +38,31 @@ fn phases(calls: &[Call]) -> Vec<Phase> {
         phase("moved", moved),
         phase("committed", moved + 1),
         phase("clearing", (moved + 1 + cleared) / 2),
-        phase("cleared but for the journal", cleared),
+        phase("all removed but the journal", cleared),
     ]
 }
 
-/// Kills an apply there.
+/// Kill an apply in that phase.
 fn kill(bench: &Bench<'_>, phase: &Phase) {
-    let outcome = strace::alone(&phase.kill.place(), &bench.applying());
+    let outcome = strace::run_single_threaded(&phase.kill.kill_injection(), &bench.applying());
     assert_eq!(outcome.code, None, "{}: {outcome:?}", phase.name);
 }
 
-/// Kills an apply, then the `recover` after it at `place`, and settles that.
+/// Kill an apply, then the `recover` after it at `place`, and recover again.
 fn die_twice(bench: &mut Bench<'_>, phase: &Phase, place: &str) {
-    let both = format!("{} ({}), then in recover {place}", phase.name, phase.kill.place());
+    let both = format!("{} ({}), then in recover {place}", phase.name, phase.kill.kill_injection());
     kill(bench, phase);
-    let outcome = strace::alone(place, &bench.recovering());
-    assert_eq!(outcome.code, None, "{both} is not reached: {outcome:?}");
+    let outcome = strace::run_single_threaded(place, &bench.recovering());
+    assert_eq!(outcome.code, None, "{both} : the run was not killed: {outcome:?}");
     bench.look(&both);
-    assert_eq!(bench.settle(&both), phase.holds, "{both}: whether the change holds");
+    assert_eq!(bench.recover(&both), phase.holds, "{both}: is the change committed");
     if phase.holds {
         bench.arrive();
         bench.go_on();
     }
 }
 
-/// A tree on the left, and the phases of the way to the right.
+/// Tree on the left, and the phases of the change to the right.
 fn before_going_right(pair: &Pair) -> (Bench<'_>, Vec<Phase>) {
     let mut bench = Bench::on_the_left(pair);
     let phases = phases(&bench.go_on_traced());
@@ -70,7 +71,7 @@ fn before_going_right(pair: &Pair) -> (Bench<'_>, Vec<Phase>) {
 }
 
 #[test]
-fn recover_is_killed_at_every_change_in_every_phase() {
+fn kill_of_recover_in_each_phase_keeps_the_outcome() {
     require_all();
     let pair = Pair::new();
     let (mut bench, phases) = before_going_right(&pair);
@@ -80,11 +81,11 @@ fn recover_is_killed_at_every_change_in_every_phase() {
         bench.look(phase.name);
         let mut calls = strace::calls(&bench.recovering());
         calls.retain(Call::is_change);
-        assert_eq!(bench.settle(phase.name), phase.holds, "{}: whether the change holds", phase.name);
+        assert_eq!(bench.recover(phase.name), phase.holds, "{}: is the change committed", phase.name);
         bench.go_on();
         bench.go_on();
         eprintln!("{}: {} kills of recover", phase.name, calls.len());
-        kills.extend(calls.iter().map(|call| (phase, call.place())));
+        kills.extend(calls.iter().map(|call| (phase, call.kill_injection())));
     }
     let kills = Mutex::new(kills);
     in_parallel(|| {
@@ -94,14 +95,14 @@ fn recover_is_killed_at_every_change_in_every_phase() {
             let Some((phase, place)) = next else { break };
             die_twice(&mut bench, phase, &place);
         }
-        // However often that was, the tree goes on.
+        // After all these kills the tree can still be changed.
         bench.go_on();
     });
 }
 
-/// Whoever applies again needs no `recover` first, and that apply may die as well.
+/// An apply recovers an open change first, and can be killed as well.
 #[test]
-fn an_apply_that_settles_another_is_killed() {
+fn kill_of_an_apply_that_recovers_leaves_old_or_new() {
     require_all();
     let pair = Pair::new();
     let (mut bench, phases) = before_going_right(&pair);
@@ -115,7 +116,7 @@ fn an_apply_that_settles_another_is_killed() {
         let changes: Vec<&Call> = calls.iter().filter(|call| call.is_change()).collect();
         for call in changes.iter().step_by(changes.len() / 8 + 1) {
             kill(&bench, phase);
-            let place = call.place();
+            let place = call.kill_injection();
             let is_new = bench.survive(&place);
             assert!(is_new || !phase.holds, "{}, then {place}", phase.name);
             bench.go_on();

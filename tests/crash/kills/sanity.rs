@@ -1,14 +1,14 @@
-//! The judge itself: it finds fault where there is fault to find.
+//! Sanity of the verdict: it rejects trees that are neither old nor new.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
 use crate::kills::bench::{Bench, Pair};
 use crate::kills::require_all;
-use testbed::model::judge::Verdict;
+use testbed::model::verdict::Verdict;
 use testbed::strace;
 
-/// A change to a tree, made by nobody that a judge should trust.
+/// Change to a tree that must be rejected.
 type Tampering = fn(&std::path::Path);
 
 const TAMPERINGS: [(&str, Tampering); 7] = [
@@ -25,19 +25,19 @@ const TAMPERINGS: [(&str, Tampering); 7] = [
 ];
 
 #[test]
-fn whatever_is_tampered_with_is_neither_old_nor_new() {
+fn tampered_tree_is_neither_old_nor_new() {
     require_all();
     let pair = Pair::new();
     for (what, tamper) in TAMPERINGS {
         let bench = Bench::on_the_left(&pair);
         assert_eq!(bench.verdict(), Verdict::Old, "{what}");
         tamper(bench.root());
-        assert!(matches!(bench.verdict(), Verdict::Neither { .. }), "{what} is overlooked");
+        assert!(matches!(bench.verdict(), Verdict::Neither { .. }), "{what} is not noticed");
     }
 }
 
 #[test]
-fn a_file_that_was_written_again_alike_is_not_the_old_one() {
+fn file_rewritten_with_equal_content_is_not_old() {
     require_all();
     let pair = Pair::new();
     let bench = Bench::on_the_left(&pair);
@@ -48,20 +48,20 @@ fn a_file_that_was_written_again_alike_is_not_the_old_one() {
 }
 
 #[test]
-fn the_other_side_is_not_the_wanted_one() {
+fn other_config_is_not_the_expected_one() {
     require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
     bench.go_on();
-    // The tree is on the right, and what is expected next is the left.
+    // The tree is on the right, and the next expected side is the left.
     assert_eq!(bench.verdict(), Verdict::Old);
     bench.before.clear();
     assert!(matches!(bench.verdict(), Verdict::Neither { .. }));
 }
 
-/// Without `recover` a kill among the moves leaves what no judge may pass.
+/// Without `recover` a kill among the renames leaves a mixed tree.
 #[test]
-fn a_change_that_nobody_settles_is_neither_old_nor_new() {
+fn change_without_recovery_is_neither_old_nor_new() {
     require_all();
     let pair = Pair::new();
     let mut bench = Bench::on_the_left(&pair);
@@ -69,14 +69,17 @@ fn a_change_that_nobody_settles_is_neither_old_nor_new() {
     bench.go_on();
     let mixed: Vec<bool> = (2..=renames)
         .map(|number| {
-            let outcome = strace::alone(&strace::place("renameat2", number, "KILL"), &bench.applying());
+            let outcome = strace::run_single_threaded(
+                &strace::injection("renameat2", number, "KILL"),
+                &bench.applying(),
+            );
             assert_eq!(outcome.code, None, "{outcome:?}");
             let verdict = bench.visible_verdict();
-            bench.settle("renameat2");
+            bench.recover("renameat2");
             matches!(verdict, Verdict::Neither { .. })
         })
         .collect();
-    // At first nothing was moved yet, and then pre-images, at which others do not look.
+    // The first renames move nothing visible, and then pre-images, which readers do not open.
     let first = mixed.iter().position(|mixed| *mixed).unwrap();
     assert!(first < 6 && mixed[first..].iter().all(|mixed| *mixed), "{mixed:?}");
 }

@@ -1,4 +1,5 @@
-//! A node's whole history, as the cluster sees it.
+//! Updates, rollbacks and drift of a node, with the annotations and conditions that the daemon writes to the
+//! cluster.
 
 use std::fs;
 
@@ -10,28 +11,28 @@ use crate::cluster::permissions;
 use testbed::{
     agent::Agent,
     booted::{
-        config::{Config, ensure_is, sick, whole},
-        host::{Host, ensure_asked},
+        config::{Config, assert_config, full_config, unhealthy_config},
+        host::{Host, assert_reboot_requested},
     },
     control_plane::{Answers, Cluster},
     dbus::fake_logind::Script,
 };
 
-/// So many requests may an update with a reboot cost the API server.
-const MOST_REQUESTS: usize = 25;
+/// Upper limit of the requests to the API server for an update with a reboot.
+const MAX_REQUESTS: usize = 25;
 
 #[test]
-fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
+fn staged_update_writes_annotations_and_conditions_in_order() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("Updated: True");
-    cluster.proxy.forget();
-    cluster.want("rendered-two");
-    agent.says("ShuttingDown rendered-two");
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    cluster.proxy.clear();
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
     assert_eq!(
-        cluster.proxy.record().told(),
+        cluster.proxy.log().writes(),
         [
             "Updated: False",
             "state=Working",
@@ -44,17 +45,17 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
             "post-config-action=Rebooting",
         ]
     );
-    assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one", "drain-rendered-two"]);
-    let mut asked = cluster.proxy.record().asked;
-    cluster.proxy.forget();
+    assert_eq!(cluster.controller.drain_requests(), ["uncordon-rendered-one", "drain-rendered-two"]);
+    let mut requests = cluster.proxy.log().requests;
+    cluster.proxy.clear();
     drop(agent);
     host.reboot();
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-two");
-    cluster.is_told("Updated: True");
-    ensure_is(&host, "two", "one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-two");
+    cluster.wait_for_write("Updated: True");
+    assert_config(&host, "two", "one");
     assert_eq!(
-        cluster.proxy.record().told(),
+        cluster.proxy.log().writes(),
         [
             "RebootedNode: True",
             "post-config-action=",
@@ -66,36 +67,36 @@ fn an_update_with_a_reboot_is_told_as_controllers_expect_it() {
         ]
     );
     assert_eq!(cluster.conditions(), ["Updated=True"]);
-    asked.extend(cluster.proxy.record().asked);
-    let requests: Vec<String> =
-        asked.iter().map(|asked| format!("{} {}", asked.method, asked.target)).collect();
-    assert!(requests.len() <= MOST_REQUESTS, "{requests:#?}");
-    permissions::ensure_exact(&asked);
+    requests.extend(cluster.proxy.log().requests);
+    let lines: Vec<String> =
+        requests.iter().map(|request| format!("{} {}", request.method, request.target)).collect();
+    assert!(lines.len() <= MAX_REQUESTS, "{lines:#?}");
+    permissions::assert_exact(&requests);
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
 }
 
-/// A config whose changes need no reboot, but have a service take them up.
-fn light(text: &str) -> Config {
+/// Config of a file whose changes need no reboot.
+fn live_config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
 }
 
 #[test]
-fn what_needs_no_reboot_needs_no_drain() {
+fn live_update_is_applied_without_a_drain() {
     let (host, cluster) = Cluster::with_node_on("one");
-    let mut two = whole("one").file_with_mode("/etc/free/a", 0o644, "two").json().clone();
+    let mut two = full_config("one").file_with_mode("/etc/free/a", 0o644, "two").json().clone();
     two["metadata"]["name"] = json!("rendered-two");
     cluster.render(&two);
     cluster.set_policy(&json!({"files": [{"path": "/etc/free", "actions": [{"type": "None"}]}]}));
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("Updated: True");
-    cluster.proxy.forget();
-    cluster.want("rendered-two");
-    agent.says("Done rendered-two");
-    cluster.is_told("Updated: True");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    cluster.proxy.clear();
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("Done rendered-two");
+    cluster.wait_for_write("Updated: True");
     assert_eq!(host.read_etc("free/a").as_deref(), Some("two"));
     assert_eq!(
-        cluster.proxy.record().told(),
+        cluster.proxy.log().writes(),
         [
             "Updated: False",
             "state=Working",
@@ -115,135 +116,135 @@ fn what_needs_no_reboot_needs_no_drain() {
 }
 
 #[test]
-fn what_cannot_be_applied_is_unreconcilable_until_something_else_is_wanted() {
+fn irreconcilable_config_is_unreconcilable_until_the_desired_config_changes() {
     let (host, cluster) = Cluster::with_node_on("one");
-    let mut bad = whole("bad").json().clone();
+    let mut bad = full_config("bad").json().clone();
     bad["spec"]["config"]["storage"]["links"] = json!([{"path": "/etc/link", "target": "/etc/app/a.conf"}]);
     cluster.render(&bad);
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.proxy.forget();
-    cluster.want("rendered-bad");
-    agent.says("BackingOff rendered-bad");
-    cluster.is_told("state=Unreconcilable");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.proxy.clear();
+    cluster.set_desired_config("rendered-bad");
+    agent.wait_for_line("BackingOff rendered-bad");
+    cluster.wait_for_write("state=Unreconcilable");
     let reason = cluster.annotation("reason").unwrap();
     assert!(reason.contains("links"), "{reason}");
-    cluster.want("rendered-one");
-    agent.says("Done rendered-one");
-    cluster.is_told("state=Done");
+    cluster.set_desired_config("rendered-one");
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
-    let record = cluster.proxy.record();
-    assert!(!record.told().iter().any(|told| told.contains("drain-")), "{:?}", record.told());
+    let log = cluster.proxy.log();
+    assert!(!log.writes().iter().any(|write| write.contains("drain-")), "{:?}", log.writes());
 }
 
 #[test]
-fn what_is_not_healthy_is_left_and_held_and_the_node_given_back() {
+fn unhealthy_generation_is_rolled_back_and_blocked_and_the_node_is_uncordoned() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(sick("two").json());
-    cluster.render(light("three").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.want("rendered-two");
-    agent.says("ShuttingDown rendered-two");
+    cluster.render(unhealthy_config("two").json());
+    cluster.render(live_config("three").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
     drop(agent);
     host.shut_down();
-    host.start(0);
-    // The time that it has is over at once.
+    host.boot_kernel(0);
+    // The boot check fails at once.
     fs::write(host.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\ntimeout = 1\n")
         .unwrap();
-    host.must(["flameholder", "activate"]);
-    let left = host.run(["flameholder", "confirm-boot"]);
-    assert!(left.stderr.contains("is left, and held"), "{left:?}");
-    cluster.proxy.forget();
+    host.run_ok(["flameholder", "activate"]);
+    let outcome = host.run(["flameholder", "confirm-boot"]);
+    assert!(outcome.stderr.contains("is rolled back and blocked"), "{outcome:?}");
+    cluster.proxy.clear();
     host.power_cut();
     host.boot();
-    let mut agent = cluster.agent(&host);
-    agent.says("Blocked rendered-two, on rendered-one");
-    cluster.is_told("desiredDrain=uncordon-rendered-one");
-    let record = cluster.proxy.record();
-    let told = record.told();
-    assert!(told.contains(&"state=Degraded") && told.contains(&"NodeDegraded: True"), "{told:?}");
-    assert!(!told.contains(&"state=Done"), "{told:?}");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Blocked rendered-two, on rendered-one");
+    cluster.wait_for_write("desiredDrain=uncordon-rendered-one");
+    let log = cluster.proxy.log();
+    let writes = log.writes();
+    assert!(writes.contains(&"state=Degraded") && writes.contains(&"NodeDegraded: True"), "{writes:?}");
+    assert!(!writes.contains(&"state=Done"), "{writes:?}");
     let reason = cluster.annotation("reason").unwrap();
-    assert!(reason.contains("not healthy") && reason.contains("flameholder retry"), "{reason}");
-    // Another configuration releases it.
-    cluster.want("rendered-one");
-    agent.says("Done rendered-one");
-    cluster.is_told("state=Done");
+    assert!(reason.contains("boot check did not pass") && reason.contains("flameholder retry"), "{reason}");
+    // Another desired config removes the block.
+    cluster.set_desired_config("rendered-one");
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
 }
 
 #[test]
-fn what_somebody_goes_back_from_by_hand_is_held_until_it_is_to_be_tried_again() {
+fn target_that_an_operator_rolled_back_from_is_blocked_until_retry() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.want("rendered-two");
-    agent.says("ShuttingDown rendered-two");
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
     drop(agent);
     host.reboot();
-    cluster.proxy.forget();
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-two");
-    cluster.is_told("currentConfig=rendered-two");
-    cluster.is_told("Updated: True");
+    cluster.proxy.clear();
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-two");
+    cluster.wait_for_write("currentConfig=rendered-two");
+    cluster.wait_for_write("Updated: True");
     drop(agent);
-    ensure_asked(&host.run(["flameholder", "rollback"]));
+    assert_reboot_requested(&host.run(["flameholder", "rollback"]));
     host.reboot();
-    cluster.proxy.forget();
-    let mut agent = cluster.agent(&host);
-    agent.says("Blocked rendered-two, on rendered-one");
-    ensure_is(&host, "one", "two");
-    cluster.is_told("state=Degraded");
-    cluster.is_told("Updated: False");
+    cluster.proxy.clear();
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Blocked rendered-two, on rendered-one");
+    assert_config(&host, "one", "two");
+    cluster.wait_for_write("state=Degraded");
+    cluster.wait_for_write("Updated: False");
     let reason = cluster.annotation("reason").unwrap();
-    assert!(reason.contains("it was rolled back by hand; `flameholder retry`"), "{reason}");
-    let told = cluster.proxy.record();
-    let told: Vec<&str> = told.told().into_iter().filter(|told| !told.starts_with("reason=")).collect();
+    assert!(reason.contains("rolled back by an operator; `flameholder retry`"), "{reason}");
+    let log = cluster.proxy.log();
+    let writes: Vec<&str> = log.writes().into_iter().filter(|write| !write.starts_with("reason=")).collect();
     assert_eq!(
-        told,
+        writes,
         ["Updated: False", "NodeDegraded: True", "currentConfig=rendered-one", "state=Degraded"]
     );
-    host.must(["flameholder", "retry"]);
-    agent.says("ShuttingDown rendered-two");
+    host.run_ok(["flameholder", "retry"]);
+    agent.wait_for_line("ShuttingDown rendered-two");
     assert_eq!(agent.reboots(), 1);
 }
 
 #[test]
-fn a_cluster_that_goes_back_is_followed() {
+fn older_config_is_applied_when_the_cluster_returns_to_it() {
     let (host, cluster) = Cluster::with_node_on("one");
     for text in ["one", "two"] {
-        cluster.render(whole(text).json());
+        cluster.render(full_config(text).json());
     }
-    for (wanted, left) in [("two", "one"), ("one", "two")] {
-        let mut agent = cluster.agent(&host);
-        agent.says(&format!("Done rendered-{left}"));
-        cluster.proxy.forget();
-        cluster.want(&format!("rendered-{wanted}"));
-        agent.says(&format!("ShuttingDown rendered-{wanted}"));
+    for (desired, current) in [("two", "one"), ("one", "two")] {
+        let mut agent = cluster.start_agent(&host);
+        agent.wait_for_line(&format!("Done rendered-{current}"));
+        cluster.proxy.clear();
+        cluster.set_desired_config(&format!("rendered-{desired}"));
+        agent.wait_for_line(&format!("ShuttingDown rendered-{desired}"));
         drop(agent);
         host.reboot();
-        let mut agent = cluster.agent(&host);
-        agent.says(&format!("Done rendered-{wanted}"));
-        ensure_is(&host, wanted, left);
-        let drains = cluster.proxy.record();
+        let mut agent = cluster.start_agent(&host);
+        agent.wait_for_line(&format!("Done rendered-{desired}"));
+        assert_config(&host, desired, current);
+        let log = cluster.proxy.log();
         let drains: Vec<&str> =
-            drains.told().into_iter().filter(|told| told.starts_with("desiredDrain=")).collect();
-        let expected = [format!("drain-rendered-{wanted}"), format!("uncordon-rendered-{wanted}")];
+            log.writes().into_iter().filter(|write| write.starts_with("desiredDrain=")).collect();
+        let expected = [format!("drain-rendered-{desired}"), format!("uncordon-rendered-{desired}")];
         assert_eq!(drains, expected.map(|value| format!("desiredDrain={value}")));
     }
 }
 
 #[test]
-fn drift_is_told_and_its_end_too() {
+fn drift_and_its_end_are_published() {
     let (host, cluster) = Cluster::with_node_on("one");
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("Updated: True");
-    cluster.proxy.forget();
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    cluster.proxy.clear();
     host.write_etc("app/a.conf", "changed");
-    agent.says("Drifted rendered-one");
-    cluster.is_told("state=Degraded");
+    agent.wait_for_line("Drifted rendered-one");
+    cluster.wait_for_write("state=Degraded");
     assert!(cluster.annotation("reason").unwrap().contains("/etc/app/a.conf"));
     let metrics = agent.metrics();
     let packages = "mcd_local_unsupported_packages{node=\"edge-7\"} 0";
@@ -251,135 +252,139 @@ fn drift_is_told_and_its_end_too() {
     assert!(metrics.contains("mcd_state{state=\"Degraded\",reason=\"drift\"}"), "{metrics}");
     assert!(!metrics.contains("mcd_config_drift 0.0"), "{metrics}");
     host.write_etc("app/a.conf", "one");
-    agent.says("Done rendered-one");
-    cluster.is_told("state=Done");
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
     let metrics = agent.metrics();
     assert!(metrics.contains("flameholder_phase{phase=\"Done\"} 1"), "{metrics}");
     assert!(
         metrics.contains("mcd_config_drift 0.0") && metrics.contains("mcd_reboots_failed_total 0"),
         "{metrics}"
     );
-    assert_eq!(cluster.controller.asked(), ["uncordon-rendered-one"], "nothing was asked of the workload");
+    assert_eq!(
+        cluster.controller.drain_requests(),
+        ["uncordon-rendered-one"],
+        "drift does not drain the node"
+    );
 }
 
 #[test]
-fn another_wish_while_the_workload_leaves_is_followed() {
+fn new_desired_config_during_a_drain_is_applied() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
-    cluster.render(whole("three").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
+    cluster.render(full_config("two").json());
+    cluster.render(full_config("three").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
     cluster.controller.answer(Answers::Never);
-    cluster.want("rendered-two");
-    agent.says("Draining rendered-two");
-    cluster.want("rendered-three");
-    agent.says("Draining rendered-three");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("Draining rendered-two");
+    cluster.set_desired_config("rendered-three");
+    agent.wait_for_line("Draining rendered-three");
     cluster.controller.answer(Answers::Twice);
-    agent.says("ShuttingDown rendered-three");
+    agent.wait_for_line("ShuttingDown rendered-three");
     drop(agent);
     host.reboot();
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-three");
-    ensure_is(&host, "three", "one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-three");
+    assert_config(&host, "three", "one");
 }
 
 #[test]
-fn a_wish_that_is_taken_back_while_the_workload_leaves_brings_it_back() {
+fn desired_config_that_is_reset_during_a_drain_uncordons_the_node() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
     cluster.controller.answer(Answers::Never);
-    cluster.want("rendered-two");
-    agent.says("Draining rendered-two");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("Draining rendered-two");
     assert!(host.is_staged());
-    cluster.want("rendered-one");
+    cluster.set_desired_config("rendered-one");
     cluster.controller.answer(Answers::Promptly);
-    agent.says("Done rendered-one");
+    agent.wait_for_line("Done rendered-one");
     assert!(!host.is_staged());
     assert_eq!(cluster.annotation("lastAppliedDrain").as_deref(), Some("uncordon-rendered-one"));
 }
 
-/// Has the daemon killed at each phase that it enters, and started again, until it reaches the last one for the second
-/// time; the one that does, and how many reboots were asked for.
-fn killed_everywhere(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usize) {
+/// Kill the daemon in each phase that it enters and start it again, until it reaches the phase `last` for the
+/// second time. Return that daemon, and the number of reboots that all of them requested.
+fn kill_in_each_phase(host: &Host, cluster: &Cluster, last: &str) -> (Agent, usize) {
     let (mut killed, mut reboots) = (Vec::new(), 0);
     loop {
-        // Whoever was asked for a reboot says that it is coming.
+        // After the request logind reports the reboot as in progress, to each new daemon too.
         let preparing = (reboots > 0).then_some("reboot");
-        let mut agent = cluster.agent_where(host, Script { preparing, ..Script::default() });
+        let mut agent = cluster.start_agent_with_logind(host, Script { preparing, ..Script::default() });
         if killed.iter().any(|phase| phase == last) {
-            agent.says(last);
+            agent.wait_for_line(last);
             reboots += agent.reboots();
             return (agent, reboots);
         }
-        killed.push(agent.enters_other_than(&killed));
+        killed.push(agent.wait_for_phase_not_in(&killed));
         agent.signal(Signal::SIGKILL);
         reboots += agent.reboots();
     }
 }
 
 #[test]
-fn killed_at_each_phase_it_comes_to_the_same_end() {
+fn update_completes_when_the_daemon_is_killed_in_each_phase() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("Updated: True");
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
     drop(agent);
-    cluster.proxy.forget();
-    cluster.want("rendered-two");
-    let (agent, reboots) = killed_everywhere(&host, &cluster, "ShuttingDown");
+    cluster.proxy.clear();
+    cluster.set_desired_config("rendered-two");
+    let (agent, reboots) = kill_in_each_phase(&host, &cluster, "ShuttingDown");
     assert_eq!(reboots, 1);
     drop(agent);
-    let record = cluster.proxy.record();
-    assert!(!record.told().contains(&"state=Done"), "{:?}", record.told());
+    let log = cluster.proxy.log();
+    assert!(!log.writes().contains(&"state=Done"), "{:?}", log.writes());
     host.reboot();
-    let (_agent, reboots) = killed_everywhere(&host, &cluster, "Done");
+    let (_agent, reboots) = kill_in_each_phase(&host, &cluster, "Done");
     assert_eq!(reboots, 0);
-    cluster.is_told("Updated: True");
-    ensure_is(&host, "two", "one");
+    cluster.wait_for_write("Updated: True");
+    assert_config(&host, "two", "one");
     assert_eq!(
-        cluster.controller.asked(),
+        cluster.controller.drain_requests(),
         ["uncordon-rendered-one", "drain-rendered-two", "uncordon-rendered-two"]
     );
-    let record = cluster.proxy.record();
-    let done = record.told().iter().filter(|told| **told == "state=Done").count();
-    assert_eq!(done, 1, "{:?}", record.told());
+    let log = cluster.proxy.log();
+    let done = log.writes().iter().filter(|write| **write == "state=Done").count();
+    assert_eq!(done, 1, "{:?}", log.writes());
 }
 
 #[test]
-fn an_image_that_was_built_in_the_cluster_stands_in_for_the_configurations_own() {
+fn desired_image_replaces_the_image_of_the_config() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("one").json());
+    cluster.render(full_config("one").json());
     let image = host.image(&Os::new(2));
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
     cluster.annotate("desiredImage", Some(&image));
-    agent.says("ShuttingDown rendered-one");
+    agent.wait_for_line("ShuttingDown rendered-one");
     drop(agent);
     host.reboot();
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told(&format!("currentImage={image}"));
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write(&format!("currentImage={image}"));
     assert!(host.etc("os/version-2.conf").exists());
     assert_eq!(host.read_etc("machine-config-daemon/currentimage"), Some(image));
-    host.ensure_whole();
+    host.assert_no_drift();
 }
 
 #[test]
-fn what_runs_is_forced_anew_though_the_cluster_has_forgotten_it() {
+fn current_config_is_forced_without_its_machineconfig() {
     let (host, cluster) = Cluster::with_node_on("one");
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
     host.write_etc("app/a.conf", "changed");
-    agent.says("Drifted rendered-one");
+    agent.wait_for_line("Drifted rendered-one");
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
-    agent.says("ShuttingDown rendered-one");
+    agent.wait_for_line("ShuttingDown rendered-one");
     drop(agent);
     host.reboot();
-    let mut agent = cluster.agent(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("state=Done");
-    ensure_is(&host, "one", "two");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
+    assert_config(&host, "one", "two");
 }

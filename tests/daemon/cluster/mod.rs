@@ -1,4 +1,4 @@
-//! A daemon whose source is a cluster: a real API server behind a proxy that fails as it is told to.
+//! Daemon with the source `kube`: a real API server behind a proxy that injects faults.
 
 mod faults;
 mod history;

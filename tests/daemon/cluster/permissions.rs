@@ -1,11 +1,11 @@
-//! The permissions that the manifests give, against what was asked of the API server: nothing is missing, and nothing is
-//! there that nobody needs.
+//! Permissions in the manifests, compared with the daemon's requests to the API server: every request is
+//! permitted, and every permission is used.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
 use serde::Deserialize;
 
-use testbed::control_plane::{Asked, KUBELET, NODE};
+use testbed::control_plane::{KUBELET, NODE, RecordedRequest};
 
 const ROLE: &str = "deploy/kubernetes/cluster-role.yaml";
 
@@ -34,8 +34,8 @@ struct Access {
 }
 
 impl Access {
-    fn of(asked: &Asked) -> Self {
-        let (path, query) = asked.target.split_once('?').unwrap_or((&asked.target, ""));
+    fn of(request: &RecordedRequest) -> Self {
+        let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let parts: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         let (group, mut rest) = match parts[0] {
             "api" => (String::new(), &parts[2..]),
@@ -47,7 +47,7 @@ impl Access {
         }
         let name = rest.get(1).copied().unwrap_or_default().to_owned();
         let resource = rest.get(2).map_or_else(|| rest[0].to_owned(), |sub| format!("{}/{sub}", rest[0]));
-        let verb = match (asked.method.as_str(), name.is_empty()) {
+        let verb = match (request.method.as_str(), name.is_empty()) {
             ("GET", true) if query.contains("watch=true") => "watch",
             ("GET", true) => "list",
             ("GET", false) => "get",
@@ -65,11 +65,12 @@ impl Access {
             && (rule.resource_names.is_empty() || rule.resource_names.contains(&self.name))
     }
 
-    /// What the node authorizer and the kubelet's own role give to the kubelet of this node.
-    fn is_the_kubelets(&self, asked: &Asked) -> bool {
+    /// True if the node authorizer and the kubelet's cluster role permit the access to the kubelet of this
+    /// node.
+    fn is_permitted_to_kubelet(&self, request: &RecordedRequest) -> bool {
         let own = format!("fieldSelector=metadata.name%3D{NODE}");
         match (self.resource.as_str(), self.verb) {
-            ("nodes", "list" | "watch") => asked.target.contains(&own),
+            ("nodes", "list" | "watch") => request.target.contains(&own),
             ("nodes", "patch") => self.name == NODE,
             ("events", "create") => true,
             _ => false,
@@ -77,22 +78,22 @@ impl Access {
     }
 }
 
-/// Fails where a request was not permitted, or a permission not needed.
-pub(crate) fn ensure_exact(asked: &[Asked]) {
+/// Panics if a request is not permitted, or if a permission is not used.
+pub(crate) fn assert_exact(requests: &[RecordedRequest]) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROLE);
     let role: Role = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     let mut used = BTreeSet::new();
-    for asked in asked {
-        let access = Access::of(asked);
-        if asked.identity == KUBELET {
-            assert!(access.is_the_kubelets(asked), "{access:?} {}", asked.target);
+    for request in requests {
+        let access = Access::of(request);
+        if request.identity == KUBELET {
+            assert!(access.is_permitted_to_kubelet(request), "{access:?} {}", request.target);
             continue;
         }
         let allowing = role.rules.iter().find(|rule| access.is_allowed_by(rule));
         used.insert(allowing.unwrap_or_else(|| panic!("no rule allows {access:?}")).clone());
     }
     let unused: Vec<&Rule> = role.rules.iter().filter(|rule| !used.contains(rule)).collect();
-    assert!(unused.is_empty(), "nobody needs {unused:?}");
+    assert!(unused.is_empty(), "no request uses {unused:?}");
     let single = |rule: &Rule| rule.verbs.len() == 1 && rule.resources.len() == 1;
-    assert!(role.rules.iter().all(single), "what one rule gives is needed as a whole");
+    assert!(role.rules.iter().all(single), "a rule with several verbs or resources may be used in part");
 }

@@ -1,4 +1,5 @@
-//! The API server as nodes reach it: over TLS, with a certificate of each side's own.
+//! TLS between the node and the API server: a client certificate, and the server's certificate checked
+//! against the CA of the cluster.
 
 use std::{
     fs,
@@ -9,15 +10,15 @@ use std::{
 };
 
 use testbed::{
-    agent::PATIENT,
-    booted::{config::whole, host::Host},
+    agent::LONGEST_WAIT,
+    booted::{config::full_config, host::Host},
     control_plane::{Cluster, Fault},
 };
 
-/// It ends TLS in front of the proxy, and asks for the client's certificate.
-struct Terminator(Child);
+/// TLS server in front of the proxy that requires a client certificate.
+struct TlsTerminator(Child);
 
-impl Terminator {
+impl TlsTerminator {
     fn start(host: &Host, port: u16, to: &str) -> Self {
         let at = |name: &str| host.path("media").join(name).display().to_string();
         let listen = format!(
@@ -27,15 +28,15 @@ impl Terminator {
             at("authority.pem")
         );
         let child = Command::new("socat").arg(listen).arg(format!("TCP:{to}")).spawn().unwrap();
-        let end = Instant::now() + PATIENT;
+        let end = Instant::now() + LONGEST_WAIT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < end, "nobody listens");
+            assert!(Instant::now() < end, "socat does not listen on port {port}");
         }
         Self(child)
     }
 }
 
-impl Drop for Terminator {
+impl Drop for TlsTerminator {
     fn drop(&mut self) {
         drop(self.0.kill());
         drop(self.0.wait());
@@ -47,7 +48,7 @@ fn openssl(directory: &Path, arguments: &str) {
     assert!(output.status.success(), "{arguments}: {output:?}");
 }
 
-/// An authority, and certificates of it for the API server and for a client of this name.
+/// Create a CA with certificates for the API server and for the node's client.
 fn make_certificates(host: &Host) {
     let directory = host.path("media");
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
@@ -68,7 +69,7 @@ fn sign(directory: &Path, name: &str) {
     openssl(directory, &format!("x509 -req -in {name}.csr -out {name}.pem {by} -extfile {name}.ext"));
 }
 
-/// As the kubelet's is: certificates by path, so that those can be replaced.
+/// Kubeconfig that names its certificates by path, so that they can be replaced, as the kubelet's does.
 fn kubeconfig(port: u16) -> String {
     format!(
         "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: /run/media/authority.pem}}}}]\n\
@@ -78,40 +79,40 @@ fn kubeconfig(port: u16) -> String {
 }
 
 #[test]
-fn a_node_is_known_by_its_certificate_and_trusts_its_own_cluster_only() {
+fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     testbed::preconditions::require_installed(&["socat"]);
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(whole("two").json());
+    cluster.render(full_config("two").json());
     make_certificates(&host);
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     for file in ["kubeconfig", "kubelet"] {
         fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
     }
-    let terminator = Terminator::start(&host, port, cluster.proxy.address());
-    let mut agent = cluster.agent_as_introduced(&host);
-    agent.says("Done rendered-one");
-    cluster.is_told("Updated: True");
-    // Somebody else's server, with a certificate of an authority that nobody here knows.
+    let terminator = TlsTerminator::start(&host, port, cluster.proxy.address());
+    let mut agent = cluster.start_introduced_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    // Foreign server, with a certificate of another CA.
     drop(terminator);
     cluster.proxy.fail(Fault::Reset);
     let kept = ["authority.pem", "authority.key", "client.pem", "client.key"];
     let kept = kept.map(|name| (name, fs::read(host.path("media").join(name)).unwrap()));
     make_certificates(&host);
-    let strangers = fs::read(host.path("media/server.pem")).unwrap();
-    assert!(!strangers.is_empty());
-    let stranger = Terminator::start(&host, port, cluster.proxy.address());
+    let foreign_certificate = fs::read(host.path("media/server.pem")).unwrap();
+    assert!(!foreign_certificate.is_empty());
+    let foreign = TlsTerminator::start(&host, port, cluster.proxy.address());
     for (name, contents) in &kept {
         fs::write(host.path("media").join(name), contents).unwrap();
     }
     cluster.proxy.fail(Fault::None);
-    cluster.proxy.forget();
-    cluster.want("rendered-two");
-    while !agent.says("warn: ").contains("invalid peer certificate") {}
-    assert!(cluster.proxy.record().asked.is_empty(), "a stranger was told something");
-    // The cluster's own is back, and the kubelet's certificate was replaced meanwhile.
-    drop(stranger);
+    cluster.proxy.clear();
+    cluster.set_desired_config("rendered-two");
+    while !agent.wait_for_line("warn: ").contains("invalid peer certificate") {}
+    assert!(cluster.proxy.log().requests.is_empty(), "a request reached the foreign server");
+    // The cluster's server is back, and the kubelet's certificate has been replaced.
+    drop(foreign);
     sign(&host.path("media"), "server");
     sign(&host.path("media"), "client");
-    let _terminator = Terminator::start(&host, port, cluster.proxy.address());
-    agent.says("ShuttingDown rendered-two");
+    let _terminator = TlsTerminator::start(&host, port, cluster.proxy.address());
+    agent.wait_for_line("ShuttingDown rendered-two");
 }

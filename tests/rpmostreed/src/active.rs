@@ -1,4 +1,4 @@
-//! The transaction that is active: created, started, or ended with somebody still connected.
+//! Active transaction: created, started, or finished with peers still connected.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -15,10 +15,10 @@ use zbus::{Connection, MessageStream};
 use crate::faults::{Die, Faults, boundary};
 use crate::transaction::{INTERFACE, TransactionObject};
 
-/// How long a peer that stays is put up with.
+/// Longest time that a connected peer delays the end of a transaction.
 const LINGER: Duration = Duration::from_secs(30);
 
-/// What the work says.
+/// Progress of the work, as signalled to peers.
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
     Title(String),
@@ -29,34 +29,34 @@ pub(crate) enum Said {
     Finished(bool, String),
 }
 
-/// One transaction.
+/// Transaction.
 #[derive(Debug)]
 pub(crate) struct Active {
     pub(crate) method: String,
     pub(crate) sender: String,
     pub(crate) path: String,
-    /// All that it was called with.
+    /// All arguments of the method call; an equal call joins the transaction.
     pub(crate) parameters: String,
-    /// Who called, in words.
+    /// Description of the caller.
     pub(crate) client: String,
     pub(crate) faults: PathBuf,
     pub(crate) cancellable: Cancellable,
     state: Mutex<State>,
-    /// There is news, or an end.
+    /// Notified when a signal was sent, and when the transaction ends.
     pub(crate) news: Notify,
-    /// A peer has left, or it is over.
+    /// Notified when a peer disconnects, and when the transaction ends.
     left: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     title: String,
-    /// Dropped where it is never to start.
+    /// Dropped if the transaction is never to start.
     start: Option<std::sync::mpsc::Sender<()>>,
     is_started: bool,
     finished: Option<(bool, String)>,
     peers: Vec<(u64, Connection)>,
-    /// How many there were.
+    /// Number of peers so far.
     accepted: u64,
 }
 
@@ -108,7 +108,7 @@ impl Active {
         self.state().finished.clone()
     }
 
-    /// Whether this is what starts it.
+    /// Start the transaction; returns false if it was started before.
     pub(crate) fn start(&self) -> bool {
         let mut state = self.state();
         if state.is_started {
@@ -118,7 +118,7 @@ impl Active {
         state.start.as_ref().is_some_and(|start| start.send(()).is_ok())
     }
 
-    /// It is never to start: whoever called for it is gone.
+    /// Drop a transaction that was not started and whose caller has left the bus.
     pub(crate) fn abandon(&self) {
         self.state().start = None;
         self.left.notify_one();
@@ -135,7 +135,7 @@ impl Active {
         state.start.is_none() || state.finished.is_some() && state.peers.is_empty()
     }
 
-    /// Passes on what the work says, to everybody who is connected then.
+    /// Forward the progress of the work to every connected peer.
     pub(crate) async fn speak(self: Arc<Self>, mut said: mpsc::UnboundedReceiver<Said>) {
         while let Some(said) = said.recv().await {
             if Faults::load(&self.faults).mute {
@@ -160,7 +160,7 @@ impl Active {
         }
     }
 
-    /// Listens on the socket until it is over.
+    /// Accept peers on the socket until the transaction has ended.
     pub(crate) async fn listen(self: Arc<Self>, socket: PathBuf, listener: UnixListener) {
         let mut ended_at = None;
         while !self.is_over() {
@@ -194,7 +194,7 @@ impl Active {
         }
     }
 
-    /// One peer, until it leaves.
+    /// Serve one peer until it disconnects.
     async fn serve(self: Arc<Self>, stream: tokio::net::UnixStream) {
         let object = TransactionObject { active: Arc::clone(&self) };
         let built = async {
@@ -203,7 +203,7 @@ impl Active {
         };
         let connection = match built.await {
             Ok(connection) => connection,
-            Err(error) => return eprintln!("a peer is turned away: {error}"),
+            Err(error) => return eprintln!("rejecting a peer: {error}"),
         };
         let mut messages = MessageStream::from(&connection);
         let number = {
@@ -219,7 +219,7 @@ impl Active {
     }
 }
 
-/// Where it is listened to, for everybody.
+/// Listen on the socket, to which every user may connect.
 pub(crate) fn bind(socket: &std::path::Path) -> std::io::Result<UnixListener> {
     drop(std::fs::remove_file(socket));
     let listener = UnixListener::bind(socket)?;
@@ -239,6 +239,6 @@ pub(crate) async fn tell(peer: &Connection, said: &Said) {
             peer.emit_signal(none, "/", INTERFACE, "Finished", &(*success, text)).await
         }
     };
-    // It may have left.
+    // The peer may have disconnected: its loss is no error.
     drop(told);
 }

@@ -1,4 +1,4 @@
-//! The daemon: its name, its clients, and the one transaction at a time.
+//! Daemon: its name on the bus, its clients, and the only transaction.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::sysroot::SysrootObject;
 use crate::work::{self, Work};
 use crate::{NAME, Options, TOP, deployments};
 
-/// How often is looked whether anybody needs it.
+/// Interval of the check for an idle daemon.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// What the objects share.
+/// State shared by the D-Bus objects.
 #[derive(Debug)]
 pub(crate) struct Daemon {
     options: Options,
@@ -38,12 +38,12 @@ struct State {
     active: Option<Arc<Active>>,
     clients: HashMap<String, String>,
     idle_since: Instant,
-    /// As the sysroot was when it was last looked at.
+    /// Deployments at the last reload of the sysroot.
     deployments: Vec<deployments::Described>,
     stateroot: Option<String>,
 }
 
-/// What a method was called with.
+/// Method call that makes a transaction.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     pub(crate) method: &'a str,
@@ -97,7 +97,7 @@ pub(crate) async fn serve(options: &Options) -> anyhow::Result<()> {
     }
 }
 
-/// The object of a stateroot. Names here need no escaping.
+/// Object path of a stateroot. The names of stateroots here need no escaping.
 pub(crate) fn path_of(stateroot: &str) -> String {
     format!("{TOP}/{}", stateroot.replace('-', "_"))
 }
@@ -115,7 +115,7 @@ impl Daemon {
         Faults::load(self.faults_path())
     }
 
-    /// A message comes or goes.
+    /// Count a message, at which [`Faults::die_at`] may apply.
     pub(crate) fn boundary(&self) {
         boundary(self.faults_path());
     }
@@ -136,7 +136,7 @@ impl Daemon {
         self.state().clients.remove(sender);
     }
 
-    /// A name is gone from the bus, and what it had called for and not started with it.
+    /// Remove the client that left the bus, and its transaction unless that was started.
     fn forget(&self, name: &str) {
         let mut state = self.state();
         state.clients.remove(name);
@@ -147,7 +147,7 @@ impl Daemon {
         }
     }
 
-    /// Who that is, as transactions say it.
+    /// Description of a caller, in the form that transactions report.
     fn describe(&self, sender: &str) -> String {
         match self.state().clients.get(sender) {
             Some(id) => format!("client(id:{id} dbus:{} uid:0)", sender.trim_start_matches(':')),
@@ -167,7 +167,7 @@ impl Daemon {
         self.state().active.clone()
     }
 
-    /// Looks at the sysroot again, and tells everybody.
+    /// Reload the sysroot and signal its deployments.
     pub(crate) async fn reload(&self) -> anyhow::Result<()> {
         let looked = deployments::look()?;
         let described = Value::from(looked.deployments.clone());
@@ -186,7 +186,7 @@ impl Daemon {
         drop(self.connection.emit_signal(none, path, properties, "PropertiesChanged", &body).await);
     }
 
-    /// Makes a transaction of a call, or joins the one that is equal to it.
+    /// Make a transaction of a call, or return the active one if its call is equal.
     pub(crate) async fn begin(self: &Arc<Self>, call: Call<'_>, work: Work) -> Result<String, Refusal> {
         self.boundary();
         self.faults().reach(Die::AtCall);
@@ -216,7 +216,7 @@ impl Daemon {
             cancellable: cancellable.clone(),
         };
         std::thread::spawn(move || worker.run(locked, &started));
-        is_locked.await.map_err(|_| Refusal::own("the sysroot cannot be opened".into()))??;
+        is_locked.await.map_err(|_| Refusal::own("cannot open the sysroot".into()))??;
         let client = self.describe(&call.sender);
         let names = (call.method, call.sender.as_str(), call.path.as_str());
         let faults = self.faults_path().to_owned();

@@ -1,4 +1,4 @@
-//! Deployments as the daemon describes them.
+//! Deployments in the form that the daemon reports.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::layering;
 
 pub(crate) type Described = HashMap<String, OwnedValue>;
 
-/// The sysroot, at one moment.
+/// Deployments of the sysroot at one moment.
 pub(crate) struct Looked {
     pub(crate) deployments: Vec<Described>,
     pub(crate) stateroots: Vec<String>,
@@ -64,7 +64,7 @@ fn describe(sysroot: &ostree::Sysroot, deployment: &ostree::Deployment) -> anyho
     owned.collect()
 }
 
-/// A copy that can be changed.
+/// Copy of a deployment's origin that can be changed.
 pub(crate) fn origin_of(deployment: &ostree::Deployment) -> anyhow::Result<glib::KeyFile> {
     let origin = glib::KeyFile::new();
     if let Some(own) = deployment.origin() {

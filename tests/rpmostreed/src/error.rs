@@ -3,7 +3,7 @@
 use zbus::message::{Header, Message};
 use zbus::names::ErrorName;
 
-/// An error of a method.
+/// Error of a method.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     name: &'static str,
@@ -16,7 +16,7 @@ impl Refusal {
         Self { name: "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code26", text }
     }
 
-    /// `G_IO_ERROR_FAILED`, which is what most are.
+    /// `G_IO_ERROR_FAILED`, the code of most errors.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Self { name: "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code0", text: text.into() }
     }
@@ -26,14 +26,14 @@ impl Refusal {
         Self { name: "org.gtk.GDBus.UnmappedGError.Quark._g_2dio_2derror_2dquark.Code1", text }
     }
 
-    /// One of the daemon's own.
+    /// Error of the daemon's own domain.
     pub(crate) fn own(text: String) -> Self {
         Self { name: "org.projectatomic.rpmostreed.Error.Failed", text }
     }
 
-    /// What this stand-in does not do.
+    /// Error for a method that the stand-in does not implement.
     pub(crate) fn unsupported(method: &str) -> Self {
-        Self::failed(format!("{method}: the stand-in cannot do that"))
+        Self::failed(format!("the stand-in for rpm-ostreed does not implement {method}"))
     }
 }
 

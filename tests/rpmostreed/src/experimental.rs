@@ -1,6 +1,6 @@
-//! `…/OSNAME`, what is not promised.
-#![allow(clippy::unused_self, reason = "they are methods of an object")]
-#![allow(clippy::needless_pass_by_value, reason = "arguments are what was read from a message")]
+//! `…/OSNAME`: the experimental interface.
+#![allow(clippy::unused_self, reason = "methods of a D-Bus object")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments are read from a message")]
 
 use std::collections::HashMap;
 

@@ -1,62 +1,63 @@
-//! How it is to fail.
+//! Planted faults of the stand-in.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What goes wrong. Nothing does by default.
+/// Faults of the stand-in; the default is none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 #[allow(clippy::struct_excessive_bools, reason = "switches")]
 pub struct Faults {
-    /// The text that transactions fail with once they have begun to pull.
+    /// Error text of transactions, once they have begun to pull.
     pub fail: Option<String>,
-    /// The text that methods are refused with.
+    /// Error text of methods.
     pub refuse: Option<String>,
-    /// How many milliseconds a transaction takes at least.
+    /// Least duration of a transaction, in milliseconds.
     pub slow: u64,
-    /// Where it dies, each time.
+    /// Place at which the daemon is killed, each time.
     pub die: Option<Die>,
-    /// It dies when so many messages have come and gone since its start; once, and all faults with it.
+    /// Number of messages since the start at which the daemon is killed, once; the file with all faults is
+    /// removed.
     pub die_at: Option<u64>,
-    /// The result comes before the answer to the start.
+    /// Send the result before the answer to the start.
     pub early_result: bool,
-    /// After how many milliseconds a peer that stays is thrown out; 0 for the daemon's own 30 seconds.
+    /// Time after which a connected peer is disconnected, in milliseconds; 0 for 30 seconds.
     pub linger: u64,
-    /// It starts transactions and says nothing any more.
+    /// Start transactions, and send no signal.
     pub mute: bool,
-    /// A cancelled transaction goes on all the same.
+    /// Complete a cancelled transaction.
     pub deaf: bool,
-    /// Says that it succeeded, and did nothing.
+    /// Report success without doing anything.
     pub lie: bool,
 }
 
-/// Where it dies.
+/// Place at which the daemon is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Die {
-    /// When somebody registers.
+    /// When a client registers.
     AtRegister,
     /// When a method is called.
     AtCall,
-    /// After a method was answered, when somebody connects.
+    /// After the answer to a method, when a peer connects to the transaction.
     BeforeStart,
     /// Between pulling and staging.
     Midway,
-    /// Once all is done, and nobody was told.
+    /// After the work, before any peer is notified.
     BeforeFinished,
 }
 
 impl Faults {
-    /// What the file says now. One that is missing says nothing.
+    /// Faults in the file now; none if it does not exist.
     #[must_use]
     pub fn load(path: &Path) -> Self {
         let text = std::fs::read(path).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
     }
 
-    /// Dies where that is asked for.
+    /// Kill the process if the faults name this place.
     pub fn reach(&self, place: Die) {
         if self.die == Some(place) {
             die();
@@ -66,20 +67,20 @@ impl Faults {
 
 static MESSAGES: AtomicU64 = AtomicU64::new(0);
 
-/// A message comes or goes.
+/// Count a message, and kill the process if the faults name its number.
 pub(crate) fn boundary(path: &Path) {
     let passed = MESSAGES.fetch_add(1, Ordering::SeqCst);
     if Faults::load(path).die_at == Some(passed) {
-        // Another one that is started is a good one.
+        // The next process must have no faults.
         let _ = std::fs::remove_file(path);
         die();
     }
 }
 
-/// Without another word, as by the OOM killer.
+/// Kill the process without a reply, like the OOM killer.
 fn die() -> ! {
     let own = rustix::process::getpid();
-    // Where that is not possible, it dies by another signal.
+    // Abort if the signal cannot be sent.
     let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
     std::process::abort();
 }

@@ -1,4 +1,5 @@
-//! Kernel arguments, as the daemon changes them: on top of what is pending, trusting what the caller says is there.
+//! Kernel arguments: changes start from the pending deployment, and the caller's existing arguments are
+//! trusted.
 
 use std::collections::HashMap;
 
@@ -12,7 +13,7 @@ use crate::options::Dict;
 use crate::update::{arguments_of, origin_merge, stage};
 use crate::work::Worker;
 
-/// What is asked for.
+/// Change of kernel arguments.
 #[derive(Debug)]
 pub(crate) struct KargsChange {
     existing: String,

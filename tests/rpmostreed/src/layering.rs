@@ -1,13 +1,13 @@
-//! Packages in origins, and the commits that they were put onto.
+//! Packages in origins, and commits with layered packages.
 
 use ostree_ext::{glib, ostree};
 
-/// Where an origin lists them: group and key.
+/// Group and key of a list in an origin.
 pub(crate) type Place = (&'static str, &'static str);
 pub(crate) const REQUESTED: Place = ("packages", "requested");
 pub(crate) const REMOVED: Place = ("overrides", "remove");
 
-/// In the metadata of a commit: it was made here.
+/// Metadata of a commit with layered packages.
 pub(crate) const MADE_HERE: &str = "rpmostree.clientlayer";
 
 pub(crate) fn list(origin: &glib::KeyFile, (group, key): Place) -> Vec<String> {
@@ -25,7 +25,7 @@ pub(crate) fn set(origin: &glib::KeyFile, (group, key): Place, items: &[String])
     origin.set_string(group, key, &format!("{};", sorted.join(";")));
 }
 
-/// The commit beneath the packages; the commit itself where there are none.
+/// Base commit of a commit with layered packages; other commits are their own base.
 pub(crate) fn base(repo: &ostree::Repo, checksum: &str) -> anyhow::Result<String> {
     let (commit, _) = repo.load_commit(checksum)?;
     let metadata = glib::VariantDict::new(Some(&commit.child_value(0)));

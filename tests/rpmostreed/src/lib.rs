@@ -1,10 +1,10 @@
-//! Stands in for rpm-ostreed where that cannot be had: it owns the daemon's name on a bus, speaks its protocol, oddities
-//! included, and makes real deployments in the sysroot that runs.
+//! Stand-in for rpm-ostreed on machines without it: owns the daemon's name on a bus, speaks its protocol,
+//! oddities included, and makes real deployments in the booted sysroot.
 //!
-//! What is not behind it: rpm. A package is a file of its name in a directory that a `.repo` file points to, and layering it
-//! puts that file into the commit.
+//! RPM is not implemented: a package is a file of its name in a directory that a `.repo` file points to, and
+//! layering adds that file to the commit.
 //!
-//! [`Faults`] are read from a file at each call, so that a test can make it fail in a certain way and then not.
+//! [`Faults`] are read from a file at each call, so that a test can turn a fault on and off.
 
 mod active;
 mod daemon;
@@ -28,24 +28,24 @@ use std::time::Duration;
 
 pub use faults::{Die, Faults};
 
-/// The name that it owns.
+/// Name of the daemon on the bus.
 pub const NAME: &str = "org.projectatomic.rpmostree1";
-/// Where its objects begin.
+/// Prefix of the object paths.
 pub const TOP: &str = "/org/projectatomic/rpmostree1";
 
-/// How it is started.
+/// Command line of the stand-in.
 #[derive(Debug, Clone, clap::Parser)]
 pub struct Options {
-    /// Where transactions are found
+    /// Socket of transactions
     #[arg(long, default_value = "/run/rpm-ostree-transaction.sock")]
     pub socket: PathBuf,
-    /// What it says where that is, if not so
+    /// Address of transactions that is sent to clients, if it differs from the socket
     #[arg(long)]
     pub announce: Option<PathBuf>,
-    /// A file that says how to fail, read at each call
+    /// File with faults, read at each call
     #[arg(long, default_value = "/run/rpm-ostreed-faults.json")]
     pub faults: PathBuf,
-    /// After how many milliseconds without a client and a transaction it leaves; 0 for never
+    /// Exit after this time without a client and a transaction, in milliseconds; 0 for never
     #[arg(long, default_value_t = 60_000)]
     pub idle: u64,
 }
@@ -56,14 +56,15 @@ impl Options {
     }
 }
 
-/// Serves until it has been idle for long enough.
+/// Serve until the daemon has been idle for long enough.
 ///
 /// # Errors
-/// Where the bus cannot be had or the name is taken.
+///
+/// The bus cannot be reached, or the name is taken.
 pub fn serve(options: &Options) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let served = runtime.block_on(daemon::serve(options));
-    // What a transaction does on a thread of its own goes with the process.
+    // Threads of unfinished transactions end with the process.
     runtime.shutdown_background();
     served
 }

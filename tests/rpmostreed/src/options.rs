@@ -1,10 +1,10 @@
-//! Dictionaries as the daemon reads them: what it does not know is ignored, and so is a value of a wrong type.
+//! Dictionaries as the daemon reads them: unknown keys and values of a wrong type are ignored.
 
 use std::collections::HashMap;
 
 use zbus::zvariant::OwnedValue;
 
-/// A dictionary that a caller sent.
+/// Dictionary from a caller.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Dict(pub(crate) HashMap<String, OwnedValue>);
 
@@ -22,7 +22,7 @@ impl Dict {
         value.and_then(|value| Vec::<String>::try_from(value).ok()).unwrap_or_default()
     }
 
-    /// Two that are equal have equal keys, in whatever order they were sent.
+    /// Key that is equal for equal dictionaries, whatever the order of their members.
     pub(crate) fn key(&self) -> String {
         let mut entries: Vec<String> = self.0.iter().map(|(key, value)| format!("{key}={value:?}")).collect();
         entries.sort();

@@ -1,4 +1,4 @@
-//! Packages, as far as there are any: a package is a file of its name, in a directory that a repository's file names.
+//! Packages of the stand-in: a package is a file of its name, in a directory that a `.repo` file names.
 
 use std::path::PathBuf;
 
@@ -10,12 +10,12 @@ use ostree_ext::{glib, ostree};
 use crate::layering::MADE_HERE;
 
 const REPOSITORIES: &str = "/etc/yum.repos.d";
-/// Where those are kept that were had before.
+/// Folder of packages that were downloaded before.
 const CACHE: &str = "/var/cache/rpm-ostree-double";
-/// Where an image with packages has them.
+/// Folder of the packages in an image.
 const INSTALLED: &str = "usr/share/packages";
 
-/// The commit of `base` with packages put onto it; `base` where there are none.
+/// Commit of `base` with layered packages; `base` if there are none.
 pub(crate) fn lay(
     repo: &ostree::Repo,
     base: &str,
@@ -66,7 +66,7 @@ fn find(name: &str) -> Option<PathBuf> {
     offered().or_else(|| cached.is_file().then_some(cached))
 }
 
-/// As rpm-ostree makes it: a child of the image's commit that says so.
+/// Commit a tree as rpm-ostree does: a child of the image's commit, with metadata that mark the layering.
 fn commit(repo: &ostree::Repo, base: &str, tree: &std::path::Path) -> anyhow::Result<String> {
     let transaction = repo.auto_transaction(Cancellable::NONE)?;
     let (root, _) = repo.read_commit(base, Cancellable::NONE)?;

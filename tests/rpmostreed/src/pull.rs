@@ -1,4 +1,4 @@
-//! Images, pulled with the same library as the daemon's.
+//! Pull of images with the library that the daemon uses.
 
 use ostree_ext::container::OstreeImageReference;
 use ostree_ext::container::store::{
@@ -9,7 +9,7 @@ use ostree_ext::ostree;
 use crate::active::Said;
 use crate::work::Worker;
 
-/// Pulls the image, and says what the daemon says meanwhile; returns its commit.
+/// Pull an image, signal the daemon's progress messages, and return the commit.
 pub(crate) fn pull(worker: &Worker, repo: &ostree::Repo, reference: &str) -> anyhow::Result<String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     worker.message(format!("Pulling manifest: {reference}"));
@@ -69,7 +69,7 @@ fn needed(prepared: &PreparedImport) -> String {
     format!("ostree chunk layers needed: {} ({} bytes)", missing().count(), bytes)
 }
 
-/// Without leave, nobody goes back.
+/// Refuse a commit older than the current one, as the daemon does unless a downgrade is allowed.
 pub(crate) fn ensure_newer(repo: &ostree::Repo, new: &str, old: &str) -> anyhow::Result<()> {
     let time = |checksum: &str| anyhow::Ok(ostree::commit_get_timestamp(&repo.load_commit(checksum)?.0));
     let (now, before) = (time(new)?, time(old)?);
@@ -77,6 +77,6 @@ pub(crate) fn ensure_newer(repo: &ostree::Repo, new: &str, old: &str) -> anyhow:
         now >= before,
         "Upgrade target revision '{new}' with timestamp '{now}' is chronologically older than current revision '{old}' with timestamp '{before}'"
     );
-    // An image says that it is there.
+    // An image must be stored completely.
     store::query_image_commit(repo, new).map(|_| ())
 }

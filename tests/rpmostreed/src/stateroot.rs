@@ -1,6 +1,6 @@
-//! `…/OSNAME`: what is done to a stateroot. Methods that nobody here needs are there, and refuse.
-#![allow(clippy::unused_self, reason = "they are methods of an object")]
-#![allow(clippy::needless_pass_by_value, reason = "arguments are what was read from a message")]
+//! `…/OSNAME`: methods on a stateroot. Methods that no test needs exist and are refused.
+#![allow(clippy::unused_self, reason = "methods of a D-Bus object")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments are read from a message")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::update::Update;
 use crate::work::{Cleanup, Finalize, Work};
 
 type Vardict = HashMap<String, OwnedValue>;
-/// A package, what became of it, and how.
+/// Name, kind of change and details of a package.
 type Difference = (String, u32, Vardict);
 
 pub(crate) struct StaterootObject {

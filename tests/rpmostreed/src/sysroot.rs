@@ -1,6 +1,6 @@
-//! `…/Sysroot`
-#![allow(clippy::unused_self, reason = "they are methods of an object")]
-#![allow(clippy::needless_pass_by_value, reason = "arguments are what was read from a message")]
+//! `…/Sysroot`: clients, reloads and the list of deployments.
+#![allow(clippy::unused_self, reason = "methods of a D-Bus object")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments are read from a message")]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -48,13 +48,14 @@ impl SysrootObject {
     #[zbus(name = "GetOS", out_args("object_path"))]
     fn get_os(&self, name: String) -> Result<OwnedObjectPath, Refusal> {
         if name.is_empty() {
-            // As the daemon does, though not on purpose.
+            // The real daemon aborts here too, though not on purpose.
             std::process::abort();
         }
         if self.daemon.booted().as_ref() != Some(&name) {
             return Err(Refusal::not_found(format!("OS name \"{name}\" not found")));
         }
-        object_path(&path_of(&name)).ok_or_else(|| Refusal::own(format!("{name} is no path")))
+        object_path(&path_of(&name))
+            .ok_or_else(|| Refusal::own(format!("{name} is not valid in an object path")))
     }
 
     #[zbus(property)]

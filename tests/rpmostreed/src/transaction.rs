@@ -1,4 +1,4 @@
-//! The object at the other end of the socket.
+//! D-Bus object that a transaction serves on its socket.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct TransactionObject {
     pub(crate) active: Arc<Active>,
 }
 
-/// Nobody is asked who they are: whoever connects may do all of this.
+/// Peers are not authenticated: each may call every method.
 #[interface(name = "org.projectatomic.rpmostree1.Transaction")]
 impl TransactionObject {
     fn cancel(&self) {
@@ -36,7 +36,7 @@ impl TransactionObject {
         if !active.start() {
             return false;
         }
-        // Something was said by then, and all of it may be.
+        // Answer after at least one signal: the real daemon may send any number of signals before its answer.
         if !faults.mute {
             news.await;
         }

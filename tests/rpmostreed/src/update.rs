@@ -1,4 +1,4 @@
-//! A new deployment: another image, other packages, or both.
+//! New deployments: another image, other packages, or both.
 
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::gio::Cancellable;
@@ -13,7 +13,7 @@ use crate::packages;
 use crate::pull;
 use crate::work::{LOCK, STAGED, Worker};
 
-/// What is asked for.
+/// Requested update.
 #[derive(Debug, Default)]
 #[allow(clippy::struct_excessive_bools, reason = "options of a method")]
 pub(crate) struct Update {
@@ -105,7 +105,7 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     stage(worker, sysroot, (&update.stateroot, &commit, &origin), &arguments, update.lock)
 }
 
-/// What is pending, else what runs.
+/// Deployment whose origin is changed: the pending one, else the booted one.
 pub(crate) fn origin_merge(sysroot: &ostree::Sysroot, stateroot: &str) -> anyhow::Result<ostree::Deployment> {
     let merge = sysroot.staged_deployment().or_else(|| sysroot.merge_deployment(Some(stateroot)));
     merge.ok_or_else(|| anyhow::anyhow!("No deployments found for {stateroot}"))
@@ -117,7 +117,7 @@ pub(crate) fn arguments_of(deployment: &ostree::Deployment) -> Vec<String> {
     arguments.iter().map(ToString::to_string).filter(|argument| !argument.starts_with("ostree=")).collect()
 }
 
-/// Stages, in place of what is staged. The lock is taken with it, or there is none any more.
+/// Stage a deployment, replacing the staged one; `lock` locks its finalization, otherwise a lock is removed.
 pub(crate) fn stage(
     worker: &Worker,
     sysroot: &ostree::Sysroot,
@@ -130,7 +130,7 @@ pub(crate) fn stage(
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let options =
         ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), overlay_initrds: None };
-    // Versions that note the lock with what is staged do so at once; here that takes two steps.
+    // Newer versions of libostree write lock and deployment together; this needs two steps.
     if lock {
         std::fs::write(LOCK, "")?;
     }
@@ -153,7 +153,7 @@ pub(crate) fn stage(
     Ok(())
 }
 
-/// Whether what is staged says that it is locked.
+/// True if the file of the staged deployment has the lock.
 pub(crate) fn noted_lock() -> Option<bool> {
     staged()?.lookup::<bool>("locked").ok()?
 }
@@ -172,7 +172,8 @@ pub(crate) fn note_lock(lock: bool) -> anyhow::Result<()> {
     Ok(std::fs::rename(new, STAGED)?)
 }
 
-/// The daemon looks at its caller; here everybody is in the unit that the stand-in is in, if any.
+/// The real daemon inspects its caller; here all callers count as being in the unit of the stand-in, if it
+/// has one.
 fn is_in_unit() -> bool {
     std::env::var_os("INVOCATION_ID").is_some()
 }

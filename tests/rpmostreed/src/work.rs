@@ -1,4 +1,4 @@
-//! What transactions do, each on a thread of its own: libostree's objects stay where they were made.
+//! Work of transactions, each on a thread of its own, because libostree's objects must stay on their thread.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::Receiver;
@@ -17,11 +17,11 @@ use crate::kargs::{self, KargsChange};
 use crate::options::Dict;
 use crate::update::{self, Update};
 
-/// Where libostree keeps what is staged, and where the lock of older versions is.
+/// File of the staged deployment, and the lock file of older versions.
 pub(crate) const STAGED: &str = "/run/ostree/staged-deployment";
 pub(crate) const LOCK: &str = "/run/ostree/staged-deployment-locked";
 
-/// What is to be done.
+/// Work of a transaction.
 #[derive(Debug)]
 pub(crate) enum Work {
     Update(Update),
@@ -43,7 +43,7 @@ impl Work {
     }
 }
 
-/// What is to be cleaned up.
+/// Deployments and caches to clean up.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Cleanup {
     pending: bool,
@@ -65,7 +65,7 @@ impl Cleanup {
     }
 }
 
-/// Which deployment is to be finalized.
+/// Deployment to finalize.
 #[derive(Debug)]
 pub(crate) struct Finalize {
     checksum: Option<String>,
@@ -83,7 +83,7 @@ impl Finalize {
     }
 }
 
-/// A thread that does it.
+/// Thread that does the work.
 pub(crate) struct Worker {
     pub(crate) work: Work,
     pub(crate) faults: PathBuf,
@@ -92,7 +92,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Locks the sysroot, waits for the start, and does it. Where that never comes, the lock is given back.
+    /// Lock the sysroot, wait for the start, and do the work. Without a start the lock is released.
     pub(crate) fn run(self, locked: oneshot::Sender<Result<(), Refusal>>, started: &Receiver<()>) {
         let sysroot = match open() {
             Ok(sysroot) => sysroot,
@@ -102,7 +102,7 @@ impl Worker {
             return sysroot.unlock();
         }
         let done = self.carry_out(&sysroot);
-        // Before the result: whoever hears that may want the lock next.
+        // Before the result: a peer may want the lock next.
         sysroot.unlock();
         let finished = match done {
             Ok(()) => Said::Finished(true, String::new()),
@@ -131,7 +131,7 @@ impl Worker {
         }
     }
 
-    /// Waits, unless somebody cancels.
+    /// Wait, unless the transaction is cancelled.
     fn pause(&self, duration: Duration) -> anyhow::Result<()> {
         let end = Instant::now() + duration;
         while Instant::now() < end {
@@ -146,7 +146,7 @@ impl Worker {
     }
 
     pub(crate) fn say(&self, said: Said) {
-        // Nobody may listen any more.
+        // No peer may be connected any more.
         drop(self.say.send(said));
     }
 
@@ -218,7 +218,7 @@ fn finish(sysroot: &ostree::Sysroot, wanted: &Finalize) -> anyhow::Result<()> {
         anyhow::bail!("Staged deployment already unlocked");
     }
     unlock()?;
-    anyhow::bail!("Reboot blocked by a systemd inhibitor lock: the stand-in reboots nobody")
+    anyhow::bail!("Reboot blocked by a systemd inhibitor lock: the stand-in cannot reboot")
 }
 
 fn is_locked() -> bool {

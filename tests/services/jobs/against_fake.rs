@@ -8,7 +8,7 @@ use flameholder::host::systemd::service_port::{JobResult, ReportedError, Service
 use flameholder::host::systemd::unit_jobs::{ServiceDeadlines, SystemdServices};
 
 use crate::jobs::{reload, restart};
-use testbed::dbus::fake_systemd::{Act, FakeSystemd, Script};
+use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
 use testbed::dbus::private_bus::PrivateBus;
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
@@ -33,17 +33,17 @@ fn played(action: &ServiceAction, script: Script) -> (Result<(), ServiceError>, 
     (outcome, fake.calls())
 }
 
-fn outcome(action: &ServiceAction, job: Vec<Act>) -> Result<(), ServiceError> {
+fn outcome(action: &ServiceAction, job: Vec<Reaction>) -> Result<(), ServiceError> {
     played(action, Script { job, ..Script::default() }).0
 }
 
-fn state(job: Vec<Act>, words: &[(&'static str, &'static str, &'static str)]) -> Script {
+fn state(job: Vec<Reaction>, words: &[(&'static str, &'static str, &'static str)]) -> Script {
     let words = words.iter().map(|(interface, name, word)| ((*interface, *name), *word));
     Script { job, properties: words.collect::<BTreeMap<_, _>>(), ..Script::default() }
 }
 
-fn ended(result: &'static str) -> Vec<Act> {
-    vec![Act::Job(7), Act::Removed(7, result)]
+fn ended(result: &'static str) -> Vec<Reaction> {
+    vec![Reaction::Job(7), Reaction::Removed(7, result)]
 }
 
 #[test]
@@ -64,18 +64,22 @@ fn a_job_that_is_done() {
 #[test]
 fn a_job_that_is_over_before_its_number_is_known() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let early = vec![Act::Removed(7, "done"), Act::Job(7)];
+    let early = vec![Reaction::Removed(7, "done"), Reaction::Job(7)];
     assert_eq!(outcome(&restart("a.service"), early), Ok(()));
 }
 
 #[test]
 fn other_jobs_and_other_peers_do_not_count() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let others = (100..300).map(|job| Act::Removed(job, "failed"));
-    let mut acts: Vec<Act> = others.clone().collect();
-    acts.extend([Act::Forged(7, "canceled"), Act::Job(7)]);
+    let others = (100..300).map(|job| Reaction::Removed(job, "failed"));
+    let mut acts: Vec<Reaction> = others.clone().collect();
+    acts.extend([Reaction::Forged(7, "canceled"), Reaction::Job(7)]);
     acts.extend(others);
-    acts.extend([Act::Forged(7, "canceled"), Act::Removed(70, "failed"), Act::Removed(7, "done")]);
+    acts.extend([
+        Reaction::Forged(7, "canceled"),
+        Reaction::Removed(70, "failed"),
+        Reaction::Removed(7, "done"),
+    ]);
     assert_eq!(outcome(&restart("a.service"), acts), Ok(()));
 }
 
@@ -88,7 +92,7 @@ fn a_job_that_fails() {
     assert_eq!(error, ServiceError::Failed { action, result: Some("exit-code".into()) });
     assert_eq!(
         error.to_string(),
-        "restarting a.service: it failed (exit-code); see `journalctl -u a.service`"
+        "restarting a.service: unit failed (exit-code); see `journalctl -u a.service`"
     );
     // The unit runs on after a reload that failed.
     let words = [(SERVICE, "Result", "success"), (SERVICE, "ReloadResult", "timeout")];
@@ -158,7 +162,7 @@ fn what_systemd_refuses() {
         ),
         (name, ServiceError::Refused { action: of(), name: name.into(), source: source() }),
     ] {
-        assert_eq!(outcome(&action, vec![Act::Refuse(error, "says so")]), Err(expected), "{error}");
+        assert_eq!(outcome(&action, vec![Reaction::Refuse(error, "says so")]), Err(expected), "{error}");
     }
 }
 
@@ -179,7 +183,7 @@ fn what_the_bus_denies() {
 fn what_never_ends() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
-    let script = Script { job: vec![Act::Job(7)], is_deaf_to_reload: true, ..Script::default() };
+    let script = Script { job: vec![Reaction::Job(7)], ignores_reload: true, ..Script::default() };
     let _fake = FakeSystemd::start(&bus.address, script);
     let deadlines = ServiceDeadlines { daemon_reload: NEVER, reload: NEVER, restart: NEVER, ..PATIENT };
     let systemd = SystemdServices::at(&bus.address).with_deadlines(deadlines);
@@ -192,9 +196,9 @@ fn what_never_ends() {
 #[test]
 fn a_bus_that_dies_midway() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    for before in [vec![], vec![Act::Job(7)]] {
+    for before in [vec![], vec![Reaction::Job(7)]] {
         let bus = PrivateBus::start(&[]);
-        let job = [before, vec![Act::EndBus(bus.kill())]].concat();
+        let job = [before, vec![Reaction::EndBus(bus.kill())]].concat();
         let _fake = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
         let error = SystemdServices::at(&bus.address).with_deadlines(PATIENT).perform(&restart("a.service"));
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
@@ -204,8 +208,8 @@ fn a_bus_that_dies_midway() {
 #[test]
 fn a_systemd_that_leaves_midway() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    for before in [vec![], vec![Act::Job(7)]] {
-        let error = outcome(&restart("a.service"), [before, vec![Act::Leave]].concat());
+    for before in [vec![], vec![Reaction::Job(7)]] {
+        let error = outcome(&restart("a.service"), [before, vec![Reaction::Leave]].concat());
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
     }
 }

@@ -31,7 +31,7 @@ fn impatiently(script: Script, answer: Duration) -> RebootError {
 fn silent() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     for at in BEFORE {
-        let silent = RebootError::TimedOut { whom: RebootBackend::Logind, deadline: SOON };
+        let silent = RebootError::TimedOut { backend: RebootBackend::Logind, deadline: SOON };
         assert_eq!(impatiently(failing(at, Fault::Silent), SOON), silent, "{at}");
     }
     // The answers before it have to come in time.
@@ -65,7 +65,7 @@ fn dies() {
 fn dies_while_a_lock_is_waited_for() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     // Its second listing is the one that follows the signal.
-    let script = Script { locks: vec![LOCK], then: vec![vec![LOCK]], ..Script::default() };
+    let script = Script { locks: vec![LOCK], later_locks: vec![vec![LOCK]], ..Script::default() };
     let bus = PrivateBus::start(&[]);
     let fake = FakeLogind::start(&bus, script);
     let mut fake = Some(fake);
@@ -77,7 +77,8 @@ fn dies_while_a_lock_is_waited_for() {
 #[test]
 fn denies() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let denied = RebootError::AccessDenied { whom: Whom::Logind, source: Said("not you".into()) };
+    let denied =
+        RebootError::AccessDenied { backend: RebootBackend::Logind, source: ReportedError("not you".into()) };
     for at in ["PreparingForShutdown", "ScheduledShutdown", "ListInhibitors", REBOOT] {
         assert_eq!(
             played(failing(at, Fault::Denies), &request(PATIENT)).outcome,
@@ -97,6 +98,6 @@ fn nobody_there() {
     let nobody = logind.reboot(&request(PATIENT), &mut |_| {}).unwrap_err();
     assert!(matches!(nobody, RebootError::Unreachable { .. }), "{nobody:?}");
     bus.kill().now();
-    let no_bus = logind.pending().unwrap_err();
+    let no_bus = logind.pending_shutdown().unwrap_err();
     assert!(matches!(no_bus, RebootError::Unreachable { .. }), "{no_bus:?}");
 }

@@ -43,7 +43,7 @@ fn a_lock_that_goes_away() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = Script {
         locks: vec![UPGRADE, DELAY],
-        then: vec![vec![UPGRADE, BACKUP], vec![BACKUP], vec![]],
+        later_locks: vec![vec![UPGRADE, BACKUP], vec![BACKUP], vec![]],
         ..Script::default()
     };
     let played = played(script, &request(PATIENT));
@@ -72,7 +72,7 @@ fn a_lock_that_stays() {
 #[test]
 fn a_lock_that_stays_and_is_overruled() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let insisting = Request { insist: Insist::AfterDeadline, ..request(SOON) };
+    let insisting = RebootRequest { inhibitors: InhibitorPolicy::OverruleAfterDeadline, ..request(SOON) };
     for (version, calls) in [
         (Version::V257, &["RebootWithFlags 16"][..]),
         (Version::V252, &["RebootWithFlags 16", "RebootWithFlags 0"]),
@@ -88,7 +88,7 @@ fn a_lock_that_stays_and_is_overruled() {
 fn a_lock_that_is_taken_at_the_last_moment() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     for version in [Version::V257, Version::V252] {
-        let script = Script { version, on_reboot: vec![vec![UPGRADE]], ..Script::default() };
+        let script = Script { version, locks_on_reboot: vec![vec![UPGRADE]], ..Script::default() };
         let played = played(script, &request(SOON));
         let inhibited = RebootError::Inhibited { by: vec![named(UPGRADE)], waited: SOON };
         assert_eq!(played.outcome, Err(inhibited), "{version:?}");
@@ -103,8 +103,8 @@ fn a_lock_that_is_there_at_the_last_moment_only() {
     // Let go before anybody can look; older versions do not even say that it was a lock.
     let script = Script {
         version: Version::V252,
-        on_reboot: vec![vec![UPGRADE], vec![]],
-        are_brief: true,
+        locks_on_reboot: vec![vec![UPGRADE], vec![]],
+        are_released_on_refusal: true,
         ..Script::default()
     };
     let played = played(script, &request(PATIENT));

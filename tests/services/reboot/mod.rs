@@ -25,8 +25,8 @@ const SOON: Duration = Duration::from_millis(300);
 fn request(patience: Duration) -> RebootRequest {
     RebootRequest {
         reason: "flameholder: generation 7, config worker-a".into(),
-        patience,
-        insist: InhibitorPolicy::Obey,
+        inhibitor_timeout: patience,
+        inhibitors: InhibitorPolicy::Obey,
     }
 }
 

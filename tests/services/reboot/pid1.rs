@@ -73,7 +73,7 @@ fn systemd_starts_the_target() {
     let service = format!("{OWN}[Service]\nType=oneshot\nExecStart=mkfifo {}\n", mark.display());
     real.define("reboot.target", &target);
     real.define("mark.service", &service);
-    assert_eq!(answers(&real)[0], "Ok(Asked { over: [] })");
+    assert_eq!(answers(&real)[0], "Ok(Requested { over: [] })");
     // The job is queued; what it starts comes a moment later.
     let until = Instant::now() + PATIENT;
     while !mark.exists() {
@@ -88,8 +88,8 @@ fn systemd_that_shuts_down_is_not_asked_again() {
     let units = [("endless.service", ENDLESS), ("reboot.target", target.as_str())];
     let real = RealSystemd::start(&units);
     real.define("shutdown.target", &format!("{OWN}Requires=endless.service\nAfter=endless.service\n"));
-    let joined = "Ok(Joined(Shutdown { kind: Unknown, at: None }))";
-    assert_eq!(answers(&real), ["Ok(Asked { over: [] })", joined]);
+    let joined = "Ok(AlreadyPending(PendingShutdown { kind: Unknown, at: None }))";
+    assert_eq!(answers(&real), ["Ok(Requested { over: [] })", joined]);
 }
 
 #[test]
@@ -105,15 +105,15 @@ fn systemd_without_the_target() {
 fn nobody_listens_or_answers() {
     let directory = tempfile::tempdir().unwrap();
     let error = Pid1Reboot::of(directory.path()).reboot().unwrap_err();
-    assert!(matches!(error, RebootError::Unreachable { whom: RebootBackend::Pid1, .. }), "{error:?}");
+    assert!(matches!(error, RebootError::Unreachable { backend: RebootBackend::Pid1, .. }), "{error:?}");
     let socket = directory.path().join("private");
     let deaf = std::os::unix::net::UnixListener::bind(&socket).unwrap();
     let error = Pid1Reboot::at(&socket).with_answers_within(SOON).reboot().unwrap_err();
     assert_eq!(
         error,
-        RebootError::TimedOut { whom: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
+        RebootError::TimedOut { backend: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
     );
     drop(deaf);
     let error = Pid1Reboot::at(&socket).reboot().unwrap_err();
-    assert!(matches!(error, RebootError::Unreachable { whom: RebootBackend::Pid1, .. }), "{error:?}");
+    assert!(matches!(error, RebootError::Unreachable { backend: RebootBackend::Pid1, .. }), "{error:?}");
 }

@@ -83,7 +83,7 @@ fn what_is_to_come_and_who_delays_it_can_be_asked() {
     };
     let _fake = FakeLogind::start(&bus, script);
     let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
-    assert_eq!(logind.pending(), Ok(Some(scheduled(ShutdownKind::Reboot))));
+    assert_eq!(logind.pending_shutdown(), Ok(Some(scheduled(ShutdownKind::Reboot))));
     let locks = logind.inhibitors().unwrap();
     let [lock] = locks.as_slice() else { panic!("{locks:?}") };
     assert_eq!((lock.who.as_str(), lock.mode.as_str(), lock.pid), ("kubelet", "delay", 44));

@@ -1,4 +1,4 @@
-//! A daemon that runs on a host, and what it says.
+//! Running daemon on a host, with its output, metrics and reboots.
 
 use std::{
     fs,
@@ -22,44 +22,49 @@ use crate::{
     },
 };
 
-/// Longer than anything takes: a test that hangs fails.
-pub const PATIENT: Duration = Duration::from_secs(60);
+/// Longest wait for anything: a test that hangs fails.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
-/// The daemon, a bus and a logind on it. All of it ends with its owner.
+/// Daemon, its bus and a logind on that bus. All of them end when this is dropped.
 pub struct Agent {
     process: Child,
     lines: Receiver<String>,
-    said: Vec<String>,
+    output: Vec<String>,
     pub logind: FakeLogind,
     metrics: SocketAddr,
     _bus: PrivateBus,
 }
 
 impl Agent {
-    /// Starts it with these arguments.
+    /// Start the daemon with these arguments.
     pub fn start(host: &Host, arguments: &[&str]) -> Self {
-        Self::start_where(host, arguments, Script::default())
+        Self::start_with_logind(host, arguments, Script::default())
     }
 
-    /// The same where logind follows a script.
-    pub fn start_where(host: &Host, arguments: &[&str], script: Script) -> Self {
-        Self::start_with(host, arguments, script, &[])
+    /// Start the daemon with a logind that follows `script`.
+    pub fn start_with_logind(host: &Host, arguments: &[&str], script: Script) -> Self {
+        Self::start_with_environment(host, arguments, script, &[])
     }
 
-    /// The same with these variables in its environment.
-    pub fn start_with(host: &Host, arguments: &[&str], script: Script, environment: &[(&str, &str)]) -> Self {
+    /// Start the daemon with a logind that follows `script` and with additional environment variables.
+    pub fn start_with_environment(
+        host: &Host,
+        arguments: &[&str],
+        script: Script,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let bus = PrivateBus::on(host);
         let logind = FakeLogind::start(&bus, script);
         let free = TcpListener::bind("127.0.0.1:0").unwrap();
         let metrics = free.local_addr().unwrap();
         drop(free);
-        // Several hosts have one loopback here.
+        // All hosts of a test run share one loopback: the port must be free.
         let address = metrics.to_string();
         let command = [&["flameholder", "daemon", "--metrics", &address], arguments].concat();
-        // It ends with the test also where that is killed.
+        // `setpriv` makes the kernel end the daemon with the test, even if the test is killed.
         let mut process = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child"])
-            .args(host.entering(command))
+            .args(host.unshare_arguments(command))
             .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -75,28 +80,28 @@ impl Agent {
                 }
             }
         });
-        Self { process, lines, said: Vec::new(), logind, metrics, _bus: bus }
+        Self { process, lines, output: Vec::new(), logind, metrics, _bus: bus }
     }
 
-    /// Waits until it says a line that begins so, and returns that.
-    pub fn says(&mut self, beginning: &str) -> String {
-        let end = Instant::now() + PATIENT;
+    /// Wait for a line of output with this beginning, and return the line.
+    pub fn wait_for_line(&mut self, beginning: &str) -> String {
+        let end = Instant::now() + LONGEST_WAIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("it does not say `{beginning}`, but:\n{}", self.said.join("\n"));
+                panic!("no line begins with `{beginning}`; output:\n{}", self.output.join("\n"));
             };
-            self.said.push(line.clone());
+            self.output.push(line.clone());
             if line.trim_start_matches("info: ").starts_with(beginning) {
                 return line;
             }
         }
     }
 
-    /// Waits until it enters a phase that is none of these; which.
-    pub fn enters_other_than(&mut self, phases: &[String]) -> String {
+    /// Wait for a phase that is not in `phases`, and return it.
+    pub fn wait_for_phase_not_in(&mut self, phases: &[String]) -> String {
         loop {
-            self.says("");
+            self.wait_for_line("");
             let last = self.phases().last().map(|phase| (*phase).to_owned());
             if let Some(phase) = last.filter(|phase| !phases.contains(phase)) {
                 return phase;
@@ -104,14 +109,14 @@ impl Agent {
         }
     }
 
-    /// The reboots that were asked for.
+    /// Number of reboots that the daemon requested.
     pub fn reboots(&self) -> usize {
         self.logind.calls().iter().filter(|call| call.starts_with("Reboot")).count()
     }
 
-    /// The phases that it went through so far, each once in a row.
+    /// Phases so far, repetitions of a phase merged.
     pub fn phases(&self) -> Vec<&str> {
-        let phases = self.said.iter().filter_map(|line| line.strip_prefix("info: "));
+        let phases = self.output.iter().filter_map(|line| line.strip_prefix("info: "));
         let mut phases: Vec<&str> = phases
             .filter(|line| line.starts_with(char::is_uppercase))
             .filter_map(|line| line.split([' ', ':']).next())
@@ -120,7 +125,7 @@ impl Agent {
         phases
     }
 
-    /// What it counts.
+    /// Response of the metrics endpoint.
     pub fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(self.metrics).unwrap();
         stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -129,7 +134,7 @@ impl Agent {
         text
     }
 
-    /// The daemon's own process.
+    /// Process ID of the daemon.
     pub fn pid(&self) -> i32 {
         let mut pid = i32::try_from(self.process.id()).unwrap();
         loop {
@@ -142,12 +147,12 @@ impl Agent {
         }
     }
 
-    /// Sends it a signal.
+    /// Send a signal to the daemon.
     pub fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.pid()), signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Wait for the end of the daemon and return its exit code.
     pub fn end(mut self) -> Option<i32> {
         self.process.wait().unwrap().code()
     }
@@ -155,7 +160,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The daemon may have ended before: killing it then fails.
         drop(self.process.kill());
         drop(self.process.wait());
     }

@@ -1,53 +1,53 @@
-//! The boot menu as a bootloader reads it.
+//! Boot menu as a bootloader reads it.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-/// Names the generation of a boot entry.
+/// Kernel argument with the generation of a boot entry.
 const GENERATION: &str = "flameholder.generation=";
 
-/// One entry of the menu.
+/// Boot entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     version: u32,
     /// Kernel arguments in order, quotes included, without `ostree=`.
     pub arguments: Vec<String>,
-    /// What `ostree=` says.
+    /// Value of `ostree=`.
     pub link: String,
-    /// Root of the deployment that boots, links resolved.
+    /// Root of the deployment that the entry boots, with links resolved.
     pub root: PathBuf,
 }
 
 impl Entry {
-    /// The arguments without the generation's.
+    /// Kernel arguments without `flameholder.generation=`.
     pub fn plain_arguments(&self) -> Vec<String> {
         self.arguments.iter().filter(|argument| !argument.starts_with(GENERATION)).cloned().collect()
     }
 
-    /// The only generation that the arguments name.
+    /// The only generation that the kernel arguments name. Panics if there is none, or more than one.
     pub fn generation(&self) -> String {
         let mut named = self.arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION));
-        let generation = named.next().expect("an entry that names a generation");
-        assert_eq!(named.next(), None, "one generation is named: {:?}", self.arguments);
+        let generation = named.next().expect("the boot entry names a generation");
+        assert_eq!(named.next(), None, "more than one generation: {:?}", self.arguments);
         generation.to_owned()
     }
 
-    /// Commit and deploy serial of the deployment.
+    /// Commit and serial of the deployment.
     pub fn id(&self) -> (String, u64) {
         let name = self.root.file_name().unwrap().to_str().unwrap();
         let (commit, serial) = name.rsplit_once('.').unwrap();
         (commit.to_owned(), serial.parse().unwrap())
     }
 
-    /// A path of the deployment.
+    /// Path in the deployment.
     pub fn at(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 }
 
-/// The menu of the sysroot, what boots by default first: the highest version.
+/// Boot entries of the sysroot; the first has the highest version and boots by default.
 pub fn entries(sysroot: &Path) -> Vec<Entry> {
     let files = fs::read_dir(sysroot.join("boot/loader/entries")).expect("boot entries");
     let mut entries: Vec<Entry> = files.map(|file| read(sysroot, &file.unwrap().path())).collect();
@@ -67,14 +67,14 @@ fn read(sysroot: &Path, file: &Path) -> Entry {
     }
     let (links, arguments): (Vec<_>, Vec<_>) =
         words(field("options")).into_iter().partition(|word| word.starts_with("ostree="));
-    let [link] = links.as_slice() else { panic!("not one ostree= in {text}") };
+    let [link] = links.as_slice() else { panic!("expected one ostree= in {text}") };
     let link = link.trim_start_matches("ostree=").to_owned();
     let root = sysroot.join(link.trim_start_matches('/'));
-    let root = root.canonicalize().expect("an entry that leads to a deployment");
+    let root = root.canonicalize().expect("the boot entry leads to a deployment");
     Entry { version: field("version").parse().unwrap(), arguments, link, root }
 }
 
-/// The words of a kernel command line. Double quotes keep white space together and belong to the word.
+/// Words of a kernel command line. Double quotes keep white space together and belong to the word.
 pub fn words(line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

@@ -1,24 +1,24 @@
-//! The executables that the tests run.
+//! Executables that the tests run.
 
 use std::{
     env,
     path::{Path, PathBuf},
 };
 
-/// The executable under test: the one that was built with the tests, or the one that `FLAMEHOLDER_BINARY` names.
+/// Executable under test: the one that was built with the tests, or the one that `FLAMEHOLDER_BINARY` names.
 pub fn flameholder() -> PathBuf {
     env::var_os("FLAMEHOLDER_BINARY").map_or_else(|| built("flameholder"), PathBuf::from)
 }
 
-/// The worker that was built with the tests.
+/// Worker that was built with the tests.
 pub fn worker() -> PathBuf {
     built("flameholder-ostree")
 }
 
-/// An executable of the package, which cargo builds with the package's tests: one folder above them.
+/// Executable of the package, which cargo builds with the package's tests one folder above them.
 pub fn built(name: &str) -> PathBuf {
-    let test = env::current_exe().expect("a test knows its own executable");
-    let folder = test.parent().and_then(Path::parent).expect("tests lie in a profile's `deps`");
+    let test = env::current_exe().expect("the path of the test's executable is known");
+    let folder = test.parent().and_then(Path::parent).expect("the test lies in a profile's `deps`");
     let executable = folder.join(name);
     assert!(
         executable.is_file(),
@@ -28,7 +28,7 @@ pub fn built(name: &str) -> PathBuf {
     executable
 }
 
-/// The first of these programs that is not installed.
+/// First of these programs that is not installed.
 pub fn missing<'p>(programs: &[&'p str]) -> Option<&'p str> {
     let folders = env::var_os("PATH").unwrap_or_default();
     let is_installed =

@@ -1,8 +1,9 @@
-//! The ground that the tests stand on: hosts at rest and hosts that booted, buses with a fake or a real systemd and a
-//! fake logind, a control plane, runs under strace, and a model of the product that is written from its specification.
+//! Environment for the tests: offline sysroots and booted hosts, buses with a fake or a real systemd and a
+//! fake logind, a control plane, runs under strace, and a model of the product that is written from its
+//! specification.
 //!
-//! Operating systems are made by [`osimage`] and rpm-ostreed is [`rpmostreed`]: programs of their own, which the
-//! demonstration and the hosts in virtual machines use as well.
+//! Operating systems come from [`osimage`] and rpm-ostreed from [`rpmostreed`]: separate crates, which the
+//! demonstration and the hosts in virtual machines use too.
 
 pub mod agent;
 pub mod boot;
@@ -21,17 +22,17 @@ pub use rpmostreed;
 
 use std::path::{Path, PathBuf};
 
-/// The repository's root.
+/// Root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("a crate inside a repository")
 }
 
-/// A file or folder of the tests' fixtures.
+/// File or folder of the test fixtures.
 pub fn fixture(name: &str) -> PathBuf {
     repository().join("tests/fixtures").join(name)
 }
 
-/// True where `FLAMEHOLDER_EXHAUSTIVE` asks for more than every change needs.
+/// True if `FLAMEHOLDER_EXHAUSTIVE` requests more than every change needs.
 pub fn is_exhaustive() -> bool {
     std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }

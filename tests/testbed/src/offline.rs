@@ -1,4 +1,4 @@
-//! A host at rest, what is done to it, and what is seen of it.
+//! Offline sysroot, commands on it, and its visible state.
 
 use std::{
     ffi::OsStr,
@@ -20,10 +20,10 @@ use crate::{
     },
 };
 
-/// What libostree locks, relative to the sysroot. It is opened for writing by whoever looks.
+/// Lock of libostree, relative to the sysroot. Readers open it for writing too.
 pub const OSTREE_LOCK: &str = "ostree/lock";
 
-/// A sysroot with version 1 of the OS, and a place for configs and images beside it.
+/// Sysroot with version 1 of the OS, and a folder for configs and images beside it.
 pub struct Host {
     scratch: Scratch,
 }
@@ -48,14 +48,14 @@ impl Host {
         self.path("sysroot")
     }
 
-    /// Puts an image into the host's OCI layout, tagged with its version.
+    /// Add an image to the host's OCI layout, tagged with its version.
     pub fn image(&self, os: &Os) -> String {
         let (layout, tag) = (self.path("images"), os.version());
         osimage::write_image(os, &layout, Some(&tag)).unwrap();
         format!("ostree-unverified-image:oci:{}:{tag}", layout.display())
     }
 
-    /// Writes a config to a file of its name.
+    /// Write a config to a file with its name.
     pub fn config(&self, config: &Value) -> PathBuf {
         let file = self.path(config["metadata"]["name"].as_str().unwrap());
         fs::write(&file, config.to_string()).unwrap();
@@ -70,7 +70,7 @@ impl Host {
     }
 
     /// `flameholder apply` with this config and image, to be completed.
-    pub fn applying(&self, desired: &Path, image: Option<&str>) -> Command {
+    pub fn apply_command(&self, desired: &Path, image: Option<&str>) -> Command {
         let mut command = self.command("apply");
         command.arg("--desired").arg(desired);
         command.args(image.iter().flat_map(|image| ["--os-image", image]));
@@ -78,13 +78,13 @@ impl Host {
     }
 
     pub fn apply(&self, desired: &Path, image: Option<&str>) -> Outcome {
-        run(self.applying(desired, image))
+        run(self.apply_command(desired, image))
     }
 
-    /// Applies, expects that it succeeds, and returns what boots next.
+    /// Apply a config that must succeed, and return the new default boot entry.
     pub fn update(&self, desired: &Path, image: Option<&str>) -> Entry {
         let outcome = self.apply(desired, image);
-        assert_eq!(outcome.code, Some(0), "{} is applied: {outcome:?}", desired.display());
+        assert_eq!(outcome.code, Some(0), "apply {}: {outcome:?}", desired.display());
         self.default()
     }
 
@@ -108,24 +108,24 @@ impl Host {
         boot::entries(&self.sysroot())
     }
 
-    /// What boots next.
+    /// Default boot entry.
     pub fn default(&self) -> Entry {
         self.entries().remove(0)
     }
 
-    /// Everything in the sysroot but libostree's lock, which comes and goes in its directory.
-    pub fn sight(&self) -> Snapshot {
+    /// Snapshot of the sysroot without libostree's lock, which changes the times of its directory.
+    pub fn snapshot(&self) -> Snapshot {
         let mut seen = snapshot::take(&self.sysroot());
         seen.remove(OSTREE_LOCK);
         seen.get_mut("ostree").unwrap().1 = snapshot::Stamp::default();
         seen
     }
 
-    /// Everything in a deployment, and what its stateroot shares between deployments.
+    /// Snapshot of a deployment and of its stateroot's `/var`.
     ///
-    /// Files outside its `/etc` are further names of the repository's objects, and the kernel dates an
-    /// object's change when another deployment names it: that date is left out.
-    pub fn deployment_sight(&self, deployment: &Entry) -> Snapshot {
+    /// Files outside its `/etc` are hard links to the repository's objects, and the kernel changes the date
+    /// of an object when another deployment links it: that date is left out.
+    pub fn deployment_snapshot(&self, deployment: &Entry) -> Snapshot {
         let mut seen = snapshot::take(&deployment.root);
         for (path, (node, (_, _, changed))) in &mut seen {
             if node.body != Body::Directory && !path.starts_with("etc/") {
@@ -133,7 +133,7 @@ impl Host {
             }
         }
         let var = snapshot::take(&self.var()).into_iter().map(|(path, seen)| (format!("var/{path}"), seen));
-        // What generations have outside their `/etc` is stored there.
+        // Objects of generations outside `/etc` are stored here.
         seen.extend(var.filter(|(path, _)| !path.starts_with("var/lib/flameholder")));
         if let Some((_, stamp)) = seen.get_mut("var/lib") {
             *stamp = snapshot::Stamp::default();
@@ -141,20 +141,20 @@ impl Host {
         seen
     }
 
-    /// What all deployments share.
+    /// `/var` of the stateroot, which all deployments share.
     pub fn var(&self) -> PathBuf {
         self.sysroot().join("ostree/deploy/fedora-coreos/var")
     }
 
-    /// What is in the boot partition: what decides what boots.
-    pub fn boot_sight(&self) -> Snapshot {
+    /// Snapshot of the boot partition, which determines the next boot.
+    pub fn boot_snapshot(&self) -> Snapshot {
         snapshot::take(&self.sysroot().join("boot"))
     }
 
-    /// Runs the real `ostree` in this sysroot's repository or, for `admin`, on the sysroot.
+    /// Run the real `ostree` in this sysroot's repository or, for `admin`, on the sysroot.
     pub fn ostree<A: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = A>) -> String {
         let mut command = Command::new("ostree");
-        // Both are ignored where they do not apply.
+        // Each variable is ignored by the commands that do not use it.
         command.env("OSTREE_REPO", self.sysroot().join("ostree/repo"));
         command.env("OSTREE_SYSROOT", self.sysroot()).args(arguments);
         let outcome = run(command);
@@ -163,15 +163,15 @@ impl Host {
     }
 }
 
-/// A small config: these files, 0644, and these kernel arguments.
-pub fn small(name: &str, files: &[(&str, &str)], kernel_arguments: &[&str]) -> Value {
+/// Small config with these files, mode 0644, and these kernel arguments.
+pub fn small_config(name: &str, files: &[(&str, &str)], kernel_arguments: &[&str]) -> Value {
     let files: Vec<Value> = files.iter().map(|(path, text)| file(path, text)).collect();
     let mut config = with_files(name, &files);
     config["spec"]["kernelArguments"] = json!(kernel_arguments);
     config
 }
 
-/// Runs a command to its end.
+/// Run a command to its end.
 pub fn run(command: Command) -> Outcome {
     let output = assert_cmd::Command::from_std(command).output().expect("a program that starts");
     Outcome {
@@ -181,13 +181,13 @@ pub fn run(command: Command) -> Outcome {
     }
 }
 
-/// Installs an executable. Another process writes it: a child that a parallel test forks while this one has
-/// it open for writing would make it "text file busy".
+/// Install an executable. Another process writes it: if a parallel test forked while this process has it open
+/// for writing, executing it would fail with "text file busy".
 pub fn install(from: &Path, to: &Path) {
     assert!(Command::new("install").args([from, to]).status().unwrap().success());
 }
 
-/// The record of the deployment's generation.
+/// Record of the deployment's generation.
 pub fn record(entry: &Entry) -> Value {
     serde_json::from_slice(&fs::read(entry.at("etc/flameholder/generation")).unwrap()).unwrap()
 }

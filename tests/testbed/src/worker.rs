@@ -1,4 +1,4 @@
-//! A host at rest, and what can be observed of it from outside.
+//! Offline sysroot for tests of the worker, and its visible state.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use flameholder::os::worker::{WorkerProgram, WorkerSession};
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, Scratch, SysrootBuilder};
 
-/// A sysroot with version 1 of the OS deployed.
+/// Sysroot with version 1 of the OS deployed.
 pub struct Host {
     scratch: Scratch,
 }
@@ -54,12 +54,12 @@ impl Host {
         self.read().deployments().unwrap()
     }
 
-    /// What boots next.
+    /// Default deployment.
     pub fn default(&self) -> Deployment {
         self.deployments().remove(0)
     }
 
-    /// An image in an OCI layout of that name beside the sysroot.
+    /// Write an image to an OCI layout of that name beside the sysroot.
     pub fn image(&self, os: &Os, name: &str) -> ImageRef {
         osimage::write_image(os, &self.path(name), None).unwrap();
         self.layout(name)
@@ -70,7 +70,8 @@ impl Host {
         format!("ostree-unverified-image:oci:{}", layout.display()).parse().unwrap()
     }
 
-    /// The request to deploy this commit with the configuration and the kernel arguments of what boots now.
+    /// Request to deploy this commit with the configuration and the kernel arguments of the default
+    /// deployment.
     pub fn request(&self, commit: &str, origin: DeploymentOrigin) -> DeployRequest {
         let default = self.default();
         DeployRequest {
@@ -84,7 +85,7 @@ impl Host {
         }
     }
 
-    /// Imports and deploys this version, and makes it the default.
+    /// Import and deploy this version, and make it the default.
     pub fn update(&self, os: &Os) -> Deployment {
         let image = self.image(os, &os.version());
         let mut session = self.write();
@@ -95,7 +96,7 @@ impl Host {
         deployment
     }
 
-    /// The boot entries by file name.
+    /// Boot entries by file name.
     pub fn boot_entries(&self) -> BTreeMap<String, String> {
         let entries = fs::read_dir(self.sysroot().join("boot/loader/entries")).unwrap();
         entries
@@ -116,8 +117,8 @@ pub fn program() -> WorkerProgram {
     WorkerProgram::at(executables::worker())
 }
 
-/// A program that runs `script` and then becomes the worker, in a mount namespace of its own. Everything that the script
-/// mounts goes with it.
+/// Program that runs `script` and then becomes the worker, in its own mount namespace: mounts of the script
+/// end with it.
 pub fn worker_after(host: &Host, script: &str) -> WorkerProgram {
     crate::preconditions::require_mount_namespaces();
     let worker = executables::worker();
@@ -128,14 +129,14 @@ pub fn worker_after(host: &Host, script: &str) -> WorkerProgram {
     );
     fs::write(&source, text).unwrap();
     let program = host.path("wrapped-worker");
-    // Another process writes the executable: a child that a parallel test forks while this one has it open for
-    // writing would make it "text file busy".
+    // Another process writes the executable: if a parallel test forked while this process has it open for
+    // writing, executing it would fail with "text file busy".
     let installed = Command::new("install").arg(&source).arg(&program).status();
     assert!(installed.unwrap().success());
     WorkerProgram::at(program)
 }
 
-/// All of a tree: path, mode, owner, and contents or target.
+/// Path, mode, owner, and contents or target of everything in a tree.
 pub fn snapshot(root: &Path) -> BTreeMap<PathBuf, (u32, u32, Vec<u8>)> {
     let mut seen = BTreeMap::new();
     let mut open = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! The agent's own settings, from fragments below the root: precedence, faults, and what they decide.
+//! Settings fragments below the root: precedence, invalid fragments, and the drift policy that they set.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ fn default(policy: &str) -> String {
     format!("[drift]\ndefault = \"{policy}\"\n")
 }
 
-/// The policy for `/etc/b`, which deviates.
+/// Policy of `/etc/b`, which has drifted.
 fn policy(host: &Host) -> String {
     let found = host.found();
     let (_, _, policy) = found.iter().find(|(path, ..)| path == "/etc/b").unwrap();
@@ -27,7 +27,7 @@ fn damaged() -> Host {
 }
 
 #[test]
-fn every_deviation_is_told_with_its_policy() {
+fn each_drift_is_listed_with_its_policy() {
     let host = damaged();
     host.mode("/etc/admin.conf", 0o600);
     host.remove("/etc/soft");
@@ -50,7 +50,7 @@ fn every_deviation_is_told_with_its_policy() {
 }
 
 #[test]
-fn what_is_ignored_is_listed_and_does_not_count() {
+fn ignored_drift_is_listed_but_not_counted() {
     let host = damaged();
     host.settings("10.toml", &default("ignore"));
     let outcome = host.verify(&[]);
@@ -60,7 +60,7 @@ fn what_is_ignored_is_listed_and_does_not_count() {
 }
 
 #[test]
-fn the_record_is_never_ignored() {
+fn drift_of_the_record_is_never_ignored() {
     let host = Host::new();
     host.settings("10.toml", &(default("ignore") + &listed(CONFIG, "ignore") + &listed("/etc", "ignore")));
     host.mode(CONFIG, 0o644);
@@ -71,27 +71,27 @@ fn the_record_is_never_ignored() {
 }
 
 #[test]
-fn later_files_and_directories_win() {
+fn later_fragments_override_earlier_ones() {
     let host = damaged();
     let [vendor, run, admin] = ["/usr/lib", "/run", "/etc"].map(|top| format!("{top}/flameholder/config.d"));
     assert_eq!(policy(&host), "report");
     host.put(&format!("{vendor}/50-site.toml"), &listed("/etc/b", "repair"));
     assert_eq!(policy(&host), "repair");
-    // Names count before directories.
+    // Fragments are sorted by name across directories.
     host.put(&format!("{admin}/10-early.toml"), &listed("/etc/b", "ignore"));
     assert_eq!(policy(&host), "repair");
     host.put(&format!("{run}/60-late.toml"), &listed("/etc/b", "ignore"));
     assert_eq!(policy(&host), "ignore");
-    // A file of the same name stands for the earlier one, whatever it says.
+    // A file replaces an earlier one of the same name, even if it is empty.
     host.put(&format!("{admin}/60-late.toml"), "");
     assert_eq!(policy(&host), "repair");
     host.put(&format!("{run}/50-site.toml"), "# nothing\n");
     assert_eq!(policy(&host), "ignore", "of 10-early.toml");
-    // A mask takes a file away.
+    // A link to /dev/null masks a fragment.
     fs::remove_file(host.at(&format!("{run}/50-site.toml"))).unwrap();
     symlink("/dev/null", host.at(&format!("{run}/50-site.toml"))).unwrap();
     assert_eq!(policy(&host), "ignore", "of 10-early.toml");
-    // Neither hidden files nor others are read.
+    // Hidden files and other extensions are not read.
     for name in [".90.toml", "90.conf", "90.toml~", "90"] {
         host.settings(name, "not = [toml");
     }
@@ -99,7 +99,7 @@ fn later_files_and_directories_win() {
 }
 
 #[test]
-fn faults_are_told_with_file_and_line() {
+fn invalid_fragments_are_reported_with_file_and_line() {
     let host = Host::new();
     for (text, expected) in [
         ("[drift]\ndefualt = \"ignore\"\n", "10.toml:2:1: unknown field `defualt`"),
@@ -124,7 +124,7 @@ fn faults_are_told_with_file_and_line() {
 }
 
 #[test]
-fn links_lead_to_fragments_beneath_the_root_only() {
+fn fragment_links_are_followed_beneath_the_root_only() {
     let host = damaged();
     host.put("/usr/share/site.toml", &listed("/etc/b", "ignore"));
     host.settings("00.toml", "");
@@ -146,7 +146,7 @@ fn links_lead_to_fragments_beneath_the_root_only() {
 }
 
 #[test]
-fn what_is_no_file_or_too_large_is_named() {
+fn irregular_and_large_fragments_are_refused_by_name() {
     let host = Host::new();
     host.tree.directory("/etc/flameholder/config.d/10.toml");
     let outcome = host.verify(&[]);

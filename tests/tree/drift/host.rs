@@ -1,4 +1,4 @@
-//! A tree with a many-sided config applied, and the means to damage it and to look at it again.
+//! Tree with an applied config that has entries of every kind, and means to damage and inspect it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -18,7 +18,7 @@ pub const RECORD: &str = "/etc/flameholder/generation";
 pub const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
 pub const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
-/// What was found at a path: kind and policy.
+/// Drift: path, kind and policy.
 pub type Found = Vec<(String, String, String)>;
 
 pub struct Host {
@@ -26,7 +26,7 @@ pub struct Host {
     documents: tempfile::TempDir,
 }
 
-/// Files, a directory, links of both kinds, units, keys, a password.
+/// MachineConfig with files, a directory, links of both kinds, units, keys and a password.
 pub fn many_sided() -> Value {
     let unit = json!({"name": "own.service", "enabled": true,
         "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
@@ -47,7 +47,7 @@ pub fn many_sided() -> Value {
 }
 
 impl Host {
-    /// With [`many_sided`] applied, and nothing to find.
+    /// Create a tree with [`many_sided`] applied and without drift.
     pub fn new() -> Self {
         let host = Self { tree: Tree::new(), documents: tempfile::tempdir().unwrap() };
         host.apply(&many_sided());
@@ -68,7 +68,7 @@ impl Host {
         flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
     }
 
-    /// The document of `verify`; its exit code is as it says.
+    /// Document of `verify`; panics if the exit code does not match it.
     pub fn document(&self, more: &[&str]) -> Value {
         let outcome = self.verify(&[&["-o", "json"], more].concat());
         let document: Value =
@@ -82,7 +82,7 @@ impl Host {
         triples(&self.document(&[])["drift"])
     }
 
-    /// Path and kind of everything that is found.
+    /// Path and kind of every drift.
     pub fn kinds(&self) -> Vec<(String, String)> {
         self.found().into_iter().map(|(path, kind, _)| (path, kind)).collect()
     }
@@ -99,7 +99,7 @@ impl Host {
         self.tree.file(path, 0o644, (0, 0), text.as_bytes());
     }
 
-    /// A fragment of the agent's own configuration in `/etc`.
+    /// Write a fragment of the agent's settings in `/etc`.
     pub fn settings(&self, name: &str, text: &str) {
         self.put(&format!("/etc/flameholder/config.d/{name}"), text);
     }
@@ -118,7 +118,7 @@ impl Host {
         String::from_utf8_lossy(&buffer[..length]).trim_end_matches('\0').to_owned()
     }
 
-    /// Labels these paths, and has the record say so, as an apply on a host with SELinux does.
+    /// Label these paths and add the labels to the record, as an apply on a host with SELinux does.
     pub fn labelled(&self, labels: &[(&str, &str)]) {
         let mut record: Value = serde_json::from_str(&self.text(RECORD)).unwrap();
         for (path, label) in labels {
@@ -129,7 +129,7 @@ impl Host {
     }
 
     pub fn edit(&self, path: &str) {
-        fs::write(self.at(path), "somebody else's\n").unwrap();
+        fs::write(self.at(path), "foreign\n").unwrap();
     }
 
     pub fn remove(&self, path: &str) {
@@ -159,7 +159,7 @@ impl Host {
         snapshot::take(self.tree.root())
     }
 
-    /// One deviation of every kind that a tree has.
+    /// Cause drift of every kind.
     pub fn damage(&self) {
         self.edit("/etc/b");
         self.mode("/etc/admin.conf", 0o600);

@@ -1,4 +1,4 @@
-//! Each kind of deviation, planted on an applied tree, is found as what it is.
+//! Each kind of drift on an applied tree is found and reported as that kind.
 
 use std::fs;
 
@@ -6,8 +6,8 @@ use crate::drift::host::{CONFIG, Host, KEYS, RECORD, UNITS, WANTS, many_sided};
 
 type Damage = fn(&Host);
 
-/// Plants each damage on a tree of its own.
-fn found_as(cases: &[(&str, &str, Damage)]) {
+/// Cause each drift on a tree of its own and panic unless it is the only one that is found, with this kind.
+fn assert_found_as(cases: &[(&str, &str, Damage)]) {
     for (path, kind, damage) in cases {
         let host = Host::new();
         damage(&host);
@@ -16,8 +16,8 @@ fn found_as(cases: &[(&str, &str, Damage)]) {
 }
 
 #[test]
-fn of_files_directories_and_links() {
-    found_as(&[
+fn drift_of_files_directories_and_links_is_found() {
+    assert_found_as(&[
         ("/etc/b", "missing", |host| host.remove("/etc/b")),
         ("/etc/b", "content", |host| host.edit("/etc/b")),
         ("/etc/b", "mode", |host| host.mode("/etc/b", 0o4644)),
@@ -40,8 +40,8 @@ fn of_files_directories_and_links() {
 }
 
 #[test]
-fn of_units_keys_and_passwords() {
-    found_as(&[
+fn drift_of_units_keys_and_passwords_is_found() {
+    assert_found_as(&[
         ("/etc/systemd/system/own.service", "content", |host| host.edit(&format!("{UNITS}/own.service"))),
         ("/etc/systemd/system/own.service.d/10-a.conf", "missing", |host| {
             host.remove(&format!("{UNITS}/own.service.d/10-a.conf"));
@@ -70,8 +70,8 @@ fn of_units_keys_and_passwords() {
 }
 
 #[test]
-fn of_the_record() {
-    found_as(&[
+fn drift_of_the_record_is_found() {
+    assert_found_as(&[
         (CONFIG, "mode", |host| host.mode(CONFIG, 0o644)),
         (CONFIG, "owner", |host| host.give(CONFIG, 7)),
         (RECORD, "mode", |host| host.mode(RECORD, 0o666)),
@@ -83,7 +83,7 @@ fn of_the_record() {
     ]);
 }
 
-/// An access list: the owner, a user with all rights, the group, the mask, all others.
+/// Access control list: owner, a user with all rights, group, mask, others.
 fn access_list() -> Vec<u8> {
     let entries: [(u16, u16, u32); 5] =
         [(1, 6, u32::MAX), (2, 7, 1000), (4, 4, u32::MAX), (16, 4, u32::MAX), (32, 4, u32::MAX)];
@@ -95,12 +95,12 @@ fn access_list() -> Vec<u8> {
     bytes
 }
 
-/// The rights to bind low ports, for everybody who runs the file.
+/// Capability to bind low ports for every user who runs the file.
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[test]
-fn of_extended_attributes() {
-    found_as(&[
+fn drift_of_extended_attributes_is_found() {
+    assert_found_as(&[
         ("/etc/b", "xattrs", |host| host.xattr("/etc/b", "user.note", b"")),
         ("/etc/b", "xattrs", |host| host.xattr("/etc/b", "trusted.note", b"mine")),
         ("/etc/b", "xattrs", |host| host.xattr("/etc/b", "security.capability", &CAPABILITY)),
@@ -110,7 +110,7 @@ fn of_extended_attributes() {
         ("/etc/systemd/system/own.service", "xattrs", |host| {
             host.xattr(&format!("{UNITS}/own.service"), "user.note", b"mine");
         }),
-        // Longer than a first look at the names.
+        // The list of names is longer than the first buffer for it.
         ("/etc/b", "xattrs", |host| {
             for number in 0..8 {
                 host.xattr("/etc/b", &format!("security.ima-{number}-{}", "x".repeat(200)), b"");
@@ -121,14 +121,14 @@ fn of_extended_attributes() {
 }
 
 #[test]
-fn attributes_that_come_by_themselves_are_no_deviation() {
+fn attributes_of_the_system_are_no_drift() {
     let host = Host::new();
     for name in ["security.selinux", "security.ima"] {
         host.xattr("/etc/b", name, b"value");
         host.xattr("/etc/dir", name, b"value");
     }
-    host.xattr("/etc/unmanaged.conf", "user.note", b"nobody manages it");
-    host.xattr("/etc/deep", "user.note", b"it is only on the way");
+    host.xattr("/etc/unmanaged.conf", "user.note", b"not managed");
+    host.xattr("/etc/deep", "user.note", b"only a parent");
     assert_eq!(host.found(), []);
 }
 
@@ -140,7 +140,7 @@ const LABELS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn of_labels() {
+fn drift_of_labels_is_found() {
     for (path, _) in LABELS {
         let host = Host::new();
         host.labelled(&LABELS);
@@ -151,11 +151,11 @@ fn of_labels() {
     let host = Host::new();
     host.labelled(&LABELS);
     rustix::fs::removexattr(host.at("/etc/b"), "security.selinux").unwrap();
-    assert_eq!(host.kinds(), [("/etc/b".to_owned(), "label".to_owned())], "a label is gone");
+    assert_eq!(host.kinds(), [("/etc/b".to_owned(), "label".to_owned())], "a missing label");
 }
 
 #[test]
-fn applying_again_takes_attributes_away_and_is_then_done() {
+fn second_apply_removes_foreign_attributes_of_files() {
     let host = Host::new();
     host.xattr("/etc/b", "user.note", b"mine");
     host.xattr("/etc/a", "security.capability", &CAPABILITY);
@@ -164,16 +164,16 @@ fn applying_again_takes_attributes_away_and_is_then_done() {
     assert_eq!(host.found(), []);
     assert_eq!(host.inode("/etc/a"), host.inode("/etc/hard"));
 
-    // A directory stays itself, and what others gave it is theirs to take.
+    // A directory is not replaced, so its extended attributes stay until they are removed by hand.
     host.xattr("/etc/dir", "user.note", b"mine");
     let before = host.snapshot();
     host.apply(&crate::drift::host::many_sided());
-    assert_eq!(testbed::model::snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+    assert_eq!(testbed::model::snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
     assert_eq!(host.kinds(), [("/etc/dir".to_owned(), "xattrs".to_owned())]);
 }
 
 #[test]
-fn a_default_access_list_is_not_handed_on() {
+fn default_access_list_is_not_inherited() {
     let host = Host::new();
     for directory in ["/etc", "/var", "/etc/systemd/system", "/var/home/core"] {
         host.xattr(directory, "system.posix_acl_default", &access_list());

@@ -1,5 +1,5 @@
-//! What becomes of a host after an apply: every kind of deviation is found, judged by the settings, and
-//! repaired where they say so.
+//! Drift of a host after an apply: every kind is found, reported by the policy in the settings, and repaired
+//! if the policy says so.
 
 mod fragments;
 mod host;

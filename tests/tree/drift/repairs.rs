@@ -1,4 +1,4 @@
-//! `verify --repair`: what the settings ask for is as it was, and nothing else is touched.
+//! `verify --repair`: drift with the policy `repair` is repaired, and nothing else is changed.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn paths(items: &Value) -> Vec<String> {
 }
 
 #[test]
-fn all_kinds_at_once() {
+fn drift_of_all_kinds_is_repaired_at_once() {
     let host = Host::new();
     let before = host.snapshot();
     host.damage();
@@ -46,7 +46,7 @@ fn all_kinds_at_once() {
 
     let after = host.snapshot();
     let body = |seen: &snapshot::Snapshot, path: &str| seen.get(path).map(|(node, _)| format!("{node:?}"));
-    // The settings are new, the password's line has the day of its change, the lock its holder.
+    // The settings are new, the shadow file has the date of its change, and the lock names its last holder.
     let may_differ = |path: &str| {
         path.starts_with("etc/flameholder/config.d") || [snapshot::LOCK, "etc/shadow"].contains(&path)
     };
@@ -58,24 +58,24 @@ fn all_kinds_at_once() {
 }
 
 #[test]
-fn nothing_else_is_touched() {
+fn paths_without_drift_are_unchanged_by_a_repair() {
     let host = Host::new();
     host.damage();
     let repaired = ["/etc/b", "/etc/deep/er/c", "/etc/admin.conf", KEYS];
     let fragment: String = repaired.iter().map(|path| listed(path, "repair")).collect();
     host.settings("10.toml", &(fragment + &listed("/etc/soft", "ignore")));
-    // Files of our own that a next apply writes anew.
+    // The next apply rewrites these files of the product.
     host.mode(CONFIG, 0o640);
     host.edit("/etc/machine-config-daemon/currentimage");
     let before = host.snapshot();
     let document = host.document(&["--repair"]);
-    // The keys lie below a link that is to be reported only.
+    // The keys are below a link with the policy `report`.
     assert_eq!(paths(&document["repaired"]), ["/etc/admin.conf", "/etc/b", "/etc/deep/er/c"]);
     let stuck = document["drift"].as_array().unwrap().iter().find(|item| item["path"] == KEYS).unwrap();
     assert!(stuck["obstacle"].as_str().unwrap().contains("/var/home/core/.ssh"), "{stuck}");
 
-    let touched = snapshot::disturbed(&before, &host.snapshot());
-    // Names changed in these directories, and in those where content waits.
+    let touched = snapshot::changes(&before, &host.snapshot());
+    // Directories whose entries changed, and directories with staged content.
     let expected = [
         "etc was",
         "etc/admin.conf ",
@@ -85,7 +85,7 @@ fn nothing_else_is_touched() {
         "etc/deep/er/c ",
         "var was",
         "var/home",
-        // The journal came and went.
+        // The journal was created and removed here.
         "var/lib/flameholder was",
     ];
     let others: Vec<_> =
@@ -95,25 +95,25 @@ fn nothing_else_is_touched() {
 }
 
 #[test]
-fn without_anything_to_repair_nothing_is_touched() {
+fn repair_without_repairable_drift_changes_nothing() {
     for fragment in ["", "[drift]\ndefault = \"ignore\"\n", "[drift]\ndefault = \"report\"\n"] {
         let host = Host::new();
         host.damage();
         host.settings("10.toml", fragment);
         let before = host.snapshot();
         assert_eq!(host.document(&["--repair"])["repaired"], json!([]));
-        assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+        assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
     }
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
     let before = host.snapshot();
     let outcome = host.verify(&["--repair"]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
 }
 
 #[test]
-fn what_is_in_the_way_is_told_and_the_rest_repaired() {
+fn obstacles_are_reported_and_other_drift_is_repaired() {
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
     host.remove("/etc/b");
@@ -125,8 +125,8 @@ fn what_is_in_the_way_is_told_and_the_rest_repaired() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for expected in [
         "repaired, 1 deviation:\n  /etc/soft  is missing\n",
-        "  /etc/b  is of another type  [repair]\n    not repaired: a directory stands at /etc/b",
-        "not repaired: a file stands at /etc/deep/er, where /etc/deep/er/c needs a directory",
+        "  /etc/b  is of another type  [repair]\n    not repaired: /etc/b is a directory",
+        "not repaired: /etc/deep/er is a file, but /etc/deep/er/c needs a directory there",
     ] {
         assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
     }
@@ -135,7 +135,7 @@ fn what_is_in_the_way_is_told_and_the_rest_repaired() {
 }
 
 #[test]
-fn an_empty_directory_makes_room() {
+fn empty_directory_in_place_of_a_file_is_replaced() {
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
     host.remove("/etc/b");
@@ -145,7 +145,7 @@ fn an_empty_directory_makes_room() {
 }
 
 #[test]
-fn a_hard_link_follows_its_file() {
+fn hard_link_is_repaired_with_its_file() {
     let host = Host::new();
     host.settings("10.toml", &listed("/etc/a", "repair"));
     host.edit("/etc/a");
@@ -159,14 +159,14 @@ fn a_hard_link_follows_its_file() {
     let document = host.document(&["--repair"]);
     assert_eq!(document["repaired"], json!([]));
     let obstacle = &document["drift"][1]["obstacle"];
-    assert_eq!(obstacle, "it is another name of /etc/a, which is not repaired");
+    assert_eq!(obstacle, "it is a hard link to /etc/a, which is not repaired");
 }
 
 #[test]
-fn directories_that_come_back_are_remembered() {
+fn restored_directories_are_recorded_as_created() {
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
-    // Its links are ours and the image's; the directory was there before.
+    // The directory has links of the config and of the image, and existed before the config.
     host.remove(&format!("{UNITS}/multi-user.target.wants"));
     assert_eq!(host.document(&["--repair"])["drift"], json!([]));
     let record: Value = serde_json::from_str(&host.text(RECORD)).unwrap();
@@ -174,11 +174,11 @@ fn directories_that_come_back_are_remembered() {
     assert!(created.contains(&json!(format!("{UNITS}/multi-user.target.wants"))), "{created:?}");
     let before = host.snapshot();
     host.apply(&many_sided());
-    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
 }
 
 #[test]
-fn the_record_is_repaired_but_not_invented() {
+fn attributes_of_the_record_are_repaired_but_not_its_content() {
     let host = Host::new();
     host.settings("10.toml", EVERYTHING);
     host.mode(CONFIG, 0o644);
@@ -200,11 +200,11 @@ fn the_record_is_repaired_but_not_invented() {
     for item in document["drift"].as_array().unwrap() {
         assert!(item["obstacle"].as_str().unwrap().contains("interrupted"), "{item}");
     }
-    assert_eq!(snapshot::disturbed(&before, &host.snapshot()), Vec::<String>::new());
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
 }
 
 #[test]
-fn labels_and_attributes_of_leaves_are_repaired_and_of_directories_told() {
+fn labels_and_attributes_are_repaired_on_files_and_reported_on_directories() {
     let label = "system_u:object_r:etc_t:s0";
     let labels = ["/etc/a", "/etc/b", "/etc/soft", "/etc/dir"].map(|path| (path, label));
     let host = Host::new();
@@ -223,7 +223,7 @@ fn labels_and_attributes_of_leaves_are_repaired_and_of_directories_told() {
 }
 
 #[test]
-fn a_repair_names_its_tree() {
+fn repair_needs_exactly_one_root() {
     for arguments in
         [&["--repair"][..], &["--repair", "--sysroot", "x"], &["--repair", "--root", "a", "--sysroot", "b"]]
     {

@@ -1,4 +1,4 @@
-//! What is left of very many applies: nothing.
+//! Many applies in a row leave nothing behind.
 
 use std::collections::BTreeSet;
 
@@ -9,19 +9,20 @@ use testbed::model::document::{file, with_files};
 use testbed::model::run::{launch, program};
 use testbed::model::snapshot::{self, Body};
 
-/// How often the tree goes back and forth.
+/// Number of changes from one config to the other and back.
 fn rounds() -> usize {
     if testbed::is_exhaustive() { 500 } else { 150 }
 }
 
-/// Every path, and the bytes of all files. A directory's own size is the file system's business.
+/// Every path, and the total size of all files. The size of a directory depends on the file system and is
+/// left out.
 fn extent(host: &Host) -> (BTreeSet<String>, usize) {
     let seen = snapshot::take(host.tree.root());
     let bytes = seen.values().map(|(node, _)| match &node.body {
         Body::File(bytes) => bytes.len(),
         _ => 0,
     });
-    // The lock holds the number of a process, which may have a digit more.
+    // The process ID in the lock may have one digit more.
     let lock = seen.get(snapshot::LOCK).map_or(0, |(node, _)| match &node.body {
         Body::File(bytes) => bytes.len(),
         _ => 0,
@@ -30,7 +31,7 @@ fn extent(host: &Host) -> (BTreeSet<String>, usize) {
 }
 
 #[test]
-fn going_back_and_forth_leaves_nothing_behind() {
+fn alternating_configs_leave_nothing_behind() {
     let (mut left, mut right) = (
         with_files(
             "rendered-left",
@@ -60,16 +61,16 @@ fn going_back_and_forth_leaves_nothing_behind() {
     }
 }
 
-/// A run that kept one descriptor per file, or per directory, would run out of them.
+/// With one descriptor per file or directory, the limit would be exceeded.
 #[test]
-fn descriptors_are_given_back() {
+fn descriptors_are_closed() {
     const FILES: usize = 300;
     let files = |text: &str| -> Vec<_> {
         (0..FILES).map(|number| file(&format!("/etc/many/{number}/file"), text)).collect()
     };
     let (left, right) = (with_files("rendered-left", &files("1")), with_files("rendered-right", &files("2")));
     let host = Host::new(&left, &right);
-    // Each of the 32 threads that flush holds two.
+    // Each of the 32 flushing threads needs two descriptors.
     let script = r#"ulimit -n 100 && exec "$0" "$@""#;
     for desired in [&host.right, &host.left] {
         let program = program();

@@ -1,4 +1,4 @@
-//! A tree between two configs.
+//! Tree with two configs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-/// A tree that is on the left, and two configs for it.
+/// Tree with the left config applied, and the documents of both configs.
 pub struct Host {
     pub tree: Tree,
     _documents: TempDir,
@@ -33,7 +33,7 @@ impl Host {
         host
     }
 
-    /// One of files that come, change and go.
+    /// Tree whose configs create, change and remove files.
     pub fn small() -> Self {
         let left =
             [file("/etc/both", "left"), file("/etc/left/only", "left"), file("/etc/admin.conf", "left")];

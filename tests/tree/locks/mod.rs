@@ -1,4 +1,4 @@
-//! One agent at a time on one tree, and no trace of the many that were there before.
+//! One agent at a time on one tree, and no trace of earlier ones.
 
 mod growth;
 mod host;
@@ -8,63 +8,64 @@ use std::process::{Command, Stdio};
 use crate::locks::host::Host;
 use testbed::model::run::{Outcome, program};
 use testbed::model::snapshot;
-use testbed::strace::held::Held;
+use testbed::strace::stopped::StoppedRun;
 
 const BUSY: Option<i32> = Some(75);
 
-/// Expects an attempt to be turned away by the process `pid`, which goes on unharmed.
+/// Panics unless an attempt was refused with the ID of the process that holds the lock.
 fn assert_busy(outcome: &Outcome, pid: u32) {
     let named = outcome.stderr.contains(&format!("(process {pid})"));
     assert!(outcome.code == BUSY && named, "{pid}: {outcome:?}");
 }
 
 #[test]
-fn whoever_comes_second_is_told_who_is_at_work() {
-    // Just locked, nothing staged; some things moved; committed, not cleared.
+fn second_agent_is_refused_with_the_process_id_of_the_first() {
+    // Stopped after the lock was taken with nothing staged, among the renames, and after the commit before
+    // the cleanup.
     for place in [("mkdirat", 1), ("renameat2", 4), ("unlinkat", 1)] {
         testbed::preconditions::require_strace();
         let host = Host::small();
-        let held = Held::at(place, &host.line("apply", Some(&host.right)));
+        let stopped = StoppedRun::at(place, &host.line("apply", Some(&host.right)));
         let before = snapshot::take(host.tree.root());
         for (verb, desired) in
             [("apply", Some(&*host.left)), ("apply", Some(&*host.right)), ("recover", None)]
         {
-            assert_busy(&host.runs(verb, desired), held.pid);
+            assert_busy(&host.runs(verb, desired), stopped.pid);
         }
         let moving = place.0 == "renameat2";
         for (verb, desired) in [("plan", Some(&*host.left)), ("verify", None)] {
             let outcome = host.runs(verb, desired);
             if moving {
-                assert_busy(&outcome, held.pid);
+                assert_busy(&outcome, stopped.pid);
             } else {
-                // What they see is wholly old, or wholly new.
+                // Readers see a tree that is wholly old or wholly new.
                 assert_eq!(outcome.code, Some(0), "{place:?}: {verb}: {outcome:?}");
             }
         }
         let after = snapshot::take(host.tree.root());
-        assert_eq!(snapshot::disturbed(&before, &after), [""; 0], "{place:?}");
-        let outcome = held.go_on();
-        assert_eq!(outcome.code, Some(0), "{place:?}: whoever came first comes through: {outcome:?}");
+        assert_eq!(snapshot::changes(&before, &after), [""; 0], "{place:?}");
+        let outcome = stopped.resume();
+        assert_eq!(outcome.code, Some(0), "{place:?}: the first agent completes: {outcome:?}");
         assert_eq!((host.text("/etc/both").as_str(), host.runs("verify", None).code), ("right", Some(0)));
     }
 }
 
 #[test]
-fn a_lock_dies_with_its_holder() {
+fn lock_ends_with_its_holder() {
     testbed::preconditions::require_strace();
     let host = Host::small();
     for settling in ["recover", "apply"] {
-        let held = Held::at(("renameat2", 4), &host.line("apply", Some(&host.right)));
+        let stopped = StoppedRun::at(("renameat2", 4), &host.line("apply", Some(&host.right)));
         assert_eq!(host.runs("verify", None).code, BUSY);
         assert!(host.runs("status", None).stdout.contains("is under way"));
-        held.kill();
+        stopped.kill();
         for (verb, desired) in [("plan", Some(&*host.right)), ("verify", None)] {
             let outcome = host.runs(verb, desired);
             assert_eq!(outcome.code, Some(1), "{verb}: {outcome:?}");
             assert!(outcome.stderr.contains("`flameholder recover`"), "{verb}: {outcome:?}");
         }
         assert!(
-            host.runs("status", None).stdout.contains("was interrupted; `flameholder recover` takes it back")
+            host.runs("status", None).stdout.contains("was interrupted; `flameholder recover` undoes it")
         );
         let desired = (settling == "apply").then_some(&*host.left);
         let outcome = host.runs(settling, desired);
@@ -74,18 +75,18 @@ fn a_lock_dies_with_its_holder() {
 }
 
 #[test]
-fn a_lock_that_is_only_left_is_free() {
+fn lock_file_without_a_holder_is_free() {
     testbed::preconditions::require_strace();
     let host = Host::small();
-    Held::at(("mkdirat", 1), &host.line("apply", Some(&host.right))).kill();
-    assert_eq!(host.runs("verify", None).code, Some(0), "nothing was begun");
+    StoppedRun::at(("mkdirat", 1), &host.line("apply", Some(&host.right))).kill();
+    assert_eq!(host.runs("verify", None).code, Some(0), "no change had begun");
     assert_eq!(host.runs("recover", None).code, Some(0));
     host.applies(&host.right);
 }
 
-/// Many at once: each does all of its work or none, and says which.
+/// Many agents at once: each does all of its work or none, and reports which.
 #[test]
-fn a_crowd_takes_turns_or_goes_away() {
+fn concurrent_agents_apply_in_turn_or_are_refused() {
     let host = Host::small();
     let mut done = 0;
     for _ in 0..10 {
@@ -106,5 +107,5 @@ fn a_crowd_takes_turns_or_goes_away() {
         }
         assert_eq!(host.runs("verify", None).code, Some(0));
     }
-    assert!(done >= 10, "each crowd has a first");
+    assert!(done >= 10, "one agent of each round succeeds");
 }

@@ -1,13 +1,14 @@
-//! An `/etc` of another generation beside the same `/var`, as after a boot of another deployment.
+//! Activation on a tree whose `/etc` belongs to another generation than its `/var`, as after a boot of
+//! another deployment.
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::json;
 
 use testbed::model::{
+    applied_tree::apply,
     document::{file, with_files},
     run::{Outcome, flameholder},
-    settled::apply,
     snapshot,
     tree::Tree,
 };
@@ -16,7 +17,7 @@ fn run(verb: &str, root: &Path) -> Outcome {
     flameholder([verb.as_ref(), "--root".as_ref(), root.as_os_str()])
 }
 
-/// A tree to which config after config was applied, and the `/etc` that each left.
+/// Tree to which several configs were applied, and the `/etc` after each.
 struct Generations {
     tree: Tree,
     beside: tempfile::TempDir,
@@ -55,7 +56,7 @@ impl Generations {
         self.beside.path().join(format!("etc-{name}"))
     }
 
-    /// Gives the tree the `/etc` of a generation, as booting its deployment does.
+    /// Give the tree the `/etc` of a generation, as booting its deployment does.
     fn boot(&self, name: &str) {
         fs::remove_dir_all(self.etc()).unwrap();
         let copied = Command::new("cp").arg("-a").arg(self.kept(name)).arg(self.etc()).status();
@@ -74,15 +75,15 @@ impl Generations {
 }
 
 #[test]
-fn var_is_made_to_match_the_etc_that_is_there() {
+fn activation_brings_var_to_the_generation_in_etc() {
     let host = Generations::new(&["a", "b"]);
     host.assert_whole("b");
     let settled = snapshot::take(host.tree.root());
     assert_eq!(run("activate", host.tree.root()).code, Some(0));
-    assert_eq!(snapshot::disturbed(&settled, &snapshot::take(host.tree.root())), [""; 0]);
+    assert_eq!(snapshot::changes(&settled, &snapshot::take(host.tree.root())), [""; 0]);
     for name in ["a", "b", "a"] {
         host.boot(name);
-        assert_eq!(run("verify", host.tree.root()).code, Some(2), "what is active is not what /etc says");
+        assert_eq!(run("verify", host.tree.root()).code, Some(2), "/var has another generation than /etc");
         let activated = run("activate", host.tree.root());
         assert_eq!(activated.code, Some(0), "{activated:?}");
         host.assert_whole(name);
@@ -90,7 +91,7 @@ fn var_is_made_to_match_the_etc_that_is_there() {
 }
 
 #[test]
-fn an_apply_starts_from_what_is_active_not_from_what_etc_says() {
+fn apply_starts_from_the_active_generation_not_from_etc() {
     let host = Generations::new(&["a", "b"]);
     host.boot("a");
     host.apply("c");
@@ -99,14 +100,14 @@ fn an_apply_starts_from_what_is_active_not_from_what_etc_says() {
     fs::write(&empty, with_files("empty", &[]).to_string()).unwrap();
     assert_eq!(apply(host.tree.root(), &empty).code, Some(0));
     let text = fs::read_to_string(host.tree.at("var/usrlocal/bin/by-hand")).unwrap();
-    assert_eq!(text, "#!/bin/sh\n", "what was there before the first generation is back");
+    assert_eq!(text, "#!/bin/sh\n", "the pre-image from before the first generation is restored");
     assert_eq!(fs::read_dir(host.tree.at("var/usrlocal/bin")).unwrap().count(), 1);
 }
 
 #[test]
-fn a_tree_without_a_generation_has_nothing_to_activate() {
+fn activation_without_a_generation_fails() {
     let tree = Tree::new();
     let outcome = run("activate", tree.root());
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    assert!(outcome.stderr.contains("nothing was applied"), "{outcome:?}");
+    assert!(outcome.stderr.contains("no configuration is applied at"), "{outcome:?}");
 }

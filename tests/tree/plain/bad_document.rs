@@ -1,15 +1,16 @@
-//! Documents that cannot be read, or only beyond reason: the exit code, the culprit, and a tree left alone.
+//! Documents that cannot be parsed or exceed a limit: exit code, the field in the error, and an unchanged
+//! tree.
 
 use std::io::Write;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use testbed::model::document::{data_url, file, machine_config, with_files};
-use testbed::model::refused::all_refused;
+use testbed::model::refused::assert_all_refused;
 
 const MIB: usize = 1 << 20;
 
-/// A data URL of this many zeros, compressed.
+/// Data URL of this many zeros, compressed.
 fn zeros(length: usize) -> String {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let mebibyte = vec![0; MIB];
@@ -20,7 +21,7 @@ fn zeros(length: usize) -> String {
 }
 
 #[test]
-fn documents_that_cannot_be_read() {
+fn malformed_documents_are_refused() {
     let good = bytes(&with_files("rendered-good", &[file("/etc/x", "x")]));
     let twice = br#"{"apiVersion":"machineconfiguration.openshift.io/v1","kind":"MachineConfig","metadata":{"name":"a"},
         "spec":{"kernelType":"default","kernelType":"realtime","config":{"ignition":{"version":"3.5.0"}}}}"#;
@@ -36,7 +37,7 @@ fn documents_that_cannot_be_read() {
     shape["spec"]["config"]["storage"]["files"] = json!({"path": "/etc/x"});
     let version =
         |version: Value| bytes(&machine_config("rendered-bad", &json!({"ignition": {"version": version}})));
-    all_refused(vec![
+    assert_all_refused(vec![
         ("an empty document", Vec::new(), &["desired.json"]),
         ("white space", b" \n\t\n".to_vec(), &["desired.json"]),
         ("a truncated document", good[..good.len() - 9].to_vec(), &["desired.json"]),
@@ -63,7 +64,7 @@ fn documents_that_cannot_be_read() {
 }
 
 #[test]
-fn documents_beyond_the_limits() {
+fn documents_beyond_the_limits_are_refused() {
     let bomb = (1..=9).fold("a: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned(), |text, level| {
         let below = vec![format!("*a{}", level - 1); 9].join(",");
         text + &format!("l{level}: &a{level} [{below}]\n")
@@ -73,7 +74,7 @@ fn documents_beyond_the_limits() {
     let squeezed = |path: &str, length: usize| json!({"path": path, "contents": {"compression": "gzip", "source": zeros(length)}});
     let long = with_files("rendered-bad", &[file("/etc/x", "x")]).to_string() + &" ".repeat(50_000_000);
     let kind = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\n";
-    all_refused(vec![
+    assert_all_refused(vec![
         ("50 MB", long.into_bytes(), &["desired.json", "16 MiB|16777216"]),
         ("aliases that explode", format!("{kind}{bomb}").into_bytes(), &["desired.json"]),
         ("100,000 files", bytes(&with_files("rendered-bad", &many)), &["files", "20,000|20000"]),

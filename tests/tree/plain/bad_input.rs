@@ -1,14 +1,14 @@
-//! Configs with a field that is refused: the exit code, the path of the field, and a tree left alone.
+//! Configs with an invalid field: exit code, the path of the field, and an unchanged tree.
 
 use std::fs;
 
 use serde_json::{Value, json};
+use testbed::model::applied_tree::outcome_complaints;
 use testbed::model::document::{file, machine_config, with_files};
-use testbed::model::refused::{MALFORMED, all_refused};
+use testbed::model::refused::{MALFORMED, assert_all_refused};
 use testbed::model::run::flameholder;
-use testbed::model::settled::unlike;
 
-/// A document with one good file and, after it, one with `field` (a JSON pointer below the entry) replaced.
+/// Document with a valid file and, after it, one whose `field` (a JSON pointer below the entry) is replaced.
 fn spoilt(field: &str, value: Value) -> Vec<u8> {
     let mut entry = file("/etc/x", "x");
     let (parent, key) = field.rsplit_once('/').expect("a pointer");
@@ -27,14 +27,14 @@ fn bytes(document: &Value) -> Vec<u8> {
 }
 
 #[test]
-fn files_that_cannot_be() {
+fn invalid_files_are_refused() {
     const PATH: &[&str] = &["spec.config.storage.files[1].path"];
     const MODE: &[&str] = &["spec.config.storage.files[1].mode"];
     const CONTENTS: &[&str] = &["spec.config.storage.files[1].contents"];
     let duplicate = with_files("rendered-bad", &[file("/etc/x", "1"), file("/etc/x", "2")]);
     let below = with_files("rendered-bad", &[file("/etc/x", "1"), file("/etc/x/y", "2")]);
     let squeezed = json!({"compression": "gzip", "source": "data:,not%20gzip"});
-    all_refused(vec![
+    assert_all_refused(vec![
         ("a path that leaves the root", spoilt("/path", json!("/etc/../../x")), PATH),
         ("a path with a dot", spoilt("/path", json!("/etc/./x")), PATH),
         ("a relative path", spoilt("/path", json!("etc/x")), PATH),
@@ -67,7 +67,7 @@ fn files_that_cannot_be() {
 }
 
 #[test]
-fn units_that_cannot_be() {
+fn invalid_units_are_refused() {
     let unit = json!({"name": "x.service", "contents": "[Service]\nExecStart=/bin/true\n",
         "dropins": [{"name": "10-x.conf", "contents": "[Unit]\nDescription=x\n"}]});
     let mut suffix = unit.clone();
@@ -83,7 +83,7 @@ fn units_that_cannot_be() {
     let at_unit = file("/etc/systemd/system/x.service", "x");
     let at_dropin = file("/etc/systemd/system/x.service.d/10-x.conf", "x");
     let twice = json!({"ignition": {"version": "3.5.0"}, "systemd": {"units": [unit, unit]}});
-    all_refused(vec![
+    assert_all_refused(vec![
         (
             "a file in a unit's place",
             with_unit(&unit, &[at_unit]),
@@ -108,28 +108,28 @@ fn units_that_cannot_be() {
 }
 
 #[test]
-fn hashes_that_would_break_the_shadow_file() {
+fn password_hashes_that_would_break_the_shadow_file_are_refused() {
     const HASH: &[&str] = &["spec.config.passwd.users[0].passwordHash"];
     let hash = |hash: &str| {
         let mut config = with_files("rendered-bad", &[]);
         config["spec"]["config"]["passwd"] = json!({"users": [{"name": "core", "passwordHash": hash}]});
         bytes(&config)
     };
-    all_refused(vec![
+    assert_all_refused(vec![
         ("a hash of two lines", hash("$6$a$b\nroot::0:0:::"), HASH),
         ("a hash of two fields", hash("$6$a$b:0:0"), HASH),
     ]);
 }
 
 #[test]
-fn every_refusal_is_reported_at_once() {
+fn all_refusals_are_reported_at_once() {
     let mut entries: Vec<Value> =
         ["a", "b", "c", "d"].map(|name| file(&format!("/etc/{name}"), name)).to_vec();
     entries[0]["mode"] = json!(0o2755);
     entries[1]["path"] = json!("relative");
     entries[2]["contents"]["compression"] = json!("zstd");
     entries[3]["mode"] = json!(0o4755);
-    all_refused(vec![(
+    assert_all_refused(vec![(
         "four faults",
         bytes(&with_files("rendered-bad", &entries)),
         &[
@@ -142,19 +142,19 @@ fn every_refusal_is_reported_at_once() {
 }
 
 #[test]
-fn a_current_config_is_read_as_strictly() {
+fn current_config_is_validated_like_the_desired_one() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| folder.path().join(name).into_os_string();
     fs::write(path("current.json"), "{").expect("a document");
     fs::write(path("desired.json"), bytes(&with_files("rendered-good", &[]))).expect("a document");
     let pair = ["--current".into(), path("current.json"), "--desired".into(), path("desired.json")];
     let outcome = flameholder(["plan".into()].into_iter().chain(pair));
-    let complaints = unlike(&outcome, MALFORMED, &["current.json"]);
+    let complaints = outcome_complaints(&outcome, MALFORMED, &["current.json"]);
     assert!(complaints.is_empty(), "{complaints:?}");
 }
 
 #[test]
-fn commands_that_cannot_be_understood() {
+fn invalid_command_lines_are_usage_errors() {
     const USAGE: i32 = 64;
     let lines: &[&[&str]] = &[
         &["no-such-command"],

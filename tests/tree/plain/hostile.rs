@@ -1,5 +1,5 @@
-//! Trees as a hostile user or a clumsy administrator leaves them: nothing that nobody asked to remove
-//! goes away, nothing is written where a link of somebody else points, and no verb panics.
+//! Trees that a hostile user or an administrator's mistake prepared: no foreign file is removed, no foreign
+//! link is followed, and no command panics.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,14 +7,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
+use testbed::model::applied_tree::apply;
 use testbed::model::document::{file, machine_config, with_files};
 use testbed::model::run::{Outcome, flameholder};
-use testbed::model::settled::apply;
 use testbed::model::tree::Tree;
 
 pub const UNITS: &str = "/etc/systemd/system";
 
-/// A tree and the means to apply a config to it.
+/// Tree, and a folder for configs.
 pub struct Host(pub Tree, tempfile::TempDir);
 
 impl Host {
@@ -37,11 +37,11 @@ impl Host {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
-    /// The config is in the way of something: exit 1, and the message names it.
-    pub fn obstructed(&self, config: &Value, named: &str) {
+    /// Panics unless the config fails to apply with exit code 1 and `named` in the error.
+    pub fn assert_obstructed(&self, config: &Value, named: &str) {
         let outcome = self.apply(config);
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
-        assert!(outcome.stderr.contains(named), "{named} is not named: {}", outcome.stderr);
+        assert!(outcome.stderr.contains(named), "the error does not name {named}: {}", outcome.stderr);
     }
 
     pub fn verify(&self) -> Option<i32> {
@@ -80,12 +80,12 @@ pub fn keys() -> Value {
 }
 
 #[test]
-fn a_directory_of_others_is_in_the_way_and_stays() {
+fn foreign_directory_is_an_obstacle_and_kept() {
     let host = Host::new();
     let inside = format!("{UNITS}/foo.service.d/10-a.conf/precious");
     host.put(&inside, "data");
     let absent = units(&json!([{"name": "foo.service", "dropins": [{"name": "10-a.conf", "contents": ""}]}]));
-    host.obstructed(&absent, "10-a.conf");
+    host.assert_obstructed(&absent, "10-a.conf");
     assert_eq!(host.text(&inside), "data");
 
     let host = Host::new();
@@ -93,7 +93,7 @@ fn a_directory_of_others_is_in_the_way_and_stays() {
     host.applies(&files(&[file("/etc/foo", "ours")]));
     fs::remove_file(host.0.at("/etc/foo")).unwrap();
     host.put("/etc/foo/precious", "data");
-    host.obstructed(&empty(), "/etc/foo");
+    host.assert_obstructed(&empty(), "/etc/foo");
     assert_eq!(host.text("/etc/foo/precious"), "data");
 
     let host = Host::new();
@@ -103,17 +103,17 @@ fn a_directory_of_others_is_in_the_way_and_stays() {
 }
 
 #[test]
-fn one_place_has_one_name() {
+fn file_moved_between_two_spellings_of_its_path_is_kept() {
     let host = Host::new();
     host.applies(&files(&[file("/root/.x", "1")]));
     host.applies(&files(&[file("/var/roothome/.x", "2")]));
     assert_eq!((host.text("/var/roothome/.x").as_str(), host.verify()), ("2", Some(0)));
     let both = files(&[file("/root/.y", "1"), file("/var/roothome/.y", "2")]);
-    host.obstructed(&both, ".y");
+    host.assert_obstructed(&both, ".y");
 }
 
 #[test]
-fn a_managed_directory_that_became_a_link_is_a_directory_again() {
+fn link_in_place_of_a_managed_directory_is_replaced() {
     for target in [".ssh2", "/etc", ".ssh"] {
         let host = Host::new();
         host.applies(&keys());
@@ -129,34 +129,34 @@ fn a_managed_directory_that_became_a_link_is_a_directory_again() {
 }
 
 #[test]
-fn links_that_others_may_change_are_not_followed() {
+fn links_under_control_of_other_users_are_not_followed() {
     let host = Host::new();
     host.put("/etc/sudoers.d/app", "root's rule");
     let home = host.0.at("/var/home/core");
     std::os::unix::fs::chown(&home, Some(1000), Some(1000)).unwrap();
     symlink("../../../etc/sudoers.d", home.join(".config")).unwrap();
-    host.obstructed(&files(&[file("/home/core/.config/app", "core's")]), ".config");
+    host.assert_obstructed(&files(&[file("/home/core/.config/app", "core's")]), ".config");
     assert_eq!(host.text("/etc/sudoers.d/app"), "root's rule");
 
     fs::create_dir_all(host.0.at(UNITS)).unwrap();
     symlink("../..", host.0.at(UNITS).join("foo.service.d")).unwrap();
     let drop_in =
         units(&json!([{"name": "foo.service", "dropins": [{"name": "z.conf", "contents": "[Unit]\n"}]}]));
-    host.obstructed(&drop_in, "foo.service.d");
+    host.assert_obstructed(&drop_in, "foo.service.d");
     assert!(!host.0.at("/etc/z.conf").exists());
 }
 
 #[test]
-fn a_lost_configuration_is_not_a_new_beginning() {
+fn apply_without_the_current_config_fails() {
     let host = Host::new();
     host.applies(&files(&[file("/etc/a", "1"), file("/etc/b", "2")]));
     fs::write(host.0.at("/etc/machine-config-daemon/currentconfig"), "").unwrap();
-    host.obstructed(&files(&[file("/etc/a", "3")]), "currentconfig");
+    host.assert_obstructed(&files(&[file("/etc/a", "3")]), "currentconfig");
     assert_eq!((host.text("/etc/a").as_str(), host.verify()), ("1", Some(1)));
 }
 
 #[test]
-fn an_owner_who_left_does_not_keep_the_next_config_away() {
+fn removed_user_does_not_block_the_next_config() {
     let host = Host::new();
     let passwd = host.text("/etc/passwd");
     fs::write(host.0.at("/etc/passwd"), format!("{passwd}guest:x:777:777::/:/bin/sh\n")).unwrap();
@@ -171,7 +171,7 @@ fn an_owner_who_left_does_not_keep_the_next_config_away() {
 }
 
 #[test]
-fn pre_images_come_back_through_detours() {
+fn pre_images_are_restored_after_several_configs() {
     let host = Host::new();
     host.put("/etc/a", "admin");
     host.applies(&files(&[file("/etc/a", "1")]));
@@ -187,7 +187,7 @@ fn pre_images_come_back_through_detours() {
 }
 
 #[test]
-fn unmasking_removes_our_unit_and_gives_a_mask_back() {
+fn unmasking_removes_a_managed_unit_and_restores_a_foreign_mask() {
     let host = Host::new();
     host.applies(&units(&json!([{"name": "v.service", "contents": "[Service]\nExecStart=/evil\n"}])));
     host.applies(&units(&json!([{"name": "v.service", "mask": false}])));
@@ -205,7 +205,7 @@ fn unmasking_removes_our_unit_and_gives_a_mask_back() {
 }
 
 #[test]
-fn directories_that_were_there_stay() {
+fn preexisting_directories_are_kept() {
     let host = Host::new();
     host.0.directory("/etc/adm");
     fs::set_permissions(host.0.at("/etc/adm"), fs::Permissions::from_mode(0o700)).unwrap();
@@ -216,18 +216,18 @@ fn directories_that_were_there_stay() {
 }
 
 #[test]
-fn a_config_may_only_enable_a_unit_of_the_image() {
+fn unit_of_the_image_is_enabled_without_contents() {
     let host = Host::new();
     fs::remove_dir_all(host.0.at(UNITS)).unwrap();
     host.applies(&units(&json!([{"name": "ipsec.service", "enabled": true}])));
     assert_eq!(host.verify(), Some(0));
     let unit = host.0.at(UNITS).join("ipsec.service");
     symlink("/dev/null", unit).unwrap();
-    assert_eq!(host.verify(), Some(2), "a masked unit is not enabled");
+    assert_eq!(host.verify(), Some(2), "the unit is masked");
 }
 
 #[test]
-fn odd_names_and_bytes_do_no_harm() {
+fn unusual_names_and_bytes_are_harmless() {
     let host = Host::new();
     fs::create_dir_all(host.0.at(UNITS)).unwrap();
     symlink("x", host.0.at(UNITS).join("ev\nil.service")).unwrap();
@@ -237,20 +237,23 @@ fn odd_names_and_bytes_do_no_harm() {
     host.applies(&units(&json!([{"name": "y.service", "contents": "[Service]\nExecStart=/bin/true\n"}])));
     let wanted = "t".repeat(243);
     let install = format!("[Install]\nWantedBy={wanted}.target\n");
-    host.obstructed(&units(&json!([{"name": "y.service", "enabled": true, "contents": install}])), UNITS);
+    host.assert_obstructed(
+        &units(&json!([{"name": "y.service", "enabled": true, "contents": install}])),
+        UNITS,
+    );
     let long = format!("{}.service", "n".repeat(247));
     assert_eq!(host.apply(&units(&json!([{"name": long, "dropins": [{"name": "a.conf"}]}]))).code, Some(78));
 
     host.0.directory("/etc/foo");
     let odd = host.0.at("/etc/foo").join(std::ffi::OsStr::from_bytes(b"\xff"));
     fs::write(&odd, "data").unwrap();
-    host.obstructed(&files(&[file("/etc/foo", "x")]), "/etc/foo");
+    host.assert_obstructed(&files(&[file("/etc/foo", "x")]), "/etc/foo");
     assert_eq!(fs::read(&odd).unwrap(), b"data");
     host.applies(&files(&[file("/etc/bar", "x")]));
 }
 
 #[test]
-fn verify_sees_what_is_not_content() {
+fn verify_finds_drift_beyond_content() {
     let host = Host::new();
     let links = json!({
         "files": [file("/etc/f", "x")],
@@ -258,26 +261,26 @@ fn verify_sees_what_is_not_content() {
     host.applies(&ignition("storage", &links));
     assert_eq!(host.verify(), Some(0));
     std::os::unix::fs::lchown(host.0.at("/etc/l"), Some(7), None).unwrap();
-    assert_eq!(host.verify(), Some(2), "the link's owner");
+    assert_eq!(host.verify(), Some(2), "the link has another owner");
     host.applies(&ignition("storage", &links));
     fs::remove_file(host.0.at("/etc/h")).unwrap();
     fs::copy(host.0.at("/etc/f"), host.0.at("/etc/h")).unwrap();
-    assert_eq!(host.verify(), Some(2), "a copy is no second name");
+    assert_eq!(host.verify(), Some(2), "the hard link is a copy");
     host.applies(&ignition("storage", &links));
     let inode = |path: &str| host.0.at(path).metadata().unwrap().ino();
     assert_eq!(inode("/etc/h"), inode("/etc/f"));
     let config = host.0.at("/etc/machine-config-daemon/currentconfig");
     fs::set_permissions(config, fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(host.verify(), Some(2), "the configuration may hold secrets");
+    assert_eq!(host.verify(), Some(2), "the config is readable by all users");
 }
 
 #[test]
-fn a_wish_not_to_overwrite_is_honoured() {
+fn overwrite_false_is_honoured() {
     let host = Host::new();
     host.put("/etc/mine", "mine");
     let mut wish = file("/etc/mine", "yours");
     wish["overwrite"] = json!(false);
-    host.obstructed(&files(&[wish]), "/etc/mine");
+    host.assert_obstructed(&files(&[wish]), "/etc/mine");
     let mut same = file("/etc/mine", "mine");
     same["overwrite"] = json!(false);
     host.applies(&files(&[same]));
@@ -285,7 +288,7 @@ fn a_wish_not_to_overwrite_is_honoured() {
 }
 
 #[test]
-fn nothing_steers_the_terminal_or_gives_a_password_away() {
+fn plan_prints_no_control_characters_and_no_passwords() {
     let host = Host::new();
     let mut config = files(&[file("/etc/proxy.env", "P=http://u:hunter2@p:1/\n")]);
     config["spec"]["osImageURL"] = json!("quay.io/x\u{202e}");
@@ -307,7 +310,7 @@ fn nothing_steers_the_terminal_or_gives_a_password_away() {
 }
 
 #[test]
-fn kernel_arguments_that_name_deployments_are_refused() {
+fn kernel_arguments_of_deployments_are_refused() {
     let host = Host::new();
     for argument in ["ostree=/x", "a flameholder.generation=1", "dyndbg=\"file x"] {
         let mut config = empty();

@@ -1,14 +1,14 @@
-//! Targets that no change in place can reach: planned with every reason, and never applied.
+//! Irreconcilable targets: planned with every reason, and never applied.
 
 use std::fs;
 
 use serde_json::{Value, json};
+use testbed::model::applied_tree::{AppliedTree, apply, outcome_complaints};
 use testbed::model::document::{file, machine_config, with_files};
 use testbed::model::run::flameholder;
-use testbed::model::settled::{Settled, apply, unlike};
 
 #[test]
-fn an_irreconcilable_target_is_planned_and_not_applied() {
+fn irreconcilable_target_is_planned_with_every_reason() {
     let ignition = |more: Value| {
         let mut ignition = json!({"ignition": {"version": "3.5.0"}});
         ignition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -58,14 +58,15 @@ fn an_irreconcilable_target_is_planned_and_not_applied() {
 }
 
 #[test]
-fn what_cannot_be_reconciled_is_not_applied() {
+fn irreconcilable_target_is_not_applied() {
     testbed::preconditions::require_root();
-    let host = Settled::new();
+    let host = AppliedTree::new();
     let path = host.documents.path().join("desired.json");
     let groups = json!({"ignition": {"version": "3.5.0"}, "passwd": {"groups": [{"name": "g"}]}});
     fs::write(&path, text(&machine_config("rendered-bad", &groups))).expect("a document");
-    let mut complaints = unlike(&apply(host.tree.root(), &path), 1, &["spec.config.passwd.groups"]);
-    complaints.extend(host.disturbed());
+    let mut complaints =
+        outcome_complaints(&apply(host.tree.root(), &path), 1, &["spec.config.passwd.groups"]);
+    complaints.extend(host.unexpected_changes());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
@@ -74,8 +75,8 @@ fn text(document: &Value) -> String {
 }
 
 #[test]
-fn looking_changes_nothing() {
-    let settled = Settled::new();
+fn plan_status_and_verify_change_nothing() {
+    let settled = AppliedTree::new();
     let other = settled.documents.path().join("other.json");
     fs::write(&other, text(&with_files("rendered-other", &[]))).expect("a document");
     let (root, other) = (settled.tree.root().as_os_str(), other.as_os_str());
@@ -97,11 +98,11 @@ fn looking_changes_nothing() {
         let outcome = flameholder(line);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
-    assert_eq!(settled.disturbed(), Vec::<String>::new());
+    assert_eq!(settled.unexpected_changes(), Vec::<String>::new());
 }
 
 #[test]
-fn a_cluster_s_policy_decides_what_is_interrupted() {
+fn node_disruption_policy_determines_the_actions() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let at = |name: &str| folder.path().join(name);
     let changed = file("/etc/example.d/x.conf", "data:,x");

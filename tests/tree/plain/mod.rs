@@ -1,4 +1,4 @@
-//! The executable on plain trees: its use of configs, and its refusals.
+//! Executable on plain trees: applied configs and refused ones.
 
 mod activation;
 mod bad_document;

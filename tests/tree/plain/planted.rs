@@ -1,5 +1,5 @@
-//! What somebody planted on the host before an apply: an obstruction is named and kept whole, and neither
-//! names nor bytes that nobody expects make a verb panic or speak to the terminal.
+//! Files and names that were planted on the host before an apply: an obstruction is named and kept whole, and
+//! no name or content makes a command panic or write control characters to the terminal.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,20 +10,20 @@ use testbed::model::document::file;
 use testbed::model::run::{Outcome, flameholder, launch};
 use testbed::model::snapshot;
 
-/// Runs `verb` on the host's tree.
+/// Run `verb` on the host's tree.
 fn run(host: &Host, verb: &str, more: &[&str]) -> Outcome {
     let line = [verb.as_ref(), "--root".as_ref(), host.0.root().as_os_str()];
     flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
 }
 
-/// Runs `verb` on the host's tree with this config.
+/// Run `verb` on the host's tree with this config.
 fn run_with(host: &Host, verb: &str, config: &Value, more: &[&str]) -> Outcome {
     let desired = host.written(config);
     let desired = ["--desired", desired.to_str().unwrap()];
     run(host, verb, &[&desired, more].concat())
 }
 
-/// What is where, apart from the product's own bookkeeping.
+/// Paths and nodes, without the product's own records.
 fn nodes(host: &Host) -> Vec<String> {
     let seen = snapshot::take(host.0.root());
     let own = |path: &str| path.starts_with("var/lib/flameholder") || path.ends_with(".flameholder.d");
@@ -31,17 +31,18 @@ fn nodes(host: &Host) -> Vec<String> {
     foreign.map(|(path, (node, _))| format!("{path}: {node:?}")).collect()
 }
 
-/// Expects that the config fails to apply with exit 1, naming `named`, and that nothing changes.
-fn stopped_by(host: &Host, config: &Value, profile: &str, named: &str) {
+/// Panics unless the config fails to apply with exit code 1 and `named` in the error, and the tree is
+/// unchanged.
+fn assert_stopped_by(host: &Host, config: &Value, profile: &str, named: &str) {
     let before = nodes(host);
     let outcome = run_with(host, "apply", config, &["--profile", profile]);
     assert_eq!(outcome.code, Some(1), "{named}: {outcome:?}");
-    assert!(outcome.stderr.contains(named), "{named} is not named: {}", outcome.stderr);
+    assert!(outcome.stderr.contains(named), "the error does not name {named}: {}", outcome.stderr);
     assert_eq!(nodes(host), before, "{named}");
 }
 
 #[test]
-fn a_directory_in_the_way_is_named_and_kept_whole() {
+fn obstructing_directory_is_named_and_kept() {
     let service = "[Service]\nExecStart=/bin/true\n[Install]\nAlias=bar.service\n";
     let unit = |unit: Value| units(&json!([unit]));
     let cases = [
@@ -65,12 +66,12 @@ fn a_directory_in_the_way_is_named_and_kept_whole() {
     for (profile, path, config) in cases {
         let host = Host::new();
         host.put(&format!("{path}/precious"), "data");
-        stopped_by(&host, &config, profile, &path);
+        assert_stopped_by(&host, &config, profile, &path);
     }
 }
 
 #[test]
-fn a_directory_in_place_of_a_managed_file_stays_when_the_file_is_given_up() {
+fn directory_in_place_of_a_removed_file_is_kept() {
     for shipped in [false, true] {
         let host = Host::new();
         host.put("/etc/foo", "admin");
@@ -80,12 +81,12 @@ fn a_directory_in_place_of_a_managed_file_stays_when_the_file_is_given_up() {
         host.applies(&files(&[file("/etc/foo", "ours")]));
         fs::remove_file(host.0.at("/etc/foo")).unwrap();
         host.put("/etc/foo/precious", "data");
-        stopped_by(&host, &empty(), "native", "/etc/foo");
+        assert_stopped_by(&host, &empty(), "native", "/etc/foo");
     }
 }
 
 #[test]
-fn a_key_directory_that_became_a_link_leads_nowhere() {
+fn link_in_place_of_the_key_directory_is_replaced() {
     for (target, outside) in [(".ssh2", "/var/home/core/.ssh2"), ("/etc", "/etc"), ("../../../etc", "/etc")] {
         let host = Host::new();
         host.applies(&keys());
@@ -101,7 +102,7 @@ fn a_key_directory_that_became_a_link_leads_nowhere() {
 }
 
 #[test]
-fn every_verb_names_a_configuration_that_was_emptied() {
+fn empty_current_config_is_named_by_every_command() {
     let host = Host::new();
     host.applies(&files(&[file("/etc/a", "1")]));
     fs::write(host.0.at("/etc/machine-config-daemon/currentconfig"), "").unwrap();
@@ -118,7 +119,7 @@ fn every_verb_names_a_configuration_that_was_emptied() {
 }
 
 #[test]
-fn private_directories_outlive_the_config_that_listed_them() {
+fn private_directories_are_kept_after_their_config() {
     let host = Host::new();
     let private = ["/etc/adm-empty", "/etc/adm-full"];
     host.put("/etc/adm-full/notes", "admin");
@@ -134,7 +135,7 @@ fn private_directories_outlive_the_config_that_listed_them() {
 }
 
 #[test]
-fn enabling_a_unit_of_the_image_holds_beside_other_links() {
+fn enabled_unit_of_the_image_has_its_link() {
     let host = Host::new();
     host.applies(&units(&json!([{"name": "ipsec.service", "enabled": true}])));
     let link = host.0.at(UNITS).join("multi-user.target.wants/ipsec.service");
@@ -143,7 +144,7 @@ fn enabling_a_unit_of_the_image_holds_beside_other_links() {
 }
 
 #[test]
-fn a_full_standard_error_does_not_change_the_exit_code() {
+fn full_standard_error_does_not_change_the_exit_code() {
     let host = Host::new();
     let script = r#""$0" apply --root "$1" --desired "$2" 2>/dev/full"#;
     let muted = |config: &Value| {
@@ -157,7 +158,7 @@ fn a_full_standard_error_does_not_change_the_exit_code() {
 }
 
 #[test]
-fn account_files_keep_bytes_that_are_not_text() {
+fn account_files_keep_lines_that_are_not_utf8() {
     let host = Host::new();
     let odd =
         [("/etc/passwd", &b"odd:x:1234:1234:\xf6:/:/bin/sh\n"[..]), ("/etc/shadow", b"odd:\xf6:1::::::\n")];
@@ -175,7 +176,7 @@ fn account_files_keep_bytes_that_are_not_text() {
 }
 
 #[test]
-fn verify_misses_what_was_taken_away() {
+fn verify_finds_removed_account_and_pre_images() {
     let host = Host::new();
     host.put("/etc/kept", "admin");
     host.put("/var/kept", "admin");
@@ -187,33 +188,33 @@ fn verify_misses_what_was_taken_away() {
     let shadow = host.text("/etc/shadow");
     let others = shadow.lines().filter(|line| !line.starts_with("core:"));
     fs::write(host.0.at("/etc/shadow"), others.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
-    assert_eq!(host.verify(), Some(2), "nobody has the configured password");
+    assert_eq!(host.verify(), Some(2), "no account has the configured password");
     fs::write(host.0.at("/etc/shadow"), shadow).unwrap();
     assert_eq!(host.verify(), Some(0));
 
     for originals in ["/etc/flameholder/originals", "/var/lib/flameholder/originals"] {
         let (kept, away) = (host.0.at(originals), host.0.at("/run/originals"));
         fs::rename(&kept, &away).unwrap();
-        assert_eq!(host.verify(), Some(2), "the pre-image in {originals} cannot come back");
+        assert_eq!(host.verify(), Some(2), "the pre-image in {originals} cannot be restored");
         fs::rename(&away, &kept).unwrap();
         assert_eq!(host.verify(), Some(0), "{originals}");
     }
 
     let config = host.0.at("/etc/machine-config-daemon/currentconfig");
     fs::set_permissions(config, fs::Permissions::from_mode(0o666)).unwrap();
-    assert_eq!(host.verify(), Some(2), "anybody may change the configuration");
+    assert_eq!(host.verify(), Some(2), "every user may change the config");
 }
 
 #[test]
-fn a_file_that_must_not_be_overwritten_is_untouched() {
+fn overwrite_false_leaves_the_tree_unchanged() {
     let host = Host::new();
     host.put("/etc/mine", "mine");
     let mut wish = file("/etc/mine", "yours");
     wish["overwrite"] = json!(false);
-    stopped_by(&host, &files(&[file("/etc/before", "x"), wish]), "native", "/etc/mine");
+    assert_stopped_by(&host, &files(&[file("/etc/before", "x"), wish]), "native", "/etc/mine");
 }
 
-/// Moves the cursor, rings, forges a line, and turns the direction of reading.
+/// Control characters that move the cursor, ring, forge a line, and turn the reading direction.
 const STEERING: &str = "x\u{1b}[2J\u{7}\nforged\u{202e}";
 
 fn steers(text: &str) -> bool {
@@ -221,7 +222,7 @@ fn steers(text: &str) -> bool {
 }
 
 #[test]
-fn no_field_of_a_config_steers_the_terminal() {
+fn control_characters_in_config_fields_are_not_printed() {
     let mut image = empty();
     image["spec"]["osImageURL"] = json!(STEERING);
     let mut packed = file("/etc/x", "x");
@@ -233,7 +234,7 @@ fn no_field_of_a_config_steers_the_terminal() {
     let user = ignition("passwd", &json!({"users": [{"name": STEERING}]}));
     let key = json!(STEERING).to_string();
     let twice = unknown.to_string().replacen(&format!("{key}:1"), &format!("{key}:1,{key}:2"), 1);
-    assert_ne!(twice, unknown.to_string(), "a key stands twice");
+    assert_ne!(twice, unknown.to_string(), "the document has a duplicate key");
     let mut documents: Vec<String> =
         [image, files(&[packed]), unknown, called, user, files(&[file(&format!("/etc/{STEERING}"), "x")])]
             .iter()
@@ -253,7 +254,7 @@ fn no_field_of_a_config_steers_the_terminal() {
 }
 
 #[test]
-fn no_name_on_disk_steers_the_terminal() {
+fn control_characters_in_file_names_are_not_printed() {
     let host = Host::new();
     host.put(&format!("{UNITS}/{STEERING}.service"), "[Service]\n");
     host.put("/etc/foo/turned\u{202e}", "data");
@@ -271,7 +272,7 @@ fn no_name_on_disk_steers_the_terminal() {
 }
 
 #[test]
-fn names_beyond_the_limits_are_refused_by_field() {
+fn names_beyond_the_limits_are_refused_with_their_field() {
     let called = |name: &str| {
         let mut config = empty();
         config["metadata"]["name"] = json!(name);

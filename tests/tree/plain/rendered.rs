@@ -1,88 +1,90 @@
-//! Every config after every other, on a tree and as a plan, against a model written from the specification.
+//! Every pair of configs in both orders, on a tree and as a plan, compared with a model written from the
+//! specification.
 
 use std::{fs, path::Path};
 
 use serde_json::Value;
 use testbed::model::{
+    comparison::differences,
     config::Config,
     document::{file, with_files},
-    likeness::unlike,
+    model_tree::ModelTree,
     pairs::{fixtures, for_every_pair, load, rendered},
     plan,
-    reference::Reference,
     run::{Outcome, flameholder},
     snapshot::{self, Body, Snapshot},
     tree::Tree,
 };
 
-/// Fails where the reference cannot be built.
+/// Panics if the model's tree cannot be built.
 fn require_reference() {
     testbed::preconditions::require_root();
     testbed::preconditions::require_installed(&["systemctl"]);
 }
 
 #[test]
-fn real_configs_after_each_other_on_a_tree() {
+fn real_configs_applied_in_pairs_match_the_model() {
     require_reference();
     for_every_pair(&rendered(), succession);
 }
 
 #[test]
-fn fixtures_after_each_other_on_a_tree() {
+fn fixtures_applied_in_pairs_match_the_model() {
     require_reference();
     for_every_pair(&fixtures(), succession);
 }
 
 #[test]
-fn plans_between_real_configs() {
+fn plans_between_real_configs_match_the_model() {
     for_every_pair(&rendered(), planned);
 }
 
 #[test]
-fn plans_between_fixtures() {
+fn plans_between_fixtures_match_the_model() {
     for_every_pair(&fixtures(), planned);
 }
 
-/// What one transition gets right, many in a row may not: originals and enablement are remembered throughout.
+/// Errors that one change does not show may add up over many: pre-images and enablement are remembered
+/// throughout.
 #[test]
-fn a_walk_from_config_to_config_on_one_tree() {
+fn configs_applied_in_a_row_on_one_tree_match_the_model() {
     require_reference();
     let configs = [fixtures(), rendered()].concat();
-    let (tree, mut reference) = (Tree::new(), Reference::new());
+    let (tree, mut reference) = (Tree::new(), ModelTree::new());
     let mut walk = Vec::new();
     for (index, one) in configs.iter().enumerate() {
         walk.extend(configs[index + 1..].iter().step_by(3).flat_map(|other| [one, other]));
     }
     for (step, path) in walk.into_iter().enumerate() {
         let failed = failure("apply", &apply(&tree, path));
-        reference.bring_to(load(path));
-        let unlike = unlike(&snapshot::take(tree.root()), &reference.sight());
-        let complaints: Vec<String> = failed.into_iter().chain(unlike).collect();
+        reference.apply(load(path));
+        let differences = differences(&snapshot::take(tree.root()), &reference.snapshot());
+        let complaints: Vec<String> = failed.into_iter().chain(differences).collect();
         assert!(complaints.is_empty(), "step {step}, {}:\n{}", path.display(), complaints.join("\n"));
     }
 }
 
-/// Applies one config, then another, and complains about what the tree then is.
+/// Apply one config, then another, and return complaints about the tree.
 fn succession(first: &Path, second: &Path) -> Vec<String> {
-    let (tree, mut reference) = (Tree::new(), Reference::new());
+    let (tree, mut reference) = (Tree::new(), ModelTree::new());
     let before = snapshot::take(tree.root());
     let mut complaints = Vec::new();
     let mut managed = Vec::new();
     for path in [first, second] {
         complaints.extend(failure("apply", &apply(&tree, path)));
-        reference.bring_to(load(path));
+        reference.apply(load(path));
         managed.extend(reference.managed());
-        complaints.extend(unlike(&snapshot::take(tree.root()), &reference.sight()));
+        complaints.extend(differences(&snapshot::take(tree.root()), &reference.snapshot()));
     }
     let settled = snapshot::take(tree.root());
-    complaints.extend(rewritten(&before, &settled, &reference.sight(), &managed));
+    complaints.extend(rewritten(&before, &settled, &reference.snapshot(), &managed));
     complaints.extend(failure(
         "verify",
         &flameholder(["verify".as_ref(), "--root".as_ref(), tree.root().as_os_str()]),
     ));
     complaints.extend(failure("apply again", &apply(&tree, second)));
-    let again = snapshot::disturbed(&settled, &snapshot::take(tree.root()));
-    complaints.extend(again.into_iter().map(|path| format!("applying again disturbs {path}")));
+    let again = snapshot::changes(&settled, &snapshot::take(tree.root()));
+    complaints.extend(again.into_iter().map(|path| format!("a second apply changes {path}")));
     complaints
 }
 
@@ -96,7 +98,7 @@ fn failure(what: &str, outcome: &Outcome) -> Option<String> {
         .then(|| format!("{what} exits with {:?}: {}{}", outcome.code, outcome.stdout, outcome.stderr))
 }
 
-/// Complains about files that no config names and that are yet not the very ones of before.
+/// Complaints about unmanaged files that were rewritten.
 fn rewritten(before: &Snapshot, is: &Snapshot, wanted: &Snapshot, managed: &[String]) -> Vec<String> {
     let left_alone = before.iter().filter(|(path, (node, _))| {
         let enablement = matches!(node.body, Body::Link(_)) && path.starts_with("etc/systemd/system/");
@@ -106,14 +108,14 @@ fn rewritten(before: &Snapshot, is: &Snapshot, wanted: &Snapshot, managed: &[Str
     left_alone
         .filter(|(path, (_, was))| {
             let now = is.get(*path).map(|(_, now)| (now.0, now.1));
-            // A hash that was set and locked again may leave the text of before in a new file.
+            // Setting and locking a hash may leave the same text in a new file.
             now != Some((was.0, was.1)) && *path != "etc/shadow"
         })
-        .map(|(path, _)| format!("{path} is unmanaged and yet was written again"))
+        .map(|(path, _)| format!("{path} is unmanaged but was rewritten"))
         .collect()
 }
 
-/// Plans from one config to another and complains about what the plan says.
+/// Plan from one config to another and return complaints about the plan.
 fn planned(first: &Path, second: &Path) -> Vec<String> {
     let (from, to) = (load(first), load(second));
     let run = |more: &[&str]| {
@@ -130,17 +132,17 @@ fn planned(first: &Path, second: &Path) -> Vec<String> {
     let mut complaints: Vec<String> = failure("plan", &outcome).into_iter().collect();
     match serde_json::from_str(&outcome.stdout) {
         Ok(plan) => complaints.extend(plan::complaints(&plan, &from, &to)),
-        Err(error) => complaints.push(format!("plan prints no single JSON document: {error}")),
+        Err(error) => complaints.push(format!("plan does not print exactly one JSON document: {error}")),
     }
     let wanted = if plan::differ(&from, &to) { 2 } else { 0 };
     let code = run(&["--exit-code"]).code;
     if code != Some(wanted) {
-        complaints.push(format!("plan --exit-code exits with {code:?}, not {wanted}"));
+        complaints.push(format!("plan --exit-code exits with {code:?}, expected {wanted}"));
     }
     complaints
 }
 
-/// The plan between two documents, and what is wrong with it.
+/// Plan between two documents, and complaints about it.
 fn plan_between(from: &Value, to: &Value) -> (Value, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str, document: &Value| {
@@ -158,15 +160,15 @@ fn plan_between(from: &Value, to: &Value) -> (Value, Vec<String>) {
 }
 
 #[test]
-fn any_two_policies_merge_in_their_own_order() {
+fn merged_policies_keep_the_order_of_each() {
     let mut complaints = Vec::new();
     for (index, (one, _)) in plan::POLICY.iter().enumerate() {
         for (other, _) in &plan::POLICY[index..] {
-            // Below a policy's path counts like the path itself.
+            // A path below a policy's path has the same policy.
             let below = format!("{other}/deeper/still");
             for other in [*other, &below, "/etc/iri-registry.but-another-name"] {
                 if other.starts_with(&format!("{one}/")) {
-                    continue; // The config would want a file and a directory at one path.
+                    continue; // one path would be a file and a directory
                 }
                 let mut files = vec![file(one, "x"), file(other, "y")];
                 files.dedup_by(|one, other| one["path"] == other["path"]);
@@ -179,7 +181,7 @@ fn any_two_policies_merge_in_their_own_order() {
 }
 
 #[test]
-fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
+fn registry_change_drains_if_pulls_can_change_their_source() {
     const SEARCH: &str = "unqualified-search-registries = ['one.example', 'two.example']\n";
     let registry = |location: &str, more: &str| format!("[[registry]]\nlocation = '{location}'\n{more}\n");
     let mirror =
@@ -226,14 +228,14 @@ fn a_change_of_registries_drains_where_pulls_may_go_elsewhere() {
         let (plan, wrong) = plan_between(&document(&base), &document(&text));
         complaints.extend(wrong.iter().map(|wrong| format!("{name}: {wrong}")));
         if plan["drain"] != drain {
-            complaints.push(format!("{name}: drain is {}, not {drain}", plan["drain"]));
+            complaints.push(format!("{name}: drain is {}, expected {drain}", plan["drain"]));
         }
     }
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
-fn a_config_is_the_same_however_it_is_written() {
+fn equivalent_spellings_of_a_config_are_equal() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures");
     let mut complaints = Vec::new();
     for twin in ["twins/kargs.yaml", "twins/kargs-list.json"] {

@@ -1,26 +1,26 @@
-//! What is secret in a config shows neither in what a command prints nor in a file that everybody may read.
+//! Secrets of a config appear neither in the output of a command nor in a file that all users can read.
 
 use std::{fs, path::Path};
 use testbed::model::snapshot;
 
 use serde_json::{Value, json};
+use testbed::model::applied_tree::{AppliedTree, apply, outcome_complaints};
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
-use testbed::model::settled::{Settled, apply, unlike};
 use testbed::model::snapshot::Body;
 
-/// A secret of each kind: for the first config and the second.
+/// Secrets of each kind: those of the first config and those of the second.
 const SECRETS: [[&str; 3]; 2] = [
     ["pullSecretOfTheFirst", "$6$saltOfTheFirst$hashOfTheFirst", "privateKeyOfTheFirst"],
     ["pullSecretOfTheSecond", "$6$saltOfTheSecond$hashOfTheSecond", "privateKeyOfTheSecond"],
 ];
 
-/// A config with these secrets: a pull secret, a password hash, a private key.
+/// Config with these secrets: pull secret, password hash, private key.
 fn config([pull, hash, key]: [&str; 3]) -> Value {
     let closed = |path: &str, text: &str| {
         let mut entry = file(path, text);
         entry["mode"] = json!(0o600);
-        // Plain, so that an error which quotes the source would show it.
+        // Unencoded, so that an error which quoted the source would show the secret.
         entry["contents"]["source"] = json!(format!("data:,{text}"));
         entry
     };
@@ -35,8 +35,8 @@ fn leaks(text: &str) -> Vec<&'static str> {
     SECRETS.as_flattened().iter().copied().filter(|secret| text.contains(*secret)).collect()
 }
 
-/// Runs every command that can speak about two configs on a tree, with a drift in between.
-fn every_command(host: &Settled, first: &Path, second: &Path) -> Vec<(&'static str, Outcome)> {
+/// Run every command that reads two configs on a tree, with drift in between.
+fn every_command(host: &AppliedTree, first: &Path, second: &Path) -> Vec<(&'static str, Outcome)> {
     let root = host.tree.root().as_os_str();
     let on_root = |verb: &str, more: &[&std::ffi::OsStr]| {
         flameholder([verb.as_ref(), "--root".as_ref(), root].into_iter().chain(more.iter().copied()))
@@ -64,9 +64,9 @@ fn every_command(host: &Settled, first: &Path, second: &Path) -> Vec<(&'static s
 }
 
 #[test]
-fn nothing_secret_is_printed_or_left_readable() {
+fn secrets_are_neither_printed_nor_readable_by_all_users() {
     testbed::preconditions::require_root();
-    let host = Settled::new();
+    let host = AppliedTree::new();
     let [first, second] = [0, 1].map(|index| {
         let path = host.documents.path().join(format!("secret-{index}.json"));
         fs::write(&path, config(SECRETS[index]).to_string()).expect("a config");
@@ -75,7 +75,8 @@ fn nothing_secret_is_printed_or_left_readable() {
     let mut complaints = Vec::new();
     for (command, outcome) in every_command(&host, &first, &second) {
         let wanted = if command.starts_with("verify") { 2 } else { 0 };
-        let wrong = unlike(&outcome, wanted, &[]).into_iter().map(|wrong| format!("{command} {wrong}"));
+        let wrong =
+            outcome_complaints(&outcome, wanted, &[]).into_iter().map(|wrong| format!("{command} {wrong}"));
         complaints.extend(wrong);
         let leaked = leaks(&(outcome.stdout + &outcome.stderr));
         complaints.extend(leaked.iter().map(|secret| format!("{command} prints {secret}")));
@@ -90,19 +91,19 @@ fn nothing_secret_is_printed_or_left_readable() {
             Path::new(path).ancestors().skip(1).all(|up| up == Path::new("") || open(up.to_str().unwrap()));
         if node.mode & 0o004 != 0 && reachable {
             let leaked = leaks(&String::from_utf8_lossy(bytes));
-            complaints.extend(leaked.iter().map(|secret| format!("everybody can read {secret} in {path}")));
+            complaints.extend(leaked.iter().map(|secret| format!("every user can read {secret} in {path}")));
         }
     }
     let record = &seen["etc/machine-config-daemon/currentconfig"].0;
     if record.mode & 0o007 != 0 {
-        complaints.push(format!("everybody can read currentconfig: {record:?}"));
+        complaints.push(format!("every user can read currentconfig: {record:?}"));
     }
-    complaints.extend(host.disturbed().iter().filter(|wrong| wrong.starts_with("verify")).cloned());
+    complaints.extend(host.unexpected_changes().iter().filter(|wrong| wrong.starts_with("verify")).cloned());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
 #[test]
-fn an_error_does_not_quote_what_is_secret() {
+fn errors_do_not_quote_secrets() {
     let document = config(SECRETS[0]);
     let text = document.to_string();
     let in_secret = text.find(SECRETS[0][0]).expect("the secret") + SECRETS[0][0].len();

@@ -1,4 +1,4 @@
-//! A tree with a place that somebody swaps for another, and a world outside of it.
+//! Tree with a directory that another process swaps for a link, and a tree outside that must not change.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use testbed::model::document::{file, with_files};
-use testbed::model::judge::{self, Sight};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::snapshot::{self, Snapshot};
 use testbed::model::tree::{CORE, Tree};
+use testbed::model::verdict::{self, Nodes};
 
-/// What is swapped, for what, and how an attempt that meets it is told.
+/// Directory and link that are swapped, and the owner of the directory above.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// A directory in the tree that a config writes into.
+    /// Directory in the tree with files of the config.
     pub directory: &'static str,
-    /// Where the link leads; the world outside where it is empty.
+    /// Target of the link; the tree outside if this is empty.
     pub link: &'static str,
-    /// Who may swap: the owner and the mode of the directory above.
+    /// User who can swap them: owner and mode of the directory above.
     pub holder: (u32, u32),
 }
 
@@ -33,18 +33,18 @@ pub const CASES: [Case; 4] = [
     Case { directory: "/var/tmp/sub", link: "../../etc", holder: (0, 0o1777) },
 ];
 
-/// The keys' directory is the config's own: where a link stands in its place, the link goes.
+/// The config lists the directory of the keys: a link in its place is replaced.
 pub const KEYS: Case = Case { directory: "/var/home/core/.ssh", link: "../../../etc", holder: (CORE, 0o700) };
 
-/// The tree, which has been on both sides and is on the left.
+/// Tree that had both configs applied and now has the left one.
 pub struct Arena {
     pub case: Case,
     pub tree: Tree,
     outside: TempDir,
     untouched: Snapshot,
     documents: TempDir,
-    /// What the tree is on each side.
-    sides: [Sight; 2],
+    /// Expected tree of each side.
+    sides: [Nodes; 2],
 }
 
 impl Arena {
@@ -53,11 +53,11 @@ impl Arena {
         let (tree, outside) = (Tree::new(), tempfile::tempdir().unwrap());
         fs::create_dir(outside.path().join("authorized_keys.d")).unwrap();
         for name in ["file", "only", "precious", "authorized_keys.d/ignition"] {
-            fs::write(outside.path().join(name), "somebody else's\n").unwrap();
+            fs::write(outside.path().join(name), "foreign\n").unwrap();
         }
         let (uid, mode) = case.holder;
         tree.directory(case.directory);
-        tree.file(&format!("{}/precious", case.directory), 0o600, (uid, uid), b"nobody manages this\n");
+        tree.file(&format!("{}/precious", case.directory), 0o600, (uid, uid), b"not managed\n");
         let holder = tree.at(case.directory).parent().unwrap().to_owned();
         for owned in [&holder, &tree.at(case.directory)] {
             chown(owned, Some(uid), Some(uid)).unwrap();
@@ -74,7 +74,7 @@ impl Arena {
         for side in [0, 1, 0, 1, 0] {
             let outcome = arena.applies(side);
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
-            arena.sides[side] = judge::sight(arena.tree.root());
+            arena.sides[side] = verdict::nodes(arena.tree.root());
         }
         arena
     }
@@ -98,7 +98,7 @@ impl Arena {
         self.documents.path().join(side.to_string())
     }
 
-    /// What `flameholder` is told, to make the tree this side.
+    /// Arguments of `flameholder` that apply this side.
     pub fn applying(&self, side: usize) -> Vec<String> {
         let (root, desired) = (self.tree.root().to_str().unwrap(), self.desired(side));
         ["apply", "--root", root, "--desired", desired.to_str().unwrap()].map(str::to_owned).to_vec()
@@ -112,29 +112,29 @@ impl Arena {
         flameholder([verb, "--root", self.tree.root().to_str().unwrap()])
     }
 
-    /// Swaps the directory for the link beside it, or back.
+    /// Swap the directory and the link beside it.
     pub fn swap(&self) {
         self.exchange(self.case.directory, &format!("{}.other", self.case.directory)).unwrap();
     }
 
-    /// Swaps what stands at two paths.
+    /// Exchange two paths.
     pub fn exchange(&self, a: &str, b: &str) -> Result<(), Errno> {
         renameat_with(CWD, self.tree.at(a), CWD, self.tree.at(b), RenameFlags::EXCHANGE)
     }
 
-    /// An apply comes through, or says which path it was kept from; either way nothing outside is touched.
+    /// Panics unless an apply succeeds or names the path that stopped it; the tree outside must be unchanged.
     pub fn assert_sound(&self, outcome: &Outcome, what: &str) {
-        let disturbed = snapshot::disturbed(&self.untouched, &snapshot::take(self.outside.path()));
+        let disturbed = snapshot::changes(&self.untouched, &snapshot::take(self.outside.path()));
         assert_eq!(disturbed, [""; 0], "{what}: {outcome:?}");
         let named = outcome.stderr.contains(self.case.directory);
         assert!(outcome.code == Some(0) || outcome.code == Some(1) && named, "{what}: {outcome:?}");
     }
 
-    /// With the directory back in its place, the tree is settled and is wholly `side`.
-    pub fn assert_settles_on(&self, side: usize, what: &str) {
+    /// Recover the tree, whose directory must be in place; panics unless it is then wholly `side`.
+    pub fn assert_recovers_to(&self, side: usize, what: &str) {
         let recovered = self.runs("recover");
         assert_eq!(recovered.code, Some(0), "{what}: {recovered:?}");
-        let (is, wanted) = (judge::sight(self.tree.root()), &self.sides[side]);
+        let (is, wanted) = (verdict::nodes(self.tree.root()), &self.sides[side]);
         let paths = is.keys().chain(wanted.keys()).filter(|path| is.get(*path) != wanted.get(*path));
         let differ: Vec<_> = paths.map(|path| (path, is.get(path), wanted.get(path))).collect();
         assert!(differ.is_empty(), "{what}: {differ:#?}");
@@ -142,10 +142,11 @@ impl Arena {
         assert_eq!(verified.code, Some(0), "{what}: {verified:?}");
     }
 
-    /// All that a config asks for is there, and nothing more but below the raced directory: what an apply could
-    /// not reach at the moment of its plan it does not remove, and later takes it for somebody's own.
-    pub fn assert_holds(&self, side: usize) {
-        let (is, wanted) = (judge::sight(self.tree.root()), &self.sides[side]);
+    /// Panics unless every path of the config is as expected. Other paths may exist below the raced directory
+    /// only: a path that an apply could not reach at its plan is not removed, and is foreign to later
+    /// applies.
+    pub fn assert_applied(&self, side: usize) {
+        let (is, wanted) = (verdict::nodes(self.tree.root()), &self.sides[side]);
         let raced = self.case.directory.trim_start_matches('/');
         let excused = |path: &str| {
             path.starts_with(raced)

@@ -1,4 +1,4 @@
-//! Links that would have root write elsewhere: planted beforehand, and put in place while root writes.
+//! Links that would make root write elsewhere: planted before an apply, and swapped in during one.
 
 mod arena;
 mod planted;

@@ -1,4 +1,4 @@
-//! Links that are there beforehand.
+//! Links that exist before an apply.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -6,22 +6,22 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
+use testbed::model::applied_tree::{AppliedTree, apply};
 use testbed::model::document::{file, with_files};
 use testbed::model::run::Outcome;
-use testbed::model::settled::{Settled, apply};
 use testbed::model::snapshot;
 use testbed::model::tree::CORE;
 
-/// Plants something and says which file a config then asks for.
-type Plant = fn(&Settled, &Path) -> &'static str;
+/// Plant a link, and return the path of a file that a config then lists.
+type Plant = fn(&AppliedTree, &Path) -> &'static str;
 
-fn link(host: &Settled, path: &str, target: impl AsRef<Path>) {
+fn link(host: &AppliedTree, path: &str, target: impl AsRef<Path>) {
     let at = host.tree.at(path);
     fs::create_dir_all(at.parent().unwrap()).unwrap();
     symlink(target, at).unwrap();
 }
 
-/// Nobody is told to follow these.
+/// Links that must not be followed.
 const REFUSED: [(&str, Plant); 12] = [
     ("the root, absolutely", |host, _| {
         link(host, "etc/foo", "/");
@@ -85,7 +85,7 @@ const REFUSED: [(&str, Plant); 12] = [
     }),
 ];
 
-/// Root's own way of laying a tree out.
+/// Links with which root arranges a tree.
 const FOLLOWED: [(&str, Plant, &str); 3] = [
     (
         "the root, relatively",
@@ -107,9 +107,9 @@ const FOLLOWED: [(&str, Plant, &str); 3] = [
     ("as the image has it", |_, _| "/usr/local/etc/file", "/var/usrlocal/etc/file"),
 ];
 
-/// What came of it, and what changed in the world outside.
-fn attempt(plant: Plant) -> (Settled, &'static str, Outcome, Vec<String>) {
-    let mut host = Settled::new();
+/// Host, planted path, outcome of the apply, and changes in the tree outside.
+fn attempt(plant: Plant) -> (AppliedTree, &'static str, Outcome, Vec<String>) {
+    let mut host = AppliedTree::new();
     let outside = tempfile::tempdir().unwrap();
     host.tree.directory("/etc/sudoers.d");
     let wanted = plant(&host, outside.path());
@@ -119,12 +119,12 @@ fn attempt(plant: Plant) -> (Settled, &'static str, Outcome, Vec<String>) {
     host.before = snapshot::take(host.tree.root());
     let before = snapshot::take(outside.path());
     let outcome = apply(host.tree.root(), &desired);
-    let changed = snapshot::disturbed(&before, &snapshot::take(outside.path()));
+    let changed = snapshot::changes(&before, &snapshot::take(outside.path()));
     (host, wanted, outcome, changed)
 }
 
 #[test]
-fn links_that_lead_astray_are_refused_by_name() {
+fn unsafe_links_are_refused_by_name() {
     testbed::preconditions::require_root();
     for (name, plant) in REFUSED {
         let (host, wanted, outcome, changed) = attempt(plant);
@@ -132,12 +132,12 @@ fn links_that_lead_astray_are_refused_by_name() {
         assert_eq!(outcome.code, Some(1), "{name}: {outcome:?}");
         assert!(outcome.stderr.contains(link), "{name}: {outcome:?}");
         assert_eq!(changed, [""; 0], "{name}");
-        assert_eq!(host.disturbed(), [""; 0], "{name}");
+        assert_eq!(host.unexpected_changes(), [""; 0], "{name}");
     }
 }
 
 #[test]
-fn links_of_root_that_stay_inside_are_followed() {
+fn root_owned_links_beneath_the_root_are_followed() {
     testbed::preconditions::require_root();
     for (name, plant, place) in FOLLOWED {
         let (host, _, outcome, changed) = attempt(plant);
@@ -148,17 +148,17 @@ fn links_of_root_that_stay_inside_are_followed() {
     }
 }
 
-/// The keys' own directory, in a home that its user may arrange at will.
+/// The directory of the keys is in a home that its user may arrange freely.
 #[test]
-fn keys_do_not_follow_a_link_of_their_user() {
+fn keys_do_not_follow_a_link_of_the_user() {
     testbed::preconditions::require_root();
     for target in ["/etc", "../../../etc", "/", ".ssh"] {
-        let mut host = Settled::new();
+        let mut host = AppliedTree::new();
         let ssh = host.tree.at("/var/home/core/.ssh");
         let none = host.documents.path().join("none.json");
         fs::write(&none, with_files("rendered-none", &[]).to_string()).unwrap();
         assert_eq!(apply(host.tree.root(), &none).code, Some(0));
-        assert!(!ssh.exists(), "the keys' directory went with them");
+        assert!(!ssh.exists(), "the directory of the keys is removed with them");
         symlink(target, &ssh).unwrap();
         std::os::unix::fs::lchown(&ssh, Some(CORE), Some(CORE)).unwrap();
         chown(ssh.parent().unwrap(), Some(CORE), Some(CORE)).unwrap();
@@ -171,6 +171,6 @@ fn keys_do_not_follow_a_link_of_their_user() {
         let outcome = apply(host.tree.root(), &desired);
         assert_eq!(outcome.code, Some(1), "{target}: {outcome:?}");
         assert!(outcome.stderr.contains("/var/home/core/.ssh"), "{target}: {outcome:?}");
-        assert_eq!(host.disturbed(), [""; 0], "{target}");
+        assert_eq!(host.unexpected_changes(), [""; 0], "{target}");
     }
 }

@@ -1,15 +1,14 @@
-//! The swap at a moment of our choice: between any lookup of the directory and what is done with it.
-//!
-//! The run is stopped there by a signal, so that the moment is met every time.
+//! Swaps at chosen moments: between each lookup of the directory and the use of its result. A signal stops
+//! the run there, so that the moment is hit in every test.
 
 use std::fs;
 use std::thread;
 
 use crate::race::arena::{Arena, CASES, Case, KEYS};
-use testbed::strace::{self, Call, held::Held};
+use testbed::strace::{self, Call, stopped::StoppedRun};
 
-/// Calls that look for the directory, each with the one of its kind before it: between the two the directory
-/// may become a link, after it the link may be too late.
+/// Lookups of the directory, each with the call of the same name before it: the swap must happen between the
+/// two, as after the second the directory may already be open.
 fn moments(calls: &[Call], directory: &str) -> Vec<Call> {
     let relative = directory.trim_start_matches('/');
     let mut lookups: Vec<&Call> = calls.iter().filter(|call| call.name == "openat2").collect();
@@ -30,28 +29,28 @@ fn swap_at_every_lookup(case: Case) {
     let (mut through, mut refused) = (0, 0);
     for moment in &moments {
         let what = format!("{case:?} at {} {}", moment.name, moment.number);
-        let held = Held::at((&moment.name, moment.number), &line);
+        let stopped = StoppedRun::at((&moment.name, moment.number), &line);
         arena.swap();
-        let outcome = held.go_on();
+        let outcome = stopped.resume();
         arena.assert_sound(&outcome, &what);
         arena.swap();
         if outcome.code == Some(0) {
             through += 1;
-            arena.assert_settles_on(1, &what);
+            arena.assert_recovers_to(1, &what);
         } else {
             refused += 1;
-            arena.assert_settles_on(0, &what);
+            arena.assert_recovers_to(0, &what);
         }
         assert_eq!(arena.applies(1).code, Some(0), "{what}");
-        arena.assert_settles_on(1, &what);
+        arena.assert_recovers_to(1, &what);
         assert_eq!(arena.applies(0).code, Some(0), "{what}");
     }
-    eprintln!("{case:?}: {} moments, {through} came through, {refused} were refused", moments.len());
-    assert!(refused > 10, "{case:?}: the link is hardly met");
+    eprintln!("{case:?}: {} moments, {through} succeeded, {refused} were refused", moments.len());
+    assert!(refused > 10, "{case:?}: too few lookups met the link");
 }
 
 #[test]
-fn a_directory_becomes_a_link_between_lookup_and_use() {
+fn swap_between_lookup_and_use_writes_nothing_outside() {
     thread::scope(|scope| {
         for half in CASES.chunks(2) {
             scope.spawn(|| half.iter().for_each(|case| swap_at_every_lookup(*case)));
@@ -59,9 +58,10 @@ fn a_directory_becomes_a_link_between_lookup_and_use() {
     });
 }
 
-/// Here the link may also be replaced by a directory, which is the config's own; it is never followed.
+/// The config lists the directory of the keys, so the link may be replaced by a directory; it is never
+/// followed.
 #[test]
-fn the_keys_directory_becomes_a_link_between_lookup_and_use() {
+fn swap_of_the_key_directory_writes_nothing_outside() {
     testbed::preconditions::require_strace();
     let mut arena = Arena::new(KEYS);
     let line = arena.applying(1);
@@ -74,9 +74,9 @@ fn the_keys_directory_becomes_a_link_between_lookup_and_use() {
         let line: Vec<&str> = line.iter().map(String::as_str).collect();
         let what = format!("{KEYS:?} at {} {}", moment.name, moment.number);
         let etc = names(&arena, "etc");
-        let held = Held::at((&moment.name, moment.number), &line);
+        let stopped = StoppedRun::at((&moment.name, moment.number), &line);
         arena.swap();
-        let outcome = held.go_on();
+        let outcome = stopped.resume();
         arena.assert_sound(&outcome, &what);
         let was_replaced = !arena.tree.at(KEYS.directory).is_symlink();
         if was_replaced {
@@ -92,7 +92,7 @@ fn the_keys_directory_becomes_a_link_between_lookup_and_use() {
         assert_eq!(arena.runs("verify").code, Some(0), "{what}");
         assert_eq!(names(&arena, "etc"), etc, "{what}");
         if was_replaced {
-            // There is no link left to swap.
+            // The link was replaced: start again with a new tree.
             arena = Arena::new(KEYS);
         }
         assert_eq!(arena.applies(0).code, Some(0), "{what}");
@@ -101,7 +101,7 @@ fn the_keys_directory_becomes_a_link_between_lookup_and_use() {
     assert!(refused > 10 && replaced > 0, "{replaced} replaced, {refused} refused");
 }
 
-/// The names in a directory of the tree.
+/// Names in a directory of the tree.
 fn names(arena: &Arena, directory: &str) -> Vec<std::ffi::OsString> {
     let entries = fs::read_dir(arena.tree.at(directory)).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
@@ -109,9 +109,9 @@ fn names(arena: &Arena, directory: &str) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// What nobody asked to remove is never removed, also where it comes in the last moment.
+/// A directory that appears at the last moment in place of a file must not be removed.
 #[test]
-fn a_directory_that_takes_a_files_place_is_kept_whole() {
+fn directory_swapped_in_for_a_file_is_kept() {
     const FILE: &str = "/etc/foo/file";
     const DIRECTORY: &str = "/etc/foo/theirs";
     testbed::preconditions::require_strace();
@@ -128,9 +128,9 @@ fn a_directory_that_takes_a_files_place_is_kept_whole() {
     for moment in calls.iter().filter(looks) {
         let what = format!("{} {}", moment.name, moment.number);
         arena.tree.file(&format!("{DIRECTORY}/precious"), 0o600, (0, 0), b"theirs");
-        let held = Held::at((&moment.name, moment.number), &line);
+        let stopped = StoppedRun::at((&moment.name, moment.number), &line);
         arena.exchange(FILE, DIRECTORY).unwrap();
-        let outcome = held.go_on();
+        let outcome = stopped.resume();
         arena.assert_sound(&outcome, &what);
         let place = [FILE, DIRECTORY].into_iter().find(|path| arena.tree.at(path).is_dir());
         let kept = place.map(|path| fs::read_to_string(arena.tree.at(path).join("precious")).unwrap());
@@ -142,7 +142,7 @@ fn a_directory_that_takes_a_files_place_is_kept_whole() {
         fs::remove_dir_all(arena.tree.at(DIRECTORY)).unwrap();
         assert_eq!(arena.runs("recover").code, Some(0), "{what}");
         assert_eq!(arena.applies(0).code, Some(0), "{what}");
-        arena.assert_settles_on(0, &what);
+        arena.assert_recovers_to(0, &what);
     }
-    assert!(met > 10, "the directory is hardly met");
+    assert!(met > 10, "too few calls met the directory");
 }

@@ -1,7 +1,7 @@
 //! The baselines: the simplest programs that do the same to the disk.
 //!
-//! Each is a release build and a process of its own, as flameholder is, so that both pay for their start and a tracer
-//! can run either.
+//! Each is a release build and a process of its own, as flameholder is, so that both pay for their start and
+//! a tracer can run either.
 
 use std::fs::{File, Permissions};
 use std::io::Write;
@@ -48,7 +48,7 @@ impl BaselineWork {
     }
 }
 
-/// Does the work.
+/// Do the work.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -68,7 +68,8 @@ pub fn run(args: &BaselineArgs) -> Result<()> {
     Ok(())
 }
 
-/// Writes as the machine-config-daemon does (`renameio`): without syncing the directory, so that the rename may be lost.
+/// Write as the machine-config-daemon does (`renameio`): without syncing the directory, so that the rename
+/// may be lost.
 fn rewrite(path: &Path, contents: &[u8]) -> std::io::Result<()> {
     let beside = path.with_extension("tmp");
     let mut file = File::create(&beside)?;

@@ -12,15 +12,15 @@ pub const DIRTY_MIB: usize = 1024;
 /// Free space that is left to other users of the disk, in MiB.
 const SPARE_MIB: u64 = 2048;
 
-/// A large file that is written and not flushed. It has no name: the kernel discards it and its dirty pages when this
-/// process drops it or ends.
+/// Large file that is written and not flushed. It has no name: the kernel discards it and its dirty pages
+/// when this value is dropped or the process ends.
 #[derive(Debug)]
 pub struct DirtyPages {
     file: File,
 }
 
 impl DirtyPages {
-    /// Returns the reason why `directory` has no room for such a file, where it has none.
+    /// Return the reason if `directory` has no room for such a file.
     ///
     /// # Errors
     /// statvfs(3) fails.
@@ -31,7 +31,7 @@ impl DirtyPages {
         Ok((free < needed).then(|| format!("{free} MiB are free, {needed} are needed")))
     }
 
-    /// Writes the file in `directory`.
+    /// Write the file in `directory`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -45,7 +45,7 @@ impl DirtyPages {
     }
 }
 
-/// Returns the dirty memory of the whole machine that is not on a disk yet, in MiB.
+/// Return the dirty memory of the whole machine that is not on a disk yet, in MiB.
 ///
 /// # Errors
 /// `/proc/meminfo` cannot be read.

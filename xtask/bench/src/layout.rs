@@ -12,7 +12,7 @@ pub struct BuildLayout {
 }
 
 impl BuildLayout {
-    /// Finds the executables beside this one, which `cargo xtask bench` builds with them.
+    /// Find the executables beside this one, which `cargo xtask bench` builds with them.
     ///
     /// # Errors
     /// `flameholder` is not beside this executable.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::mounts::FileSystem;
 
-/// Describes this machine, one item per line.
+/// Describe this machine, one item per line.
 ///
 /// # Errors
 /// `/proc/meminfo` cannot be read, or `date` fails.
@@ -29,7 +29,7 @@ pub fn description(file_system: &FileSystem) -> Result<String> {
     Ok(items.map(|(name, value)| format!("- {name}: {value}\n")).concat())
 }
 
-/// Returns the first value of `key` in a file of lines such as `key : value`.
+/// Return the first value of `key` in a file of lines such as `key : value`.
 fn first_value(path: &str, key: &str) -> Option<String> {
     let text = std::fs::read_to_string(path).ok()?;
     let (_, value) =

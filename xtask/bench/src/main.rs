@@ -1,7 +1,7 @@
 //! Benchmarks of the release executable: the cost of flameholder's work, each figure beside a baseline.
 //!
-//! An absolute time means nothing on a machine that other programs use as well; the ratio of two programs that take
-//! turns does. So no figure fails because it is slow: the table shows the missed budget.
+//! An absolute time means nothing on a machine that other programs use as well; the ratio of two programs
+//! that take turns does. So no figure fails because it is slow: the table shows the missed budget.
 
 mod baseline;
 mod dirty_pages;
@@ -32,7 +32,7 @@ use layout::BuildLayout;
 use mounts::FileSystem;
 
 /// The page that `--write` writes, relative to the workspace's root.
-const PAGE: &str = "docs/benchmarks.md";
+const PAGE: &str = "docs/development/benchmarks.md";
 const PREFACE: &str = "\
 # Benchmarks
 
@@ -69,7 +69,7 @@ struct BenchArgs {
     /// Run each side so many times.
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
-    /// Write the table to docs/benchmarks.md as well.
+    /// Write the table to docs/development/benchmarks.md as well.
     #[arg(long, conflicts_with = "only")]
     write: bool,
 }
@@ -92,7 +92,7 @@ impl BenchRun {
         Command::new(self.layout.executable(name))
     }
 
-    /// Creates a directory on the file system under test.
+    /// Create a directory on the file system under test.
     fn directory(&self) -> Result<TempDir> {
         tempfile::Builder::new()
             .prefix("flameholder-bench-")
@@ -116,7 +116,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and prints: the table to standard output, progress to standard error.
+/// Measure and print: the table to standard output, progress to standard error.
 fn run(args: &BenchArgs) -> Result<()> {
     ensure!(
         rustix::process::geteuid().is_root(),

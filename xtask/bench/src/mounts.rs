@@ -16,7 +16,7 @@ pub struct FileSystem {
 }
 
 impl FileSystem {
-    /// Finds the file system of `directory`.
+    /// Find the file system of `directory`.
     ///
     /// # Errors
     /// The directory does not exist, or the kernel's list of mounts cannot be read.
@@ -28,12 +28,12 @@ impl FileSystem {
         find(&text, &directory).with_context(|| format!("{} is on no mount of {list}", directory.display()))
     }
 
-    /// Returns true for a file system in memory, where a flush waits for no device.
+    /// Return true for a file system in memory, where a flush waits for no device.
     pub fn is_memory(&self) -> bool {
         matches!(self.kind.as_str(), "tmpfs" | "ramfs")
     }
 
-    /// Reads the device's cache mode: with `write back`, a flush costs time.
+    /// Read the device's cache mode: with `write back`, a flush costs time.
     pub fn write_cache(&self) -> Option<String> {
         let device = Path::new("/sys/dev/block").join(&self.number);
         // A partition has its queue one level up.
@@ -49,14 +49,15 @@ impl fmt::Display for FileSystem {
     }
 }
 
-/// Finds the mount with the longest path above `directory`; of several at one path, the last, which hides the others.
+/// Find the mount with the longest path above `directory`; of several at one path, the last, which hides the
+/// others.
 fn find(mountinfo: &str, directory: &Path) -> Option<FileSystem> {
     let mounts = mountinfo.lines().filter_map(parse);
     let above = mounts.filter(|(point, _)| directory.starts_with(point));
     above.max_by_key(|(point, _)| point.components().count()).map(|(_, found)| found)
 }
 
-/// Parses a line of `proc_pid_mountinfo(5)`.
+/// Parse a line of `proc_pid_mountinfo(5)`.
 fn parse(line: &str) -> Option<(PathBuf, FileSystem)> {
     let (fields, origin) = line.split_once(" - ")?;
     let mut fields = fields.split(' ').skip(2);
@@ -69,7 +70,7 @@ fn parse(line: &str) -> Option<(PathBuf, FileSystem)> {
     Some((point, FileSystem { kind, device, options, number }))
 }
 
-/// Decodes the octal escapes of white space and backslashes.
+/// Decode the octal escapes of white space and backslashes.
 fn unescaped(field: &str) -> String {
     [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
         .iter()

@@ -21,7 +21,7 @@ pub struct FlushingNeighbour {
 }
 
 impl FlushingNeighbour {
-    /// Starts the thread on a new file in `directory`.
+    /// Start the thread on a new file in `directory`.
     ///
     /// # Errors
     /// The file cannot be created.
@@ -34,7 +34,7 @@ impl FlushingNeighbour {
         Ok(Self { stop, thread: Some(thread) })
     }
 
-    /// Stops the thread after its current flush and returns the duration of each flush.
+    /// Stop the thread after its current flush and return the duration of each flush.
     ///
     /// # Errors
     /// A write or flush failed.
@@ -47,7 +47,7 @@ impl FlushingNeighbour {
 }
 
 impl Drop for FlushingNeighbour {
-    /// Stops the thread after an error too: it must end before its directory is removed.
+    /// Stop the thread after an error too: it must end before its directory is removed.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -1,7 +1,7 @@
 //! The peak resident memory of a process.
 //!
-//! `ru_maxrss` of wait4(2) is of no use: a new process inherits the peak of its parent. So ptrace(2) stops the process
-//! at its exit, and its own high-water mark is read from `/proc`.
+//! `ru_maxrss` of wait4(2) is of no use: a new process inherits the peak of its parent. So ptrace(2) stops
+//! the process at its exit, and its own high-water mark is read from `/proc`.
 
 use std::process::{Child, Command, Stdio};
 
@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::program;
 
-/// Runs `command` and returns its peak resident memory in KiB.
+/// Run `command` and return its peak resident memory in KiB.
 ///
 /// # Errors
 /// The command cannot be started or traced, or it fails.
@@ -31,7 +31,7 @@ pub fn of(command: &Command) -> Result<u32> {
     Ok(peak)
 }
 
-/// Starts a shell that executes the program when its standard input ends.
+/// Start a shell that executes the program when its standard input ends.
 fn start_held(command: &Command) -> std::io::Result<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; exec \"$0\" \"$@\""])

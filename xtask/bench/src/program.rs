@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::process::Command;
 
-/// Renders the program by its file name, and its arguments, separated by spaces.
+/// Render the program by its file name, and its arguments, separated by spaces.
 pub fn shown(command: &Command) -> String {
     let program = Path::new(command.get_program());
     let name = program.file_name().unwrap_or(command.get_program());

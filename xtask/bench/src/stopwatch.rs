@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::program;
 
-/// Runs `command` and returns the time from its start to its end.
+/// Run `command` and return the time from its start to its end.
 ///
 /// # Errors
 /// The command cannot be started or fails; the error contains its standard error.
@@ -22,7 +22,7 @@ pub fn time(command: &mut Command) -> Result<Duration> {
     Ok(elapsed)
 }
 
-/// Returns the median: the middle value, or the mean of the two in the middle.
+/// Return the median: the middle value, or the mean of the two in the middle.
 ///
 /// # Errors
 /// `times` is empty.
@@ -34,7 +34,7 @@ pub fn median(times: &[Duration]) -> Result<Duration> {
     Ok((*lower + *upper) / 2)
 }
 
-/// Returns the longest time.
+/// Return the longest time.
 ///
 /// # Errors
 /// `times` is empty.

@@ -1,7 +1,7 @@
 //! Counting and slowing down flushes with strace(1).
 //!
-//! Its seccomp filter leaves all other system calls untraced, so that tracing costs time per flush only, for both sides
-//! alike.
+//! Its seccomp filter leaves all other system calls untraced, so that tracing costs time per flush only, for
+//! both sides alike.
 
 use std::path::Path;
 use std::process::Command;
@@ -21,7 +21,7 @@ pub struct CallCounts {
     pub programs: u32,
 }
 
-/// Runs `command` and counts its system calls; `log` is overwritten.
+/// Run `command` and count its system calls; `log` is overwritten.
 ///
 /// # Errors
 /// strace cannot be started, or the command fails.
@@ -34,7 +34,7 @@ pub fn count(command: &Command, log: &Path) -> Result<CallCounts> {
     Ok(parse(&text))
 }
 
-/// Returns a command that runs `command` with each flush delayed by `microseconds`.
+/// Return a command that runs `command` with each flush delayed by `microseconds`.
 ///
 /// strace delays the calls of several threads in parallel, as a device with a queue does.
 pub fn slowed(command: &Command, microseconds: u32) -> Command {
@@ -56,8 +56,8 @@ fn traced(mut strace: Command, command: &Command) -> Command {
     strace
 }
 
-/// Parses a log whose lines begin with the thread ID. A call that another thread's call interrupts takes two lines; the
-/// second has `resumed` and no opening bracket after the name.
+/// Parse a log whose lines begin with the thread ID. A call that another thread's call interrupts takes two
+/// lines; the second has `resumed` and no opening bracket after the name.
 fn parse(log: &str) -> CallCounts {
     let mut calls = CallCounts::default();
     for line in log.lines() {

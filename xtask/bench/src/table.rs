@@ -77,7 +77,7 @@ impl FigureRow {
         Self { baseline: Some((baseline, program)), ..self }
     }
 
-    /// Compares both sides' medians and adds the range of the ratio over the rounds.
+    /// Compare both sides' medians and add the range of the ratio over the rounds.
     ///
     /// # Errors
     /// `samples` is empty.
@@ -144,7 +144,7 @@ const HEADINGS: [&str; 7] =
 /// Columns that are aligned as numbers.
 const NUMBERS: [bool; 7] = [false, true, true, false, true, true, false];
 
-/// Renders the table as Markdown.
+/// Render the table as Markdown.
 pub fn render(rows: &[FigureRow]) -> String {
     let lines: Vec<_> =
         std::iter::once(HEADINGS.map(str::to_owned)).chain(rows.iter().map(FigureRow::cells)).collect();

@@ -16,7 +16,7 @@ pub struct PairSamples<T> {
     pub baseline: Vec<T>,
 }
 
-/// Measures both sides in each round; rounds are counted from 1, and the order alternates.
+/// Measure both sides in each round; rounds are counted from 1, and the order alternates.
 ///
 /// # Errors
 /// `turn` fails.

@@ -12,45 +12,45 @@ fn run_one(command: &mut Command) -> Result<CheckOutcome> {
     invocation::run(command).map(|()| CheckOutcome::PASSED)
 }
 
-/// Checks the formatting.
+/// Check the formatting.
 pub fn formatting(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run_one(&mut run.tree.cargo(&["fmt", "--all", "--check"]))
 }
 
-/// Runs Clippy on all targets, the scenarios included.
+/// Run Clippy on all targets, the scenarios included.
 pub fn lints(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let mut clippy = run.tree.cargo(&["clippy", "--all-targets"]);
     run_one(clippy.args(SCOPE).args(["--", "-D", "warnings"]))
 }
 
-/// Runs Clippy on the agent with OpenSSL and without the worker.
+/// Run Clippy on the agent with OpenSSL and without the worker.
 pub fn lints_without_worker(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let scope = ["clippy", "--package", "flameholder", "--no-default-features", "--features", "openssl"];
     run_one(run.tree.cargo(&scope).args(["--lib", "--bins", "--", "-D", "warnings"]))
 }
 
-/// Builds the documentation of the workspace's own crates.
+/// Build the documentation of the workspace's own crates.
 pub fn documentation(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let mut doc = run.tree.cargo(&["doc", "--no-deps", "--document-private-items"]);
     run_one(doc.args(SCOPE).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Builds the release executables.
+/// Build the release executables.
 pub fn release_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run.tree.build_release().map(|()| CheckOutcome::PASSED)
 }
 
-/// Checks size and linkage of the release executable.
+/// Check size and linkage of the release executable.
 pub fn release_executable(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     executable::ensure_lean(&run.tree.executable("flameholder")).map(|()| CheckOutcome::PASSED)
 }
 
-/// Runs the demo, which needs root.
+/// Run the demo, which needs root.
 pub fn demo(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     demo::show(run.tree, false, None).map(|()| CheckOutcome::PASSED)
 }
 
-/// Checks the rules for dependencies.
+/// Check the rules for dependencies.
 pub fn dependencies(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run.deny.wait()?;
     super::dependencies::ensure_allowed(run.tree).map(|()| CheckOutcome::PASSED)

@@ -12,21 +12,21 @@ use crate::project_tree::ProjectTree;
 
 /// The installation of cargo-deny beside the other checks.
 ///
-/// Building it from source takes minutes of one processor. It runs at the lowest priority, so that it uses the time in
-/// which the other checks wait: for the linker, or for hosts to boot.
+/// Building it from source takes minutes of one processor. It runs at the lowest priority, so that it uses
+/// the time in which the other checks wait: for the linker, or for hosts to boot.
 #[derive(Debug, Default)]
 pub struct DenyInstall {
     started: Option<Result<Child>>,
 }
 
 impl DenyInstall {
-    /// Starts the installation where cargo-deny is missing, after consent.
+    /// Start the installation if cargo-deny is missing, after consent.
     pub fn start(tree: &ProjectTree, consent: InstallConsent) -> Self {
         let started = (!tree.has_subcommand("deny")).then(|| start(tree, consent));
         Self { started }
     }
 
-    /// Waits for the end of the installation.
+    /// Wait for the end of the installation.
     ///
     /// # Errors
     /// cargo-deny cannot be installed, or the consent is missing.
@@ -56,7 +56,7 @@ fn start(tree: &ProjectTree, consent: InstallConsent) -> Result<Child> {
     idle.spawn().context("starting the installation of cargo-deny")
 }
 
-/// Runs cargo-deny without a network.
+/// Run cargo-deny without a network.
 ///
 /// # Errors
 /// A dependency breaks a rule of `deny.toml`.

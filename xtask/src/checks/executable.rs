@@ -13,7 +13,7 @@ const SIZE_LIMIT: u64 = 20 * MIB;
 /// Libraries of the worker, which runs during one transaction only.
 const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", "libsoup"];
 
-/// Checks size and linkage of a stripped ELF executable.
+/// Check size and linkage of a stripped ELF executable.
 ///
 /// # Errors
 /// The executable is too large, or links a library that only the worker may load.

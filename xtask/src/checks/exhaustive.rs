@@ -48,7 +48,7 @@ fn part_of(name: &str) -> Option<PartNumber> {
     PartNumber::new(index.parse().ok()?, count.parse().ok()?).ok()
 }
 
-/// Writes the result of a part, in place of an earlier one.
+/// Write the result of a part, in place of an earlier one.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -66,7 +66,8 @@ pub fn keep(tree: &ProjectTree, part: PartNumber, rows: &[CheckRow]) -> Result<(
     fs::write(&path, format!("{result:#}\n")).with_context(|| format!("writing {}", path.display()))
 }
 
-/// Prints the results of this commit; the exit code is a failure unless all parts of some number of parts passed.
+/// Print the results of this commit; the exit code is a failure unless all parts of some number of parts
+/// passed.
 ///
 /// # Errors
 /// The results cannot be read.
@@ -89,7 +90,7 @@ pub fn print_report(tree: &ProjectTree) -> Result<ExitCode> {
     Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Renders the results, and returns true where all parts of some number of parts passed.
+/// Render the results. Returns true if all parts of some number of parts passed.
 fn render(results: &BTreeMap<PartNumber, PartResult>) -> (String, bool) {
     let mut counts: Vec<_> = results.keys().map(|part| part.count()).collect();
     counts.dedup();

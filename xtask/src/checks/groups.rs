@@ -53,7 +53,7 @@ const HELPER: &str = "asked_from_within";
 const WITHOUT_ROOT: [&str; 8] = ["--lib", "--bins", "--test", "core", "--test", "cli", "--test", "services"];
 
 impl TestGroup {
-    /// Selects the tests of this group.
+    /// Select the tests of this group.
     pub fn selection(&self, runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
         // nextest refuses an expression that names an executable outside of its targets.
         let targets = if runner == TestRunner::Nextest { &["--tests"][..] } else { self.targets };
@@ -69,10 +69,10 @@ impl TestGroup {
     }
 }
 
-/// Selects all tests but those of other checks and those of `excluded`.
+/// Select all tests but those of other checks and those of `excluded`.
 ///
-/// `cargo test` cannot leave out the tests that kill the executable, as its filters are mere substrings: it runs them
-/// with the debug build as well.
+/// `cargo test` cannot leave out the tests that kill the executable, as its filters are mere substrings: it
+/// runs them with the debug build as well.
 pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSelection {
     let helper = format!("test({HELPER})");
     let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, IDLE.expression, &helper];
@@ -91,12 +91,12 @@ pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSe
     }
 }
 
-/// Returns the reason why tests that need root cannot run, where they cannot.
+/// Return the reason if tests that need root cannot run.
 pub fn root_obstacle() -> Option<String> {
     (!rustix::process::geteuid().is_root()).then(|| "this user is not root".to_owned())
 }
 
-/// Returns the reason why tests that need an API server cannot run, where they cannot.
+/// Return the reason if tests that need an API server cannot run.
 pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
     if std::env::var_os("FLAMEHOLDER_TEST_KUBECONFIG").is_some() {
         return None;

@@ -1,9 +1,10 @@
 //! `cargo xtask test`: every check that a change must pass, the quick ones first.
 //!
-//! A failed check does not end the run. A check that needs the result of a failed one is not run and counts as skipped.
-//! A table shows each check with its time; then follow the groups of tests that were skipped, each with its reason. The
-//! last line is `N passed, N failed, N skipped`, in which a test counts as one and so does any other check. A test that
-//! one check leaves out and another runs, as the release executable's do, is not counted as skipped.
+//! A failed check does not end the run. A check that needs the result of a failed one is not run and counts
+//! as skipped. A table shows each check with its time, followed by the groups of tests that were skipped,
+//! each with its reason. The last line is `N passed, N failed, N skipped`, in which a test counts as one and so
+//! does any other check. A test that one check leaves out and another runs, as the release executable's do, is
+//! not counted as skipped.
 
 mod build_checks;
 mod dependencies;
@@ -89,7 +90,7 @@ impl CheckScope {
 struct Check {
     name: &'static str,
     scope: CheckScope,
-    /// The checks whose result it uses.
+    /// Checks whose result this one uses.
     needs: &'static [&'static str],
     run: fn(&mut CheckRun<'_>) -> Result<CheckOutcome>,
 }
@@ -130,7 +131,7 @@ const fn check(
     Check { name, scope, needs, run }
 }
 
-/// Runs the checks; the exit code is a failure when one of them failed.
+/// Run the checks; the exit code is a failure when one of them failed.
 ///
 /// # Errors
 /// The result of an exhaustive part cannot be written.

@@ -18,14 +18,14 @@ impl CheckOutcome {
     pub const PASSED: Self = Self { tally: TestTally::PASSED, skipped: Vec::new() };
     pub const FAILED: Self = Self { tally: TestTally::FAILED, skipped: Vec::new() };
 
-    /// Returns an outcome that counts the tests of each group as skipped.
+    /// Return an outcome that counts the tests of each group as skipped.
     pub fn new(tally: TestTally, groups: Vec<SkippedGroup>) -> Self {
         let skipped: Vec<_> = groups.into_iter().filter(|group| group.count > 0).collect();
         let count: u32 = skipped.iter().map(|group| group.count).sum();
         Self { tally: TestTally { skipped: tally.skipped + count, ..tally }, skipped }
     }
 
-    /// Returns the outcome of a check that skips all its tests.
+    /// Return the outcome of a check that skips all its tests.
     pub fn skipped(group: SkippedGroup) -> Self {
         Self::new(TestTally::default(), vec![group])
     }
@@ -36,18 +36,18 @@ impl CheckOutcome {
 pub struct CheckRow {
     pub name: &'static str,
     pub outcome: CheckOutcome,
-    /// None for a check that was not run, because it needs another one that failed.
+    /// `None` for a check that was not run, because a check that it needs failed.
     pub time: Option<Duration>,
 }
 
 impl CheckRow {
-    /// Returns the row of a check that was not run; it counts as one skipped test.
+    /// Return the row of a check that was not run; it counts as one skipped test.
     pub fn not_run(name: &'static str, needed: &str) -> Self {
         let group = SkippedGroup::unnamed(name, format!("not run, as `{needed}` failed"), 1);
         Self { name, outcome: CheckOutcome::skipped(group), time: None }
     }
 
-    /// Returns true unless the check failed or was not run.
+    /// Return true unless the check failed or was not run.
     pub fn is_ok(&self) -> bool {
         self.time.is_some() && self.outcome.tally.failed == 0
     }
@@ -72,12 +72,12 @@ impl CheckRow {
     }
 }
 
-/// Adds up the numbers of all rows.
+/// Add up the numbers of all rows.
 pub fn total(rows: &[CheckRow]) -> TestTally {
     rows.iter().fold(TestTally::default(), |sum, row| sum + row.outcome.tally)
 }
 
-/// Renders the table, the skipped groups and, as the last line, `N passed, N failed, N skipped`.
+/// Render the table, the skipped groups and, as the last line, `N passed, N failed, N skipped`.
 pub fn render(rows: &[CheckRow]) -> String {
     let time: Duration = rows.iter().filter_map(|row| row.time).sum();
     let mut lines: Vec<_> = rows.iter().map(CheckRow::line).collect();

@@ -9,31 +9,32 @@ use crate::part_number::PartNumber;
 use crate::testing::{IgnoredTests, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
 use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
 
-/// Tells tests how much to try.
+/// Environment variable that makes tests explore more.
 const EXHAUSTIVE: &str = "FLAMEHOLDER_EXHAUSTIVE";
-/// Tells tests which executable to run instead of the debug build.
+/// Environment variable with the executable that tests run instead of the debug build.
 const BINARY: &str = "FLAMEHOLDER_BINARY";
 
-/// Runs the house rules, which need nothing but the sources; always by `cargo test`, which builds no other test.
+/// Run the house rules, which need nothing but the sources; always by `cargo test`, which builds no other
+/// test.
 pub fn house_rules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let selection = TestSelection::of(&["--test", "house"]);
     let tally = TestRunner::Cargo.count(&mut selection.command(run.tree, TestRunner::Cargo))?;
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
-/// Runs the libraries' own tests.
+/// Run the libraries' own tests.
 pub fn library_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let tally = run.runner.count(&mut TestSelection::of(&["--lib"]).command(run.tree, run.runner))?;
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
-/// Builds all tests, so that the times of the other checks are those of the tests alone.
+/// Build all tests, so that the times of the other checks are those of the tests alone.
 pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     invocation::run(run.tree.cargo(&["test", "--no-run", "--quiet", "--tests"]).args(SCOPE))?;
     Ok(CheckOutcome::PASSED)
 }
 
-/// Runs the tests that need no release build, and counts those whose precondition is missing as skipped.
+/// Run the tests that need no release build, and count those whose precondition is missing as skipped.
 pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let missing = missing_preconditions(run);
     let excluded: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
@@ -57,13 +58,13 @@ pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(tally, skipped))
 }
 
-/// Runs the tests in the documentation, which nextest does not run.
+/// Run the tests in the documentation, which nextest does not run.
 pub fn documentation_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let tally = TestRunner::Cargo.count(run.tree.cargo(&["test", "--doc"]).args(SCOPE))?;
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
-/// Kills the release executable at random moments.
+/// Kill the release executable at random moments.
 pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some(reason) = groups::root_obstacle() {
         return skip(run, &KILLS, &reason);
@@ -73,7 +74,7 @@ pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(count_part(run, &selection, Some(&executable))?, Vec::new()))
 }
 
-/// Measures the idle daemon: memory, wake-ups, requests.
+/// Measure the idle daemon: memory, wake-ups, requests.
 pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some((_, reason)) = missing_preconditions(run).into_iter().next() {
         return skip(run, &IDLE, &reason);
@@ -88,7 +89,7 @@ pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(run.runner.count(&mut command)?, Vec::new()))
 }
 
-/// Runs scenarios on virtual machines: the commit's share, or the part's share of an exhaustive run.
+/// Run scenarios on virtual machines: the commit's share, or the part's share of an exhaustive run.
 pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some(reason) = groups::root_obstacle() {
         return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("scenarios on virtual machines", reason, 1)));
@@ -111,7 +112,8 @@ fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)
     groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason)).into_iter().collect()
 }
 
-/// Skips a group that only its own check runs. Where the check of all tests lists it already, its tests count once.
+/// Skip a group that only its own check runs. If the check of all tests lists it already, its tests count
+/// once.
 fn skip(run: &CheckRun<'_>, group: &TestGroup, reason: &str) -> Result<CheckOutcome> {
     let names = group.selection(run.runner, IgnoredTests::Included).list(run.tree, run.runner)?;
     let count = u32::try_from(names.len())?;

@@ -1,7 +1,7 @@
 //! `cargo xtask demo`: one update and its rollback, as an introduction to Flameholder.
 //!
-//! The release executables run on a small sysroot that is generated in a temporary directory. The demo is a smoke
-//! test as well: it checks each exit code and the default boot entry.
+//! The release executables run on a small sysroot that is generated in a temporary directory. The demo is a
+//! smoke test as well: it checks each exit code and the default boot entry.
 
 mod stage;
 
@@ -14,14 +14,14 @@ use crate::project_tree::ProjectTree;
 use stage::DemoStage;
 
 const CONFIG: &str = "tests/fixtures/demo/worker.yaml";
-/// A config that a cluster's controller rendered, used where it exists beside the checkout.
+/// Config that a cluster's controller rendered, used if it exists beside the checkout.
 const RENDERED: &str = "../shared/rendered/03-kernel-args.json";
 /// Names within the demo's directory, short because they are printed.
 const SYSROOT: &str = "sysroot";
 const DESIRED: &str = "worker.config";
 const NEW_OS: &str = "oci:os-2";
 
-/// Runs the demo; needs root and the release build.
+/// Run the demo; needs root and the release build.
 ///
 /// # Errors
 /// A step fails, or the boot entries differ from the expected ones.

@@ -25,7 +25,7 @@ pub struct DemoStage<'w> {
 }
 
 impl<'w> DemoStage<'w> {
-    /// Creates the directory.
+    /// Create the directory.
     ///
     /// # Errors
     /// The directory cannot be created.
@@ -43,7 +43,7 @@ impl<'w> DemoStage<'w> {
         self.directory.path().join(name)
     }
 
-    /// Prints the title and the explanation of the next commands.
+    /// Print the title and the explanation of the next commands.
     pub fn heading(&self, title: &str, text: &str) {
         if self.bold {
             println!("\x1b[1m== {title}\x1b[0m");
@@ -53,7 +53,7 @@ impl<'w> DemoStage<'w> {
         println!("{text}\n");
     }
 
-    /// Prints and runs a `flameholder` command.
+    /// Print and run a `flameholder` command.
     ///
     /// # Errors
     /// The command cannot be started or fails.
@@ -61,7 +61,7 @@ impl<'w> DemoStage<'w> {
         self.run("flameholder", &[&[verb], arguments].concat())
     }
 
-    /// Prints and runs a release executable in the demo's directory.
+    /// Print and run a release executable in the demo's directory.
     ///
     /// # Errors
     /// The executable cannot be started or fails.
@@ -74,7 +74,7 @@ impl<'w> DemoStage<'w> {
         Ok(())
     }
 
-    /// Returns the boot entry of the next boot.
+    /// Return the boot entry of the next boot.
     ///
     /// # Errors
     /// The boot entries of the sysroot cannot be read.
@@ -83,7 +83,7 @@ impl<'w> DemoStage<'w> {
         entries.into_iter().next().context("the boot menu is empty")
     }
 
-    /// Prints the boot entries, that of the next boot first.
+    /// Print the boot entries, that of the next boot first.
     ///
     /// # Errors
     /// The boot entries of the sysroot cannot be read.
@@ -95,7 +95,7 @@ impl<'w> DemoStage<'w> {
         Ok(())
     }
 
-    /// Removes the directory, or keeps it and prints its path.
+    /// Remove the directory, or keep it and print its path.
     ///
     /// # Errors
     /// A file in it cannot be removed.

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-/// Parses the list of `cargo nextest list --message-format json`; returns the tests that match its filter.
+/// Parse the list of `cargo nextest list --message-format json`; return the tests that match its filter.
 pub fn parse_nextest(json: &str) -> Result<Vec<String>> {
     let list: Value = serde_json::from_str(json).context("parsing nextest's list of tests")?;
     let suites =
@@ -14,7 +14,7 @@ pub fn parse_nextest(json: &str) -> Result<Vec<String>> {
     Ok(matching.map(|(name, _)| name.clone()).collect())
 }
 
-/// Parses the list of `cargo test -- --list`: one line `NAME: test` for each test.
+/// Parse the list of `cargo test -- --list`: one line `NAME: test` for each test.
 pub fn parse_cargo(lines: &str) -> Vec<String> {
     lines.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
 }

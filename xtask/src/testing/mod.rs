@@ -1,7 +1,8 @@
 //! Running tests by nextest or `cargo test`, and counting them.
 //!
-//! All runs of the project select the same packages and features ([`SCOPE`]) and, where they can, all targets, and differ
-//! only in their filters: another selection can give dependencies other features, and cargo compiles those again.
+//! All runs of the project select the same packages and features ([`SCOPE`]) and, if possible, all targets,
+//! and differ only in their filters: another selection can give dependencies other features, and cargo
+//! compiles those again.
 
 mod listing;
 mod runner;

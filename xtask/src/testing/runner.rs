@@ -17,16 +17,16 @@ pub enum TestRunner {
 }
 
 impl TestRunner {
-    /// Returns nextest where it is installed, otherwise `cargo test`.
+    /// Return nextest if it is installed, otherwise `cargo test`.
     pub fn installed(tree: &ProjectTree) -> Self {
         if tree.has_subcommand("nextest") { Self::Nextest } else { Self::Cargo }
     }
 
-    /// Runs `command`, passes its output on and counts its tests.
+    /// Run `command`, pass its output on and count its tests.
     ///
     /// # Errors
-    /// The command cannot be run, or its output cannot be read. Failed tests are counted and are no error; a run that
-    /// fails before its first test (in the build) counts as one failure.
+    /// The command cannot be run, or its output cannot be read. Failed tests are counted and are no error; a
+    /// run that fails before its first test (in the build) counts as one failure.
     pub fn count(self, command: &mut Command) -> Result<TestTally> {
         let shown = invocation::shown(command);
         let mut child = match self {
@@ -53,11 +53,11 @@ impl TestRunner {
         Ok(tally)
     }
 
-    /// Returns the counts in a summary line.
+    /// Return the counts in a summary line.
     ///
     /// `cargo test` ends each executable with `test result: ok. 3 passed; …`, nextest the whole run with
-    /// `Summary [ 0.1s] 4 tests run: 3 passed (1 slow), 1 timed out, …`. nextest repeats the output of failed tests,
-    /// which has cargo's form.
+    /// `Summary [ 0.1s] 4 tests run: 3 passed (1 slow), 1 timed out, …`. nextest repeats the output of failed
+    /// tests, which has cargo's form.
     fn summary(self, line: &str) -> Option<&str> {
         let (_, counts) = match self {
             Self::Cargo => line.strip_prefix("test result:")?.split_once('.')?,

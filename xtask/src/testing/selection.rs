@@ -9,15 +9,15 @@ use crate::invocation;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 
-/// The tests marked `#[ignore]`: those that only the exhaustive run has time for.
+/// Handling of tests marked `#[ignore]`, for which only the exhaustive run has time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum IgnoredTests {
-    /// Leaves them out.
+    /// Leave them out.
     #[default]
     Excluded,
-    /// Runs them as well.
+    /// Run them too.
     Included,
-    /// Selects no other tests.
+    /// Run them alone.
     Only,
 }
 
@@ -26,7 +26,7 @@ pub enum IgnoredTests {
 pub struct TestSelection {
     /// The target selection of cargo, such as `--tests` or `--test daemon`.
     pub targets: Vec<String>,
-    /// nextest's filter expression; all tests of the targets where it is empty.
+    /// Filter expression of nextest; empty for all tests of the targets.
     pub expression: String,
     /// The filters of `cargo test`, which cannot read expressions.
     pub arguments: Vec<String>,
@@ -36,12 +36,12 @@ pub struct TestSelection {
 }
 
 impl TestSelection {
-    /// Selects all tests of `targets`.
+    /// Select all tests of `targets`.
     pub fn of(targets: &[&str]) -> Self {
         Self { targets: targets.iter().map(ToString::to_string).collect(), ..Self::default() }
     }
 
-    /// Narrows the selection to tests with these names.
+    /// Narrow the selection to tests with these names.
     #[must_use]
     pub fn named(self, names: &[String]) -> Self {
         let equal: Vec<_> = names.iter().map(|name| format!("test(={name})")).collect();
@@ -58,7 +58,7 @@ impl TestSelection {
         Self { ignored, ..self }
     }
 
-    /// Returns the command that runs the tests.
+    /// Return the command that runs the tests.
     pub fn command(&self, tree: &ProjectTree, runner: TestRunner) -> Command {
         let words: &[&str] = match runner {
             TestRunner::Cargo => &["test", "--no-fail-fast"],
@@ -70,7 +70,7 @@ impl TestSelection {
         command
     }
 
-    /// Returns the command that runs one part of the tests.
+    /// Return the command that runs one part of the tests.
     ///
     /// # Errors
     /// `cargo test` has no partitions: the tests must be listed, and that fails.
@@ -88,7 +88,7 @@ impl TestSelection {
         Ok(self.clone().named(&names).command(tree, runner))
     }
 
-    /// Lists the names of the tests, which builds their executables.
+    /// List the names of the tests, which builds their executables.
     ///
     /// # Errors
     /// The build fails, or the runner's list cannot be read.

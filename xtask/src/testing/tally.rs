@@ -15,11 +15,11 @@ impl TestTally {
     pub const PASSED: Self = Self { passed: 1, failed: 0, skipped: 0 };
     pub const FAILED: Self = Self { passed: 0, failed: 1, skipped: 0 };
 
-    /// Parses the counts of a summary, such as `3 passed; 1 failed; 2 ignored`.
+    /// Parse the counts of a summary, such as `3 passed; 1 failed; 2 ignored`.
     ///
-    /// Tests that a filter leaves out (`filtered out`, and nextest's `skipped`, which includes ignored tests) are not
-    /// counted: another check of the same run may run them. The check that leaves tests out altogether adds them as a
-    /// [`SkippedGroup`].
+    /// Tests that a filter leaves out (`filtered out`, and nextest's `skipped`, which includes ignored tests)
+    /// are not counted: another check of the same run may run them. The check that leaves tests out
+    /// altogether adds them as a [`SkippedGroup`].
     pub fn parse(counts: &str) -> Self {
         let mut tally = Self::default();
         let mut words = counts.split_whitespace();
@@ -62,18 +62,18 @@ pub struct SkippedGroup {
     pub subject: String,
     pub reason: String,
     pub count: u32,
-    /// The names of the tests; empty where the subject is enough.
+    /// Names of the tests; empty if the subject is enough.
     pub names: Vec<String>,
 }
 
 impl SkippedGroup {
-    /// Returns a group of tests by their names.
+    /// Return a group of tests by their names.
     pub fn new(subject: &str, reason: impl Into<String>, names: Vec<String>) -> Self {
         let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
         Self { subject: subject.to_owned(), reason: reason.into(), count, names }
     }
 
-    /// Returns a group without names.
+    /// Return a group without names.
     pub fn unnamed(subject: &str, reason: impl Into<String>, count: u32) -> Self {
         Self { subject: subject.to_owned(), reason: reason.into(), count, names: Vec::new() }
     }

@@ -17,10 +17,10 @@ use crate::{invocation, setup};
 
 pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
-/// The number of shares from which `cargo xtask test` takes one. A share runs in some eight minutes on two processors
-/// without KVM, after some three minutes in which the virtual machines are built.
+/// The number of shares from which `cargo xtask test` takes one. A share runs in some eight minutes on two
+/// processors without KVM, after some three minutes in which the virtual machines are built.
 pub const SHARES: u32 = 6;
-/// Names the directory of the executables that are installed in the guest instead of the release build.
+/// Environment variable with the directory of executables that guests get instead of the release build.
 const BINARIES: &str = "FLAMEHOLDER_BINARIES";
 
 /// The commands of `cargo xtask vm`.
@@ -57,10 +57,10 @@ pub struct VmTestArgs {
     list: bool,
 }
 
-/// Runs a command of `cargo xtask vm`.
+/// Run a command of `cargo xtask vm`.
 ///
 /// # Errors
-/// A build fails, or QEMU cannot be run. A failed scenario is no error: the exit code tells it.
+/// A build fails, or QEMU cannot be run. A failed scenario is no error: the exit code shows it.
 pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> Result<ExitCode> {
     match command {
         VmCommand::Build => build(tree, consent, ScenarioBuild::Alone)?,
@@ -94,7 +94,7 @@ fn test(tree: &ProjectTree, consent: InstallConsent, args: &VmTestArgs) -> Resul
     Ok(if result.tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds the virtual machines; needs root.
+/// Build the virtual machines; needs root.
 ///
 /// # Errors
 /// A requirement is missing, or a stage of the build fails.
@@ -103,7 +103,7 @@ pub fn build(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBui
     invocation::run(&mut program(tree, "build"))
 }
 
-/// Builds the executables for the guests, and the program that builds virtual machines.
+/// Build the executables for the guests, and the program that builds virtual machines.
 fn prepare(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
     setup::ensure_vm_installed(consent)?;
     ensure!(

@@ -14,20 +14,22 @@ use crate::testing::{IgnoredTests, SkippedGroup, TestRunner, TestSelection, Test
 const CORE: &str = "smoke";
 /// The executable that is divided into shares.
 const DIVIDED: &str = "hosts";
-/// The number of virtual machines that run at a time. Each has two processors, which it keeps busy half of the time.
+/// The number of virtual machines that run at a time. Each has two processors, which it keeps busy half of
+/// the time.
 const MACHINES: u32 = 2;
 
 /// The targets that cargo builds for the scenarios. Their dependencies have other features in each case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScenarioBuild {
-    /// The scenarios alone: the quickest where no other test is built.
+    /// The scenarios alone: the quickest if no other test is built.
     Alone,
-    /// All tests of the workspace: nothing is compiled again where those are built.
+    /// All tests of the workspace: nothing is compiled again if those are built.
     WithAllTests,
 }
 
 impl ScenarioBuild {
-    /// The target selection of cargo. `cargo test`, which runs each target that it builds, has the first one only.
+    /// Target selection of cargo. `cargo test`, which runs each target that it builds, has the first one
+    /// only.
     pub fn targets(self, runner: TestRunner) -> &'static [&'static str] {
         match (self, runner) {
             (Self::WithAllTests, TestRunner::Nextest) => &["--tests"],
@@ -46,7 +48,7 @@ pub struct ScenarioRun<'t> {
 }
 
 impl ScenarioRun<'_> {
-    /// Lists the scenarios of one executable.
+    /// List the scenarios of one executable.
     fn list(&self, executable: &str, ignored: IgnoredTests) -> Result<Vec<String>> {
         let targets = match self.runner {
             TestRunner::Nextest => self.build.targets(self.runner),
@@ -61,13 +63,13 @@ impl ScenarioRun<'_> {
 /// A selection of scenarios.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VmScenarios {
-    /// Those with this in their name, or in that of their executable.
+    /// Scenarios with this text in their name, or in that of their executable.
     Named(String),
     /// One share, and the core.
     Share(PartNumber),
 }
 
-/// The numbers of a run, and the scenarios that were not in it.
+/// Numbers of a run, and the scenarios that were not in it.
 #[derive(Debug)]
 pub struct ScenarioResult {
     pub tally: TestTally,
@@ -84,13 +86,13 @@ impl fmt::Display for VmScenarios {
 }
 
 impl VmScenarios {
-    /// Selects the share of a change by the hash of its commit, or the first one outside a git work tree.
+    /// Select the share of a change by the hash of its commit, or the first one outside a git work tree.
     pub fn of_commit(tree: &ProjectTree) -> Self {
         let share = TestedCommit::of(tree).and_then(|commit| commit.share(SHARES));
         Self::Share(share.or_else(|| PartNumber::all(SHARES).next()).unwrap_or(PartNumber::WHOLE))
     }
 
-    /// Runs the scenarios on the virtual machines, which are built already.
+    /// Run the scenarios on the virtual machines, which are built already.
     ///
     /// # Errors
     /// The scenarios cannot be built, listed or run. A failed scenario is no error.
@@ -119,7 +121,7 @@ impl VmScenarios {
         Ok(ScenarioResult { tally: TestTally { skipped: count, ..tally }, skipped })
     }
 
-    /// Prints the selected scenarios, with the seconds that each takes.
+    /// Print the selected scenarios, with the seconds that each takes.
     ///
     /// # Errors
     /// The scenarios cannot be built or listed.

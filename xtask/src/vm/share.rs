@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 
 use crate::part_number::PartNumber;
 
-/// Seconds of the scenarios, measured without KVM on two processors, two scenarios at a time. Only their proportions
-/// matter.
+/// Seconds of the scenarios, measured without KVM on two processors, two scenarios at a time. Only their
+/// proportions matter.
 const SECONDS: &[(&str, u32)] = &[
     ("cuts::moments::the_console_is_followed_through_its_colours", 1),
     ("cuts::orders::a_rollback", 324),
@@ -36,12 +36,13 @@ const SECONDS: &[(&str, u32)] = &[
 /// The assumption for a scenario that is not in the table.
 const UNKNOWN: u32 = 200;
 
-/// Returns the seconds that a scenario takes.
+/// Return the seconds that a scenario takes.
 pub fn seconds(name: &str) -> u32 {
     SECONDS.iter().find_map(|(known, seconds)| (*known == name).then_some(*seconds)).unwrap_or(UNKNOWN)
 }
 
-/// Returns the scenarios of one share: each scenario, the longest first, goes to the share with the least to do.
+/// Return the scenarios of one share: each scenario, the longest first, goes to the share with the least to
+/// do.
 pub fn assign(scenarios: &[String], share: PartNumber) -> Vec<String> {
     let mut sorted: Vec<_> = scenarios.iter().map(|name| (Reverse(seconds(name)), name)).collect();
     sorted.sort();

@@ -1,10 +1,9 @@
-//! Ignition's merge of a child config over its parent, by the rules of 3.5 (Ignition's
-//! `config/merge` and the keys of its `config/v3_5/types`).
+//! Merge of a child Ignition config over its parent, by the rules of 3.5 (Ignition's `config/merge` and the
+//! keys of its `config/v3_5/types`).
 //!
-//! A field that the child sets wins, one that it leaves out keeps the parent's value, sections are
-//! merged field by field. Items of lists are matched by key: a matched item is merged where the
-//! parent has it, any other of the child's is appended. What comes of two good configs may still be a bad
-//! one, so the result needs checking like any config.
+//! A field that the child sets wins, an absent one keeps the parent's value, sections are merged field by
+//! field. List items are matched by a key: a matched item is merged in place, any other item of the child is
+//! appended. The merge of two valid configs may be invalid, so the caller must validate the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,13 +13,13 @@ use super::newest;
 
 type Object = Map<String, Value>;
 
-/// Lists without keys: the child's items follow the parent's, equal ones too.
+/// Lists without keys: the child's items are appended to the parent's, duplicates included.
 const CONCATENATED: [&str; 3] = ["append", "mountOptions", "options"];
-/// Lists of one section that share their keys: whatever the child lists in one of them leaves the
-/// parent's others.
+/// Lists of one section that share their keys: an item in one list of the child removes items with its key
+/// from the parent's other lists.
 const SHARED: [&[&str]; 2] = [&["directories", "files", "links"], &["shouldExist", "shouldNotExist"]];
 
-/// Merges `child` over `parent`.
+/// Merge `child` over `parent`.
 #[must_use]
 pub fn merge(parent: &newest::Config, child: &newest::Config) -> newest::Config {
     let merged = merge_objects(fields(parent), fields(child));
@@ -67,7 +66,7 @@ fn merge_lists(list: &str, mut parent: Vec<Value>, child: Vec<Value>) -> Vec<Val
     merged
 }
 
-/// Merges two items of one key. An HTTP header without a value takes the parent's away.
+/// Merge two items with the same key. An HTTP header without a value removes the parent's.
 fn merge_items(list: &str, old: Value, new: &Value) -> Option<Value> {
     if list == "httpHeaders" && new.get("value").is_none_or(Value::is_null) {
         return None;
@@ -78,7 +77,7 @@ fn merge_items(list: &str, old: Value, new: &Value) -> Option<Value> {
     })
 }
 
-/// Takes from each of the parent's `siblings` what the child lists in another of them.
+/// Remove from each of the parent's `siblings` the items that the child has in another of these lists.
 fn remove_displaced(parent: &mut Object, child: &Object, siblings: &[&str]) {
     for list in siblings {
         let others = siblings.iter().filter(|other| *other != list);
@@ -92,7 +91,7 @@ fn remove_displaced(parent: &mut Object, child: &Object, siblings: &[&str]) {
     }
 }
 
-/// What an item of `list` is matched by; an item that is a bare string is its own key.
+/// The key by which an item of `list` is matched; a bare string is its own key.
 fn key(list: &str, item: &Value) -> String {
     let field = match list {
         "directories" | "files" | "links" => "path",
@@ -106,7 +105,7 @@ fn key(list: &str, item: &Value) -> String {
     text.unwrap_or_default().to_owned()
 }
 
-/// A partition is matched by number, or by label where it takes the next free one.
+/// The key of a partition: its number, or its label if the number is 0 (next free one).
 fn partition_key(partition: &Value) -> String {
     match partition.get("number").and_then(Value::as_i64) {
         Some(number) if number != 0 => format!("number:{number}"),
@@ -131,7 +130,7 @@ mod tests {
         parse(&config, "spec.config").unwrap().config
     }
 
-    /// Every row says of one section what the parent has, what the child has, and what comes of it.
+    /// Check rows of (rule, parent, child, expected result).
     fn assert_merges(rows: &[(&str, Value, Value, Value)]) {
         for (rule, parent, child, expected) in rows {
             let merged = merge(&config(parent), &config(child));
@@ -140,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_equal_key_merge_in_place() {
+    fn items_with_the_same_key_merge_in_place() {
         let files = |files: Value| json!({"storage": {"files": files}});
         let units = |units: Value| json!({"systemd": {"units": units}});
         assert_merges(&[
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn items_merge_by_the_key_of_their_list() {
+    fn items_of_nested_lists_merge_by_key() {
         let user = |more: Value| json!({"passwd": {"users": [more], "groups": [{"name": "g", "gid": 7}]}});
         assert_merges(&[
             (
@@ -211,7 +210,7 @@ mod tests {
                     "partitions": [{"number": 1, "label": "z"}, {"label": "y", "sizeMiB": 6}]}]}}),
             ),
             (
-                "an HTTP header without a value takes the parent's away",
+                "an HTTP header without a value removes the parent's",
                 json!({"storage": {"files": [{"path": "/a", "contents": {"source": "data:,",
                     "httpHeaders": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]}}]}}),
                 json!({"storage": {"files": [{"path": "/a", "contents": {
@@ -223,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_list_has_its_key() {
+    fn each_list_merges_by_its_own_key() {
         type Row = (&'static str, fn(Value) -> Value);
         let rows: [Row; 13] = [
             ("path", |items| json!({"storage": {"files": items}})),
@@ -266,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_kind_takes_the_key() {
+    fn item_in_a_sibling_list_displaces_the_parents() {
         assert_merges(&[
             (
                 "a link takes a file's path, a file a directory's",

@@ -1,4 +1,4 @@
-//! An Ignition config of any supported version, read as the newest one.
+//! Ignition configs: parsing of every supported version, upgraded to the newest.
 
 pub mod merge;
 mod v2;
@@ -12,22 +12,21 @@ use crate::core::values::refusal::RefusalList;
 
 pub use ignition_config::v3_6 as newest;
 
-/// The versions accepted, as errors list them.
+/// The accepted versions, as errors list them.
 const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
 
-/// A parsed config and what was read over: `unused` holds the paths of keys that its version does
-/// not know, which Ignition ignores too.
+/// A parsed Ignition config with the keys that were ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedIgnition {
-    /// The config, in the newest version's terms.
+    /// The config, upgraded to the newest version.
     pub config: newest::Config,
-    /// Paths of unknown keys.
+    /// Paths of keys that the config's version does not define. Ignition ignores them too.
     pub unused: Vec<String>,
-    /// Whether the document was of a 2.x version, whose duplicates are merged instead of refused.
+    /// True for Ignition 2.x, whose duplicate files, units and users are merged instead of refused.
     pub legacy: bool,
 }
 
-/// Parses the Ignition config at `field` of a document. `null` is the empty config.
+/// Parse the Ignition config at `field` of a document. `null` and `{}` give the empty config.
 pub fn parse(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> {
     if value.is_null() || value.as_object().is_some_and(serde_json::Map::is_empty) {
         return Ok(ParsedIgnition { config: newest::Config::default(), unused: Vec::new(), legacy: false });
@@ -62,8 +61,8 @@ pub fn parse(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> 
     }
 }
 
-/// Reads by the rules of the config's own version, then carries over to the newest: every 3.x
-/// schema is a subset of its successor's.
+/// Parse by the rules of the config's own version, then upgrade: every 3.x schema is a subset of its
+/// successor.
 fn upgraded<T: DeserializeOwned + Serialize>(
     value: &Value,
     field: &str,
@@ -75,7 +74,7 @@ fn upgraded<T: DeserializeOwned + Serialize>(
     Ok(ParsedIgnition { config, unused, legacy: false })
 }
 
-/// Deserializes, naming the field of an error and collecting the keys that were not read.
+/// Deserialize `value`. An error names its field, and keys that were not read are returned by path.
 pub(crate) fn typed<T: DeserializeOwned>(
     value: &Value,
     field: &str,
@@ -99,7 +98,7 @@ fn joined(field: &str, path: &str) -> String {
     if path == "." { field.to_owned() } else { format!("{field}.{path}") }
 }
 
-/// `units.?.0.enable` as the crate writes a path, into `units[0].enable`.
+/// Convert a path of the crate `serde_ignored`, `units.?.0.enable`, into `units[0].enable`.
 fn indexed(path: &str) -> String {
     path.split('.').filter(|part| *part != "?").fold(String::new(), |mut path, part| {
         let is_index = part.chars().all(|c| c.is_ascii_digit());
@@ -116,7 +115,7 @@ fn indexed(path: &str) -> String {
     })
 }
 
-/// serde quotes the offending value in its messages; a value may be a secret.
+/// Remove quoted values from an error of serde: a value may be a secret.
 fn without_values(message: &str) -> String {
     let mut clean = String::with_capacity(message.len());
     let mut quoted = false;
@@ -142,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_version_is_read_as_the_newest() {
+    fn every_3_x_version_is_upgraded_to_the_newest() {
         for minor in 0..=6 {
             let config = json!({
                 "ignition": {"version": format!("3.{minor}.0")},
@@ -156,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_field_and_no_value() {
+    fn refusal_names_the_field_but_not_the_value() {
         let config = json!({
             "ignition": {"version": "3.4.0"},
             "passwd": {"users": [{"name": "core"}, {"name": "core", "passwordHash": ["hunter2"]}]},
@@ -173,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_keys_are_reported_not_refused() {
+    fn unknown_key_is_reported_but_not_refused() {
         let config = json!({"ignition": {"version": "3.4.0"}, "systemd": {"units": [{"name": "x.service", "enable": true}]}});
         let parsed = parse(&config, "spec.config").unwrap();
         assert_eq!(parsed.unused, ["spec.config.systemd.units[0].enable"]);

@@ -1,5 +1,6 @@
-//! Ignition 2.0 to 2.2, and their translation with the reference's de-duplication: the last file
-//! of a path and the last unit of a name win, drop-ins and keys of earlier mentions are kept.
+//! Ignition 2.0 to 2.2: parsing, and translation to the newest version with MCD's treatment of duplicates.
+//! The last file of a path and the last unit of a name win; drop-ins and SSH keys of earlier duplicates are
+//! kept.
 
 use ignition_config::v3_6 as newest;
 use serde::Deserialize;
@@ -104,7 +105,7 @@ struct Passwd {
 }
 
 impl IgnitionV2 {
-    /// The same in the newest version's terms.
+    /// Translate to the newest version; sections without an equivalent on a running host are refused.
     pub(crate) fn translate(self, field: &str) -> Result<newest::Config, RefusalList> {
         let mut refused = Vec::new();
         let storage = self.storage.unwrap_or_default();
@@ -207,7 +208,8 @@ fn last_of_each_name(units: Vec<Unit>) -> Vec<newest::Unit> {
     kept
 }
 
-/// One user `core` from all mentions: the last one's fields, and everybody's keys newest first.
+/// Merge all entries of the user `core` into one: the fields of the last entry, and the SSH keys of all,
+/// those of later entries first.
 fn merged_users(users: Vec<newest::User>, field: &str, refused: &mut Vec<Refusal>) -> Vec<newest::User> {
     let mut merged: Option<newest::User> = None;
     for (index, mut user) in users.into_iter().enumerate().rev() {
@@ -234,7 +236,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn duplicates_merge_as_the_reference_does() {
+    fn duplicates_are_merged_as_in_mcd() {
         let config = json!({
             "ignition": {"version": "2.2.0"},
             "storage": {"files": [

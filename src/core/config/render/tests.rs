@@ -1,4 +1,4 @@
-//! Each rule of the merge, and what is refused.
+//! Rendering: each rule of the merge, the name of the result, and refusals.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,12 @@ use super::*;
 
 const GENERATED: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
 
-/// A `MachineConfig` of a role with further members of its spec.
+/// A `MachineConfig` with this role and spec.
 fn config(name: &str, role: &str, spec: &Value) -> MachineConfig {
     annotated(name, role, &json!({}), spec)
 }
 
-/// One that the controller made.
+/// A `MachineConfig` that the MCC generated.
 fn generated(name: &str, spec: &Value) -> MachineConfig {
     annotated(name, "worker", &json!({GENERATED: "abc"}), spec)
 }
@@ -34,7 +34,7 @@ fn rendered(configs: &[MachineConfig]) -> Result<Value, RefusalList> {
     render(configs, &"infra".parse().unwrap(), &ReleaseImages::default()).map(|config| config.document)
 }
 
-/// What `pointer` below the spec is once `configs` are merged.
+/// Render `configs` and return the value at `pointer` below the spec.
 fn merged(configs: &[MachineConfig], pointer: &str) -> Value {
     rendered(configs).unwrap().pointer(&format!("/spec{pointer}")).cloned().unwrap_or_default()
 }
@@ -44,7 +44,7 @@ fn source(text: &str) -> Value {
 }
 
 #[test]
-fn workers_come_first_and_then_names_decide() {
+fn worker_configs_are_merged_first_then_by_name() {
     let file = |name, role| with_files(name, role, &json!([source(name)]));
     for (names, winner) in [
         ([("00-base", "worker"), ("50-mine", "worker")], "50-mine"),
@@ -81,7 +81,7 @@ fn lists_of_the_spec_are_concatenated_and_flags_are_joined() {
 }
 
 #[test]
-fn the_last_kernel_that_is_not_the_default_runs() {
+fn last_non_default_kernel_type_wins() {
     for (kernels, expected) in [
         (vec![json!(null), json!("")], "default"),
         (vec![json!("realtime"), json!("default")], "realtime"),
@@ -97,7 +97,7 @@ fn the_last_kernel_that_is_not_the_default_runs() {
 }
 
 #[test]
-fn an_image_is_asked_for_by_others_than_the_controller() {
+fn image_of_the_last_config_not_generated_by_the_mcc_wins() {
     let own = generated("00", &json!({"osImageURL": "h/generated"}));
     let none = config("01", "worker", &json!({"osImageURL": ""}));
     let mine = config("02", "worker", &json!({"osImageURL": "h/mine"}));
@@ -126,7 +126,7 @@ fn an_image_is_asked_for_by_others_than_the_controller() {
 }
 
 #[test]
-fn compression_does_not_outlive_the_contents_that_it_came_with() {
+fn compression_is_not_inherited_by_plain_contents() {
     // `hi`, gzipped.
     let squeezed = json!([{"path": "/etc/x", "contents": {"compression": "gzip",
         "source": "data:;base64,H4sIAAAAAAACA8vIBACsKpPYAgAAAA=="}}]);
@@ -135,7 +135,8 @@ fn compression_does_not_outlive_the_contents_that_it_came_with() {
     for (parent, child, expected) in [
         (&squeezed, &plain, None),
         (&plain, &squeezed, Some("gzip")),
-        // What the controller does too: contents and all fields beside them are merged one by one.
+        // As in the MCC: contents are merged field by field, so a file without contents clears the
+        // compression.
         (&squeezed, &mode, None),
     ] {
         let configs = [with_files("0", "worker", parent), with_files("1", "worker", child)];
@@ -154,7 +155,7 @@ fn files_overwrite_unless_a_config_says_otherwise() {
 }
 
 #[test]
-fn older_configs_are_carried_over_and_no_config_is_the_empty_one() {
+fn older_ignition_versions_are_upgraded_and_a_missing_config_is_empty() {
     let old = json!({"config": {"ignition": {"version": "2.2.0"}, "storage": {"files": [
         {"filesystem": "root", "path": "/etc/x", "mode": 420, "contents": {"source": "data:,old"}}]}}});
     let configs = [
@@ -171,7 +172,7 @@ fn older_configs_are_carried_over_and_no_config_is_the_empty_one() {
 }
 
 #[test]
-fn the_name_depends_on_pool_and_spec_alone() {
+fn rendered_name_depends_on_pool_and_spec_only() {
     let name = |pool: &str, configs: &[MachineConfig]| {
         render(configs, &pool.parse().unwrap(), &ReleaseImages::default()).unwrap().name
     };
@@ -188,7 +189,7 @@ fn the_name_depends_on_pool_and_spec_alone() {
 }
 
 #[test]
-fn pools_have_names_of_objects() {
+fn pool_name_is_a_short_enough_dns_subdomain() {
     for good in ["worker", "a", "gpu-1", "a.b"] {
         assert_eq!(good.parse::<PoolName>().unwrap().to_string(), good);
     }

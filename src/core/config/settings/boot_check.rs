@@ -1,4 +1,4 @@
-//! The part of a fragment that is about health.
+//! Settings of the boot check: `[boot-check]` in a fragment.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::time::Duration;
@@ -7,43 +7,43 @@ use serde::Deserialize;
 
 use crate::core::enablement::UnitName;
 
-/// Where programs lie that check the host's health. One in a later directory replaces one of the same name in an
+/// Directories of health check programs. A program in a later directory replaces one of the same name in an
 /// earlier.
 pub const CHECK_DIRECTORIES: [&str; 2] = ["/usr/lib/flameholder/health.d", "/etc/flameholder/health.d"];
 
-/// greenboot's, which are run where greenboot itself is not installed.
+/// greenboot's directories of health checks, run if greenboot itself is not installed.
 pub const GREENBOOT_DIRECTORIES: [&str; 2] =
     ["/usr/lib/greenboot/check/required.d", "/etc/greenboot/check/required.d"];
 
-/// Whether a generation that is not healthy is left by itself.
+/// The choice whether a generation that fails its boot check is rolled back automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RollbackPolicy {
-    /// Yes, but not on a control plane.
+    /// Roll back, except on a control plane node.
     #[default]
     Auto,
-    /// Wherever there is something to go back to.
+    /// Roll back on every host that has a rollback deployment.
     Always,
-    /// Never.
+    /// Never roll back; report the failure.
     Never,
 }
 
-/// What a generation has to show, and how long it has for it.
+/// The conditions and time limits under which a generation passes its boot check and is confirmed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealthPolicy {
-    /// How long it may take, from the start of the kernel.
+    /// Time until the check must have passed, counted from the start of the kernel.
     pub timeout: Duration,
-    /// For how long everything has to be well without a break.
+    /// Time for which all conditions must hold without interruption.
     pub steady: Duration,
-    /// How many boots it may take, where each ended before that.
+    /// Number of boots that may end before the check has passed or failed.
     pub boots: usize,
-    /// What becomes of one that is not healthy then.
+    /// Automatic rollback after a failed check.
     pub rollback: RollbackPolicy,
-    /// Units that have to be active.
+    /// Units that must be active.
     pub required_units: Vec<UnitName>,
-    /// How long a program that checks may run.
+    /// Time limit of one health check program.
     pub check_timeout: Duration,
-    /// The port on loopback where the kubelet says how it is; 0 where it is not asked.
+    /// The kubelet's healthz port on loopback; 0 disables this check.
     pub kubelet_port: u16,
 }
 
@@ -61,7 +61,7 @@ impl Default for HealthPolicy {
     }
 }
 
-/// What it does not mention, it does not change. Times are in seconds.
+/// The TOML of `[boot-check]`; absent settings do not change the policy. Times are in seconds.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct BootCheckFragment {

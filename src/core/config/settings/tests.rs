@@ -1,4 +1,4 @@
-//! Fragments into settings: precedence, and where a fault lies.
+//! Settings from fragments: precedence, and the position of faults.
 
 use super::*;
 
@@ -21,13 +21,13 @@ fn of(policies: &DriftPolicies, path: &str) -> DriftPolicy {
 }
 
 #[test]
-fn without_fragments_everything_is_reported() {
+fn drift_is_reported_by_default() {
     assert_eq!(of(&policies(&[]), "/etc/a"), DriftPolicy::Report);
     assert_eq!(of(&policies(&["", "[drift]\n"]), "/etc/a"), DriftPolicy::Report);
 }
 
 #[test]
-fn the_longest_path_decides_by_components() {
+fn drift_policy_of_the_longest_listed_path_applies() {
     let policies = policies(&[&(listed("/etc/app", "ignore")
         + &listed("/etc/app/keys", "repair")
         + "[drift]\ndefault = \"report\"\n")]);
@@ -44,7 +44,7 @@ fn the_longest_path_decides_by_components() {
 }
 
 #[test]
-fn later_fragments_win_and_leave_alone_what_they_do_not_mention() {
+fn later_fragment_overrides_only_the_settings_it_has() {
     let first = format!("{}[drift]\ndefault = \"repair\"\n", listed("/etc/a", "ignore"));
     let policies = policies(&[&first, &listed("/etc/a", "report"), &listed("/etc/b", "ignore")]);
     assert_eq!(of(&policies, "/etc/a"), DriftPolicy::Report);
@@ -53,7 +53,7 @@ fn later_fragments_win_and_leave_alone_what_they_do_not_mention() {
 }
 
 #[test]
-fn health_is_set_piece_by_piece() {
+fn boot_check_settings_are_overlaid_one_by_one() {
     let first = "[boot-check]\ntimeout = 60\nrequired-units = [\"a.service\"]\nkubelet-port = 0\n";
     let files = [file("1.toml", first), file("2.toml", "[boot-check]\nsteady = 0\nrollback = \"always\"\n")];
     let boot_check = Settings::of(&files).unwrap().boot_check;
@@ -63,7 +63,7 @@ fn health_is_set_piece_by_piece() {
 }
 
 #[test]
-fn the_record_cannot_be_ignored() {
+fn drift_of_the_record_cannot_be_ignored() {
     let all = "[drift]\ndefault = \"ignore\"\n".to_owned();
     let each = [RECORD, CURRENT_CONFIG].map(|path| listed(path, "ignore")).concat();
     for fragment in [all, each] {
@@ -79,7 +79,7 @@ fn the_record_cannot_be_ignored() {
 }
 
 #[test]
-fn faults_are_named_with_line_and_column() {
+fn fault_is_reported_with_line_and_column() {
     for (text, at, mentions) in [
         ("# ö\n\"ö\" = 1\n", "2:1", "`ö`"),
         ("drift = { \"ö\" = 1, path = 1 }\n", "1:11", "`ö`"),
@@ -95,8 +95,8 @@ fn faults_are_named_with_line_and_column() {
         ("[drift]\ndefault = report\n", "2:11", ""),
         ("[drift]\ndefault = 1\n", "2:11", ""),
         ("[drift\n", "1:7", ""),
-        ("[boot-check]\ntimeout = 0\n", "2:13", "nonzero"),
-        ("[boot-check]\nrollback = \"sometimes\"\n", "2:11", "`sometimes`"),
+        ("[boot-check]\ntimeout = 0\n", "2:11", "nonzero"),
+        ("[boot-check]\nrollback = \"sometimes\"\n", "2:12", "`sometimes`"),
         ("[boot-check]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
     ] {
@@ -108,14 +108,14 @@ fn faults_are_named_with_line_and_column() {
 }
 
 #[test]
-fn a_path_is_listed_once_per_fragment() {
+fn duplicate_path_in_a_fragment_is_refused() {
     let twice = listed("/etc/a", "ignore") + &listed("/etc/a", "report");
     let error = Settings::of(&[file("a.toml", &twice)]).unwrap_err().to_string();
-    assert!(error.contains("a.toml:5:8: /etc/a is listed twice"), "{error}");
+    assert!(error.contains("a.toml:5:8: duplicate path /etc/a"), "{error}");
 }
 
 #[test]
-fn bytes_that_are_no_text_are_named() {
+fn fragment_that_is_not_utf8_is_refused() {
     let path = ManagedPath::constant("/run/flameholder/config.d/b.toml");
     let bytes = b"[drift]\n# \xff\n".to_vec();
     let error = Settings::of(&[FragmentFile { path, bytes }]).unwrap_err().to_string();
@@ -123,7 +123,7 @@ fn bytes_that_are_no_text_are_named() {
 }
 
 #[test]
-fn all_wrong_fragments_are_named() {
+fn faults_of_all_fragments_are_reported() {
     let error = Settings::of(&[file("a.toml", "x"), file("b.toml", ""), file("c.toml", "y = 1\n")]);
     let error = error.unwrap_err().to_string();
     assert!(

@@ -41,7 +41,8 @@ pub struct Lifecycle {
     pub current: Option<ConfigRef>,
     /// Blocked target: not retried until the desired config changes or `flameholder retry` releases it.
     pub blocked: Option<BlockedConfig>,
-    /// True if a force file asks to apply the desired config again.
+    /// True if the force file exists: the desired config is then applied again, even if it is the current
+    /// config or the blocked target.
     pub is_forced: bool,
     /// Reason why the last shutdown did not finalize the staged deployment.
     pub finalize_failure: Option<String>,
@@ -73,9 +74,9 @@ pub enum DaemonPhase {
     Draining {
         target: ConfigRef,
         /// Action after the drain.
-        then: AfterDrain,
+        next: AfterDrain,
         /// True if the drain exceeded its deadline and is reported as failed.
-        is_late: bool,
+        is_overdue: bool,
     },
     /// Apply a live update to the running system.
     Applying { target: ConfigRef },
@@ -92,14 +93,14 @@ pub enum DaemonPhase {
     /// Wait for the boot check of an unconfirmed generation.
     CheckingBoot {
         /// Health checks that have not passed yet.
-        complaint: Option<String>,
+        failed_checks: Option<String>,
     },
     /// Compare the host with the record of the current config, in search of drift.
     Verifying,
     /// Wait until the cluster has uncordoned the node.
     Uncordoning {
         /// True if uncordoning exceeded its deadline and is reported as failed.
-        is_late: bool,
+        is_overdue: bool,
     },
     /// The desired config is applied and verified.
     Done,
@@ -108,8 +109,8 @@ pub enum DaemonPhase {
         /// Differing paths or settings.
         reason: String,
     },
-    /// The desired config is the blocked target: no action until another desired config or `flameholder
-    /// retry`.
+    /// The desired config is the blocked target: no action until the desired config changes or
+    /// `flameholder retry` releases it.
     Blocked {
         /// Reason and remedy.
         reason: String,
@@ -123,9 +124,9 @@ pub enum DaemonPhase {
 /// Action that follows a drain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterDrain {
-    /// [`DaemonPhase::Applying`]
+    /// Continue with [`DaemonPhase::Applying`].
     Apply,
-    /// [`DaemonPhase::Unlocking`]
+    /// Continue with [`DaemonPhase::Unlocking`].
     Unlock,
 }
 
@@ -182,7 +183,7 @@ pub struct HostObservation {
     pub boot_check: BootCheckState,
     /// Blocked target.
     pub blocked: Option<BlockedConfig>,
-    /// True if a force file asks to apply the desired config again.
+    /// True if the force file exists.
     pub is_forced: bool,
     /// Reason why the last shutdown did not finalize the staged deployment.
     pub finalize_failure: Option<String>,
@@ -197,12 +198,12 @@ pub enum BootCheckState {
     /// The boot check is still running.
     Unconfirmed {
         /// Health checks that have not passed yet.
-        complaint: Option<String>,
+        failed_checks: Option<String>,
     },
     /// The boot check failed, and automatic rollback is off.
     Unhealthy {
         /// Health checks that failed.
-        complaint: String,
+        failed_checks: String,
     },
 }
 
@@ -282,7 +283,7 @@ impl DaemonPhase {
             Self::Observing => vec![DaemonCommand::Observe],
             Self::Fetching { target } => vec![DaemonCommand::Fetch(target.clone())],
             Self::Preparing { target } => vec![DaemonCommand::Prepare(target.clone())],
-            Self::Draining { target, is_late, .. } => {
+            Self::Draining { target, is_overdue: is_late, .. } => {
                 let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Drain));
                 [DaemonCommand::Drain(target.clone())].into_iter().chain(wait).collect()
             }
@@ -291,12 +292,12 @@ impl DaemonPhase {
             Self::Rebooting { target, .. } => vec![DaemonCommand::Reboot(target.clone())],
             Self::ShuttingDown { .. } => vec![DaemonCommand::Wait(DaemonDelay::Reboot)],
             Self::Verifying => vec![DaemonCommand::Verify],
-            Self::Uncordoning { is_late } => {
-                let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Uncordon));
+            Self::Uncordoning { is_overdue } => {
+                let wait = (!is_overdue).then_some(DaemonCommand::Wait(DaemonDelay::Uncordon));
                 [DaemonCommand::Uncordon].into_iter().chain(wait).collect()
             }
             Self::BackingOff { problem } => {
-                vec![DaemonCommand::Wait(DaemonDelay::Backoff(problem.class.cure(), failures))]
+                vec![DaemonCommand::Wait(DaemonDelay::Backoff(problem.class.retry_class(), failures))]
             }
             Self::Idle
             | Self::CheckingBoot { .. }
@@ -335,15 +336,15 @@ impl DaemonPhase {
         match self {
             Self::BackingOff { problem } => Some(problem.reason.clone()),
             Self::Drifted { reason } | Self::Blocked { reason } => Some(reason.clone()),
-            Self::CheckingBoot { complaint } => complaint.clone(),
+            Self::CheckingBoot { failed_checks } => failed_checks.clone(),
             Self::Rebooting { inhibited_by, .. } => {
                 inhibited_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
-            Self::Draining { target, is_late: true, .. } => Some(format!(
+            Self::Draining { target, is_overdue: true, .. } => Some(format!(
                 "the node is not drained for {} yet; see the messages of the cluster's drain controller about this node",
                 target.config
             )),
-            Self::Uncordoning { is_late: true } => Some(
+            Self::Uncordoning { is_overdue: true } => Some(
                 "the node is not uncordoned yet; see the messages of the cluster's drain controller about this node"
                     .to_owned(),
             ),

@@ -29,12 +29,12 @@ pub enum ProblemClass {
 }
 
 /// Failures in a row after which a transient problem is reported to the cluster.
-const PATIENCE: u32 = 6;
+const REPORT_AFTER_FAILURES: u32 = 6;
 
 impl ProblemClass {
     /// Return the retry class: the kind of change that another attempt needs to succeed.
     #[must_use]
-    pub fn cure(self) -> RetryClass {
+    pub fn retry_class(self) -> RetryClass {
         match self {
             Self::Configuration => RetryClass::Configuration,
             Self::Transient | Self::Interrupted => RetryClass::Time,
@@ -46,7 +46,7 @@ impl ProblemClass {
     /// one is reported late, all others at once.
     #[must_use]
     pub fn is_reported_after(self, failures: u32) -> bool {
-        self.cure() != RetryClass::Time || failures >= PATIENCE
+        self.retry_class() != RetryClass::Time || failures >= REPORT_AFTER_FAILURES
     }
 
     /// Return the spelling used in metrics labels and documents.

@@ -27,7 +27,7 @@ impl Lifecycle {
                 let target = target.clone();
                 self.prepared(target, prepared)
             }
-            (DaemonPhase::Draining { target, then, .. }, DaemonEvent::Drained) => {
+            (DaemonPhase::Draining { target, next: then, .. }, DaemonEvent::Drained) => {
                 let target = target.clone();
                 let phase = match then {
                     AfterDrain::Apply => DaemonPhase::Applying { target },
@@ -37,7 +37,7 @@ impl Lifecycle {
             }
             (DaemonPhase::Applying { target }, DaemonEvent::Applied) => {
                 let target = target.clone();
-                self.became(target)
+                self.applied(target)
             }
             (DaemonPhase::Unlocking { target }, DaemonEvent::Unlocked) => {
                 let target = target.clone();
@@ -52,14 +52,14 @@ impl Lifecycle {
                 self.enter(DaemonPhase::ShuttingDown { target })
             }
             (DaemonPhase::Verifying, DaemonEvent::Verified) if self.is_current_desired() => {
-                self.enter(DaemonPhase::Uncordoning { is_late: false })
+                self.enter(DaemonPhase::Uncordoning { is_overdue: false })
             }
-            (DaemonPhase::Verifying, DaemonEvent::Verified) => self.pursue(),
+            (DaemonPhase::Verifying, DaemonEvent::Verified) => self.follow_desired(),
             (DaemonPhase::Verifying, DaemonEvent::Drifted { reason }) => {
                 self.enter(DaemonPhase::Drifted { reason })
             }
             (DaemonPhase::Uncordoning { .. }, DaemonEvent::Uncordoned) => self.done(),
-            (_, DaemonEvent::TimerExpired) => self.due(),
+            (_, DaemonEvent::TimerExpired) => self.timer_expired(),
             (DaemonPhase::Done | DaemonPhase::Drifted { .. }, DaemonEvent::FilesChanged) => {
                 self.enter(DaemonPhase::Verifying)
             }
@@ -79,7 +79,7 @@ impl Lifecycle {
 
     /// Enter `phase`, or start over with a desired config that changed in the meantime.
     fn proceed(self, phase: DaemonPhase) -> Step {
-        if self.is_superseded() { self.pursue() } else { self.enter(phase) }
+        if self.is_superseded() { self.follow_desired() } else { self.enter(phase) }
     }
 
     /// Cancel the running command. The next daemon, or the next boot, recovers from the interruption.
@@ -112,7 +112,7 @@ impl Lifecycle {
             | DaemonPhase::Done
             | DaemonPhase::Drifted { .. }
             | DaemonPhase::Blocked { .. }
-            | DaemonPhase::BackingOff { .. } => self.pursue(),
+            | DaemonPhase::BackingOff { .. } => self.follow_desired(),
         }
     }
 
@@ -121,14 +121,16 @@ impl Lifecycle {
         (self.current, self.blocked, self.is_forced, self.finalize_failure) =
             (current, blocked, is_forced, finalize_failure);
         match boot_check {
-            BootCheckState::Confirmed => self.pursue(),
-            BootCheckState::Unconfirmed { complaint } => self.enter(DaemonPhase::CheckingBoot { complaint }),
+            BootCheckState::Confirmed => self.follow_desired(),
+            BootCheckState::Unconfirmed { failed_checks } => {
+                self.enter(DaemonPhase::CheckingBoot { failed_checks })
+            }
             // A new desired config is a way to repair the host.
-            BootCheckState::Unhealthy { .. } if !self.is_current_desired() => self.pursue(),
-            BootCheckState::Unhealthy { complaint } => self.wait(DaemonProblem {
+            BootCheckState::Unhealthy { .. } if !self.is_current_desired() => self.follow_desired(),
+            BootCheckState::Unhealthy { failed_checks } => self.back_off(DaemonProblem {
                 class: ProblemClass::Host,
                 reason: format!(
-                    "the host is not healthy: {complaint}; repair it, or run `flameholder rollback`"
+                    "the host is not healthy: {failed_checks}; repair it, or run `flameholder rollback`"
                 ),
             }),
         }
@@ -137,11 +139,11 @@ impl Lifecycle {
     fn prepared(mut self, target: ConfigRef, prepared: PreparedUpdate) -> Step {
         self.is_forced = false;
         if self.is_superseded() {
-            return self.pursue();
+            return self.follow_desired();
         }
-        let draining = |then| DaemonPhase::Draining { target: target.clone(), then, is_late: false };
+        let draining = |next| DaemonPhase::Draining { target: target.clone(), next, is_overdue: false };
         match prepared {
-            PreparedUpdate::Nothing => self.became(target),
+            PreparedUpdate::Nothing => self.applied(target),
             PreparedUpdate::Live { drain: false } => self.enter(DaemonPhase::Applying { target }),
             PreparedUpdate::Live { drain: true } => self.enter(draining(AfterDrain::Apply)),
             PreparedUpdate::Staged => self.enter(draining(AfterDrain::Unlock)),
@@ -149,7 +151,7 @@ impl Lifecycle {
     }
 
     /// Verify the host, with `target` as its current config.
-    fn became(self, target: ConfigRef) -> Step {
+    fn applied(self, target: ConfigRef) -> Step {
         Self { current: Some(target), ..self }.enter(DaemonPhase::Verifying)
     }
 
@@ -163,24 +165,24 @@ impl Lifecycle {
             return self.stay();
         }
         if self.is_superseded() {
-            return self.pursue();
+            return self.follow_desired();
         }
-        self.wait(problem)
+        self.back_off(problem)
     }
 
-    fn wait(mut self, problem: DaemonProblem) -> Step {
+    fn back_off(mut self, problem: DaemonProblem) -> Step {
         self.failures = self.failures.saturating_add(1);
         self.enter(DaemonPhase::BackingOff { problem })
     }
 
-    fn due(self) -> Step {
+    fn timer_expired(self) -> Step {
         match &self.phase {
-            DaemonPhase::Draining { target, then, is_late: false } => {
-                let phase = DaemonPhase::Draining { target: target.clone(), then: *then, is_late: true };
+            DaemonPhase::Draining { target, next, is_overdue: false } => {
+                let phase = DaemonPhase::Draining { target: target.clone(), next: *next, is_overdue: true };
                 self.enter(phase)
             }
-            DaemonPhase::Uncordoning { is_late: false } => {
-                self.enter(DaemonPhase::Uncordoning { is_late: true })
+            DaemonPhase::Uncordoning { is_overdue: false } => {
+                self.enter(DaemonPhase::Uncordoning { is_overdue: true })
             }
             DaemonPhase::BackingOff { .. } | DaemonPhase::ShuttingDown { .. } => {
                 self.enter(DaemonPhase::Observing)
@@ -190,7 +192,7 @@ impl Lifecycle {
     }
 
     /// Choose the next phase from the desired config: idle, verify, blocked, or fetch and update.
-    fn pursue(self) -> Step {
+    fn follow_desired(self) -> Step {
         let Some(target) = self.desired.clone() else { return self.enter(DaemonPhase::Idle) };
         if self.is_forced {
             return self.enter(DaemonPhase::Fetching { target });
@@ -201,7 +203,7 @@ impl Lifecycle {
         match &self.blocked {
             Some(BlockedConfig { desired, reason }) if desired.is_same(&target) => {
                 let reason = format!(
-                    "{} is blocked: {reason}; change the desired config, or run `flameholder retry` on the host, to release it",
+                    "{} is blocked: {reason}; `flameholder retry` on the host or another desired config releases it",
                     target.config
                 );
                 self.enter(DaemonPhase::Blocked { reason })

@@ -24,7 +24,7 @@ pub const DESIRED_DRAIN: &str = "machineconfiguration.openshift.io/desiredDrain"
 /// Last request that the drain controller completed.
 pub const LAST_APPLIED_DRAIN: &str = "machineconfiguration.openshift.io/lastAppliedDrain";
 /// Reason why the last shutdown did not finalize the staged deployment; empty where it did.
-pub const FAILED_FINALIZATION: &str = "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
+pub const FINALIZE_FAILURE: &str = "machineconfiguration.openshift.io/ostree-finalize-staged-failure";
 /// Topology of the control plane; `SingleReplica` leaves no other node to drain to.
 pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 
@@ -39,8 +39,8 @@ pub type NodeAnnotations = BTreeMap<String, String>;
 /// Changes to annotations by key: a new value, or `None` to remove the annotation.
 pub type AnnotationChanges = BTreeMap<String, Option<String>>;
 
-/// Return the node's desired config. Until the cluster has annotated the node, the annotations of its
-/// provisioning (`seed`) apply.
+/// Return the node's desired config. Until the node is annotated, `seed` applies: the annotations that the
+/// config server sent to the new machine.
 #[must_use]
 pub fn desired_config(
     node: &NodeAnnotations,
@@ -106,9 +106,8 @@ pub fn annotation_changes(
     let mut set = |key: &str, value: &str| drop(desired.insert(key.to_owned(), Some(value.to_owned())));
     let phase = &lifecycle.phase;
     let in_vain = lifecycle.finalize_failure.as_deref().unwrap_or_default();
-    if *phase != DaemonPhase::Observing && node.get(FAILED_FINALIZATION).map_or("", String::as_str) != in_vain
-    {
-        set(FAILED_FINALIZATION, &truncate_reason(in_vain));
+    if *phase != DaemonPhase::Observing && node.get(FINALIZE_FAILURE).map_or("", String::as_str) != in_vain {
+        set(FINALIZE_FAILURE, &truncate_reason(in_vain));
     }
     let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
     if let Some((state, reason)) = degraded_state(lifecycle) {
@@ -128,34 +127,46 @@ pub fn annotation_changes(
         _ => {}
     }
     if let Some(current) = &lifecycle.current {
-        let is_away = node.get(DESIRED_DRAIN).is_some_and(|request| request.starts_with("drain-"));
-        match phase {
-            DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(current)),
-            // The current config is fit for work, and a node that stays cordoned would stop the update of its
-            // whole pool.
-            DaemonPhase::Blocked { .. } => {
-                if is_away {
-                    set(DESIRED_DRAIN, &uncordon(current));
-                }
-                set(CURRENT_CONFIG, &current.config);
-                desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
-            }
-            DaemonPhase::Done => {
-                set(STATE, "Done");
-                set(REASON, "");
-                set(CURRENT_CONFIG, &current.config);
-                if !node.contains_key(DESIRED_CONFIG) {
-                    set(DESIRED_CONFIG, &current.config);
-                }
-                desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
-                if node.get(DESIRED_IMAGE).is_some_and(String::is_empty) {
-                    desired.insert(DESIRED_IMAGE.to_owned(), None);
-                }
-            }
-            _ => {}
-        }
+        desired.extend(current_config_changes(phase, current, node));
     }
     desired.retain(|key, value| node.get(key) != value.as_ref());
+    desired
+}
+
+/// Return the annotations that report the current config, and ask the MCC to uncordon the node.
+fn current_config_changes(
+    phase: &DaemonPhase,
+    current: &ConfigRef,
+    node: &NodeAnnotations,
+) -> AnnotationChanges {
+    let mut desired = AnnotationChanges::new();
+    let mut set = |key: &str, value: &str| drop(desired.insert(key.to_owned(), Some(value.to_owned())));
+    let is_away = node.get(DESIRED_DRAIN).is_some_and(|request| request.starts_with("drain-"));
+    match phase {
+        DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(current)),
+        // The current config is fit for work, and a node that stays cordoned would stop the update of its
+        // whole pool.
+        DaemonPhase::Blocked { .. } => {
+            if is_away {
+                set(DESIRED_DRAIN, &uncordon(current));
+            }
+            set(CURRENT_CONFIG, &current.config);
+            desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
+        }
+        DaemonPhase::Done => {
+            set(STATE, "Done");
+            set(REASON, "");
+            set(CURRENT_CONFIG, &current.config);
+            if !node.contains_key(DESIRED_CONFIG) {
+                set(DESIRED_CONFIG, &current.config);
+            }
+            desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
+            if node.get(DESIRED_IMAGE).is_some_and(String::is_empty) {
+                desired.insert(DESIRED_IMAGE.to_owned(), None);
+            }
+        }
+        _ => {}
+    }
     desired
 }
 
@@ -177,7 +188,7 @@ pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     let phase = &lifecycle.phase;
     let is_told = match phase {
         DaemonPhase::BackingOff { problem } => problem.class.is_reported_after(lifecycle.failures),
-        DaemonPhase::Draining { is_late, .. } | DaemonPhase::Uncordoning { is_late } => *is_late,
+        DaemonPhase::Draining { is_overdue, .. } | DaemonPhase::Uncordoning { is_overdue } => *is_overdue,
         DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
         _ => false,
     };
@@ -219,7 +230,7 @@ mod tests {
     fn written(phase: DaemonPhase, before: &[(&str, &str)]) -> Vec<(String, Option<String>)> {
         let short = |key: String| key.rsplit('/').next().unwrap_or_default().to_owned();
         let changes = annotation_changes(&at(phase), &node(before), &NodeAnnotations::new());
-        changes.into_iter().map(|(key, value)| (truncate_reason(key), value)).collect()
+        changes.into_iter().map(|(key, value)| (short(key), value)).collect()
     }
 
     fn set(key: &str, value: &str) -> (String, Option<String>) {
@@ -232,7 +243,7 @@ mod tests {
             &[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "b"), (STATE, "Done"), (REASON, "")];
         let target = config_ref("b");
         let draining =
-            DaemonPhase::Draining { target: target.clone(), then: AfterDrain::Unlock, is_late: false };
+            DaemonPhase::Draining { target: target.clone(), next: AfterDrain::Unlock, is_overdue: false };
         assert_eq!(written(DaemonPhase::Fetching { target: target.clone() }, idle), []);
         assert_eq!(
             written(DaemonPhase::Preparing { target: target.clone() }, idle),
@@ -249,7 +260,7 @@ mod tests {
             &[(CURRENT_CONFIG, "b"), (STATE, "Working"), (POST_CONFIG_ACTION, "Rebooting")];
         assert_eq!(written(DaemonPhase::Verifying, booted), [set("post-config-action", "")]);
         assert_eq!(
-            written(DaemonPhase::Uncordoning { is_late: false }, working),
+            written(DaemonPhase::Uncordoning { is_overdue: false }, working),
             [set("desiredDrain", "uncordon-a")]
         );
         let done = [set("desiredConfig", "a"), set("reason", ""), set("state", "Done")];

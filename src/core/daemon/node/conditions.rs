@@ -1,5 +1,5 @@
 //! Conditions of the node's `MachineConfigNode`: progress of an update (prepared, cordoned, drained,
-//! rebooted, uncordoned), read by administrators and by MCO's pools.
+//! rebooted, uncordoned), read by administrators and by MCO.
 //!
 //! The conditions are a history: each phase adds its own, and a change of `Updated` starts over.
 
@@ -74,7 +74,7 @@ pub fn updated_conditions(before: &[NodeCondition], lifecycle: &Lifecycle, now: 
             history.add(kind, FALSE, NOT_YET, "this condition has not occurred yet");
         }
     }
-    history.tell(lifecycle);
+    history.record(lifecycle);
     history.conditions
 }
 
@@ -138,7 +138,7 @@ impl History<'_> {
         }
     }
 
-    fn tell(&mut self, lifecycle: &Lifecycle) {
+    fn record(&mut self, lifecycle: &Lifecycle) {
         match degraded_state(lifecycle) {
             Some((_, reason)) => self.set(DEGRADED, TRUE, DEGRADED, &reason),
             None if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
@@ -150,11 +150,11 @@ impl History<'_> {
             DaemonPhase::Preparing { target } => {
                 self.set_updated(FALSE, &format!("updating the node to {}", target.config));
             }
-            DaemonPhase::Draining { target, then, is_late: false } => {
+            DaemonPhase::Draining { target, next, is_overdue: false } => {
                 self.prepared(&target.config);
                 let message = format!("draining the node for {}", target.config);
                 self.set(EXECUTED, UNKNOWN, DRAINED, &message);
-                if *then == AfterDrain::Apply {
+                if *next == AfterDrain::Apply {
                     self.set(POST_ACTION, UNKNOWN, POST_ACTION, "no reboot is needed");
                 }
             }
@@ -172,8 +172,8 @@ impl History<'_> {
                 self.applied(&target.config);
                 self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("rebooting the node into {}", target.config));
             }
-            DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.arrived(lifecycle),
-            DaemonPhase::Uncordoning { is_late: false } => {
+            DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.finished(lifecycle),
+            DaemonPhase::Uncordoning { is_overdue: false } => {
                 self.set(RESUMED, TRUE, RESUMED, "the current config is verified");
             }
             DaemonPhase::Done => {
@@ -207,7 +207,7 @@ impl History<'_> {
     }
 
     /// Complete the conditions whose outcome was unknown until the reboot or the verification.
-    fn arrived(&mut self, lifecycle: &Lifecycle) {
+    fn finished(&mut self, lifecycle: &Lifecycle) {
         let current = lifecycle.current.as_ref().map_or_else(String::new, |current| current.config.clone());
         if self.is(REBOOTED, UNKNOWN) {
             self.set(REBOOTED, TRUE, REBOOTED, &format!("the node was rebooted into {current}"));
@@ -246,7 +246,7 @@ mod tests {
     fn staged_update_sets_conditions_step_by_step() {
         let target = || desired("b");
         let draining =
-            || DaemonPhase::Draining { target: target(), then: AfterDrain::Unlock, is_late: false };
+            || DaemonPhase::Draining { target: target(), next: AfterDrain::Unlock, is_overdue: false };
         let rebooting = || DaemonPhase::Rebooting { target: target(), inhibited_by: None };
         let preparing = || DaemonPhase::Preparing { target: target() };
         assert_eq!(through([DaemonPhase::Done]), ["Updated=True (Updated)"]);

@@ -27,10 +27,10 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
     let is_new = before.phase.name() != after.phase.name();
     let current = after.current.as_ref().map_or("(nothing)", |current| &current.config);
     match &after.phase {
-        DaemonPhase::Draining { is_late: true, .. } => {
+        DaemonPhase::Draining { is_overdue: true, .. } => {
             vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]
         }
-        DaemonPhase::Uncordoning { is_late: true } => {
+        DaemonPhase::Uncordoning { is_overdue: true } => {
             vec![warning("FailedToUncordon", after.phase.reason().unwrap_or_default())]
         }
         DaemonPhase::Draining { target, .. } if is_new && drains => vec![

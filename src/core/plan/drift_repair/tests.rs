@@ -38,8 +38,8 @@ fn plan(drift: &[(&str, DriftKind)], steps: Vec<PlanStep>) -> TreePlan {
 }
 
 fn chosen(tree: &TreePlan, paths: &[&str]) -> (Vec<PlanStep>, Vec<String>) {
-    let repair = choose(tree, &paths.iter().map(|path| at(path)).collect());
-    (repair.steps, repair.hindered.into_iter().map(|(path, reason)| format!("{path}: {reason}")).collect())
+    let repair = plan_repair(tree, &paths.iter().map(|path| at(path)).collect());
+    (repair.steps, repair.obstacles.into_iter().map(|(path, reason)| format!("{path}: {reason}")).collect())
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn only_missing_parent_directories_are_created() {
     let steps =
         vec![make("/etc/x"), make("/etc/x/y"), make("/etc/z"), write("/etc/x/y/a"), write("/etc/z/b")];
     let tree = plan(&drift, steps);
-    let repair = choose(&tree, &[at("/etc/x/y/a")].into());
+    let repair = plan_repair(&tree, &[at("/etc/x/y/a")].into());
     assert_eq!(repair.steps, [make("/etc/x"), make("/etc/x/y"), write("/etc/x/y/a")]);
     assert_eq!(repair.created_directories, [at("/etc/x"), at("/etc/x/y")].into());
 }
@@ -77,8 +77,8 @@ fn replaced_directory_must_be_chosen_itself() {
     let drift = [("/etc/d", DriftKind::Type), ("/etc/d/a", DriftKind::Missing)];
     let steps = vec![remove("/etc/d"), make("/etc/d"), write("/etc/d/a")];
     let tree = plan(&drift, steps.clone());
-    let (none, hindered) = chosen(&tree, &["/etc/d/a"]);
-    assert!(none.is_empty() && hindered[0].starts_with("/etc/d/a: /etc/d must become"), "{hindered:?}");
+    let (none, obstacles) = chosen(&tree, &["/etc/d/a"]);
+    assert!(none.is_empty() && obstacles[0].starts_with("/etc/d/a: /etc/d must become"), "{obstacles:?}");
     assert_eq!(chosen(&tree, &["/etc/d", "/etc/d/a"]), (steps, vec![]));
 }
 
@@ -103,15 +103,19 @@ fn hard_links_are_repaired_only_with_their_file() {
 
     let both = [("/etc/f", DriftKind::Missing), ("/etc/l", DriftKind::Missing)];
     let tree = plan(&both, vec![write("/etc/f"), name("/etc/l", "/etc/f")]);
-    assert_eq!(chosen(&tree, &["/etc/f"]).0, [write("/etc/f")], "a hard link with drift policy `ignore` stays missing");
-    let (none, hindered) = chosen(&tree, &["/etc/l"]);
-    assert!(none.is_empty() && hindered == ["/etc/l: it is a hard link to /etc/f, which is not repaired"]);
+    assert_eq!(
+        chosen(&tree, &["/etc/f"]).0,
+        [write("/etc/f")],
+        "a hard link with drift policy `ignore` stays missing"
+    );
+    let (none, obstacles) = chosen(&tree, &["/etc/l"]);
+    assert!(none.is_empty() && obstacles == ["/etc/l: it is a hard link to /etc/f, which is not repaired"]);
     assert_eq!(chosen(&tree, &["/etc/f", "/etc/l"]).0, tree.steps.steps);
 }
 
 #[test]
 fn drift_without_a_step_is_not_repaired() {
     let tree = plan(&[("/etc/d", DriftKind::Xattrs), ("/etc/shadow", DriftKind::Password)], vec![]);
-    let (none, hindered) = chosen(&tree, &["/etc/d", "/etc/shadow"]);
-    assert!(none.is_empty() && hindered.len() == 2, "{hindered:?}");
+    let (none, obstacles) = chosen(&tree, &["/etc/d", "/etc/shadow"]);
+    assert!(none.is_empty() && obstacles.len() == 2, "{obstacles:?}");
 }

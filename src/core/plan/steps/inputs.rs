@@ -45,7 +45,7 @@ pub struct StepInputs<'a> {
     /// Symbolic links that enable units.
     pub links: &'a LinkChange,
     /// Pre-images, created directories and labels of earlier changes.
-    pub remembered: &'a PriorChanges,
+    pub prior: &'a PriorChanges,
     /// Profile, whose rules of deletion apply.
     pub profile: Profile,
 }

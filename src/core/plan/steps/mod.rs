@@ -42,17 +42,17 @@ pub fn compute(situation: StepInputs<'_>) -> PlannedSteps {
         cleared: BTreeSet::new(),
         returned: BTreeSet::new(),
     };
-    computing.result.originals.clone_from(&situation.remembered.originals);
-    computing.result.created_directories.clone_from(&situation.remembered.created_directories);
+    computing.result.originals.clone_from(&situation.prior.originals);
+    computing.result.created_directories.clone_from(&situation.prior.created_directories);
     let leaving = situation.current.entries.keys().filter(|path| computing.is_leaving(path));
     computing.leaving = leaving.cloned().collect();
     for (path, entry) in &situation.desired.entries {
-        computing.want(path, entry);
+        computing.plan_entry(path, entry);
     }
     computing.enable();
     computing.restore_originals();
     for path in computing.leaving.clone() {
-        computing.leave(&path);
+        computing.unmanage(&path);
     }
     computing.forget_directories();
     computing.finish()
@@ -97,7 +97,7 @@ impl Computing<'_> {
             Some(FileEntry::Unmasked) => current.entries.get(path).is_some_and(FileEntry::is_leaf),
             Some(_) => false,
         };
-        is_free && !profile.keeps(path) && !self.is_desired_under_alias(path)
+        is_free && !profile.never_deletes(path) && !self.is_desired_under_alias(path)
     }
 
     /// Return true if the desired config lists another path that leads to the same place.
@@ -109,37 +109,28 @@ impl Computing<'_> {
             && desired.entries.keys().any(same)
     }
 
-    fn want(&mut self, path: &ManagedPath, entry: &FileEntry) {
+    fn plan_entry(&mut self, path: &ManagedPath, entry: &FileEntry) {
         let node = self.node(path);
-        if let Some(first) = self.situation.aliases.get(path)
-            && self.situation.desired.entries.contains_key(first)
-        {
-            return self.obstruct(path, format!("{path} and {first} are the same path, reached through a symbolic link; list it once"));
-        }
-        if node == PathState::Unreachable {
-            let links =
-                path.ancestors().filter(|above| matches!(self.node(above), PathState::Symlink { .. }));
-            if let Some((link, reason)) =
-                links.filter_map(|link| Some((link.clone(), self.untrusted_reason(&link, path)?))).last()
-            {
-                return self.obstruct(&link, reason);
-            }
-            return self.obstruct(path, format!("a parent directory of {path} is a symbolic link that dangles or leaves the root; replace it with a directory, or with a relative link that stays inside the root"));
+        if let Some((at, reason)) = self.unusable_path(path, &node) {
+            return self.obstruct(&at, reason);
         }
         let is_unchanged = self.situation.current.entries.get(path) == Some(entry);
-        if is_unchanged && self.situation.profile.leaves(path) && matches!(node, PathState::File { .. }) {
+        if is_unchanged
+            && self.situation.profile.keeps_local_content(path)
+            && matches!(node, PathState::File { .. })
+        {
             return;
         }
         let is_new = !self.situation.current.entries.contains_key(path);
         let was_masked =
-            *entry != FileEntry::Unmasked || entry.deviation(&node, self.situation.observed).is_some();
+            *entry != FileEntry::Unmasked || entry.drift(&node, self.situation.observed).is_some();
         if is_new && node.exists() && !matches!(entry, FileEntry::Directory { .. }) && was_masked {
             self.preserve(path, &node);
         }
         if entry.is_leaf() || matches!(entry, FileEntry::Directory { .. }) {
             self.make_parents(path);
         }
-        if !self.deviates(path, entry, &node) && !self.is_stale_link(entry) {
+        if !self.needs_step(path, entry, &node) && !self.is_stale_link(entry) {
             return;
         }
         if let PathState::Directory { .. } = node
@@ -149,8 +140,39 @@ impl Computing<'_> {
             return;
         }
         if node == PathState::Other {
-            return self.obstruct(path, format!("{path} is {}, which cannot be replaced; move it away", node.describe()));
+            return self.obstruct(
+                path,
+                format!("{path} is {}, which cannot be replaced; move it away", node.describe()),
+            );
         }
+        self.push_entry(path, entry, &node);
+    }
+
+    /// Return the path that keeps `path` from being written, with the reason.
+    fn unusable_path(&self, path: &ManagedPath, node: &PathState) -> Option<(ManagedPath, String)> {
+        if let Some(first) = self.situation.aliases.get(path)
+            && self.situation.desired.entries.contains_key(first)
+        {
+            let reason = format!(
+                "{path} and {first} are the same path, reached through a symbolic link; list it once"
+            );
+            return Some((path.clone(), reason));
+        }
+        if *node != PathState::Unreachable {
+            return None;
+        }
+        let links = path.ancestors().filter(|above| matches!(self.node(above), PathState::Symlink { .. }));
+        let untrusted = links.filter_map(|link| Some((link.clone(), self.untrusted_reason(&link, path)?)));
+        untrusted.last().or_else(|| {
+            let reason = format!(
+                "a parent directory of {path} is a symbolic link that dangles or leaves the root; replace it with \
+                 a directory, or with a relative link that stays inside the root"
+            );
+            Some((path.clone(), reason))
+        })
+    }
+
+    fn push_entry(&mut self, path: &ManagedPath, entry: &FileEntry, node: &PathState) {
         let content = if node.exists() { Phase::ChangedContent } else { Phase::NewContent };
         let in_units = path.is_within(UNIT_DIRECTORY);
         let drop_in = in_units && path.parent().is_some_and(|parent| parent.as_str() != UNIT_DIRECTORY);
@@ -164,7 +186,7 @@ impl Computing<'_> {
                 self.push(Phase::Links, PlanStep::Symlink { path, target, owner });
             }
             FileEntry::HardLink { target } => self.plan_hard_link(path, target),
-            FileEntry::Directory { attributes } => self.plan_directory(path, attributes, &node),
+            FileEntry::Directory { attributes } => self.plan_directory(path, attributes, node),
             FileEntry::Absent | FileEntry::Unmasked => self.push(Phase::Removals, PlanStep::Remove { path }),
         }
     }
@@ -186,17 +208,17 @@ impl Computing<'_> {
     fn is_stale_link(&self, entry: &FileEntry) -> bool {
         let FileEntry::HardLink { target } = entry else { return false };
         let wanted = self.situation.desired.entries.get(target);
-        wanted.is_some_and(|file| self.deviates(target, file, &self.node(target)))
+        wanted.is_some_and(|file| self.needs_step(target, file, &self.node(target)))
     }
 
     /// Return true if a step is needed to make the node at `path` match `entry`. A file or link is written
     /// again, which resets its extended attributes and label; a directory keeps both.
-    fn deviates(&self, path: &ManagedPath, entry: &FileEntry, node: &PathState) -> bool {
-        match entry.deviation(node, self.situation.observed) {
+    fn needs_step(&self, path: &ManagedPath, entry: &FileEntry, node: &PathState) -> bool {
+        match entry.drift(node, self.situation.observed) {
             Some(DriftKind::Xattrs) => entry.is_leaf(),
             Some(_) => true,
             None => {
-                let recorded = self.situation.remembered.labels.get(path);
+                let recorded = self.situation.prior.labels.get(path);
                 let made_anew = matches!(entry, FileEntry::File { .. } | FileEntry::Symlink { .. });
                 made_anew && recorded.is_some_and(|label| node.is_mislabelled(label))
             }
@@ -213,7 +235,9 @@ impl Computing<'_> {
                 let found = self.node(path).describe();
                 self.obstruct(
                     path,
-                    format!("{path} is {found}, but enabling a unit needs a symbolic link there; move it away"),
+                    format!(
+                        "{path} is {found}, but enabling a unit needs a symbolic link there; move it away"
+                    ),
                 );
                 continue;
             }
@@ -241,10 +265,7 @@ impl Computing<'_> {
                 self.push(Phase::Directories, PlanStep::MakeDirectory { path, attributes });
             }
             found => {
-                let reason = format!(
-                    "{path} is {}, but must be a directory; move it away",
-                    found.describe()
-                );
+                let reason = format!("{path} is {}, but must be a directory; move it away", found.describe());
                 self.obstruct(&path, reason);
             }
         }

@@ -17,7 +17,7 @@ impl Computing<'_> {
             .situation
             .vendor
             .get(path)
-            .is_some_and(|VendorEntry(entry)| entry.deviation(node, self.situation.observed).is_none());
+            .is_some_and(|VendorEntry(entry)| entry.drift(node, self.situation.observed).is_none());
         let leaf = matches!(node, PathState::File { .. } | PathState::Symlink { .. });
         if shipped || !leaf || self.result.originals.contains(path) {
             return;
@@ -90,7 +90,9 @@ impl Computing<'_> {
             (true, true) => "drop-in and dependency directories of units must not be links",
             (true, false) => return None,
         };
-        Some(format!("{link}, a parent directory of {path}, is a symbolic link, and {why}; replace it with a directory"))
+        Some(format!(
+            "{link}, a parent directory of {path}, is a symbolic link, and {why}; replace it with a directory"
+        ))
     }
 
     /// Remove a directory at the path of a desired file, if every file below it is managed and no longer

@@ -13,10 +13,7 @@ pub enum PlanStep {
         attributes: FileAttributes,
     },
     /// Set mode and owner of a directory.
-    SetAttributes {
-        path: ManagedPath,
-        attributes: FileAttributes,
-    },
+    SetAttributes { path: ManagedPath, attributes: FileAttributes },
     /// Store the pre-image of a path that is not managed yet.
     Preserve {
         /// Path that becomes managed.
@@ -25,11 +22,7 @@ pub enum PlanStep {
         original: ManagedPath,
     },
     /// Write a file, in place of any file or link at the path.
-    Write {
-        path: ManagedPath,
-        contents: Vec<u8>,
-        attributes: FileAttributes,
-    },
+    Write { path: ManagedPath, contents: Vec<u8>, attributes: FileAttributes },
     /// Create a symbolic link, in place of any file or link at the path.
     Symlink {
         path: ManagedPath,
@@ -38,10 +31,7 @@ pub enum PlanStep {
         owner: (u32, u32),
     },
     /// Create a hard link at `path` to the file `target`.
-    HardLink {
-        path: ManagedPath,
-        target: ManagedPath,
-    },
+    HardLink { path: ManagedPath, target: ManagedPath },
     /// Put a stored pre-image back in place.
     Restore {
         path: ManagedPath,
@@ -49,13 +39,9 @@ pub enum PlanStep {
         original: ManagedPath,
     },
     /// Remove a file or link.
-    Remove {
-        path: ManagedPath,
-    },
+    Remove { path: ManagedPath },
     /// Remove a directory if it is empty by then.
-    RemoveDirectory {
-        path: ManagedPath,
-    },
+    RemoveDirectory { path: ManagedPath },
 }
 
 impl PlanStep {

@@ -8,7 +8,7 @@ use crate::core::values::names::{ManagedPath, below};
 use crate::core::values::tree::{FileEntry, PathState};
 
 impl Computing<'_> {
-    pub(crate) fn leave(&mut self, path: &ManagedPath) {
+    pub(crate) fn unmanage(&mut self, path: &ManagedPath) {
         let entry = self.situation.current.entries.get(path);
         // The directory is removed by `forget_directories` if it is empty by then.
         if matches!(entry, Some(FileEntry::Directory { .. })) || self.is_taken(path) {
@@ -25,7 +25,7 @@ impl Computing<'_> {
         let is_ours = !matches!(entry, Some(FileEntry::Absent | FileEntry::Unmasked));
         let path = path.clone();
         if let Some(VendorEntry(shipped)) = self.situation.vendor.get(&path) {
-            if shipped.deviation(&node, self.situation.observed).is_some() {
+            if shipped.drift(&node, self.situation.observed).is_some() {
                 let step = match shipped.clone() {
                     FileEntry::Symlink { target, owner } => PlanStep::Symlink { path, target, owner },
                     FileEntry::File { contents, attributes } => {
@@ -60,17 +60,17 @@ impl Computing<'_> {
                 // A pre-image that is a mask stays stored, since the next plan would unmask it again.
                 Some(entry @ FileEntry::Unmasked) => {
                     let kept = self.node(&GenerationRecord::original_of(path));
-                    entry.deviation(&kept, self.situation.observed).is_none()
+                    entry.drift(&kept, self.situation.observed).is_none()
                 }
                 Some(_) => false,
             };
-            let kept = self.situation.profile.keeps(path);
+            let kept = self.situation.profile.never_deletes(path);
             unwanted && !kept && !self.is_taken(path) && !path.ancestors().any(|above| is_leaf(&above))
         });
         for path in free.cloned().collect::<Vec<_>>() {
             let original = GenerationRecord::original_of(&path);
             let is_kept = matches!(self.node(&original), PathState::File { .. } | PathState::Symlink { .. });
-            let is_new = !self.situation.remembered.originals.contains(&path);
+            let is_new = !self.situation.prior.originals.contains(&path);
             let phase = match self.node(&path) {
                 _ if is_new => continue,
                 PathState::Directory { .. } if self.is_vacated(&path) => Phase::Returns,
@@ -89,7 +89,7 @@ impl Computing<'_> {
 
     /// Return true if this change removes all of a directory's content, and the directory itself.
     fn is_vacated(&self, directory: &ManagedPath) -> bool {
-        let is_ours = |path: &ManagedPath| self.situation.remembered.created_directories.contains(path);
+        let is_ours = |path: &ManagedPath| self.situation.prior.created_directories.contains(path);
         let inside = self.situation.below.get(directory);
         is_ours(directory)
             && inside.into_iter().flatten().all(|path| match self.node(path) {

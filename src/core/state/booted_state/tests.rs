@@ -22,7 +22,7 @@ fn record(generation: &str, commit: &str) -> GenerationRecord {
 }
 
 fn pending(staged_in: &str, events: &[PendingEntry]) -> PendingGeneration {
-    let intent = StagedGeneration { staged_in: staged_in.into(), ..intent(BOOT) };
+    let intent = StagedGeneration { staged_in_boot: staged_in.into(), ..intent(BOOT) };
     let lines = std::iter::once(intent.render()).chain(events.iter().map(PendingEntry::render));
     PendingGeneration::parse(&lines.collect::<Vec<_>>().concat()).unwrap()
 }
@@ -45,7 +45,7 @@ fn booted_deployment_is_classified() {
     ] {
         let deployment = deployment(commit);
         let seen = BootObservation { deployment: &deployment, argument, record, pending };
-        assert_eq!(standing(seen), expected, "{commit}, {argument:?}");
+        assert_eq!(booted_state(seen), expected, "{commit}, {argument:?}");
     }
 }
 

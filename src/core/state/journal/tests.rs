@@ -44,10 +44,10 @@ fn rendered_journal_parses_to_the_same() {
     let read = |lines: &[Vec<u8>]| Journal::parse(&log(lines)).unwrap();
     assert_eq!(
         read(std::slice::from_ref(&first)),
-        Journal { intent: intent(), reached: TransactionState::Prepared }
+        Journal { intent: intent(), state: TransactionState::Prepared }
     );
     for reached in [TransactionState::Acting { begun: 2 }, TransactionState::Committed] {
-        assert_eq!(read(&[first.clone(), reached.render()]), Journal { intent: intent(), reached });
+        assert_eq!(read(&[first.clone(), reached.render()]), Journal { intent: intent(), state: reached });
     }
 }
 
@@ -57,7 +57,7 @@ fn cut_off_last_line_is_ignored() {
     for length in 0..last.len() {
         let cut = log(&[first.clone(), last[..length].to_vec()]);
         let journal = Journal::parse(&cut).unwrap();
-        assert_eq!(journal.reached, TransactionState::Prepared, "{length} bytes");
+        assert_eq!(journal.state, TransactionState::Prepared, "{length} bytes");
     }
 }
 
@@ -81,7 +81,7 @@ fn journal_of_another_release_is_refused() {
     assert!(
         matches!(Journal::parse(&later.render()), Err(JournalError::Version(version)) if version == VERSION + 1)
     );
-    let unknown = log_line::render(&serde_json::json!({"reached": "unlocked"}));
+    let unknown = log_line::render(&serde_json::json!({"state": "unlocked"}));
     let error = Journal::parse(&log(&[intent().render(), unknown])).unwrap_err();
     assert!(matches!(error, JournalError::Unknown { line: 2, .. }), "{error}");
 }

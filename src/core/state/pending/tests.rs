@@ -17,8 +17,8 @@ pub(crate) fn intent(boot: &str) -> StagedGeneration {
         layering: PackageLayering::default(),
         document: Value::Null,
         base: DeploymentId { stateroot: "os".into(), commit: "c1".into(), serial: 0 },
-        from: Some("old".into()),
-        staged_in: boot.to_owned(),
+        replaces: Some("old".into()),
+        staged_in_boot: boot.to_owned(),
         failures: Vec::new(),
         completes_first_boot: false,
         had_network: false,
@@ -46,14 +46,14 @@ fn rendered_pending_record_parses_to_the_same() {
         PendingEntry::Rejected { boot_id: "n".into(), reason: "it is sick".into() }.render(),
     ];
     let pending = PendingGeneration::parse(&written.concat()).unwrap();
-    assert_eq!(pending.intent, intent("b"));
+    assert_eq!(pending.staged, intent("b"));
     assert_eq!(pending.unlocked_in.as_deref(), Some("b"));
     assert_eq!(pending.failure, Some(failure("b")));
     assert_eq!(pending.booted_without_config_in, ["n"]);
     assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".to_owned()]));
     assert_eq!(pending.rejected.as_deref(), Some("it is sick"));
     let first = PendingGeneration::parse(&intent("b").render()).unwrap();
-    assert_eq!(first, PendingGeneration::staged(intent("b")));
+    assert_eq!(first, PendingGeneration::new(intent("b")));
 }
 
 #[test]
@@ -71,8 +71,8 @@ fn cut_off_last_line_is_ignored_and_damage_is_refused() {
 #[test]
 fn generation_staged_again_keeps_earlier_failures() {
     let pending = PendingGeneration::parse(&intent("b").render()).unwrap();
-    let again = pending.again(failure("b"), pending.intent.deployment.clone(), "later".into());
+    let again = pending.restaged(failure("b"), pending.staged.deployment.clone(), "later".into());
     let read = PendingGeneration::parse(&again.render()).unwrap();
     assert_eq!(read.failure, Some(failure("b")));
-    assert_eq!(read.intent.staged_in, "later");
+    assert_eq!(read.staged.staged_in_boot, "later");
 }

@@ -1,8 +1,10 @@
-//! Keeps secrets out of messages.
+//! Redaction of credentials in text that other programs produced.
 
-/// Takes credentials and query strings out of the URLs, and tokens out of the authorization headers, that `text` quotes.
+/// Replace credentials and query strings of URLs, and tokens of `Authorization` headers, in `text` by
+/// `[redacted]`.
 ///
-/// Registries answer with signed URLs, and tools print what they were given: no such text is stored or shown as it is.
+/// Registries answer with signed URLs, and tools print their arguments: every such text is redacted before it
+/// is stored or shown.
 #[must_use]
 pub fn redact_credentials(text: &str) -> String {
     let mut redacted = String::with_capacity(text.len());
@@ -44,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_of_others_is_cleared_of_secrets() {
+    fn credentials_and_tokens_are_redacted() {
         for (text, cleared) in [
             ("Get \"https://u:p@h/v2/\": EOF", "Get \"https://[redacted]@h/v2/\": EOF"),
             ("https://cdn/blob?sig=abc refused", "https://cdn/blob?[redacted] refused"),

@@ -1,4 +1,4 @@
-//! Which references are understood, how they are spelt, and what hides in them.
+//! Image references: accepted notations, canonical text, refusals, and redaction.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn image(text: &str) -> ImageRef {
 }
 
 #[test]
-fn a_reference_is_spelt_as_ostree_ext_spells_it() {
+fn reference_is_printed_in_ostree_ext_notation() {
     for (text, canonical) in [
         ("quay.io/x/y", "ostree-unverified-registry:quay.io/x/y"),
         ("docker://quay.io/x/y:1", "ostree-unverified-registry:quay.io/x/y:1"),
@@ -35,7 +35,7 @@ fn a_reference_is_spelt_as_ostree_ext_spells_it() {
 }
 
 #[test]
-fn a_bad_reference_is_refused_with_what_is_expected() {
+fn bad_reference_is_refused_with_the_expected_form() {
     for (text, expected) in [
         ("", "no image named"),
         ("ostree-unverified-registry:", "no image named"),
@@ -45,7 +45,7 @@ fn a_bad_reference_is_refused_with_what_is_expected() {
         ("ostree-remote-image::oci:/d", "name of an OSTree remote"),
         ("oci:/d", "expected ostree-unverified-image:oci:/d"),
         ("https://quay.io/x/y", "expected REGISTRY/NAME"),
-        ("quay.io/x y", "no white space"),
+        ("quay.io/x y", "white space"),
         ("quay.io/x@sha256:beef", "64 lower-case hexadecimal"),
         ("quay.io/x@latest", "64 lower-case hexadecimal"),
     ] {
@@ -65,7 +65,7 @@ fn credentials_are_refused_and_not_repeated() {
 }
 
 #[test]
-fn a_digest_decides_what_is_the_same_image() {
+fn pinned_references_are_compared_by_digest() {
     let pinned = image(&format!("quay.io/x/y@{DIGEST}"));
     assert_eq!(pinned.digest(), Some(DIGEST));
     assert!(pinned.is_same_image(&image(&format!("ostree-image-signed:docker://mirror/y@{DIGEST}"))));
@@ -80,7 +80,7 @@ fn a_digest_decides_what_is_the_same_image() {
 }
 
 #[test]
-fn a_reference_travels_as_its_text() {
+fn reference_serializes_as_its_text() {
     let text = "\"ostree-unverified-image:oci:/d:t\"";
     let image: ImageRef = serde_json::from_str(text).unwrap();
     assert_eq!(serde_json::to_string(&image).unwrap(), text);

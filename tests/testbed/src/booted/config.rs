@@ -1,16 +1,16 @@
-//! The configs that hosts are brought to here.
+//! Configs that tests apply to booted hosts.
 
 use serde_json::{Value, json};
 
 use crate::booted::host::{Host, record};
 use crate::model::document::{data_url, file, with_files};
 
-/// A config to be built up.
+/// Builder of a MachineConfig.
 #[derive(Clone)]
 pub struct Config(Value);
 
 impl Config {
-    /// These files, 0644.
+    /// Start with these files, mode 0644.
     pub fn new(name: &str, files: &[(&str, &str)]) -> Self {
         let files: Vec<Value> = files.iter().map(|(path, text)| file(path, text)).collect();
         Self(with_files(name, &files))
@@ -21,13 +21,13 @@ impl Config {
         self
     }
 
-    /// An authorized key of the user `core`.
+    /// Add an authorized key of the user `core`.
     pub fn key(mut self, key: &str) -> Self {
         self.0["spec"]["config"]["passwd"] = json!({"users": [{"name": "core", "sshAuthorizedKeys": [key]}]});
         self
     }
 
-    /// An enabled service.
+    /// Add an enabled service.
     pub fn unit(mut self, name: &str) -> Self {
         let text = format!("[Service]\nExecStart=/bin/true {name}\n[Install]\nWantedBy=multi-user.target\n");
         self.0["spec"]["config"]["systemd"] =
@@ -35,7 +35,7 @@ impl Config {
         self
     }
 
-    /// A file with another mode.
+    /// Add a file with this mode.
     pub fn file_with_mode(mut self, path: &str, mode: u32, text: &str) -> Self {
         let file = json!({"path": path, "mode": mode, "overwrite": true, "contents": {"source": data_url(text.as_bytes())}});
         self.0["spec"]["config"]["storage"]["files"].as_array_mut().unwrap().push(file);
@@ -47,8 +47,8 @@ impl Config {
     }
 }
 
-/// A config in which something of every kind is this text.
-pub fn whole(text: &str) -> Config {
+/// Config with an entry of every kind, each with this text.
+pub fn full_config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/app/a.conf", text)])
         .file_with_mode("/usr/local/bin/tool", 0o755, text)
         .file_with_mode(&format!("/etc/app/{text}.conf"), 0o600, text)
@@ -57,17 +57,17 @@ pub fn whole(text: &str) -> Config {
         .unit(&format!("app-{text}.service"))
 }
 
-/// The same, on which a check of the host's health fails.
-pub fn sick(text: &str) -> Config {
-    whole(text).file_with_mode(
+/// The same config with a health check that fails.
+pub fn unhealthy_config(text: &str) -> Config {
+    full_config(text).file_with_mode(
         "/etc/flameholder/health.d/10-app",
         0o755,
         "#!/bin/sh\necho the app is sick\nexit 1\n",
     )
 }
 
-/// All that such a config decides is there, and nothing of `other`.
-pub fn ensure_is(host: &Host, text: &str, other: &str) {
+/// Panics unless the host has every entry of that config with `text`, and none with `other`.
+pub fn assert_config(host: &Host, text: &str, other: &str) {
     let content = Some(text.to_owned());
     assert_eq!(host.read_etc("app/a.conf"), content);
     assert_eq!(host.read_etc(&format!("app/{text}.conf")), content);

@@ -1,11 +1,11 @@
 #!/bin/sh
-# Becomes a generated OSTree host, and runs a program there. It is started in mount and process ID namespaces of
-# its own, so nothing that it mounts is seen by others, and nothing that it starts outlives it.
+# Set up the mounts of a generated OSTree host and run a program on it. The script must be started in new
+# mount and process ID namespaces, so that its mounts are invisible outside and its processes end with it.
 #
-# What is mounted where is what ostree-prepare-root and systemd do on such a host: the deployment is the root and
-# read-only, /etc is the deployment's own and /var the stateroot's. Only /sysroot and /boot are not read-only:
-# libostree would make them writable by remounting the whole file system, which here is that of the machine that runs
-# the tests. Programs and libraries are that machine's.
+# The mounts are those of ostree-prepare-root and systemd on such a host: the deployment is the root and
+# read-only, /etc is that of the deployment and /var that of the stateroot. /sysroot and /boot are writable
+# from the beginning: libostree would make them so by remounting the whole file system, which here is that of
+# the machine that runs the tests. Programs and libraries are those of that machine.
 set -eu
 host=$1 deployment=$2 stateroot=$3
 shift 3
@@ -30,5 +30,5 @@ for directory in usr/bin usr/sbin usr/lib64 usr/lib/x86_64-linux-gnu; do
     mount --bind "/$directory" "$root/$directory"
 done
 mount -o remount,bind,ro "$root"
-# Not replaced by it: the first process of a namespace gets no signals that it does not ask for.
+# No exec: the first process of a PID namespace only gets signals for which it has a handler.
 PATH=/run/programs:/usr/sbin:/usr/bin chroot "$root" "$@"

@@ -1,4 +1,4 @@
-//! A host that was booted through OSTree, as far as a process can tell.
+//! Host that booted through OSTree, as far as a process can tell.
 
 use std::{
     cell::RefCell,
@@ -12,54 +12,55 @@ use serde_json::Value;
 
 use crate::{
     boot::{self, Entry},
-    booted::config::whole,
+    booted::config::full_config,
     executables,
     model::run::{Outcome, launch},
 };
 
 const STATEROOT: &str = "fedora-coreos";
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/booted/enter.sh");
-/// Where hosts lie: nothing here is about what a power cut takes back, and a flush on a disk that others use takes long.
+/// Folder of the hosts, in memory: no test here depends on power cuts, and a flush on a disk that others use
+/// takes long.
 const MEMORY: &str = "/dev/shm";
 pub const WORKER: &str = "flameholder-ostree";
 
-/// What systemd-tmpfiles makes on such a host's first boot.
-const OF_TMPFILES: [&str; 5] = ["usrlocal", "home/core", "roothome", "opt", "lib/kubelet"];
+/// Directories that systemd-tmpfiles makes on the first boot.
+const TMPFILES_DIRECTORIES: [&str; 5] = ["usrlocal", "home/core", "roothome", "opt", "lib/kubelet"];
 
-/// The host: its disk, its `/run`, and what the kernel says of its boot.
+/// Disk, `/run` and kernel command line of a host.
 pub struct Host {
     scratch: Scratch,
     booted: RefCell<Entry>,
 }
 
-/// What the units of a boot said.
+/// Results of the units of a boot.
 #[derive(Debug)]
 pub struct Boot {
     pub activate: Outcome,
     pub recover: Outcome,
-    pub settle: Outcome,
+    pub confirm_boot: Outcome,
 }
 
 impl Boot {
-    pub fn is_fine(&self) -> bool {
-        [&self.activate, &self.recover, &self.settle].iter().all(|outcome| outcome.code == Some(0))
+    pub fn is_success(&self) -> bool {
+        [&self.activate, &self.recover, &self.confirm_boot].iter().all(|outcome| outcome.code == Some(0))
     }
 
-    /// A unit rebooted the host, as far as it goes here: there is no systemd that would.
-    pub fn is_rebooted(&self) -> bool {
-        let units = [&self.activate, &self.settle];
+    /// True if a unit requested a reboot; there is no systemd to perform it.
+    pub fn requests_reboot(&self) -> bool {
+        let units = [&self.activate, &self.confirm_boot];
         units.iter().any(|unit| unit.code == Some(1) && unit.stderr.contains("rebooting: "))
     }
 
-    /// All units succeeded.
-    pub fn ensure_fine(self) -> Self {
-        assert!(self.is_fine(), "{self:?}");
+    /// Panics unless every unit succeeded.
+    pub fn assert_success(self) -> Self {
+        assert!(self.is_success(), "{self:?}");
         self
     }
 }
 
 impl Host {
-    /// Installs the OS and boots it for the first time.
+    /// Install the OS and boot it for the first time.
     pub fn install(os: Os) -> Self {
         crate::preconditions::require_mount_namespaces();
         let scratch = Scratch::below(Path::new(MEMORY)).unwrap();
@@ -70,17 +71,17 @@ impl Host {
         }
         let first = boot::entries(&sysroot).remove(0);
         let host = Self { scratch, booted: RefCell::new(first) };
-        for directory in OF_TMPFILES {
+        for directory in TMPFILES_DIRECTORIES {
             fs::create_dir_all(host.var(directory)).unwrap();
         }
         let own = executables::flameholder();
         host.put_program("flameholder", Some(&own));
         host.restore_worker();
-        host.start(0);
+        host.boot_kernel(0);
         host
     }
 
-    /// A second host that is in every respect like this one is now.
+    /// Second host in exactly the present state of this one.
     pub fn copy(&self) -> Self {
         let scratch = Scratch::below(Path::new(MEMORY)).unwrap();
         let everything = format!("{}/.", self.scratch.path().display());
@@ -91,7 +92,7 @@ impl Host {
         Self { scratch, booted: RefCell::new(booted) }
     }
 
-    /// Makes a program the one at `original`, or takes it away.
+    /// Replace a program by the one at `original`, or remove it.
     pub fn put_program(&self, name: &str, original: Option<&Path>) {
         let (program, at) =
             (self.path("programs").join(name), self.path("programs").join(format!("{name}.at")));
@@ -102,29 +103,30 @@ impl Host {
         }
     }
 
-    /// Puts a script where programs are looked for first.
+    /// Put a script first in the search path.
     pub fn put_script(&self, name: &str, text: &str) {
         self.put_program(name, None);
         let path = self.path("programs").join(name);
-        // Written by another process: a child that a parallel test forks meanwhile would keep it busy.
+        // Another process writes the script: if a parallel test forked while this process has it open for
+        // writing, executing it would fail with "text file busy".
         let write = "printf '%s' \"$2\" > \"$1\" && chmod 755 \"$1\"";
         let written = launch("sh", ["-c", write, "sh", path.to_str().unwrap(), text]);
         assert_eq!(written.code, Some(0), "{written:?}");
     }
 
-    /// Takes a program of the host's own away; the machine's may be found then.
+    /// Remove a program of the host; the machine's own may then be found.
     pub fn remove_program(&self, name: &str) {
         self.put_program(name, None);
     }
 
-    /// Puts the worker under another name.
-    pub fn put_worker_as(&self, name: &str) {
+    /// Move the worker to another name.
+    pub fn rename_worker(&self, name: &str) {
         self.put_program(name, Some(&executables::worker()));
     }
 
-    /// Puts the worker where it belongs.
+    /// Move the worker back to its own name.
     pub fn restore_worker(&self) {
-        self.put_worker_as(WORKER);
+        self.rename_worker(WORKER);
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -135,54 +137,54 @@ impl Host {
         self.path("sysroot")
     }
 
-    /// A path below `/var`.
+    /// Path below `/var`.
     pub fn var(&self, path: &str) -> PathBuf {
         self.sysroot().join("ostree/deploy").join(STATEROOT).join("var").join(path)
     }
 
-    /// A path below `/etc` of the deployment that runs.
+    /// Path below `/etc` of the booted deployment.
     pub fn etc(&self, path: &str) -> PathBuf {
         self.booted().root.join("etc").join(path)
     }
 
-    /// Writes a file below `/etc` as an administrator would.
+    /// Write a file below `/etc` as an administrator would.
     pub fn write_etc(&self, path: &str, text: &str) {
         let path = self.etc(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
 
-    /// The text of a file below `/etc`, where there is one.
+    /// Text of a file below `/etc`; `None` if it does not exist.
     pub fn read_etc(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.etc(path)).ok()
     }
 
-    /// The text of a file below `/var`, where there is one.
+    /// Text of a file below `/var`; `None` if it does not exist.
     pub fn read_var(&self, path: &str) -> Option<String> {
         fs::read_to_string(self.var(path)).ok()
     }
 
-    /// Puts an image where the host finds it, and says how it calls it.
+    /// Write an image to a folder that the host sees, and return the image's reference on the host.
     pub fn image(&self, os: &Os) -> String {
         let tag = os.version();
         osimage::write_image(os, &self.path("media/images"), Some(&tag)).unwrap();
         format!("ostree-unverified-image:oci:/run/media/images:{tag}")
     }
 
-    /// Takes all images and configs away, as where no registry answers.
+    /// Remove all images and configs, as if no registry could be reached.
     pub fn remove_media(&self) {
         fs::remove_dir_all(self.path("media")).unwrap();
         fs::create_dir(self.path("media")).unwrap();
     }
 
-    /// Writes a config, and says how the host calls it.
+    /// Write a config, and return its path on the host.
     pub fn config(&self, config: &Value) -> String {
         let name = config["metadata"]["name"].as_str().unwrap();
         fs::write(self.path("media").join(name), config.to_string()).unwrap();
         format!("/run/media/{name}")
     }
 
-    /// What runs.
+    /// Boot entry of the booted deployment.
     pub fn booted(&self) -> Entry {
         self.booted.borrow().clone()
     }
@@ -191,22 +193,22 @@ impl Host {
         boot::entries(&self.sysroot())
     }
 
-    /// What would boot next if the power went now.
+    /// Boot entry that would boot after a power cut now.
     pub fn default(&self) -> Entry {
         self.entries().remove(0)
     }
 
-    /// Runs a program on the host to its end.
+    /// Run a program on the host to its end.
     pub fn run<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Outcome {
         let mut arguments: Vec<OsString> =
             ["--mount", "--pid", "--fork", "--kill-child"].map(OsString::from).to_vec();
-        arguments.extend(self.entering(command));
+        arguments.extend(self.unshare_arguments(command));
         launch("unshare", arguments)
     }
 
-    /// What unshare(1) is called with to run a program on the host, but for the namespaces that it is to have. It needs
-    /// one of mounts.
-    pub fn entering<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Vec<OsString> {
+    /// Arguments of unshare(1) that run a program on the host, without the options for the namespaces. A
+    /// mount namespace is required.
+    pub fn unshare_arguments<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Vec<OsString> {
         let root = self.booted().root;
         let deployment = root.strip_prefix(self.sysroot()).unwrap();
         let mut arguments: Vec<OsString> = ["--propagation", "private"].map(OsString::from).to_vec();
@@ -216,47 +218,48 @@ impl Host {
         arguments
     }
 
-    /// The same where it has to succeed; says what it printed.
-    pub fn must<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> String {
+    /// Run a program that must succeed, and return its standard output.
+    pub fn run_ok<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> String {
         let outcome = self.run(command);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         outcome.stdout
     }
 
-    /// Whether a deployment is staged.
+    /// True if a deployment is staged.
     pub fn is_staged(&self) -> bool {
         self.path("run/ostree/staged-deployment").exists()
     }
 
-    /// Shuts down: `ostree-finalize-staged.service` runs where something is staged, and says what it said. Then
-    /// nothing of `/run` is left.
+    /// Shut down: run `ostree-finalize-staged.service` if a deployment is staged, and return its outcome.
+    /// `/run` is emptied.
     pub fn shut_down(&self) -> Option<Outcome> {
-        let bound = self.is_staged().then(|| self.run(["flameholder", "bind"]));
+        let finalized = self.is_staged().then(|| self.run(["flameholder", "finalize"]));
         self.power_cut();
-        bound
+        finalized
     }
 
-    /// Nothing of `/run` is left. What was written is: this is about what ran, not about the disk.
+    /// Empty `/run`. Writes that were not flushed are kept: the tests here are about running processes, not
+    /// about the disk.
     pub fn power_cut(&self) {
         fs::remove_dir_all(self.path("run")).unwrap();
         fs::create_dir(self.path("run")).unwrap();
     }
 
-    /// Boots what boots by default, as far as there are units for it.
+    /// Boot the default entry and run the units of the boot.
     pub fn boot(&self) -> Boot {
         self.boot_entry(0)
     }
 
-    /// The same where somebody chooses another entry at the boot menu.
+    /// Boot another entry of the boot menu and run the units of the boot.
     pub fn boot_entry(&self, number: usize) -> Boot {
-        self.start(number);
+        self.boot_kernel(number);
         let activate = self.run(["flameholder", "activate"]);
-        let [recover, settle] = ["recover", "confirm-boot"].map(|verb| self.run(["flameholder", verb]));
-        Boot { activate, recover, settle }
+        let [recover, confirm_boot] = ["recover", "confirm-boot"].map(|verb| self.run(["flameholder", verb]));
+        Boot { activate, recover, confirm_boot }
     }
 
-    /// Boots an entry as far as the first unit: nothing of the product ran yet.
-    pub fn start(&self, number: usize) {
+    /// Boot an entry up to the start of the kernel: no unit of the product has run yet.
+    pub fn boot_kernel(&self, number: usize) {
         let entry = self.entries().remove(number);
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap();
         fs::write(self.path("kernel/boot_id"), boot_id).unwrap();
@@ -267,77 +270,77 @@ impl Host {
             fs::create_dir_all(self.path(directory)).unwrap();
         }
         fs::write(self.path("run/ostree-booted"), "").unwrap();
-        // What is healthy at the first look is settled then.
+        // A boot check that passes at once is then confirmed at once.
         fs::create_dir_all(self.path("run/flameholder/config.d")).unwrap();
         fs::write(self.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\n").unwrap();
         *self.booted.borrow_mut() = entry;
     }
 
-    /// Shuts down and boots, with nothing out of order.
+    /// Shut down and boot; panics if a unit fails.
     pub fn reboot(&self) -> Boot {
-        if let Some(bound) = self.shut_down() {
-            assert_eq!(bound.code, Some(0), "{bound:?}");
+        if let Some(finalized) = self.shut_down() {
+            assert_eq!(finalized.code, Some(0), "{finalized:?}");
         }
-        self.boot().ensure_fine()
+        self.boot().assert_success()
     }
 
-    /// Shuts down and boots, whatever the units of the boot say.
-    pub fn reboot_as_it_is(&self) -> Boot {
+    /// Shut down and boot, even if units fail.
+    pub fn reboot_unchecked(&self) -> Boot {
         self.shut_down();
         self.boot()
     }
 
-    /// `flameholder apply` as far as it goes here: what needs a reboot is armed, and nobody is there to be asked
-    /// for one.
+    /// Run `flameholder apply`: an update that needs a reboot is staged and unlocked, and the host has no
+    /// logind that could reboot.
     pub fn apply(&self, config: &str, image: Option<&str>) -> Outcome {
         let image: Vec<&str> = image.iter().flat_map(|image| ["--os-image", image]).collect();
         self.run([vec!["flameholder", "apply", "--desired", config], image].concat())
     }
 
-    /// The same where it has to be armed.
-    pub fn arm(&self, config: &str, image: Option<&str>) {
+    /// Apply an update that must need a reboot.
+    pub fn stage_update(&self, config: &str, image: Option<&str>) {
         let outcome = self.apply(config, image);
-        ensure_asked(&outcome);
+        assert_reboot_requested(&outcome);
         assert!(self.is_staged(), "{outcome:?}");
     }
 
-    /// Brings it to the generation, over a reboot.
+    /// Update the host with a reboot.
     pub fn update(&self, config: &str, image: Option<&str>) -> Boot {
-        self.arm(config, image);
+        self.stage_update(config, image);
         self.reboot()
     }
 
     pub fn status(&self) -> Value {
-        serde_json::from_str(&self.must(["flameholder", "status", "-o", "json"])).unwrap()
+        serde_json::from_str(&self.run_ok(["flameholder", "status", "-o", "json"])).unwrap()
     }
 
-    /// The keys that open the account of `core`.
+    /// Authorized keys of the user `core`.
     pub fn core_keys(&self) -> String {
         self.read_var("home/core/.ssh/authorized_keys.d/ignition").expect("keys of core")
     }
 
-    /// `verify` finds nothing.
-    pub fn ensure_whole(&self) {
+    /// Panics unless `verify` finds no drift.
+    pub fn assert_no_drift(&self) {
         let verified = self.run(["flameholder", "verify"]);
         assert_eq!(verified.code, Some(0), "{verified:?}");
     }
 }
 
-/// It got as far as asking for the reboot.
-pub fn ensure_asked(outcome: &Outcome) {
-    let is_asked = outcome.stderr.contains("rebooting: logind cannot be reached");
-    assert!(outcome.code == Some(1) && is_asked, "{outcome:?}");
+/// Panics unless the command got as far as requesting the reboot.
+pub fn assert_reboot_requested(outcome: &Outcome) {
+    let is_requested = outcome.stderr.contains("rebooting: logind cannot be reached");
+    assert!(outcome.code == Some(1) && is_requested, "{outcome:?}");
 }
 
-/// The record of the generation that an entry boots.
+/// Record of the generation in the deployment of a boot entry.
 pub fn record(entry: &Entry) -> Value {
     serde_json::from_slice(&fs::read(entry.at("etc/flameholder/generation")).unwrap()).unwrap()
 }
 
-/// A host that runs the generation of this text, on version 2 of the OS.
-pub fn settled(text: &str) -> Host {
+/// Host with a confirmed generation with this text, on version 2 of the OS.
+pub fn confirmed_host(text: &str) -> Host {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(whole(text).json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config(text).json()), host.image(&Os::new(2)));
     host.update(&config, Some(&image));
     host
 }

@@ -1,4 +1,4 @@
-//! Hosts that booted, as far as a process can tell, and the configs that they are brought to.
+//! Booted hosts, as far as a process can tell, and the configs that tests apply to them.
 
 pub mod config;
 pub mod host;

@@ -1,4 +1,4 @@
-//! A stand-in for the cluster's drain controller: it answers what nodes ask for, in the way that it is told to.
+//! Stand-in for the cluster's drain controller: answers the drain requests of nodes as a test says.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,63 +12,63 @@ use tokio::{runtime::Runtime, sync::Notify};
 
 use super::{NODE, PREFIX};
 
-/// How it answers.
+/// Behaviour towards requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Answers {
-    /// At once.
+    /// Answer at once.
     #[default]
     Promptly,
-    /// At once, and once more.
+    /// Answer at once, and then a second time.
     Twice,
-    /// Not as long as this holds.
+    /// Do not answer while this is set.
     Never,
 }
 
 pub struct Controller {
     answers: Arc<Mutex<Answers>>,
     changed: Arc<Notify>,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl Controller {
     pub fn start(runtime: &Runtime, client: Client) -> Self {
-        let controller = Self { answers: Arc::default(), changed: Arc::default(), asked: Arc::default() };
-        let (answers, changed, asked) =
-            (controller.answers.clone(), controller.changed.clone(), controller.asked.clone());
+        let controller = Self { answers: Arc::default(), changed: Arc::default(), requests: Arc::default() };
+        let (answers, changed, requests) =
+            (controller.answers.clone(), controller.changed.clone(), controller.requests.clone());
         runtime.spawn(async move {
             let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
             let parameters = WatchParams::default().fields(&format!("metadata.name={NODE}"));
             loop {
-                // From what is there now; the server ends a watch now and then.
+                // Start from the present state; the server ends a watch now and then.
                 let mut news = nodes.watch(&parameters, "0").await.unwrap().boxed();
                 loop {
                     tokio::select! {
                         event = news.next() => if event.is_none() { break },
                         () = changed.notified() => {}
                     }
-                    answer(&nodes, &answers, &asked).await;
+                    answer(&nodes, &answers, &requests).await;
                 }
             }
         });
         controller
     }
 
-    /// From now on it answers so, also what was asked before.
+    /// Change the behaviour, for unanswered requests too.
     pub fn answer(&self, answers: Answers) {
         *self.answers.lock().unwrap() = answers;
         self.changed.notify_one();
     }
 
-    /// What it was asked for, in order.
-    pub fn asked(&self) -> Vec<String> {
-        self.asked.lock().unwrap().clone()
+    /// Drain and uncordon requests so far, in order.
+    pub fn drain_requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
     }
 }
 
 async fn answer(
     nodes: &Api<k8s_openapi::api::core::v1::Node>,
     answers: &Mutex<Answers>,
-    asked: &Mutex<Vec<String>>,
+    requests: &Mutex<Vec<String>>,
 ) {
     let Ok(Some(node)) = nodes.get_opt(NODE).await else { return };
     let annotations = node.metadata.annotations.unwrap_or_default();
@@ -80,9 +80,9 @@ async fn answer(
         return;
     }
     {
-        let mut asked = asked.lock().unwrap();
-        if asked.last() != Some(desired) {
-            asked.push(desired.clone());
+        let mut requests = requests.lock().unwrap();
+        if requests.last() != Some(desired) {
+            requests.push(desired.clone());
         }
     }
     let times = match answers {

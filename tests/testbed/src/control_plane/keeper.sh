@@ -1,7 +1,7 @@
 #!/bin/bash
-# keeper.sh DIRECTORY APISERVER PORT [RUNNER]: runs an API server and its etcd in a directory, and ends them once the
-# process RUNNER is gone and no test holds the lock `used`. While it lives it holds the lock `alive`. Both programs die
-# with it, however it ends.
+# keeper.sh DIRECTORY APISERVER PORT [RUNNER]: run an API server and its etcd in a directory, until the
+# process RUNNER has ended and no test holds the lock `used`. The lock `alive` is held as long as this script
+# runs. Both programs end with the script, even if it is killed.
 set -eu
 cd "$1"
 apiserver=$2 port=$3 etcd=$(($3 + 1)) peer=$(($3 + 2)) runner=${4:-}

@@ -1,14 +1,13 @@
-//! A cluster for one node: a real API server behind a proxy of ours, and a stand-in for the controllers that answer
-//! nodes.
+//! Cluster for one node: a real API server behind a recording proxy, and a stand-in for the drain controller.
 
 mod controller;
 mod proxy;
-mod record;
+mod request_log;
 mod server;
 
 pub use controller::Answers;
 pub use proxy::Fault;
-pub use record::Asked;
+pub use request_log::RecordedRequest;
 
 use std::{fs, sync::Arc};
 
@@ -25,18 +24,18 @@ use tokio::runtime::Runtime;
 use osimage::Os;
 
 use crate::{
-    agent::{Agent, PATIENT},
-    booted::{config::whole, host::Host},
+    agent::{Agent, LONGEST_WAIT},
+    booted::{config::full_config, host::Host},
     dbus::fake_logind::Script,
 };
 
-/// The node's name.
+/// Name of the node.
 pub const NODE: &str = "edge-7";
-/// Who its kubelet is.
+/// User name of the node's kubelet.
 pub const KUBELET: &str = "system:node:edge-7";
-/// A host in a test trusts nobody; whoever speaks TLS wants to know of somebody.
+/// CA certificate for hosts in tests: they have none of their own, and a TLS client needs at least one.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/authority.pem");
-/// What the daemon is called with on a host that is its node.
+/// Arguments of the daemon on the host of the node.
 pub const ARGUMENTS: [&str; 8] = [
     "--source",
     "kube",
@@ -49,18 +48,18 @@ pub const ARGUMENTS: [&str; 8] = [
 ];
 pub const PREFIX: &str = "machineconfiguration.openshift.io/";
 
-/// Everything, for as long as it lives.
+/// Control plane, proxy, controller and the runtime that they need.
 pub struct Cluster {
     client: Client,
     pub proxy: Proxy,
     pub controller: Controller,
-    // Dropped last: the others run on it, and talk to it.
+    // Dropped last: the other fields run on it.
     runtime: Arc<Runtime>,
     _control_plane: ControlPlane,
 }
 
 impl Cluster {
-    /// Starts it, with a node that is what its annotations say.
+    /// Start a cluster whose node has these annotations.
     pub fn start(annotations: &[(&str, &str)]) -> Self {
         let runtime = Arc::new(
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
@@ -103,12 +102,12 @@ impl Cluster {
         serde_json::to_value(created).unwrap()
     }
 
-    /// Renders a config, as the cluster's render controller does.
+    /// Create a rendered config, as the cluster's render controller does.
     pub fn render(&self, config: &Value) {
         self.create("machineconfiguration.openshift.io", "v1", "MachineConfig", config);
     }
 
-    /// What its operator says of disruptions.
+    /// Set the node disruption policy in the cluster's MachineConfiguration.
     pub fn set_policy(&self, policies: &Value) {
         let object = json!({"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
             "metadata": {"name": "cluster"}, "spec": {"managementState": "Managed"}});
@@ -120,8 +119,8 @@ impl Cluster {
         self.runtime.block_on(api.patch_status("cluster", &PatchParams::default(), &patch)).unwrap();
     }
 
-    /// Wants the node to be this, as the cluster's node controller does.
-    pub fn want(&self, config: &str) {
+    /// Set the node's desired config, as the cluster's node controller does.
+    pub fn set_desired_config(&self, config: &str) {
         self.annotate("desiredConfig", Some(config));
     }
 
@@ -136,7 +135,7 @@ impl Cluster {
         node.metadata.annotations?.get(&format!("{PREFIX}{key}")).cloned()
     }
 
-    /// The conditions of its `MachineConfigNode` that are not false.
+    /// Conditions of the `MachineConfigNode` that are not false.
     pub fn conditions(&self) -> Vec<String> {
         let api = self.api("machineconfiguration.openshift.io", "v1", "MachineConfigNode");
         let node = self.runtime.block_on(api.get(NODE)).unwrap();
@@ -148,13 +147,14 @@ impl Cluster {
         .collect()
     }
 
-    /// Waits until the node has said that; what is said in the background comes a little later.
-    pub fn is_told(&self, what: &str) {
-        let is_told = self.proxy.wait(PATIENT, |record| record.told().contains(&what)).is_some();
-        assert!(is_told, "`{what}` is not told, but {:?}", self.proxy.record().told());
+    /// Wait until the node has written this annotation or condition; writes in the background arrive a little
+    /// later.
+    pub fn wait_for_write(&self, write: &str) {
+        let is_written = self.proxy.wait(LONGEST_WAIT, |log| log.writes().contains(&write)).is_some();
+        assert!(is_written, "the node did not write `{write}`, but {:?}", self.proxy.log().writes());
     }
 
-    /// A node that is this config already, whose cluster wants it to be that.
+    /// Host and cluster of a node whose current and desired config are the one with this text.
     pub fn with_node_on(text: &str) -> (Host, Self) {
         let host = Host::install(Os::new(1));
         let name = format!("rendered-{text}");
@@ -164,33 +164,33 @@ impl Cluster {
             ("state", "Done"),
             ("reason", ""),
         ]);
-        host.update(&host.config(whole(text).json()), None);
+        host.update(&host.config(full_config(text).json()), None);
         (host, cluster)
     }
 
-    /// Starts the daemon on a host that is its node.
-    pub fn agent(&self, host: &Host) -> Agent {
-        self.agent_where(host, Script::default())
+    /// Introduce the host to the cluster and start the daemon on it.
+    pub fn start_agent(&self, host: &Host) -> Agent {
+        self.start_agent_with_logind(host, Script::default())
     }
 
-    /// The same where logind follows a script.
-    pub fn agent_where(&self, host: &Host, script: Script) -> Agent {
+    /// Introduce the host and start the daemon with a logind that follows `script`.
+    pub fn start_agent_with_logind(&self, host: &Host, script: Script) -> Agent {
         self.introduce(host);
-        Agent::start_where(host, &ARGUMENTS, script)
+        Agent::start_with_logind(host, &ARGUMENTS, script)
     }
 
-    /// The same on a host that has its kubeconfigs already.
-    pub fn agent_as_introduced(&self, host: &Host) -> Agent {
+    /// Start the daemon on a host that has its kubeconfigs already.
+    pub fn start_introduced_agent(&self, host: &Host) -> Agent {
         Agent::start(host, &ARGUMENTS)
     }
 
-    /// The same with these variables in its environment.
-    pub fn agent_with(&self, host: &Host, environment: &[(&str, &str)]) -> Agent {
+    /// Introduce the host and start the daemon with additional environment variables.
+    pub fn start_agent_with_environment(&self, host: &Host, environment: &[(&str, &str)]) -> Agent {
         self.introduce(host);
-        Agent::start_with(host, &ARGUMENTS, Script::default(), environment)
+        Agent::start_with_environment(host, &ARGUMENTS, Script::default(), environment)
     }
 
-    /// Gives a host the kubeconfigs with which it reaches the cluster, by way of the proxy.
+    /// Write the kubeconfigs with which the host reaches the cluster through the proxy.
     fn introduce(&self, host: &Host) {
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
         for (file, identity) in [("kubeconfig", "flameholder"), ("kubelet", KUBELET)] {

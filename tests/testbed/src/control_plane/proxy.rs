@@ -1,4 +1,4 @@
-//! What lies between a node and the API server: it notes what is asked, and fails as it is told to.
+//! Proxy between a node and the API server: records requests, and fails on demand.
 
 use std::{
     convert::Infallible,
@@ -19,28 +19,28 @@ use hyper_util::rt::TokioIo;
 use kube::Client;
 use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
 
-use super::record::{Asked, Record};
+use super::request_log::{RecordedRequest, RequestLog};
 
-/// What goes wrong.
+/// Failure of the proxy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fault {
     #[default]
     None,
-    /// Each connection ends without an answer.
+    /// Each connection ends without a response.
     Reset,
-    /// Each answer, watches included, ends in the middle.
+    /// Each response, watches included, ends in the middle.
     Half,
-    /// Each answer is this one.
+    /// Each response has this status.
     Status(u16),
-    /// Nothing is answered.
+    /// No response is sent.
     Silence,
-    /// Each answer comes that much later.
+    /// Each response is delayed by this time.
     Late(Duration),
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
 
-/// Why a body ends in the middle.
+/// Error that ends a body in the middle.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection was reset")]
 pub struct Broken;
@@ -48,7 +48,7 @@ pub struct Broken;
 pub struct Proxy {
     address: String,
     fault: watch::Sender<Fault>,
-    record: Arc<(Mutex<Record>, Condvar)>,
+    log: Arc<(Mutex<RequestLog>, Condvar)>,
 }
 
 impl Proxy {
@@ -56,52 +56,51 @@ impl Proxy {
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let (fault, faults) = watch::channel(Fault::None);
-        let record = Arc::<(Mutex<Record>, Condvar)>::default();
-        let noted = record.clone();
+        let log = Arc::<(Mutex<RequestLog>, Condvar)>::default();
+        let noted = log.clone();
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, faults, record) = (client.clone(), faults.clone(), noted.clone());
+                let (client, faults, log) = (client.clone(), faults.clone(), noted.clone());
                 tokio::spawn(async move {
                     let answer = service_fn(move |request| {
-                        answer(request, client.clone(), faults.clone(), record.clone())
+                        answer(request, client.clone(), faults.clone(), log.clone())
                     });
-                    // A connection that was to be reset ends with an error.
+                    // A connection that is reset on purpose ends with an error here.
                     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), answer).await);
                 });
             }
         });
-        Self { address, fault, record }
+        Self { address, fault, log }
     }
 
-    /// From now on this goes wrong, for what is under way as well.
+    /// Set the failure, for open connections too.
     pub fn fail(&self, fault: Fault) {
         self.fault.send_replace(fault);
     }
 
-    /// What was asked so far.
-    pub fn record(&self) -> Record {
-        self.record.0.lock().unwrap().clone()
+    /// Requests so far.
+    pub fn log(&self) -> RequestLog {
+        self.log.0.lock().unwrap().clone()
     }
 
-    /// Waits until what was asked is so.
-    pub fn wait(&self, patience: Duration, is_so: impl Fn(&Record) -> bool) -> Option<()> {
-        let (record, asked) = &*self.record;
-        let waited =
-            asked.wait_timeout_while(record.lock().unwrap(), patience, |record| !is_so(record)).unwrap();
+    /// Wait until the recorded requests satisfy `is_so`; `None` if they do not within `patience`.
+    pub fn wait(&self, patience: Duration, is_so: impl Fn(&RequestLog) -> bool) -> Option<()> {
+        let (log, added) = &*self.log;
+        let waited = added.wait_timeout_while(log.lock().unwrap(), patience, |log| !is_so(log)).unwrap();
         (!waited.1.timed_out()).then_some(())
     }
 
-    /// Forgets what was asked.
-    pub fn forget(&self) {
-        self.record.0.lock().unwrap().forget();
+    /// Delete the recorded requests.
+    pub fn clear(&self) {
+        self.log.0.lock().unwrap().clear();
     }
 
-    /// Where it listens.
+    /// Address of the proxy.
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// How it is reached by somebody, who finds certificates at that path.
+    /// Kubeconfig for `identity` through the proxy, with the CA certificate at the path `authority`.
     pub fn kubeconfig(&self, authority: &str, identity: &str) -> String {
         format!(
             "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"http://{}\", certificate-authority: {authority}}}}}]\n\
@@ -116,13 +115,13 @@ async fn answer(
     request: Request<Incoming>,
     client: Client,
     mut faults: watch::Receiver<Fault>,
-    record: Arc<(Mutex<Record>, Condvar)>,
+    log: Arc<(Mutex<RequestLog>, Condvar)>,
 ) -> Result<Answer, Broken> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let fault = *faults.borrow_and_update();
     let identity = parts.headers.get("authorization").and_then(|header| header.to_str().ok());
-    let asked = Asked {
+    let recorded = RecordedRequest {
         identity: identity.unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
         method: parts.method.to_string(),
         target: parts.uri.to_string(),
@@ -130,8 +129,8 @@ async fn answer(
         is_answered: matches!(fault, Fault::None | Fault::Late(_)),
     };
     let note = move || {
-        record.0.lock().unwrap().note(asked);
-        record.1.notify_all();
+        log.0.lock().unwrap().note(recorded);
+        log.1.notify_all();
     };
     match fault {
         Fault::None | Fault::Half => {}
@@ -142,14 +141,14 @@ async fn answer(
         Fault::Late(time) => tokio::time::sleep(time).await,
         Fault::Silence => {
             note();
-            // As long as it is silent, and then it is too late.
+            // Wait for the end of the silence; by then the response is too late.
             drop(faults.changed().await);
             return Err(Broken);
         }
         Fault::Status(code) => {
             note();
             let text = format!(
-                "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"told to\",\"code\":{code}}}"
+                "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"injected by the test\",\"code\":{code}}}"
             );
             let body = http_body_util::Full::from(text).map_err(|_: Infallible| Broken);
             let mut answer = Response::builder().status(code);
@@ -159,10 +158,10 @@ async fn answer(
             return Ok(answer.body(UnsyncBoxBody::new(body)).unwrap());
         }
     }
-    let passed = passed(&parts, &body);
-    // On its own: it is done, and noted, also where whoever asked is killed meanwhile.
+    let forwarded = forwarded(&parts, &body);
+    // In its own task: the request is completed and recorded even if the client is killed meanwhile.
     let answered = tokio::spawn(async move {
-        let answer = client.send(passed).await;
+        let answer = client.send(forwarded).await;
         note();
         answer
     });
@@ -171,20 +170,20 @@ async fn answer(
     Ok(Response::from_parts(head, UnsyncBoxBody::new(body)))
 }
 
-/// The request as the API server gets it: without the identity, which is none of the server's.
-fn passed(parts: &http::request::Parts, body: &[u8]) -> Request<kube::client::Body> {
-    let mut passed = Request::builder().method(parts.method.clone()).uri(parts.uri.clone());
+/// Request as sent to the API server: without the identity, which only the proxy knows.
+fn forwarded(parts: &http::request::Parts, body: &[u8]) -> Request<kube::client::Body> {
+    let mut forwarded = Request::builder().method(parts.method.clone()).uri(parts.uri.clone());
     for (name, value) in parts
         .headers
         .iter()
         .filter(|(name, _)| !["authorization", "content-length", "host"].contains(&name.as_str()))
     {
-        passed = passed.header(name, value);
+        forwarded = forwarded.header(name, value);
     }
-    passed.body(kube::client::Body::from(body.to_vec())).unwrap()
+    forwarded.body(kube::client::Body::from(body.to_vec())).unwrap()
 }
 
-/// Returns once connections are to break.
+/// Return when connections are to be broken.
 async fn broken(mut faults: watch::Receiver<Fault>) {
     let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Late(_));
     if faults.wait_for(breaks).await.is_err() {
@@ -192,7 +191,7 @@ async fn broken(mut faults: watch::Receiver<Fault>) {
     }
 }
 
-/// A body that may end early.
+/// Body that may end early.
 struct Breakable<B, F> {
     body: Pin<Box<B>>,
     faults: Pin<Box<F>>,

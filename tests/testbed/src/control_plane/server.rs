@@ -1,8 +1,8 @@
-//! A real API server of the tests' own, or the one that the environment names.
+//! Real API servers for the tests, or the one that the environment names.
 //!
-//! To start one takes longer than most tests, so a run has few: a test takes one that no other uses, starts one where
-//! there is none, and empties it. As many are started as tests run at a time. `keeper.sh` ends each after the run, also
-//! where a test or its runner is killed.
+//! Starting a server takes longer than most tests, so a run shares a few: a test takes one that no other test
+//! uses, or starts one if there is none, and empties it. There are at most as many as tests run in parallel.
+//! `keeper.sh` ends each after the run, even if a test or its runner is killed.
 
 use std::{
     env,
@@ -28,20 +28,20 @@ use rustix::{
 use crate::preconditions::require_installed;
 
 const KEEPER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/control_plane/keeper.sh");
-/// Names the API server's executable, which may be compressed by xz.
+/// Environment variable with the API server's executable, which may be compressed by xz.
 const EXECUTABLE: &str = "FLAMEHOLDER_TEST_APISERVER";
-/// Where it is looked for otherwise, relative to the repository.
+/// Default path of the executable, relative to the repository.
 const BESIDE: &str = "../shared/control-plane/crd-apiserver.xz";
-/// More than run at a time.
+/// Upper limit of parallel tests.
 const MOST_SERVERS: usize = 256;
-/// How often other ports are tried.
+/// Attempts with different ports.
 const ATTEMPTS: usize = 5;
-/// Longer than any start takes.
+/// Longest wait for a server to start.
 const START: Duration = Duration::from_secs(90);
-/// Between two looks at a server that starts.
+/// Time between two checks of a server that starts.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What tests put into a cluster: group, version and kind.
+/// Group, version and kind of the objects that tests create in a cluster.
 const CONTENTS: [[&str; 3]; 4] = [
     ["", "v1", "Node"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfig"],
@@ -49,15 +49,15 @@ const CONTENTS: [[&str; 3]; 4] = [
     ["operator.openshift.io", "v1", "MachineConfiguration"],
 ];
 
-/// An API server that no other test uses as long as this lives.
+/// API server that no other test uses while this value lives.
 pub struct ControlPlane {
     pub client: Client,
-    /// None where the environment names the server.
+    /// Lock of the server; `None` if the environment names the server.
     _used: Option<File>,
 }
 
 impl ControlPlane {
-    /// Takes one, or starts one where all are in use.
+    /// Take a free server, or start one if all are in use.
     pub async fn start() -> Self {
         if let Some(kubeconfig) = env::var_os("FLAMEHOLDER_TEST_KUBECONFIG") {
             return Self { client: connect(&fs::read_to_string(kubeconfig).unwrap()).await, _used: None };
@@ -68,7 +68,7 @@ impl ControlPlane {
         let executable = unpacked(&all);
         let (directory, used) = (0..MOST_SERVERS)
             .find_map(|number| claimed(&all.join(number.to_string())))
-            .expect("fewer tests than that run at a time");
+            .expect("fewer than 256 tests run in parallel");
         for _ in 0..ATTEMPTS {
             if !is_locked(&directory.join("alive")) {
                 launch(&directory, &executable);
@@ -80,18 +80,19 @@ impl ControlPlane {
                 return Self { client, _used: Some(used) };
             }
         }
-        panic!("the API server does not start: see {}/apiserver.log and etcd.log there", directory.display());
+        panic!("the API server does not start: see apiserver.log and etcd.log in {}", directory.display());
     }
 }
 
-/// Where the servers of this build's tests have their state.
+/// Folder with the state of the servers for the tests of this build.
 fn folder() -> PathBuf {
-    let test = env::current_exe().expect("a test knows its own executable");
-    let target = test.ancestors().nth(3).expect("tests lie in a profile's `deps` below the target folder");
+    let test = env::current_exe().expect("the path of the test's executable is known");
+    let target =
+        test.ancestors().nth(3).expect("the test lies in a profile's `deps` below the target folder");
     target.join("tmp/control-plane")
 }
 
-/// The API server's executable, unpacked once.
+/// Executable of the API server, unpacked once.
 fn unpacked(all: &Path) -> PathBuf {
     let beside = crate::repository().join(BESIDE);
     let packed = env::var_os(EXECUTABLE).map_or(beside, PathBuf::from);
@@ -109,16 +110,17 @@ fn unpacked(all: &Path) -> PathBuf {
     let lock = File::create(all.join("unpack")).unwrap();
     flock(&lock, FlockOperation::LockExclusive).unwrap();
     if !unpacked.exists() {
-        // By other processes: a child that a parallel test forks while this one writes would keep it busy.
+        // Other processes write the file: if a parallel test forked while this process has it open for
+        // writing, executing it would fail with "text file busy".
         let script =
             "xz --decompress --stdout \"$1\" > \"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
         let done = Command::new("sh").args(["-c", script, "sh"]).args([&packed, &unpacked]).status();
-        assert!(done.unwrap().success(), "{} cannot be unpacked", packed.display());
+        assert!(done.unwrap().success(), "cannot unpack {}", packed.display());
     }
     unpacked
 }
 
-/// The directory and the lock that says that it is in use; none where a test has it, or it is being removed.
+/// Directory and lock of a server; `None` if another test uses it, or if it is being removed.
 fn claimed(directory: &Path) -> Option<(PathBuf, File)> {
     fs::create_dir_all(directory).unwrap();
     let used = File::options().append(true).create(true).open(directory.join("used")).unwrap();
@@ -134,7 +136,7 @@ fn is_locked(path: &Path) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
-/// Starts the keeper, and returns once it has its lock.
+/// Start the keeper and wait until it holds its lock.
 fn launch(directory: &Path, executable: &Path) {
     let port = free_port();
     let kubeconfig = format!(
@@ -144,7 +146,7 @@ fn launch(directory: &Path, executable: &Path) {
     );
     File::create(directory.join("kubeconfig")).unwrap().write_all(kubeconfig.as_bytes()).unwrap();
     let runner = runner().map(|pid| pid.to_string());
-    // In a session of its own: what ends a test ends its process group.
+    // In a session of its own: the end of a test also ends its process group.
     let mut setsid = Command::new("setsid");
     setsid.args(["--fork", "bash", KEEPER]).args([directory, executable]).arg(port.to_string()).args(runner);
     setsid.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -156,14 +158,14 @@ fn launch(directory: &Path, executable: &Path) {
     }
 }
 
-/// The process that runs all tests, where there is one: it may start further tests after this.
+/// Process that runs all tests, if there is one: it may start further tests that use the server.
 fn runner() -> Option<u32> {
     let parent = parent_id();
     let name = fs::read_to_string(format!("/proc/{parent}/comm")).ok()?;
     name.starts_with("cargo").then_some(parent)
 }
 
-/// The first of three free ports in a row.
+/// First of three consecutive free ports.
 fn free_port() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -181,7 +183,7 @@ async fn connect(kubeconfig: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// Waits until it answers; false where it ends instead.
+/// Wait until the server answers; false if its keeper ends before.
 async fn is_ready(client: &Client, directory: &Path) -> bool {
     let end = Instant::now() + START;
     while Instant::now() < end && is_locked(&directory.join("alive")) {
@@ -199,7 +201,7 @@ fn api(client: &Client, [group, version, kind]: [&str; 3]) -> Api<DynamicObject>
     Api::all_with(client.clone(), &resource)
 }
 
-/// Defines the custom resources of the fixtures, and waits until they are served.
+/// Create the custom resource definitions of the fixtures, and wait until they are served.
 async fn define(client: &Client) {
     let definitions = api(client, ["apiextensions.k8s.io", "v1", "CustomResourceDefinition"]);
     for entry in fs::read_dir(crate::fixture("crds")).unwrap() {
@@ -230,11 +232,14 @@ fn is_established(definition: &DynamicObject) -> bool {
         .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
-/// Removes the objects of the test before.
+/// Remove the objects of the last test.
 async fn empty(client: &Client) {
     for kind in CONTENTS {
         let objects = api(client, kind);
         objects.delete_collection(&DeleteParams::default(), &ListParams::default()).await.unwrap();
-        assert!(objects.list(&ListParams::default()).await.unwrap().items.is_empty(), "{kind:?} are left");
+        assert!(
+            objects.list(&ListParams::default()).await.unwrap().items.is_empty(),
+            "objects of {kind:?} remain"
+        );
     }
 }

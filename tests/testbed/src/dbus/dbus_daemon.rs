@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Starts it with this configuration, and returns once it listens: the process, its address, and the rest of its output.
-/// Whoever it starts writes there too.
+/// Start dbus-daemon with this configuration, and return its process, address and remaining output once it
+/// listens. Services that it starts write to the same output.
 pub fn launch(config: &Path, errors: Stdio) -> (Child, String, BufReader<ChildStdout>) {
     let mut process = Command::new("dbus-daemon")
         .args(["--nofork", "--print-address=1"])
@@ -15,7 +15,7 @@ pub fn launch(config: &Path, errors: Stdio) -> (Child, String, BufReader<ChildSt
         .stderr(errors)
         .spawn()
         .unwrap();
-    // It prints the address when it listens.
+    // The daemon prints its address when it listens.
     let mut address = String::new();
     let mut output = BufReader::new(process.stdout.take().unwrap());
     output.read_line(&mut address).unwrap();

@@ -1,4 +1,4 @@
-//! A logind that follows a script: it owns logind's name on a bus and speaks its protocol.
+//! Scripted logind: owns logind's name on a bus and speaks its protocol.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use zbus::Connection;
 use zbus::message::Message;
 use zbus::zvariant::Value;
 
-use crate::dbus::owner::{Answers, Owner};
+use crate::dbus::owner::{CallHandler, Owner};
 use crate::dbus::private_bus::{Kill, PrivateBus};
 
 const NAME: &str = "org.freedesktop.login1";
@@ -15,58 +15,58 @@ const PATH: &str = "/org/freedesktop/login1";
 const MANAGER: &str = "org.freedesktop.login1.Manager";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
 
-/// Which systemd it comes with.
+/// systemd version whose logind is imitated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Version {
-    /// It has no `RebootWithFlags`.
+    /// Has no `RebootWithFlags`.
     V245,
-    /// Without a flag, no lock holds for root.
+    /// Without a flag, root is not stopped by any lock.
     V252,
-    /// Without a flag, every strong lock holds.
+    /// Without a flag, every strong lock stops a reboot.
     #[default]
     V257,
 }
 
-/// What goes wrong when a method is called.
+/// Fault when a method is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// It does not answer.
+    /// No answer.
     Silent,
-    /// It answers after the caller has been told by the bus about somebody else.
+    /// An answer after a signal about another name on the bus.
     Slow,
-    /// Not allowed.
+    /// Access is denied.
     Denies,
-    /// It leaves the bus without an answer.
+    /// logind leaves the bus without an answer.
     Dies,
     /// The bus ends.
     EndsBus,
 }
 
-/// What, who, why, mode, user, process.
+/// What, who, why, mode, user ID and process ID of an inhibitor lock, as `ListInhibitors` returns them.
 pub type Lock = (&'static str, &'static str, &'static str, &'static str, u32, u32);
 
-/// How it is, and what happens to it.
+/// State and behaviour of the fake.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
     pub version: Version,
-    /// The kind of the shutdown that is under way.
+    /// Kind of the shutdown in progress.
     pub preparing: Option<&'static str>,
-    /// What is scheduled, and when.
+    /// Type and time of the scheduled shutdown.
     pub scheduled: (&'static str, u64),
     pub locks: Vec<Lock>,
-    /// What its locks are after each listing, with a signal that says so.
-    pub then: Vec<Vec<Lock>>,
-    /// What its locks are when a reboot is asked for, without a signal before.
-    pub on_reboot: Vec<Vec<Lock>>,
-    /// Whether these are gone once it has refused.
-    pub are_brief: bool,
-    /// It is asked for a shutdown by somebody else before this reboot.
+    /// Locks after each listing, with a signal about the change.
+    pub later_locks: Vec<Vec<Lock>>,
+    /// Locks when a reboot is requested, without a signal before.
+    pub locks_on_reboot: Vec<Vec<Lock>>,
+    /// True if those locks are released after the refusal.
+    pub are_released_on_refusal: bool,
+    /// True if another client requests a shutdown before this reboot.
     pub is_overtaken: bool,
-    /// By the name of the method, or of the property that is asked for.
+    /// Name of the method, or of the property that is read, and its fault.
     pub fault: Option<(&'static str, Fault)>,
 }
 
-/// Runs until the bus is gone or it is dropped.
+/// Scripted logind that runs until the bus ends or this value is dropped.
 #[derive(Debug)]
 pub struct FakeLogind {
     calls: Arc<Mutex<Vec<String>>>,
@@ -74,39 +74,39 @@ pub struct FakeLogind {
 }
 
 impl FakeLogind {
-    /// Returns once it owns logind's name.
+    /// Start the fake, and return once it owns logind's name.
     pub fn start(bus: &PrivateBus, script: Script) -> Self {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let (seen, kill) = (Arc::clone(&calls), bus.kill());
-        let playing = |connection| Playing { connection, script, kill, calls: seen };
-        Self { calls, _owner: Owner::start(&bus.address, NAME, playing) }
+        let handler = |connection| Handler { connection, script, kill, calls: seen };
+        Self { calls, _owner: Owner::start(&bus.address, NAME, handler) }
     }
 
-    /// The reboots that were asked for, and what was to be told to everybody.
+    /// Requested reboots, and the wall messages set before them.
     pub fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
 }
 
-struct Playing {
+struct Handler {
     connection: Connection,
     script: Script,
     kill: Kill,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-impl Answers for Playing {
+impl CallHandler for Handler {
     async fn answer(&mut self, message: &Message) -> Option<()> {
         let header = message.header();
         let method = header.member()?.as_str();
-        let asked = match method {
+        let called = match method {
             "Get" => message.body().deserialize::<(String, String)>().unwrap().1,
             method => method.to_owned(),
         };
         if let Some((at, fault)) = self.script.fault
-            && at == asked
+            && at == called
         {
-            self.note(message, &asked);
+            self.note(message, &called);
             match fault {
                 Fault::Silent => return Some(()),
                 Fault::Denies => {
@@ -118,18 +118,18 @@ impl Answers for Playing {
                     self.kill.now();
                     return None;
                 }
-                Fault::Slow => self.connection.request_name("org.example.Somebody").await.unwrap(),
+                Fault::Slow => self.connection.request_name("org.example.Another").await.unwrap(),
             }
         }
-        self.note(message, &asked);
+        self.note(message, &called);
         match method {
-            "Get" => self.property(message, &asked).await,
+            "Get" => self.property(message, &called).await,
             "ListInhibitors" => {
                 self.connection.reply(&header, &self.script.locks).await.ok()?;
-                if self.script.then.is_empty() {
+                if self.script.later_locks.is_empty() {
                     return Some(());
                 }
-                self.script.locks = self.script.then.remove(0);
+                self.script.locks = self.script.later_locks.remove(0);
                 self.signal().await
             }
             "SetWallMessage" => self.connection.reply(&header, &()).await.ok(),
@@ -139,15 +139,15 @@ impl Answers for Playing {
     }
 }
 
-impl Playing {
-    fn note(&self, message: &Message, asked: &str) {
+impl Handler {
+    fn note(&self, message: &Message, called: &str) {
         let body = message.body();
-        let call = match asked {
-            "RebootWithFlags" => format!("{asked} {}", body.deserialize::<u64>().unwrap()),
-            "Reboot" => format!("{asked} {}", body.deserialize::<bool>().unwrap()),
+        let call = match called {
+            "RebootWithFlags" => format!("{called} {}", body.deserialize::<u64>().unwrap()),
+            "Reboot" => format!("{called} {}", body.deserialize::<bool>().unwrap()),
             "SetWallMessage" => {
                 let (text, on): (String, bool) = body.deserialize().unwrap();
-                format!("{asked} {text} {on}")
+                format!("{called} {text} {on}")
             }
             _ => return,
         };
@@ -173,12 +173,12 @@ impl Playing {
     }
 
     async fn reboot(&mut self, message: &Message, method: &str) -> Option<()> {
-        if !self.script.on_reboot.is_empty() {
-            self.script.locks = self.script.on_reboot.remove(0);
+        if !self.script.locks_on_reboot.is_empty() {
+            self.script.locks = self.script.locks_on_reboot.remove(0);
         }
         let header = message.header();
         let refusal = self.refusal(message, method);
-        if self.script.are_brief {
+        if self.script.are_released_on_refusal {
             self.script.locks.clear();
         }
         match refusal {

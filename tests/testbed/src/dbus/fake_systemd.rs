@@ -1,4 +1,4 @@
-//! A systemd that follows a script: it owns systemd's name on a bus and speaks its protocol.
+//! Scripted systemd: owns systemd's name on a bus and speaks its protocol.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,42 +7,42 @@ use zbus::Connection;
 use zbus::message::Message;
 use zbus::zvariant::{ObjectPath, Value};
 
-use crate::dbus::owner::{Answers, Owner, connect};
+use crate::dbus::owner::{CallHandler, Owner, connect};
 use crate::dbus::private_bus::Kill;
 
 const NAME: &str = "org.freedesktop.systemd1";
 const PATH: &str = "/org/freedesktop/systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 
-/// What it does when a job is asked for, one after the other.
+/// Reaction to a request for a job; several are performed in order.
 #[derive(Debug, Clone)]
-pub enum Act {
-    /// Answers with this job.
+pub enum Reaction {
+    /// Answer with this job.
     Job(u32),
-    /// Says that this job is gone, and how it ended.
+    /// Signal the end of this job and its result.
     Removed(u32, &'static str),
-    /// Another peer says so, to everybody and to the caller alone.
+    /// Send that signal from another peer, as a broadcast and to the caller alone.
     Forged(u32, &'static str),
-    /// Answers with an error.
+    /// Answer with an error.
     Refuse(&'static str, &'static str),
-    /// Leaves the bus.
+    /// Leave the bus.
     Leave,
-    /// Ends the bus.
+    /// End the bus.
     EndBus(Kill),
 }
 
-/// What it does.
+/// Behaviour of the fake.
 #[derive(Debug, Clone, Default)]
 pub struct Script {
-    /// On `RestartUnit` and `ReloadUnit`.
-    pub job: Vec<Act>,
-    /// Whether it answers `Reload`.
-    pub is_deaf_to_reload: bool,
+    /// Reaction to `RestartUnit` and `ReloadUnit`.
+    pub job: Vec<Reaction>,
+    /// True if `Reload` gets no answer.
+    pub ignores_reload: bool,
     /// Properties of every unit, by interface and name; all others are `active`.
     pub properties: BTreeMap<(&'static str, &'static str), &'static str>,
 }
 
-/// Runs until the bus is gone or it is dropped.
+/// Scripted systemd that runs until the bus ends or this value is dropped.
 #[derive(Debug)]
 pub struct FakeSystemd {
     calls: Arc<Mutex<Vec<String>>>,
@@ -50,28 +50,28 @@ pub struct FakeSystemd {
 }
 
 impl FakeSystemd {
-    /// Returns once it owns systemd's name.
+    /// Start the fake, and return once it owns systemd's name.
     pub fn start(address: &str, script: Script) -> Self {
         let calls = Arc::new(Mutex::new(Vec::new()));
         let (seen, at) = (Arc::clone(&calls), address.to_owned());
-        let playing = |connection| Playing { connection, address: at, script, calls: seen };
-        Self { calls, _owner: Owner::start(address, NAME, playing) }
+        let handler = |connection| Handler { connection, address: at, script, calls: seen };
+        Self { calls, _owner: Owner::start(address, NAME, handler) }
     }
 
-    /// The manager's methods that were called, with what they were called with.
+    /// Methods of the manager that were called, with their arguments.
     pub fn calls(&self) -> Vec<String> {
         self.calls.lock().unwrap().clone()
     }
 }
 
-struct Playing {
+struct Handler {
     connection: Connection,
     address: String,
     script: Script,
     calls: Arc<Mutex<Vec<String>>>,
 }
 
-impl Answers for Playing {
+impl CallHandler for Handler {
     async fn answer(&mut self, message: &Message) -> Option<()> {
         let header = message.header();
         let method = header.member()?.as_str();
@@ -83,7 +83,7 @@ impl Answers for Playing {
             }
             "Reload" => {
                 note(method.to_owned());
-                if self.script.is_deaf_to_reload {
+                if self.script.ignores_reload {
                     return Some(());
                 }
                 self.connection.reply(&header, &()).await.ok()
@@ -91,8 +91,8 @@ impl Answers for Playing {
             "RestartUnit" | "ReloadUnit" => {
                 let (unit, mode): (String, String) = message.body().deserialize().unwrap();
                 note(format!("{method} {unit} {mode}"));
-                for act in &self.script.job {
-                    self.act(act, message).await?;
+                for reaction in &self.script.job {
+                    self.react(reaction, message).await?;
                 }
                 Some(())
             }
@@ -111,23 +111,23 @@ impl Answers for Playing {
     }
 }
 
-impl Playing {
-    async fn act(&self, act: &Act, message: &Message) -> Option<()> {
+impl Handler {
+    async fn react(&self, reaction: &Reaction, message: &Message) -> Option<()> {
         let header = message.header();
-        match act {
-            Act::Job(job) => self.connection.reply(&header, &path_of(*job)).await.ok(),
-            Act::Refuse(name, text) => self.connection.reply_error(&header, *name, text).await.ok(),
-            Act::Removed(job, result) => removed(&self.connection, None, *job, result).await,
-            Act::Forged(job, result) => {
+        match reaction {
+            Reaction::Job(job) => self.connection.reply(&header, &path_of(*job)).await.ok(),
+            Reaction::Refuse(name, text) => self.connection.reply_error(&header, *name, text).await.ok(),
+            Reaction::Removed(job, result) => removed(&self.connection, None, *job, result).await,
+            Reaction::Forged(job, result) => {
                 let peer = connect(&self.address).await;
                 removed(&peer, None, *job, result).await?;
                 removed(&peer, Some(header.sender()?.as_str()), *job, result).await?;
-                // Once this is answered, the bus has passed on what came before.
+                // Once the bus answers this call, it has passed on the messages before.
                 let (bus, at) = ("org.freedesktop.DBus", "/org/freedesktop/DBus");
                 peer.call_method(Some(bus), at, Some(bus), "GetId", &()).await.ok().map(|_| ())
             }
-            Act::Leave => None,
-            Act::EndBus(kill) => {
+            Reaction::Leave => None,
+            Reaction::EndBus(kill) => {
                 kill.now();
                 None
             }

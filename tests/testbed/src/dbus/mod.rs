@@ -1,4 +1,4 @@
-//! Message buses of the tests' own, and what answers on them.
+//! Message buses of the tests, and the services on them.
 
 pub mod dbus_daemon;
 pub mod fake_logind;

@@ -1,4 +1,4 @@
-//! What fakes of services on a bus have in common: a thread that owns a name and answers calls.
+//! Common part of the fake services: a thread that owns a name on a bus and answers calls.
 
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -7,13 +7,13 @@ use futures_lite::StreamExt as _;
 use zbus::message::{Message, Type};
 use zbus::{Connection, MessageStream};
 
-/// Whoever answers.
-pub trait Answers {
-    /// None where it is over.
+/// Handler of the method calls to a service.
+pub trait CallHandler {
+    /// Answer a call; `None` ends the service.
     fn answer(&mut self, message: &Message) -> impl Future<Output = Option<()>>;
 }
 
-/// Runs until the bus is gone or it is dropped.
+/// Service on a bus that runs until the bus ends or this value is dropped.
 #[derive(Debug)]
 pub struct Owner {
     stop: Option<tokio::sync::oneshot::Sender<()>>,
@@ -21,8 +21,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// Returns once it owns the name.
-    pub fn start<A: Answers>(
+    /// Start the service, and return once it owns the name.
+    pub fn start<A: CallHandler>(
         address: &str,
         name: &'static str,
         service: impl FnOnce(Connection) -> A + Send + 'static,
@@ -39,7 +39,7 @@ impl Owner {
                 let mut service = service(connection);
                 ready.send(()).unwrap();
                 tokio::select! {
-                    () = play(&mut service, messages) => {}
+                    () = serve(&mut service, messages) => {}
                     _ = stopped => {}
                 }
             });
@@ -52,14 +52,14 @@ impl Owner {
 impl Drop for Owner {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
-            // It may have ended by itself, with its bus.
+            // The service may have ended before, with its bus.
             stop.send(()).ok();
         }
         self.thread.take().unwrap().join().unwrap();
     }
 }
 
-async fn play(service: &mut impl Answers, mut messages: MessageStream) {
+async fn serve(service: &mut impl CallHandler, mut messages: MessageStream) {
     while let Some(Ok(message)) = messages.next().await {
         if message.header().message_type() == Type::MethodCall && service.answer(&message).await.is_none() {
             return;

@@ -1,4 +1,4 @@
-//! A message bus of the test's own, by dbus-daemon.
+//! Message bus of a single test, by dbus-daemon.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,33 @@ use std::sync::{Arc, Mutex};
 use crate::booted::host::Host;
 use crate::dbus::dbus_daemon;
 
-/// Where hosts have their system bus.
+/// Socket of a host's system bus.
 const SOCKET: &str = "run/dbus/system_bus_socket";
 
-/// A bus that dies with its owner, or when it is told to.
+/// Bus that ends when this value is dropped, or on demand.
 #[derive(Debug)]
 pub struct PrivateBus {
     pub address: String,
     daemon: Arc<Mutex<Child>>,
-    /// None where it lies on a host.
+    /// Directory of the bus; `None` if the bus is that of a host.
     _directory: Option<tempfile::TempDir>,
 }
 
-/// Ends a bus from anywhere.
+/// Handle that ends a bus from any thread.
 #[derive(Debug, Clone)]
 pub struct Kill(Arc<Mutex<Child>>);
 
 impl Kill {
     pub fn now(&self) {
         let mut daemon = self.0.lock().unwrap();
-        // It may be dead already.
+        // Killing an ended daemon fails.
         drop(daemon.kill());
         daemon.wait().unwrap();
     }
 }
 
 impl PrivateBus {
-    /// Starts one whose policy allows everything but the manager's methods in `denied`.
+    /// Start a bus whose policy allows everything but the manager's methods in `denied`.
     pub fn start(denied: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let denied: String = denied
@@ -48,7 +48,7 @@ impl PrivateBus {
         Self::launch(&config, Some(directory))
     }
 
-    /// Starts the system bus of a host that runs.
+    /// Start the system bus of a running host.
     pub fn on(host: &Host) -> Self {
         let directory = host.path("run/dbus");
         fs::create_dir_all(&directory).unwrap();

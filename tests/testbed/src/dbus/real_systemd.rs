@@ -1,5 +1,5 @@
-//! A real systemd of the test's own: a user instance, in namespaces and a control group that end
-//! with it, on a bus that it starts itself.
+//! Real systemd for a single test: a user instance, in namespaces and a control group that end with it, on a
+//! bus that it starts itself.
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use futures_lite::StreamExt as _;
 
 use crate::preconditions;
 
-/// Longer than any start takes; only a systemd that cannot run here lasts until then.
+/// Longest wait for the start; only a systemd that cannot run here takes that long.
 const START: Duration = Duration::from_secs(30);
 
-/// Moves itself into a control group of its own, below its present one, and removes that in the
-/// end. `$1` is the mount point of the unified hierarchy.
+/// Script that moves itself into a new control group below its present one, and removes that at the end. `$1`
+/// is the mount point of the unified hierarchy.
 const OUTSIDE: &str = r#"
 set -e
 home=$1$(sed -n 's/^0:://p' /proc/self/cgroup)
@@ -27,8 +27,8 @@ echo $$ > "$group/cgroup.procs"
 unshare --mount --pid --cgroup --fork --kill-child --mount-proc sh -c "$2" || true
 "#;
 
-/// The first process of its namespace. When its input ends, so does it, and the kernel ends all
-/// others of the namespace before anybody sees that.
+/// Script of the first process in the namespace. It ends when its input ends, and the kernel then ends all
+/// other processes of the namespace first.
 const INSIDE: &str = r"
 set -e
 mount -t tmpfs -o mode=755 none /run
@@ -38,7 +38,7 @@ systemd --user --log-target=console < /dev/null &
 read -r _
 ";
 
-/// A running systemd.
+/// Running user instance of systemd.
 #[derive(Debug)]
 pub struct RealSystemd {
     pub systemd: SystemdServices,
@@ -47,11 +47,11 @@ pub struct RealSystemd {
 }
 
 impl RealSystemd {
-    /// Starts one that knows these units.
+    /// Start a systemd with these unit files.
     pub fn start(units: &[(&str, &str)]) -> Self {
         preconditions::require_installed(&["systemd", "dbus-daemon", "unshare"]);
         preconditions::require_root();
-        Self::try_start(units).unwrap_or_else(|why| panic!("no systemd of the test's own runs here: {why}"))
+        Self::try_start(units).unwrap_or_else(|why| panic!("cannot start a user instance of systemd: {why}"))
     }
 
     fn try_start(units: &[(&str, &str)]) -> Result<Self, String> {
@@ -86,7 +86,7 @@ impl RealSystemd {
         Ok(real)
     }
 
-    /// The least that systemd starts with, and the bus that it talks on.
+    /// Write the least units that systemd starts with, and those of its bus.
     fn define_base(&self) {
         for target in ["basic.target", "shutdown.target", "exit.target"] {
             self.define(target, "[Unit]\nDefaultDependencies=no\n");
@@ -104,12 +104,12 @@ impl RealSystemd {
         );
     }
 
-    /// Writes a unit file; systemd has not read it yet.
+    /// Write a unit file; systemd has not loaded it yet.
     pub fn define(&self, name: &str, text: &str) {
         std::fs::write(self.directory.path().join("units").join(name), text).unwrap();
     }
 
-    /// A file of the test's.
+    /// Path of a file in the test's directory.
     pub fn file(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -128,7 +128,7 @@ fn unified_hierarchy() -> Option<PathBuf> {
     mounts.find(|fields| fields.get(2) == Some(&"cgroup2")).map(|fields| Path::new(fields[1]).to_owned())
 }
 
-/// By the protocol of `sd_notify(3)`.
+/// Wait for `READY=1`, by the protocol of `sd_notify(3)`.
 fn await_ready(notified: &UnixDatagram) -> Result<(), String> {
     notified.set_read_timeout(Some(START)).unwrap();
     let mut buffer = [0; 4096];

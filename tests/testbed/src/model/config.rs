@@ -1,11 +1,12 @@
-//! A second reading of rendered `MachineConfig`s, from their specification and not from the product's code.
+//! Second parser of rendered `MachineConfig`s, written from their specification and not from the product's
+//! code.
 
 use std::{collections::BTreeMap, io::Read};
 
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
-/// What one `MachineConfig` asks for, decoded.
+/// Decoded content of a `MachineConfig`.
 #[derive(Debug, Default)]
 pub struct Config {
     pub name: String,
@@ -13,11 +14,11 @@ pub struct Config {
     pub directories: BTreeMap<String, Directory>,
     /// Targets of symbolic links, by path.
     pub links: BTreeMap<String, String>,
-    /// Files that get a second name, by that name.
+    /// Targets of hard links, by path.
     pub hard_links: BTreeMap<String, String>,
     /// In listing order.
     pub units: Vec<Unit>,
-    /// The lines of `core`'s key file; `None` where the config does not list `core`.
+    /// Lines of `core`'s key file; `None` if the config does not list `core`.
     pub keys: Option<Vec<String>>,
     pub hash: Option<String>,
     pub kernel_arguments: Vec<String>,
@@ -27,7 +28,7 @@ pub struct Config {
     pub fips: bool,
 }
 
-/// A file as it must be on disk.
+/// File as it must be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub bytes: Vec<u8>,
@@ -36,7 +37,7 @@ pub struct File {
     pub group: Owner,
 }
 
-/// A directory as it must be on disk.
+/// Directory as it must be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Directory {
     pub mode: u32,
@@ -44,32 +45,32 @@ pub struct Directory {
     pub group: Owner,
 }
 
-/// A user or group as the config spells it.
+/// User or group as the config spells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Owner {
     Id(u32),
     Name(String),
 }
 
-/// A unit and its drop-ins.
+/// Unit and its drop-ins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     pub name: String,
-    /// Empty where the config leaves the unit's own file alone.
+    /// Empty if the config does not provide the unit's own file.
     pub contents: String,
     pub enabled: Option<bool>,
     pub mask: bool,
-    /// By name; empty contents mean that there is no such drop-in.
+    /// Contents by name; an empty text removes the drop-in.
     pub dropins: BTreeMap<String, String>,
 }
 
 impl Unit {
-    /// Whether the config brings this unit's file.
+    /// True if the config provides this unit's file.
     pub fn is_written(&self) -> bool {
         !self.mask && !self.contents.is_empty()
     }
 
-    /// The lines of the `[Install]` section.
+    /// Lines of the `[Install]` section.
     pub fn install(&self) -> Vec<&str> {
         let lines = self.contents.lines().map(str::trim);
         lines
@@ -81,8 +82,8 @@ impl Unit {
 }
 
 impl Config {
-    /// Reads a `MachineConfig`. Where a list of an Ignition 2 config names something twice, the last entry wins;
-    /// such a unit also keeps the earlier ones' further drop-ins, and such a user their further keys.
+    /// Read a `MachineConfig`. If a list of an Ignition 2 config has duplicates, the last entry wins; a unit
+    /// also keeps other drop-ins of earlier entries, and a user other keys of them.
     pub fn read(document: &Value) -> Self {
         let spec = &document["spec"];
         let ignition = &spec["config"];
@@ -113,7 +114,7 @@ impl Config {
             config.list_unit(read_unit(entry));
         }
         for user in list(&ignition["passwd"]["users"]).iter().rev() {
-            assert_eq!(user["name"], "core", "no other user may be listed");
+            assert_eq!(user["name"], "core", "`core` is the only user");
             if config.keys.is_none() {
                 config.hash = user["passwordHash"].as_str().map(str::to_owned);
             }
@@ -127,7 +128,7 @@ impl Config {
         config
     }
 
-    /// The unit of this name, if listed.
+    /// The unit of this name, if it is listed.
     pub fn unit(&self, name: &str) -> Option<&Unit> {
         self.units.iter().find(|unit| unit.name == name)
     }
@@ -150,7 +151,7 @@ fn read_file(entry: &Value) -> File {
 }
 
 fn read_contents(entry: &Value) -> Vec<u8> {
-    // Ignition takes the empty URL for an empty file.
+    // Ignition treats the empty URL as an empty file.
     let source = entry["source"].as_str().filter(|source| !source.is_empty());
     let bytes = source.map(decode_data_url).unwrap_or_default();
     if entry["compression"] != "gzip" {
@@ -165,7 +166,7 @@ fn read_mode(entry: &Value, default: u32) -> u32 {
     entry["mode"].as_u64().map_or(default, |mode| u32::try_from(mode).expect("a mode"))
 }
 
-/// An id goes before a name; neither means root.
+/// An ID takes precedence over a name; without both the owner is root.
 fn read_owner(entry: &Value) -> Owner {
     match (entry["id"].as_u64(), entry["name"].as_str()) {
         (Some(id), _) => Owner::Id(u32::try_from(id).expect("an id")),
@@ -186,7 +187,7 @@ fn read_unit(entry: &Value) -> Unit {
     }
 }
 
-/// Decodes a data URL (RFC 2397).
+/// Decode a data URL (RFC 2397).
 fn decode_data_url(url: &str) -> Vec<u8> {
     let rest = url.strip_prefix("data:").expect("a data URL");
     let (media_type, payload) = rest.split_once(',').expect("a comma");
@@ -208,7 +209,7 @@ fn decode_percent(text: &str) -> Vec<u8> {
     decoded
 }
 
-/// Six bits a character, most significant first; the bits that padding leaves over are dropped.
+/// Six bits per character, most significant first; bits that padding leaves over are dropped.
 fn decode_base64(text: &[u8]) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut decoded = Vec::with_capacity(text.len() * 3 / 4);

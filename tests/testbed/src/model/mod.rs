@@ -1,15 +1,15 @@
-//! A model of the product, written from its specification.
+//! Model of the product, written from its specification.
 
+pub mod applied_tree;
+pub mod comparison;
 pub mod config;
 pub mod document;
-pub mod judge;
-pub mod likeness;
+pub mod model_tree;
 pub mod pairs;
 pub mod plan;
-pub mod reference;
 pub mod refused;
 pub mod rendered;
 pub mod run;
-pub mod settled;
 pub mod snapshot;
 pub mod tree;
+pub mod verdict;

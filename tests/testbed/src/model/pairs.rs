@@ -1,4 +1,4 @@
-//! Configs to try, two by two.
+//! Configs for tests, and all pairs of them.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use super::config::Config;
 
 pub use super::rendered::real_configs as rendered;
 
-/// The configs made for these tests.
+/// Configs that were made for the tests.
 pub fn fixtures() -> Vec<PathBuf> {
     configs_in(&crate::fixture(""))
 }
@@ -25,12 +25,12 @@ fn configs_in(folder: &Path) -> Vec<PathBuf> {
     configs
 }
 
-/// Reads the config at `path`.
+/// Read the config at `path`.
 pub fn load(path: &Path) -> Config {
     Config::read(&serde_json::from_slice(&fs::read(path).expect("a config")).expect("JSON"))
 }
 
-/// Runs `check` on every ordered pair, some at a time, and fails with all complaints at once.
+/// Run `check` on every ordered pair, several in parallel, and fail with all complaints at once.
 pub fn for_every_pair(configs: &[PathBuf], check: impl Fn(&Path, &Path) -> Vec<String> + Sync) {
     let mut pairs: Vec<(&PathBuf, &PathBuf)> = Vec::new();
     for first in configs {
@@ -39,7 +39,7 @@ pub fn for_every_pair(configs: &[PathBuf], check: impl Fn(&Path, &Path) -> Vec<S
     let (queue, complaints) = (Mutex::new(pairs), Mutex::new(Vec::new()));
     let work = || {
         loop {
-            // A statement of its own: the guard must not live while the pair is checked.
+            // A separate statement, so that the guard is dropped before the pair is checked.
             let next = queue.lock().expect("no poison").pop();
             let Some((first, second)) = next else { break };
             let name = |path: &Path| path.file_stem().expect("a name").to_string_lossy().into_owned();

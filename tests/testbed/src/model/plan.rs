@@ -1,4 +1,4 @@
-//! What `plan -o json` must say about two configs, and which of its answers are wrong.
+//! Expected `plan -o json` for two configs, and complaints about other answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,10 +11,10 @@ const KUBELET: &str = "kubelet.service";
 const CA_TRUST: &str = "coreos-update-ca-trust.service";
 const REGISTRY: &str = "iri-registry.service";
 
-/// An action's type and, where the action has one, its unit.
+/// Type of an action, and its unit if it has one.
 type Action = (&'static str, &'static str);
 
-/// The cluster's default policy: what a change at a path, or below it, takes. Paths without an entry take a reboot.
+/// Default node disruption policy: actions of a change at a path or below it. Other paths need a reboot.
 pub const POLICY: &[(&str, &[Action])] = &[
     ("/var/lib/kubelet/config.json", &[]),
     ("/etc/nmstate/openshift", &[]),
@@ -37,12 +37,12 @@ pub const POLICY: &[(&str, &[Action])] = &[
     ("/etc/pki/ca-trust/source/anchors/iri-root-ca.crt", &[("Restart", CA_TRUST)]),
 ];
 
-/// Complains about every part of `plan` that does not follow from the two configs.
+/// Complaints about every part of `plan` that does not follow from the two configs.
 pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     let mut complaints = Vec::new();
     let mut expect = |what: &str, is: &Value, wanted: Value| {
         if *is != wanted {
-            complaints.push(format!("{what} is {is}, not {wanted}"));
+            complaints.push(format!("{what} is {is}, expected {wanted}"));
         }
     };
     let changes = &plan["changes"];
@@ -61,7 +61,7 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     let switch = |is: &str, will: &str| {
         if is == will { Value::Null } else { json!({"from": is, "to": will}) }
     };
-    // A config without an image names none, rather than the empty one.
+    // A config without an image has no image in the plan, not an empty one.
     let image = |image: &str| if image.is_empty() { Value::Null } else { json!(image) };
     let [is, will] = [from, to].map(|config| image(&config.os_image));
     let images = if is == will { Value::Null } else { json!({"from": is, "to": will}) };
@@ -85,7 +85,7 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     expect("fips", &changes["fips"], json!(from.fips != to.fips));
     expect("irreconcilable", &plan["irreconcilable"], json!([]));
 
-    // No policy speaks of directories and links.
+    // Policies have no entries for directories and links.
     let chains = disruption(from, to, &files, &units).filter(|_| directories.is_empty() && links.is_empty());
     let reboot = chains.is_none();
     expect("rebootRequired", &plan["rebootRequired"], json!(reboot));
@@ -96,7 +96,7 @@ pub fn complaints(plan: &Value, from: &Config, to: &Config) -> Vec<String> {
     complaints
 }
 
-/// Whether the two configs differ in anything that a plan is about.
+/// True if the configs differ in anything that a plan reports.
 pub fn differ(from: &Config, to: &Config) -> bool {
     let parts = |config: &Config| {
         let arguments = tokens(&json!(config.kernel_arguments));
@@ -125,7 +125,8 @@ fn changed<T: PartialEq>(
     keys.into_iter().filter_map(|key| Some((key.clone(), change(&key)?))).collect()
 }
 
-/// A plan's list of changes as an object from path or name to the kind of change. Every one must have a reason.
+/// List of changes in a plan as an object from path or name to the kind of change. Every change must have a
+/// reason.
 fn listed(changes: &Value, key: &str) -> Value {
     let Some(changes) = changes.as_array() else {
         return json!("not a list");
@@ -138,7 +139,7 @@ fn listed(changes: &Value, key: &str) -> Value {
     changes.iter().map(entry).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Kernel arguments one by one: an entry is split at white space outside of double quotes.
+/// Kernel arguments: each entry is split at white space outside double quotes.
 fn tokens(entries: &Value) -> Vec<String> {
     let mut tokens = Vec::new();
     for entry in entries.as_array().into_iter().flatten().filter_map(Value::as_str) {
@@ -152,7 +153,7 @@ fn tokens(entries: &Value) -> Vec<String> {
     tokens
 }
 
-/// The policy's chain of actions for each change; `None` where one of them takes a reboot.
+/// Actions of the policy for each change; `None` if one of them is a reboot.
 fn disruption(
     from: &Config,
     to: &Config,
@@ -173,7 +174,7 @@ fn disruption(
     files.chain(units).collect()
 }
 
-/// The longest policy path that is this path or a directory above it.
+/// Actions of the longest policy path that is this path or a directory above it.
 fn policy_of(path: &str) -> Option<&'static [Action]> {
     let covers =
         |policy: &str| path.strip_prefix(policy).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -181,7 +182,8 @@ fn policy_of(path: &str) -> Option<&'static [Action]> {
     covering.max_by_key(|(policy, _)| policy.len()).map(|(_, actions)| *actions)
 }
 
-/// Complains where the plan's actions are not those of the chains, each once, or break a chain's own order.
+/// Complaints if the plan's actions are not those of the chains, each once, or not in the order of each
+/// chain.
 fn misordered(actions: &Value, chains: Option<Vec<&'static [Action]>>) -> Vec<String> {
     let action = |action: &Value| {
         let kind = action["type"].as_str().unwrap_or_default().to_owned();
@@ -196,7 +198,7 @@ fn misordered(actions: &Value, chains: Option<Vec<&'static [Action]>>) -> Vec<St
     let restarts: BTreeSet<&str> =
         chains.iter().copied().flatten().filter(|a| a.0 == "Restart").map(|a| a.1).collect();
     let subsume = |action: &Action| {
-        // What is special about registries.conf is the drain; the action itself is a reload.
+        // `Special` for registries.conf affects the drain only; the action itself reloads crio.
         let unit = if action.0 == "Special" { CRIO } else { action.1 };
         if restarts.contains(unit) { ("Restart", unit) } else { *action }
     };
@@ -204,7 +206,7 @@ fn misordered(actions: &Value, chains: Option<Vec<&'static [Action]>>) -> Vec<St
 
     let mut complaints = Vec::new();
     if planned.len() != wanted.len() || planned.iter().any(|action| !wanted.contains(action)) {
-        complaints.push(format!("actions are {planned:?}, not {wanted:?}"));
+        complaints.push(format!("actions are {planned:?}, expected {wanted:?}"));
     }
     let position = |action: &Action| planned.iter().position(|planned| *planned == subsume(action));
     for pair in chains.iter().flat_map(|chain| chain.windows(2)) {

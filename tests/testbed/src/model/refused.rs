@@ -1,22 +1,22 @@
-//! Documents that no command may accept.
+//! Documents that every command must refuse.
 
 use std::fs;
 
 use super::{
+    applied_tree::{AppliedTree, apply, outcome_complaints},
     run::flameholder,
-    settled::{Settled, apply, unlike},
 };
 
-/// The exit code of a command whose input is malformed.
+/// Exit code of a command whose input is malformed.
 pub const MALFORMED: i32 = 78;
 
-/// A name for the case, the document, and what the error must name.
+/// Name of the case, the document, and the texts that the error must contain.
 pub type Case = (&'static str, Vec<u8>, &'static [&'static str]);
 
-/// Applies and plans each document on one tree; each must be refused as malformed and leave the tree alone.
-pub fn all_refused(cases: Vec<Case>) {
+/// Apply and plan each document on one tree; each must be refused as malformed and leave the tree unchanged.
+pub fn assert_all_refused(cases: Vec<Case>) {
     crate::preconditions::require_root();
-    let mut host = Settled::new();
+    let mut host = AppliedTree::new();
     let mut complaints = Vec::new();
     for (name, document, mentions) in cases {
         let path = host.documents.path().join("desired.json");
@@ -25,16 +25,16 @@ pub fn all_refused(cases: Vec<Case>) {
         let applied = apply(host.tree.root(), &path);
         let planned = ["plan".as_ref(), "--root".as_ref(), root, "--desired".as_ref(), path.as_os_str()];
         for (verb, outcome) in [("apply", applied), ("plan", flameholder(planned))] {
-            let mut wrong = unlike(&outcome, MALFORMED, mentions);
+            let mut wrong = outcome_complaints(&outcome, MALFORMED, mentions);
             if !outcome.stdout.is_empty() {
                 wrong.push(format!("prints {}", outcome.stdout));
             }
             complaints.extend(wrong.iter().map(|wrong| format!("{name}: {verb} {wrong}")));
         }
-        let disturbed = host.disturbed();
-        if let Some(first) = disturbed.first() {
-            complaints.push(format!("{name}: changes {} paths, such as {first}", disturbed.len()));
-            host = Settled::new();
+        let changed = host.unexpected_changes();
+        if let Some(first) = changed.first() {
+            complaints.push(format!("{name}: changes {} paths, such as {first}", changed.len()));
+            host = AppliedTree::new();
         }
     }
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));

@@ -4,7 +4,8 @@ use std::env;
 use std::fs;
 use std::path::PathBuf;
 
-/// The configs, sorted by file name: those of the fixtures, or of the folder that `FLAMEHOLDER_RENDERED` names.
+/// Rendered configs, sorted by file name: those of the fixtures, or of the folder that `FLAMEHOLDER_RENDERED`
+/// names.
 pub fn real_configs() -> Vec<PathBuf> {
     let folder =
         env::var_os("FLAMEHOLDER_RENDERED").map_or_else(|| crate::fixture("rendered"), PathBuf::from);
@@ -12,6 +13,6 @@ pub fn real_configs() -> Vec<PathBuf> {
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let mut configs: Vec<PathBuf> = paths.filter(|path| path.extension() == Some("json".as_ref())).collect();
     configs.sort();
-    assert!(!configs.is_empty(), "{} holds no configs", folder.display());
+    assert!(!configs.is_empty(), "no config in {}", folder.display());
     configs
 }

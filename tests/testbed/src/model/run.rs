@@ -1,34 +1,32 @@
-//! Runs the executable under test.
+//! Runs of the executable under test.
 
 use std::{ffi::OsStr, time::Duration};
 
 use crate::executables;
 
-/// Longer than any command here may take; a hang becomes a failure with a name.
+/// Longest run of a command, so that one that hangs fails.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Exit code; `None` after a signal or when the time was up.
+    /// Exit code; `None` after a signal or a timeout.
     pub code: Option<i32>,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
-/// The executable under test.
+/// Path of the executable under test.
 pub fn program() -> String {
     executables::flameholder().into_os_string().into_string().expect("an executable's path in UTF-8")
 }
 
-/// Runs `flameholder` with these arguments to its end.
+/// Run `flameholder` with these arguments to its end.
 pub fn flameholder<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Outcome {
     launch(&program(), arguments)
 }
 
-/// Runs any program to its end.
+/// Run any program to its end.
 pub fn launch<A: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = A>) -> Outcome {
     let output = assert_cmd::Command::new(program).args(arguments).timeout(LIMIT).output();
     let output = output.expect("a program that starts");

@@ -1,39 +1,37 @@
-//! All that can be seen of a tree, and how two sights of it differ.
+//! Snapshot of a tree, and the comparison of two snapshots.
 
 use std::{collections::BTreeMap, fmt, fs, os::unix::fs::MetadataExt, path::Path};
 
-/// The one file that a command which changes nothing may still touch.
+/// The only file that a command without changes may write.
 pub const LOCK: &str = "var/lib/flameholder/lock";
 
-/// What is at a path.
+/// Type and content of a path.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Body {
-    /// A regular file's bytes.
+    /// Regular file with its content.
     File(Vec<u8>),
-    /// A symbolic link's target.
+    /// Symbolic link with its target.
     Link(String),
-    /// A directory.
     Directory,
-    /// A socket, pipe or device.
+    /// Socket, pipe or device.
     Other,
 }
 
-/// What a config can decide about a path.
+/// Attributes of a path that a config can determine.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Node {
-    /// What is there.
     pub body: Body,
     /// Permission bits.
     pub mode: u32,
-    /// Uid and gid.
+    /// UID and GID.
     pub owner: (u32, u32),
 }
 
-/// What tells a path that was left alone from one that was written again alike: inode, modification and change
-/// time, each in seconds and nanoseconds.
+/// Inode, modification time and change time, in seconds and nanoseconds: they tell an unchanged path from one
+/// rewritten with equal content.
 pub type Stamp = (u64, (i64, i64), (i64, i64));
 
-/// Every path below a root, spelt relative to it, links not followed.
+/// Every path below a root, relative to it; links are not followed.
 pub type Snapshot = BTreeMap<String, (Node, Stamp)>;
 
 impl fmt::Debug for Node {
@@ -51,7 +49,7 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Looks at everything below `root`.
+/// Take a snapshot of everything below `root`.
 pub fn take(root: &Path) -> Snapshot {
     let mut seen = Snapshot::new();
     descend(root, "", &mut seen);
@@ -80,8 +78,8 @@ fn descend(directory: &Path, prefix: &str, seen: &mut Snapshot) {
     }
 }
 
-/// Complains about every path, bar the lock, that is not exactly what and as old as it was.
-pub fn disturbed(before: &Snapshot, after: &Snapshot) -> Vec<String> {
+/// Complaints about every path, except the lock, whose content, attributes or stamp changed.
+pub fn changes(before: &Snapshot, after: &Snapshot) -> Vec<String> {
     let mut paths: Vec<&String> = before.keys().chain(after.keys()).collect();
     paths.sort();
     paths.dedup();

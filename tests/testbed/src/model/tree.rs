@@ -1,4 +1,4 @@
-//! A host's file tree in the `CoreOS` layout, small enough to build afresh for every case.
+//! File tree of a host in the `CoreOS` layout, small enough to be built for every case.
 
 use std::{
     fs::{self, File, Permissions},
@@ -9,10 +9,10 @@ use std::{
 
 use tempfile::TempDir;
 
-/// Uid and gid of `core` in the tree's passwd.
+/// UID and GID of `core` in the tree's passwd.
 pub const CORE: u32 = 1000;
 
-/// Path, mode, owner (uid and gid), contents. Directories are made on the way, 0755 root:root.
+/// Path, mode, owner (UID and GID), contents. Directories above are made with mode 0755, root:root.
 const FILES: &[(&str, u32, (u32, u32), &str)] = &[
     (
         "etc/passwd",
@@ -30,7 +30,7 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
     ("etc/login.defs", 0o600, (0, 0), "UMASK 077 # by the administrator\n"),
     ("usr/etc/login.defs", 0o644, (0, 0), "UMASK 022\n"),
     ("etc/admin.conf", 0o640, (CORE, 10), "written by an administrator\n"),
-    ("etc/unmanaged.conf", 0o604, (7, 8), "nobody manages this\n"),
+    ("etc/unmanaged.conf", 0o604, (7, 8), "not managed\n"),
     ("etc/systemd/system/local.service", 0o640, (0, 10), "[Service]\nExecStart=/bin/true\n"),
     ("var/home/core/.bashrc", 0o600, (CORE, CORE), "alias ll='ls -l'\n"),
     ("var/usrlocal/bin/by-hand", 0o755, (0, 0), "#!/bin/sh\n"),
@@ -43,7 +43,7 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
     ("usr/lib/systemd/system-preset/99-default-disable.preset", 0o644, (0, 0), "disable *\n"),
 ];
 
-/// The units that the image ships, and the target that each is wanted by.
+/// Units of the image, and the target that wants each.
 const VENDOR_UNITS: &[(&str, &str)] = &[
     ("chrony-wait.service", "multi-user.target"),
     ("dbus.socket", "sockets.target"),
@@ -60,8 +60,8 @@ const VENDOR_UNITS: &[(&str, &str)] = &[
     ("zincati.service", "multi-user.target"),
 ];
 
-/// Path and target of the links that are there from the start. No config of the tests touches `dbus.socket` and
-/// `sshd.service`, so that the directories of their links are never empty.
+/// Path and target of the initial links. No config of the tests touches `dbus.socket` and `sshd.service`, so
+/// that the directories of their links are never empty.
 const LINKS: &[(&str, &str)] = &[
     ("home", "var/home"),
     ("opt", "var/opt"),
@@ -75,11 +75,11 @@ const LINKS: &[(&str, &str)] = &[
     ("etc/systemd/system/sockets.target.wants/rpcbind.socket", "/usr/lib/systemd/system/rpcbind.socket"),
 ];
 
-/// A tree in a temporary directory, gone when dropped.
+/// Tree in a temporary directory, removed when dropped.
 pub struct Tree(TempDir);
 
 impl Tree {
-    /// Builds the tree; every call builds the same one. Needs root: it gives files away.
+    /// Build the tree; every call builds an equal one. Needs root to change owners.
     pub fn new() -> Self {
         let tree = Self(tempfile::tempdir().expect("a temporary directory"));
         tree.populate();
@@ -87,17 +87,17 @@ impl Tree {
         tree
     }
 
-    /// The tree's root, for `--root`.
+    /// Root of the tree, for `--root`.
     pub fn root(&self) -> &Path {
         self.0.path()
     }
 
-    /// Where the tree holds `path`, which may be spelt with or without the leading slash.
+    /// Real path of `path` in the tree; the leading slash is optional.
     pub fn at(&self, path: &str) -> PathBuf {
         self.root().join(path.trim_start_matches('/'))
     }
 
-    /// Makes a directory and those above it, 0755 root:root whatever the umask.
+    /// Make a directory and those above it, mode 0755, root:root whatever the umask.
     pub fn directory(&self, path: &str) {
         let mut at = self.root().to_path_buf();
         for name in Path::new(path.trim_start_matches('/')) {
@@ -109,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// Puts a file at `path` in place of whatever file or link is there.
+    /// Write a file at `path`, replacing a file or link there.
     pub fn file(&self, path: &str, mode: u32, (uid, gid): (u32, u32), contents: &[u8]) {
         let at = self.vacate(path);
         fs::write(&at, contents).expect("a file");
@@ -117,7 +117,7 @@ impl Tree {
         fs::set_permissions(&at, Permissions::from_mode(mode)).expect("its mode");
     }
 
-    /// Puts a symbolic link at `path` in place of whatever file or link is there.
+    /// Make a symbolic link at `path`, replacing a file or link there.
     pub fn link(&self, path: &str, target: &str) {
         symlink(target, self.vacate(path)).expect("a link");
     }
@@ -128,7 +128,7 @@ impl Tree {
         }
         let at = self.at(path);
         if at.symlink_metadata().is_ok() {
-            fs::remove_file(&at).expect("to make room");
+            fs::remove_file(&at).expect("the old file can be removed");
         }
         at
     }
@@ -160,7 +160,7 @@ impl Tree {
         fs::set_permissions(self.at("etc/empty.d"), Permissions::from_mode(0o750)).expect("a mode");
     }
 
-    /// Dates the files back, so that one that is written again shows it whatever the clock's step.
+    /// Set old modification times, so that a rewritten file is noticed whatever the resolution of the clock.
     fn age(&self) {
         let then = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         for (path, ..) in FILES {

@@ -1,10 +1,10 @@
-//! The executable under strace: the system calls of a run, and a run that ends at one of them.
+//! Executable under strace: the system calls of a run, and runs that are killed at one of them.
 //!
-//! strace counts the calls of each thread by themselves, and which thread flushes which file is chance. So
-//! these runs get no threads: the kernel's refusal to make one is injected too, and the executable then does
-//! alone, in one order, what it does with others at its best. Every run from one state makes the same calls.
+//! strace counts the calls of each thread separately, and the distribution of flushes over threads varies.
+//! These runs therefore have no threads: strace also refuses to create one, and the executable then does all
+//! work in one thread, in a fixed order. Every run from the same state makes the same calls.
 
-pub mod held;
+pub mod stopped;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,10 +13,10 @@ use std::{
 
 use crate::model::run::{Outcome, launch, program};
 
-/// Refuses every further thread.
-const ALONE: &str = "inject=clone,clone3:error=EAGAIN";
+/// Refuse every further thread.
+const NO_THREADS: &str = "inject=clone,clone3:error=EAGAIN";
 
-/// Calls that leave nothing for another process to see. Every other one counts as a change, known or not.
+/// Calls without an effect that another process could see. Every other call counts as a change, known or not.
 const HARMLESS: [&str; 58] = [
     "access",
     "arch_prctl",
@@ -78,50 +78,50 @@ const HARMLESS: [&str; 58] = [
     "uname",
 ];
 
-/// One system call of a run.
+/// System call of a run.
 #[derive(Debug, Clone)]
 pub struct Call {
     pub name: String,
-    /// Counted from 1 among those of the same name.
+    /// Counted from 1 among calls of the same name.
     pub number: usize,
     /// As strace prints it.
     pub text: String,
 }
 
 impl Call {
-    /// Whether another process could see that it was made.
+    /// True if another process could notice the call.
     pub fn is_change(&self) -> bool {
         match self.name.as_str() {
-            // `openat2` only finds directories: it is never asked to make a file.
+            // `openat2` only finds directories: the executable never creates a file with it.
             "open" | "openat" => self.text.contains("O_CREAT") || self.text.contains("O_TRUNC"),
             name => !HARMLESS.contains(&name),
         }
     }
 
-    /// What strace is told to inject there.
-    pub fn place(&self) -> String {
-        place(&self.name, self.number, "KILL")
+    /// Injection of SIGKILL at this call, as an option of strace.
+    pub fn kill_injection(&self) -> String {
+        injection(&self.name, self.number, "KILL")
     }
 }
 
-/// A signal at the call of this name and number.
-pub fn place(name: &str, number: usize, signal: &str) -> String {
+/// Injection of a signal at the call with this name and number.
+pub fn injection(name: &str, number: usize, signal: &str) -> String {
     format!("inject={name}:signal={signal}:when={number}")
 }
 
-/// Runs to its end and lists its system calls.
+/// Run to the end and list the system calls.
 pub fn calls(arguments: &[&str]) -> Vec<Call> {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let log = folder.path().join("log");
-    let traced = ["-o", log.to_str().expect("UTF-8"), "-e", ALONE, &program()];
+    let traced = ["-o", log.to_str().expect("UTF-8"), "-e", NO_THREADS, &program()];
     let outcome = launch("strace", [&traced, arguments].concat());
     assert_eq!(outcome.code, Some(0), "{arguments:?}: {outcome:?}");
-    let log = String::from_utf8_lossy(&fs::read(log).expect("what strace wrote")).into_owned();
+    let log = String::from_utf8_lossy(&fs::read(log).expect("the log of strace")).into_owned();
     parse(&log)
 }
 
-/// The calls of a log. With `-f` its lines begin with the process; each process or thread has its own numbers, and
-/// a call that several of them make is there once.
+/// System calls in a log. With `-f` its lines begin with the process; each process or thread has its own
+/// numbers, and a call that several of them make is listed once.
 pub fn parse(log: &str) -> Vec<Call> {
     let mut counts = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -143,22 +143,23 @@ pub fn parse(log: &str) -> Vec<Call> {
     calls
 }
 
-/// Runs until `place`, which is reached before the call there takes effect, or to its end.
-pub fn alone(place: &str, arguments: &[&str]) -> Outcome {
-    let only = only(place);
-    let traced =
-        ["-o", "/dev/null", "-e", &format!("{only},clone,clone3"), "-e", ALONE, "-e", place, &program()];
+/// Run without threads until the call of `injection`, where the run is killed before the call takes effect,
+/// or to the end.
+pub fn run_single_threaded(injection: &str, arguments: &[&str]) -> Outcome {
+    let traced_calls = format!("{},clone,clone3", trace_option(injection));
+    let traced = ["-o", "/dev/null", "-e", &traced_calls, "-e", NO_THREADS, "-e", injection, &program()];
     launch("strace", [&traced, arguments].concat())
 }
 
-/// The same with as many threads as there are; the number counts in each of them.
-pub fn together(place: &str, arguments: &[&str]) -> Outcome {
-    let traced = ["-f", "-o", "/dev/null", "-e", &only(place), "-e", place, &program()];
+/// The same with threads; the number of the call counts in each of them.
+pub fn run_threaded(injection: &str, arguments: &[&str]) -> Outcome {
+    let traced = ["-f", "-o", "/dev/null", "-e", &trace_option(injection), "-e", injection, &program()];
     launch("strace", [&traced, arguments].concat())
 }
 
-/// Nothing is injected into calls that are not traced, and tracing more takes longer.
-fn only(place: &str) -> String {
-    let name = place.split(['=', ':']).nth(1).expect("a place begins with `inject=NAME:`");
+/// Option that traces only the call of `injection`: strace injects at traced calls only, and tracing more
+/// takes longer.
+fn trace_option(injection: &str) -> String {
+    let name = injection.split(['=', ':']).nth(1).expect("an injection begins with `inject=NAME:`");
     format!("trace={name}")
 }

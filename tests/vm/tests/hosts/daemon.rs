@@ -71,7 +71,7 @@ fn outlives_a_kill(host: &mut Host) -> Result<()> {
 /// Given back, and taken over again as a pod does it: with executables that lie in `/run`, by systemd-run.
 fn changes_hands(host: &mut Host) -> Result<()> {
     let released = host.run_ok("flameholder release 2>&1")?;
-    assert!(released.contains("three is the machine-config-daemon's again"), "{released}");
+    assert!(released.contains("three is managed by the machine-config-daemon again"), "{released}");
     assert_ne!(host.run("test -e /etc/flameholder/generation")?.code, 0);
     assert_ne!(host.run("test -e /etc/flameholder/daemon.env")?.code, 0);
     host.run_ok(
@@ -83,7 +83,7 @@ fn changes_hands(host: &mut Host) -> Result<()> {
          'exec \"$0/flameholder\" adopt \"$@\"' /run/flameholder/pod --source {SOURCE} 2>&1"
     );
     let adopted = host.run_ok(&adopt)?;
-    assert!(adopted.contains("adopted three, which runs, as generation "), "{adopted}");
+    assert!(adopted.contains("adopted the current config three as generation "), "{adopted}");
     settled(host, "three")?;
     until_told(host, "Done three")?;
     assert_eq!(shows(host, "FragmentPath")?, "/etc/systemd/system/flameholder-daemon.service");
@@ -95,7 +95,7 @@ fn changes_hands(host: &mut Host) -> Result<()> {
     // A pod that is started anew disturbs nobody.
     let pid = shows(host, "MainPID")?;
     let again = host.run_ok(&adopt)?;
-    assert!(again.contains("three is flameholder's already"), "{again}");
+    assert!(again.contains("three is managed by flameholder already"), "{again}");
     assert_eq!(shows(host, "MainPID")?, pid);
     Ok(())
 }

@@ -19,12 +19,12 @@ use crate::turns::PairSide;
 /// The time in each round in which the neighbour runs alone.
 const UNDISTURBED: Duration = Duration::from_secs(1);
 
-/// Measures on an otherwise idle disk.
+/// Measure on an otherwise idle disk.
 pub fn clean(bench: &BenchRun) -> Result<FigureResult> {
     measure(bench, None)
 }
 
-/// Measures beside dirty pages of another program.
+/// Measure beside dirty pages of another program.
 pub fn dirty(bench: &BenchRun) -> Result<FigureResult> {
     match DirtyPages::obstacle(&bench.place)? {
         Some(obstacle) => {
@@ -68,7 +68,7 @@ fn measure(bench: &BenchRun, dirty: Option<usize>) -> Result<FigureResult> {
     Ok(FigureResult { rows: rows.into_iter().collect::<Result<_>>()?, notes: vec![note] })
 }
 
-/// Returns the durations of the neighbour's flushes while `disturbance` runs.
+/// Return the durations of the neighbour's flushes while `disturbance` runs.
 fn latencies(
     pair: &TreePair<'_>,
     dirty: Option<usize>,

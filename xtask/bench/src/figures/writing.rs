@@ -26,7 +26,7 @@ const DELAY: u32 = 2000;
 /// The design's budget of flushes for one changed file.
 const FEW_FLUSHES: u32 = 12;
 
-/// Changes all files on an otherwise idle disk.
+/// Change all files on an otherwise idle disk.
 pub fn all_changed(bench: &BenchRun, files: u32) -> Result<FigureResult> {
     let budget = (files == FILES).then_some(IDLE);
     let mut rows = Vec::new();
@@ -40,7 +40,7 @@ pub fn all_changed(bench: &BenchRun, files: u32) -> Result<FigureResult> {
     Ok(rows.into())
 }
 
-/// Changes one file of many: time, flushes, processes.
+/// Change one file of many: time, flushes, processes.
 pub fn one_changed(bench: &BenchRun) -> Result<FigureResult> {
     let mut pair = TreePair::prepare(bench, ConfigShape { changed: ChangedFiles::First, ..PLAIN })?;
     let samples = pair.alternate(|pair, side, edition| stopwatch::time(&mut pair.change(side, edition)))?;
@@ -56,7 +56,7 @@ pub fn one_changed(bench: &BenchRun) -> Result<FigureResult> {
     Ok(rows.into())
 }
 
-/// Counts both sides' system calls of the next change, ours first.
+/// Count both sides' system calls of the next change, ours first.
 fn calls(pair: &TreePair<'_>) -> Result<[CallCounts; 2]> {
     let (next, log) = (pair.at().other(), pair.directory().join("calls"));
     let count = |side| strace::count(&pair.change(side, next), &log);
@@ -68,7 +68,7 @@ fn counted(name: &str, what: &str, numbers: [u32; 2]) -> FigureRow {
     FigureRow::new(format!("{name}: {what}"), ours).against(baseline, REWRITE)
 }
 
-/// Changes all files on a slow device.
+/// Change all files on a slow device.
 pub fn slow_flush(bench: &BenchRun) -> Result<FigureResult> {
     let mut pair = TreePair::prepare(bench, PLAIN)?;
     let samples = pair.alternate(|pair, side, edition| {
@@ -85,7 +85,7 @@ pub fn slow_flush(bench: &BenchRun) -> Result<FigureResult> {
     Ok(FigureResult { rows, notes: vec![note.to_owned()] })
 }
 
-/// Changes all files beside dirty pages of another program.
+/// Change all files beside dirty pages of another program.
 pub fn dirty_pages(bench: &BenchRun) -> Result<FigureResult> {
     if let Some(obstacle) = DirtyPages::obstacle(&bench.place)? {
         return Ok(FigureResult {

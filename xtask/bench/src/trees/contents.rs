@@ -4,11 +4,13 @@ use clap::ValueEnum;
 
 /// The number of directories that the files are spread over.
 pub const DIRECTORIES: u32 = 40;
-/// Lines of the shortest file, and the lines that the longest has in addition: 0.3 to 2 KiB, as configuration files have.
+/// Lines of the shortest file, and the lines that the longest has in addition: 0.3 to 2 KiB, as configuration
+/// files have.
 const FEWEST_LINES: u64 = 8;
 const MORE_LINES: u64 = 57;
 
-/// One of two contents of all files. Between the two, the contents of each file differ and its length does not.
+/// One of two contents of all files. Between the two, the contents of each file differ and its length does
+/// not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum TreeEdition {
     A,
@@ -32,17 +34,17 @@ impl TreeEdition {
     }
 }
 
-/// Returns the path of a directory by its number, relative to the tree's root.
+/// Return the path of a directory by its number, relative to the tree's root.
 pub fn directory(number: u32) -> String {
     format!("etc/bench.d/part-{number:02}")
 }
 
-/// Returns the path of a file by its number, relative to the tree's root.
+/// Return the path of a file by its number, relative to the tree's root.
 pub fn path(index: u32) -> String {
     format!("{}/setting-{index:05}.conf", directory(index % DIRECTORIES))
 }
 
-/// Generates the contents of a file: lines of text that gzip roughly halves.
+/// Generate the contents of a file: lines of text that gzip roughly halves.
 pub fn contents(index: u32, edition: TreeEdition) -> String {
     let lines = FEWEST_LINES + mixed(u64::from(index)) % MORE_LINES;
     let seed = u64::from(index) << 32 | (edition as u64) << 31;
@@ -50,7 +52,7 @@ pub fn contents(index: u32, edition: TreeEdition) -> String {
     (0..lines).map(line).collect::<Vec<_>>().concat()
 }
 
-/// Hashes a number (the finalizer of Splitmix64): the result looks random and is the same in each run.
+/// Hash a number (the finalizer of Splitmix64): the result looks random and is the same in each run.
 fn mixed(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -34,7 +34,7 @@ pub struct ConfigShape {
 }
 
 impl ConfigShape {
-    /// Returns the edition of one file when the config is in `edition`.
+    /// Return the edition of one file when the config is in `edition`.
     pub fn edition_of(self, index: u32, edition: TreeEdition) -> TreeEdition {
         match self.changed {
             ChangedFiles::First if index > 0 => TreeEdition::A,
@@ -50,7 +50,7 @@ impl ConfigShape {
         }
     }
 
-    /// Renders the config as JSON.
+    /// Render the config as JSON.
     ///
     /// # Errors
     /// Compression or serialization fails, neither of which happens in memory.

@@ -36,7 +36,7 @@ pub struct TreePair<'b> {
 }
 
 impl<'b> TreePair<'b> {
-    /// Creates the trees, both in edition A.
+    /// Create the trees, both in edition A.
     ///
     /// # Errors
     /// A tree cannot be written, or flameholder refuses the config.
@@ -50,8 +50,9 @@ impl<'b> TreePair<'b> {
         Ok(pair)
     }
 
-    /// Creates new trees of the same edition. A file system that was just changed is slower than that of a host at an
-    /// update: while ext4 searches a free inode, it skips those that were deleted within the last minutes.
+    /// Create new trees of the same edition. A file system that was just changed is slower than that of a
+    /// host at an update: while ext4 searches a free inode, it skips those that were deleted within the last
+    /// minutes.
     fn renew(&mut self) -> Result<()> {
         self.trees += 1;
         for side in [PairSide::Ours, PairSide::Baseline] {
@@ -78,8 +79,8 @@ impl<'b> TreePair<'b> {
         self.at
     }
 
-    /// Changes both trees from one edition to the other by `run`, with new trees in each round, and compares the result
-    /// with the expected contents.
+    /// Change both trees from one edition to the other by `run`, with new trees in each round, and compare
+    /// the result with the expected contents.
     ///
     /// # Errors
     /// `run` fails, or a file has other contents than the last change wrote.
@@ -103,7 +104,7 @@ impl<'b> TreePair<'b> {
         Ok(samples)
     }
 
-    /// Returns the command that changes one of the trees to `edition`.
+    /// Return the command that changes one of the trees to `edition`.
     pub fn change(&self, side: PairSide, edition: TreeEdition) -> Command {
         match side {
             PairSide::Ours => self.flameholder("apply", Some(edition)),
@@ -113,7 +114,7 @@ impl<'b> TreePair<'b> {
         }
     }
 
-    /// Returns a `flameholder` command on our tree.
+    /// Return a `flameholder` command on our tree.
     pub fn flameholder(&self, verb: &str, desired: Option<TreeEdition>) -> Command {
         let mut command = self.bench.executable("flameholder");
         command.arg(verb).arg("--root").arg(self.root(PairSide::Ours));
@@ -123,7 +124,7 @@ impl<'b> TreePair<'b> {
         command
     }
 
-    /// Returns the command that reads and hashes all files of our tree.
+    /// Return the command that reads and hashes all files of our tree.
     pub fn hash(&self) -> Command {
         self.baseline(BaselineWork::Hash, PairSide::Ours, self.shape.files, self.at)
     }
@@ -147,7 +148,7 @@ impl<'b> TreePair<'b> {
         self.directory().join(format!("{}.json", edition.word()))
     }
 
-    /// Flushes the dirty pages that one side left, so that the other does not pay for them.
+    /// Flush the dirty pages that one side left, so that the other does not pay for them.
     fn flush(&self) -> Result<()> {
         let directory = File::open(self.directory()).context("opening the trees' directory")?;
         rustix::fs::syncfs(directory).context("flushing the file system")
@@ -170,7 +171,7 @@ impl<'b> TreePair<'b> {
     }
 }
 
-/// Asks the file system to spread the trees in `directory` over its block groups; warns where it cannot.
+/// Ask the file system to spread the trees in `directory` over its block groups; warn if it cannot.
 fn spread(directory: &Path) -> Result<()> {
     let directory = File::open(directory).context("opening the trees' directory")?;
     if let Ok(flags) = rustix::fs::ioctl_getflags(&directory)

@@ -18,7 +18,7 @@ pub fn document(tree: &Tree, path: &str) -> Result<Value> {
 /// The generation that ran last.
 pub fn ran(var: &Tree) -> Result<String> {
     let active = document(var, &format!("{STATE}/active"))?;
-    Ok(active["ran"]["generation"].as_str().unwrap_or_default().to_owned())
+    Ok(active["lastBooted"]["generation"].as_str().unwrap_or_default().to_owned())
 }
 
 /// All that the booted generation needs is there, what is open can be settled, and what is settled is whole.

@@ -82,7 +82,7 @@ fn a_first_boot_goes_on_wherever_it_was_cut() -> Result<()> {
             host.registry().start()?;
             host.switch_on()?;
             if kept.side == Side::Old {
-                host.wait_for_console("rebooting: the first boot is completed by", ALL)?;
+                host.wait_for_console("rebooting: the first boot continues in the deployment of", ALL)?;
             }
             host.wait_for_boot_with("flameholder-test=final", ALL)?;
             host.allow_error("flameholder-firstboot.service");

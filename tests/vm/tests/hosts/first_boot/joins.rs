@@ -42,7 +42,7 @@ fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()>
         host.registry().start_for(OTHER)?;
         host.wait_for_console("the registry denies access; check the pull secret", FIRST)?;
         host.registry().start_for(RIGHT)?;
-        host.wait_for_console("rebooting: the first boot is completed by", FIRST)?;
+        host.wait_for_console("rebooting: the first boot continues in the deployment of", FIRST)?;
         host.wait_for_boot(&before, REBOOT)?;
         host.registry().stop();
         ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 2)?;
@@ -60,7 +60,7 @@ fn nothing_is_left_to_do(host: &mut Host) -> Result<()> {
     host.run_ok("systemctl restart flameholder-firstboot.service")?;
     ensure!(host.state_hash()? == before, "something changed");
     let said = host.run_ok("flameholder firstboot")?;
-    ensure!(said.contains("no first boot is to be completed"), "{said}");
+    ensure!(said.contains("no first boot to complete"), "{said}");
     Ok(())
 }
 

@@ -22,7 +22,7 @@ fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<(
         host.run_ok(BYPASS)?;
         let before = host.boot_id()?;
         host.spawn("systemctl reboot")?;
-        host.wait_for_console("it has it now", std::time::Duration::from_secs(600))?;
+        host.wait_for_console("the configuration is now written", std::time::Duration::from_secs(600))?;
         host.wait_for_boot(&before, std::time::Duration::from_secs(600))?;
         settled(host, "two")?;
         only_seen(host, "two")?;

@@ -61,7 +61,7 @@ impl WorkProcess {
                         "the work process ended without a result: {error}; see the journal of flameholder-daemon"
                     ),
                 }),
-                found: None,
+                facts: None,
             });
             // The receiver is gone only when the daemon stops.
             drop(done.send(finished));

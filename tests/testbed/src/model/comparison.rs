@@ -1,9 +1,10 @@
-//! Two trees side by side: the product's and the model's.
+//! Comparison of the product's tree with the model's.
 
 use super::snapshot::{Body, Node, Snapshot};
 
-/// Complains where the two trees differ, apart from the product's own records and its empty staging directories.
-pub fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
+/// Complaints about differences between the trees, without the product's own records and its empty staging
+/// directories.
+pub fn differences(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
     let staging = |path: &str| is[path].0.body == Body::Directory && path.ends_with(".flameholder.d");
     let seen = is.keys().filter(|path| !is_record(path) && !staging(path));
     let mut paths: Vec<&String> = seen.chain(wanted.keys()).collect();
@@ -13,11 +14,12 @@ pub fn unlike(is: &Snapshot, wanted: &Snapshot) -> Vec<String> {
     paths
         .into_iter()
         .filter(|path| node(is, path) != node(wanted, path))
-        .map(|path| format!("{path} is {:?}, not {:?}", node(is, path), node(wanted, path)))
+        .map(|path| format!("{path} is {:?}, expected {:?}", node(is, path), node(wanted, path)))
         .collect()
 }
 
-/// Takes the date of the last change from `core`'s line of the shadow file: that of the day is right as well.
+/// Remove the date of the last change from `core`'s line in the shadow file: the date of the test is correct
+/// too.
 pub fn undated(path: &str, mut node: Node) -> Node {
     if let ("etc/shadow", Body::File(bytes)) = (path, &mut node.body) {
         let shadow = String::from_utf8_lossy(bytes).into_owned();
@@ -33,7 +35,7 @@ pub fn undated(path: &str, mut node: Node) -> Node {
     node
 }
 
-/// What the product keeps for itself or for others to read about it.
+/// True if the product keeps the path for itself or as a report for others.
 pub fn is_record(path: &str) -> bool {
     const DAEMON: &str = "etc/machine-config-daemon";
     let below = |directory: &str| {

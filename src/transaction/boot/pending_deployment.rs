@@ -1,4 +1,4 @@
-//! From a staged generation to the reboot, and what is done about it once the host is up again.
+//! Unlocking of the staged generation before the reboot, and recovery of the pending one after it.
 
 use crate::transaction::state::interrupted;
 use std::path::Path;
@@ -19,11 +19,11 @@ use crate::transaction::state::pending;
 use crate::transaction::update::{extensions, space, stage};
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// The unit with which libostree finalizes what is staged, when it is stopped.
+/// Unit of ostree whose `ExecStop=` finalizes the staged deployment at shutdown.
 const FINALIZER: &str = "ostree-finalize-staged.service";
 
-/// Arms what is pending: the next shutdown of this boot switches to it. All that it takes is durable
-/// already; the lock goes last.
+/// Unlock the staged deployment of `pending`: the next shutdown finalizes it. Unlocking is the last step;
+/// everything that finalization reads is durable before.
 pub fn unlock(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
@@ -32,7 +32,7 @@ pub fn unlock(
     ensure_finalize_drop_in(services)?;
     let root = Root::open(Path::new("/"))?;
     let _lock = HostLock::take(&root)?;
-    let id = pending.intent.deployment.id();
+    let id = pending.staged.deployment.id();
     if !stage::staged_deployment(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
         return Err(TransactionError::NotStaged(pending.generation().to_owned()));
     }
@@ -41,8 +41,9 @@ pub fn unlock(
     Ok(os.unlock(&id)?)
 }
 
-/// Without our drop-in for that unit the generation would boot without its configuration. Where nobody
-/// can be asked, that is found out early in the next boot.
+/// Fail unless the `ExecStop=` of [`FINALIZER`] is `flameholder finalize`: plain ostree would finalize the
+/// generation without its configuration. If systemd does not answer, the check is skipped; the activation
+/// service then writes the configuration in the next boot.
 fn ensure_finalize_drop_in(services: &dyn ServiceControl) -> Result<(), TransactionError> {
     let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
     let binds = |command: &Vec<String>| {
@@ -53,30 +54,33 @@ fn ensure_finalize_drop_in(services: &dyn ServiceControl) -> Result<(), Transact
         return Ok(());
     }
     let lines: Vec<String> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
-    let instead = if lines.is_empty() { "nothing".to_owned() } else { lines.join(", ") };
+    let instead = if lines.is_empty() { "empty".to_owned() } else { lines.join(", ") };
     Err(TransactionError::FinalizeDropInMissing { unit: FINALIZER, instead })
 }
 
-/// What became of the generation that was to boot.
+/// State of the pending generation after recovery.
 #[derive(Debug)]
 pub enum PendingRecovery {
-    /// Nothing was pending.
+    /// No generation was pending.
     Nothing,
-    /// It is staged, and boots with the next reboot, once it is armed.
+    /// The generation is staged. After unlocking, the next reboot boots it.
     AwaitsReboot(Box<PendingGeneration>),
-    /// It runs, and is to show that it is healthy.
+    /// The generation is booted, and its boot check is due.
     Unconfirmed(Box<PendingGeneration>),
-    /// It had its chance, and what it replaced runs again; it is held, for this reason.
+    /// The generation failed to boot, and the previous deployment is booted again. Its config is blocked,
+    /// with this reason.
     RolledBack(Box<PendingGeneration>, String),
-    /// It did not come about, and is staged again.
+    /// The generation was not finalized, and is staged again.
     Restaged(Box<PendingGeneration>, UpdateFailure),
-    /// Another deployment runs than the one that it was made for; it is forgotten.
+    /// Another program's deployment is booted instead of the one that the generation was staged on; the
+    /// pending record is removed.
     Superseded(Box<PendingGeneration>),
-    /// Somebody discarded what was staged; it is forgotten.
+    /// Another program discarded or replaced the staged deployment; the pending record is removed.
     Discarded(Box<PendingGeneration>),
 }
 
-/// Settles what is pending, once the host is up.
+/// Recover the pending generation, once the host is up: keep it, stage it again, block it, or remove its
+/// record.
 pub fn recover_pending(
     booted: &BootedDeployment,
     open: SysrootOpener<'_>,
@@ -88,9 +92,10 @@ pub fn recover_pending(
     extensions::remove(&root)?;
     let Some(found) = pending::load(&root)? else { return Ok(PendingRecovery::Nothing) };
     let record = CurrentState::load_record(&root)?;
-    let fate = booted_state::pending_outcome(booted.seen(record.as_ref(), Some(&found)), &boot_id, None);
+    let outcome =
+        booted_state::pending_outcome(booted.observation(record.as_ref(), Some(&found)), &boot_id, None);
     let found = Box::new(found);
-    match fate {
+    match outcome {
         PendingOutcome::Nothing => Ok(PendingRecovery::Nothing),
         PendingOutcome::AwaitsReboot => {
             if stage::staged_deployment(&mut *open(SysrootAccess::Stage)?)?
@@ -112,11 +117,11 @@ pub fn recover_pending(
             Ok(PendingRecovery::Superseded(found))
         }
         PendingOutcome::RolledBack(reason) => {
-            block(&root, &found.intent.record, &reason)?;
+            block(&root, &found.staged.record, &reason)?;
             pending::remove(&root)?;
             Ok(PendingRecovery::RolledBack(found, reason))
         }
-        // The early part of the boot is there for that, and did not do it.
+        // The activation service handles both early in boot, so it failed or did not run.
         PendingOutcome::WriteConfig | PendingOutcome::RollBack(_) => {
             Err(TransactionError::ConfigNotWritten(found.generation().to_owned()))
         }

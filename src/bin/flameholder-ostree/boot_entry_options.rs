@@ -1,8 +1,8 @@
-//! The `options` line of a boot entry.
+//! Parser of a boot entry's `options` line.
 
 use flameholder::core::values::kernel_arguments;
 
-/// The arguments without the one that libostree adds to find the deployment.
+/// Return the kernel arguments without `ostree=`, which libostree adds.
 pub(crate) fn without_ostree(options: &str) -> Vec<String> {
     let mut arguments: Vec<String> =
         kernel_arguments::parse(options).iter().map(ToString::to_string).collect();

@@ -1,14 +1,14 @@
-//! Tells failures of libostree, skopeo and ostree-ext apart: by type where they have one left, else by
-//! [their wording](wording).
+//! Classification of failures of libostree, skopeo and ostree-ext: by error type where one is available, else
+//! by [the text of the message](wording).
 
 use std::fmt::Write as _;
 
 use flameholder::core::values::image::ImageRef;
-use flameholder::os::{OsError, PullFailure, RedactedCause, wording};
+use flameholder::os::{OsError, PullFailure, RedactedCause, error_text};
 use ostree_ext::containers_image_proxy as proxy;
 use ostree_ext::{gio, glib};
 
-/// What the host's own file systems and libraries failed at.
+/// Classify a failure on the host: full file system, read-only file system, missing tool or other.
 pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
     let text = text_of(error);
     let source = RedactedCause::new(&text);
@@ -17,14 +17,15 @@ pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
     } else if is_read_only(error, &text) {
         OsError::ReadOnly { doing, source }
     } else if text.contains("Failed to execute child process") && text.contains("bwrap") {
-        // The image's own semodule refreshes its policy in a sandbox, where the merged `/etc` has one.
+        // libostree runs the image's semodule in bubblewrap if the merged `/etc` has a changed SELinux
+        // policy.
         OsError::ToolMissing { doing, tool: "bubblewrap".into(), source }
     } else {
         OsError::Other { doing, source }
     }
 }
 
-/// What went wrong between a reference and a commit in the repository.
+/// Classify a failure to import an image into the repository.
 pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
     let text = text_of(error);
     if is_full(error, &text) || is_read_only(error, &text) {
@@ -34,12 +35,13 @@ pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
         Some(proxy::Error::SkopeoSpawnError(source)) if source.kind() == std::io::ErrorKind::NotFound => {
             PullFailure::SkopeoMissing
         }
-        _ => wording::pull_failure(&text, image),
+        _ => error_text::pull_failure(&text, image),
     };
     OsError::Pull { image: image.to_string(), reason, source: RedactedCause::new(&text) }
 }
 
-/// The whole chain in one line, with what the proxy's errors keep out of their message.
+/// Join the error chain in one line. Some errors of the proxy omit their details in `Display`; these are
+/// appended.
 fn text_of(error: &anyhow::Error) -> String {
     let mut text = format!("{error:#}");
     for cause in error.chain() {
@@ -57,11 +59,11 @@ fn text_of(error: &anyhow::Error) -> String {
 }
 
 fn is_full(error: &anyhow::Error, text: &str) -> bool {
-    is_io(error, gio::IOErrorEnum::NoSpace) || wording::is_full(text)
+    is_io(error, gio::IOErrorEnum::NoSpace) || error_text::is_full(text)
 }
 
 fn is_read_only(error: &anyhow::Error, text: &str) -> bool {
-    is_io(error, gio::IOErrorEnum::ReadOnly) || wording::is_read_only(text)
+    is_io(error, gio::IOErrorEnum::ReadOnly) || error_text::is_read_only(text)
 }
 
 fn is_io(error: &anyhow::Error, kind: gio::IOErrorEnum) -> bool {
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_proxy_hides_is_looked_at_and_quoted() {
+    fn hidden_details_of_proxy_errors_are_classified_and_quoted() {
         let image = "h/x".parse().unwrap();
         let error = anyhow::Error::new(proxy::Error::Other("setpriv: failed to execute skopeo".into()));
         let OsError::Pull { reason, source, .. } = pull_failure(&image, &error) else {

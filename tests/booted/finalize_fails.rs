@@ -5,8 +5,8 @@ use std::fs;
 
 use testbed::{
     booted::{
-        config::{ensure_is, whole},
-        host::{Host, WORKER, settled},
+        config::{assert_config, full_config},
+        host::{Host, WORKER, confirmed_host},
     },
     model::snapshot,
 };
@@ -22,9 +22,9 @@ struct Expected {
 /// Arms generation two on a host that runs generation one, has `spoil` get in the way, shuts down, has `mend`
 /// take it out of the way, and goes to generation two after all.
 fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
-    let host = settled("one");
-    let two = host.config(whole("two").json());
-    host.arm(&two, None);
+    let host = confirmed_host("one");
+    let two = host.config(full_config("two").json());
+    host.stage_update(&two, None);
     spoil(&host);
     let (entries, old) = (host.entries(), host.booted());
     let sight =
@@ -35,22 +35,22 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
     assert!(!bound.stderr.contains("panicked"), "{bound:?}");
     assert_eq!(host.entries(), entries);
     for (now, before) in sight().iter().zip(&before) {
-        assert_eq!(snapshot::disturbed(before, now), [""; 0], "{bound:?}");
+        assert_eq!(snapshot::changes(before, now), [""; 0], "{bound:?}");
     }
     mend(&host);
-    let boot = host.boot().ensure_fine();
+    let boot = host.boot().assert_success();
     assert_eq!(host.booted().root, old.root);
-    ensure_is(&host, "one", "two");
-    host.ensure_whole();
+    assert_config(&host, "one", "two");
+    host.assert_no_drift();
     assert!(boot.recover.stdout.contains(expected.reason), "{boot:?} does not say {}", expected.reason);
     let pending = host.status()["pending"].clone();
     assert_eq!(pending["failure"]["kind"], expected.kind, "{pending}");
     assert_eq!(pending["unlocked"], false, "{pending}");
-    let text = host.must(["flameholder", "status"]);
-    assert!(text.contains("it did not boot before"), "{text}");
+    let text = host.run_ok(["flameholder", "status"]);
+    assert!(text.contains("the last attempt to boot it failed"), "{text}");
     host.update(&two, None);
-    ensure_is(&host, "two", "one");
-    host.ensure_whole();
+    assert_config(&host, "two", "one");
+    host.assert_no_drift();
 }
 
 #[test]
@@ -96,7 +96,8 @@ fn with_an_ostree_that_fails() {
 #[test]
 fn with_an_ostree_that_does_nothing() {
     let spoil = |host: &Host| host.put_script("ostree", "#!/bin/sh\nexit 0");
-    let expected = Expected { kind: "not-finalized", reason: "libostree did not finalize" };
+    let expected =
+        Expected { kind: "not-finalized", reason: "`ostree admin finalize-staged` did not finalize" };
     fails(spoil, |host| host.remove_program("ostree"), &expected);
 }
 
@@ -116,24 +117,24 @@ fn with_an_object_missing_from_the_store() {
 
 #[test]
 fn with_the_power_gone() {
-    let host = settled("one");
-    let two = host.config(whole("two").json());
-    host.arm(&two, None);
+    let host = confirmed_host("one");
+    let two = host.config(full_config("two").json());
+    host.stage_update(&two, None);
     host.power_cut();
-    let boot = host.boot().ensure_fine();
+    let boot = host.boot().assert_success();
     assert!(boot.recover.stdout.contains("left no reason"), "{boot:?}");
     assert_eq!(host.status()["pending"]["failure"]["kind"], "interrupted");
-    ensure_is(&host, "one", "two");
+    assert_config(&host, "one", "two");
     host.update(&two, None);
-    ensure_is(&host, "two", "one");
-    host.ensure_whole();
+    assert_config(&host, "two", "one");
+    host.assert_no_drift();
 }
 
 #[test]
 fn with_the_pending_generation_damaged() {
-    let host = settled("one");
-    let two = host.config(whole("two").json());
-    host.arm(&two, None);
+    let host = confirmed_host("one");
+    let two = host.config(full_config("two").json());
+    host.stage_update(&two, None);
     let path = host.var("lib/flameholder/pending");
     let mut bytes = fs::read(&path).unwrap();
     bytes[40] ^= 1;
@@ -147,29 +148,29 @@ fn with_the_pending_generation_damaged() {
     assert_eq!(host.booted().root, old.root);
     assert_eq!((boot.activate.code, boot.recover.code), (Some(0), Some(1)), "{boot:?}");
     assert!(boot.recover.stderr.contains("remove the file"), "{boot:?}");
-    ensure_is(&host, "one", "two");
-    host.ensure_whole();
+    assert_config(&host, "one", "two");
+    host.assert_no_drift();
     fs::remove_file(&path).unwrap();
     host.update(&two, None);
-    ensure_is(&host, "two", "one");
-    host.ensure_whole();
+    assert_config(&host, "two", "one");
+    host.assert_no_drift();
 }
 
 /// So it is where `apply` is killed while another generation takes the place of one that was armed.
 #[test]
 fn with_nothing_pending_any_more() {
-    let host = settled("one");
-    let two = host.config(whole("two").json());
-    host.arm(&two, None);
+    let host = confirmed_host("one");
+    let two = host.config(full_config("two").json());
+    host.stage_update(&two, None);
     fs::remove_file(host.var("lib/flameholder/pending")).unwrap();
     let entries = host.entries();
     let bound = host.shut_down().unwrap();
     assert!(bound.code == Some(1) && bound.stderr.contains("is not finalized"), "{bound:?}");
     assert_eq!(host.entries(), entries);
-    host.boot().ensure_fine();
-    ensure_is(&host, "one", "two");
-    host.ensure_whole();
+    host.boot().assert_success();
+    assert_config(&host, "one", "two");
+    host.assert_no_drift();
     host.update(&two, None);
-    ensure_is(&host, "two", "one");
-    host.ensure_whole();
+    assert_config(&host, "two", "one");
+    host.assert_no_drift();
 }

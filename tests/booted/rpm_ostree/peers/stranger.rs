@@ -7,8 +7,8 @@ use rpmostreed::{NAME, TOP};
 use zbus::{Connection, MessageStream, zvariant::Value};
 
 use crate::rpm_ostree::{
-    bus::{address, socket},
     client::Seen,
+    peers::bus::{address, socket},
 };
 use testbed::booted::host::Host;
 

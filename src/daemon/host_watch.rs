@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
 use crate::host::file_watch::{FileEvent, FileWatch};
-use crate::transaction::state::status_files::HEALTH;
+use crate::transaction::state::status_files::BOOT_CHECK;
 
-use crate::daemon::work::FORCE;
+use crate::daemon::work::FORCE_FILE;
 
 /// Change on the host that the daemon reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,7 +36,7 @@ impl HostWatch {
     /// existing ones.
     pub(super) fn begin() -> io::Result<Self> {
         let mut own = FileWatch::new()?;
-        for path in [FORCE, BLOCKED, PENDING, HEALTH.path].map(Path::new) {
+        for path in [FORCE_FILE, BLOCKED, PENDING, BOOT_CHECK.path].map(Path::new) {
             let directory = path.parent().unwrap_or(Path::new("/"));
             std::fs::create_dir_all(directory)?;
             own.add(directory)?;
@@ -77,9 +77,9 @@ impl HostWatch {
 
 fn of_own(news: FileEvent) -> Option<HostEvent> {
     match news {
-        FileEvent::Changed(path) if path == Path::new(FORCE) => Some(HostEvent::OperatorRequest),
+        FileEvent::Changed(path) if path == Path::new(FORCE_FILE) => Some(HostEvent::OperatorRequest),
         FileEvent::Removed(path) if path == Path::new(BLOCKED) => Some(HostEvent::OperatorRequest),
-        FileEvent::Changed(path) if path == Path::new(HEALTH.path) => Some(HostEvent::BootCheckChanged),
+        FileEvent::Changed(path) if path == Path::new(BOOT_CHECK.path) => Some(HostEvent::BootCheckChanged),
         FileEvent::Removed(path) if path == Path::new(PENDING) => Some(HostEvent::BootCheckChanged),
         FileEvent::Overflow => Some(HostEvent::OperatorRequest),
         FileEvent::Changed(_) | FileEvent::Removed(_) => None,

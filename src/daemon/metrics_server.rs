@@ -34,7 +34,9 @@ pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>) {
             Ok((stream, _)) => stream,
             Err(error) => {
                 let seconds = PATIENCE.as_secs();
-                log::warn!("metrics are not served for {seconds} seconds: cannot accept a connection: {error}");
+                log::warn!(
+                    "metrics are not served for {seconds} seconds: cannot accept a connection: {error}"
+                );
                 tokio::time::sleep(PATIENCE).await;
                 continue;
             }
@@ -58,8 +60,8 @@ async fn answer(
         (&Method::GET, "/metrics") => {
             // The kubelet is asked at each scrape, so that the idle daemon has no timer.
             let port = HealthPolicy::default().kubelet_port;
-            let looked = tokio::task::spawn_blocking(move || healthz::ask(port)).await;
-            metrics.note_kubelet(looked.is_ok_and(|health| health.is_ok()));
+            let looked = tokio::task::spawn_blocking(move || healthz::check(port)).await;
+            metrics.record_kubelet(looked.is_ok_and(|health| health.is_ok()));
             (StatusCode::OK, metrics.text())
         }
         (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, String::new()),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::rpm_ostree::stranger::Peer;
+use crate::rpm_ostree::peers::stranger::Peer;
 use testbed::booted::host::Host;
 
 /// The program's name on the host.
@@ -18,7 +18,7 @@ pub(crate) const SOCKET: &str = "/run/rpm-ostree-transaction.sock";
 pub(crate) const CANCELS: &str = "RPM_OSTREED_CANCELS";
 
 /// The name of that which serves, as the test executable knows it.
-pub(crate) const SERVING: &str = "rpm_ostree::daemon::serves";
+pub(crate) const SERVING: &str = "rpm_ostree::peers::daemon::serves";
 
 /// Not a test, but the daemon where it is called as such, or a client that cancels.
 #[test]

@@ -9,7 +9,7 @@ use std::{
 
 use rpmostreed::Faults;
 
-use crate::rpm_ostree::daemon;
+use crate::rpm_ostree::peers::daemon;
 use testbed::{booted::host::Host, dbus::dbus_daemon};
 
 const SOCKET: &str = "run/dbus/system_bus_socket";
@@ -40,7 +40,7 @@ impl Bus {
         // The bus is outside of the host, and what it starts has to get in. It sees the processes of all others: who
         // connects has a number there.
         let quoted: Vec<String> = host
-            .entering(daemon::command(idle, announce))
+            .unshare_arguments(daemon::command(idle, announce))
             .iter()
             .map(|word| format!("\"{}\"", word.to_str().unwrap()))
             .collect();

@@ -1,4 +1,4 @@
-//! A tree that a good config was applied to, and from which a bad attempt must take nothing away.
+//! Tree with an applied config, which a failed attempt must not change.
 
 use std::{fs, path::Path};
 
@@ -12,37 +12,37 @@ use super::{
     tree::Tree,
 };
 
-/// The tree, how it looks, and a folder for documents beside it.
-pub struct Settled {
+/// Tree, its snapshot, and a folder for documents beside it.
+pub struct AppliedTree {
     pub tree: Tree,
     pub before: Snapshot,
     pub documents: TempDir,
 }
 
-impl Settled {
-    /// A fresh tree with two files and a unit applied.
+impl AppliedTree {
+    /// Create a tree and apply two files and a unit.
     pub fn new() -> Self {
         let (tree, documents) = (Tree::new(), tempfile::tempdir().expect("a temporary directory"));
         let good = documents.path().join("good.json");
         fs::write(&good, good_config().to_string()).expect("a config");
         let outcome = apply(tree.root(), &good);
-        assert_eq!(outcome.code, Some(0), "a good config must apply: {outcome:?}");
+        assert_eq!(outcome.code, Some(0), "the good config is applied: {outcome:?}");
         let before = snapshot::take(tree.root());
         Self { tree, before, documents }
     }
 
-    /// Complains where the tree is not the very same as before, or where its record no longer holds.
-    pub fn disturbed(&self) -> Vec<String> {
-        let mut complaints = snapshot::disturbed(&self.before, &snapshot::take(self.tree.root()));
+    /// Complaints if the tree differs from the snapshot, or if `verify` finds drift.
+    pub fn unexpected_changes(&self) -> Vec<String> {
+        let mut complaints = snapshot::changes(&self.before, &snapshot::take(self.tree.root()));
         let outcome = flameholder(["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()]);
         if outcome.code != Some(0) {
-            complaints.push(format!("verify finds what was applied before changed: {outcome:?}"));
+            complaints.push(format!("verify finds drift from the applied config: {outcome:?}"));
         }
         complaints
     }
 }
 
-/// Applies the config at `desired` to the tree at `root`.
+/// Apply the config at `desired` to the tree at `root`.
 pub fn apply(root: &Path, desired: &Path) -> Outcome {
     flameholder([
         "apply".as_ref(),
@@ -53,16 +53,16 @@ pub fn apply(root: &Path, desired: &Path) -> Outcome {
     ])
 }
 
-/// Complains where an attempt did not end with `code` and an error that names everything in `mentions`;
+/// Complaints if an attempt did not end with `code` and an error that contains each text of `mentions`;
 /// alternatives are separated by `|`.
-pub fn unlike(outcome: &Outcome, code: i32, mentions: &[&str]) -> Vec<String> {
+pub fn outcome_complaints(outcome: &Outcome, code: i32, mentions: &[&str]) -> Vec<String> {
     let mut complaints = Vec::new();
     if outcome.code != Some(code) {
-        complaints.push(format!("exits with {:?}, not {code}: {}", outcome.code, outcome.stderr));
+        complaints.push(format!("exits with {:?}, expected {code}: {}", outcome.code, outcome.stderr));
     }
     for mention in mentions {
         if !mention.split('|').any(|name| outcome.stderr.contains(name)) {
-            complaints.push(format!("does not name {mention}: {}", outcome.stderr));
+            complaints.push(format!("does not mention {mention}: {}", outcome.stderr));
         }
     }
     complaints

@@ -1,25 +1,26 @@
-//! Documents that the agent writes for itself: one line of JSON that says which release's schema it has.
+//! The agent's own documents: one line of JSON with the number of its schema.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Why one cannot be used.
+/// The reason why a document cannot be used.
 #[derive(Debug)]
 pub(crate) enum DocumentError {
-    /// It does not parse.
+    /// The bytes are not JSON of the expected shape.
     Malformed(serde_json::Error),
-    /// Another release's.
+    /// The document has this schema, which belongs to another release.
     Schema(u32),
 }
 
-/// The document as it is stored.
+/// Render a document as it is stored.
 pub(crate) fn render(document: &impl Serialize) -> Vec<u8> {
-    let mut text = serde_json::to_vec(document).expect("a document of ours has only string keys");
+    let mut text = serde_json::to_vec(document).expect("the agent's documents have only string keys");
     text.push(b'\n');
     text
 }
 
-/// Reads one of this `schema`: what another release means by a name is not guessed.
+/// Parse a document of exactly this `schema`. Another release may give a member another meaning, so its
+/// documents are not interpreted.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8], schema: u32) -> Result<T, DocumentError> {
     #[derive(Deserialize)]
     struct Version {

@@ -1,28 +1,29 @@
-//! The lines of a log that a power cut may end anywhere: `CHECKSUM JSON`, each on a line of its own.
+//! The line format of append-only logs, `CHECKSUM JSON`: a power cut may end such a file anywhere, and the
+//! reader still finds the last complete line.
 
 use serde::{Deserialize, Serialize};
 
-use super::tree::ContentDigest;
+use crate::core::values::tree::ContentDigest;
 
-/// Characters of a line's checksum: the first 64 bits of SHA-256, in hex. It tells damage apart,
-/// not malice: who can write here can write anywhere.
+/// Length of a line's checksum: the first 64 bits of SHA-256 in hex. The checksum detects damage, not
+/// tampering: a process that can write this file can write any other.
 const CHECKSUM_LENGTH: usize = 16;
 
-/// The line that says `value`.
+/// Render `value` as one line with its checksum.
 #[must_use]
 pub fn render(value: &impl Serialize) -> Vec<u8> {
-    let json = serde_json::to_string(value).expect("what is logged has only string keys");
+    let json = serde_json::to_string(value).expect("a log entry has only string keys");
     format!("{} {json}\n", checksum(json.as_bytes())).into_bytes()
 }
 
-/// What the lines of a log say; `None` for one that does not check out. A last line without its end
-/// was never written.
+/// Iterate over the JSON of all complete lines; `None` stands for a line with a wrong checksum. A last line
+/// without a newline was cut off and is left out.
 pub fn whole(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     let (whole, _cut_off) = bytes.split_at(whole_length(bytes));
     whole.split_inclusive(|byte| *byte == b'\n').map(checked)
 }
 
-/// Which version of its format the first line of a log says it has.
+/// Read the format version from the first line of a log.
 pub fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
     #[derive(Deserialize)]
     struct Version {
@@ -31,7 +32,7 @@ pub fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
     serde_json::from_slice(first).map(|Version { version }| version)
 }
 
-/// How many bytes of a log end with a line's end.
+/// The length of the log up to and including its last newline.
 #[must_use]
 pub fn whole_length(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)

@@ -1,4 +1,4 @@
-//! A tree that the model itself brings from config to config: what the product's tree must look like.
+//! Tree to which the model itself applies configs: the expected tree of the product.
 //!
 //! Enablement is not modelled: the real `systemctl` works on this tree.
 
@@ -19,94 +19,99 @@ use super::{
 const UNITS: &str = "/etc/systemd/system";
 const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
-/// What a config wants at a path.
-enum Want {
+/// Expected node at a path.
+enum ExpectedNode {
     File { bytes: Vec<u8>, mode: u32, owner: (u32, u32) },
     Directory { mode: u32, owner: (u32, u32) },
     Link(String),
-    SecondName(String),
-    Nothing,
+    HardLink(String),
+    Absent,
 }
 
-/// The model's tree and what it knows of its past.
-pub struct Reference {
+/// Tree of the model, and its history.
+pub struct ModelTree {
     tree: Tree,
-    /// The tree before any config.
+    /// Tree before any config.
     before: Snapshot,
     applied: Config,
 }
 
-impl Reference {
-    /// A tree to which nothing has been applied.
+impl ModelTree {
+    /// Create a tree without a config.
     pub fn new() -> Self {
         let tree = Tree::new();
         let before = snapshot::take(tree.root());
         Self { tree, before, applied: Config::default() }
     }
 
-    /// Makes the tree what `config` says.
-    pub fn bring_to(&mut self, config: Config) {
+    /// Apply `config` to the tree.
+    pub fn apply(&mut self, config: Config) {
         let was = std::mem::replace(&mut self.applied, config);
         self.disable_departing(&was);
-        let stale = self.wants(&was);
-        let wanted = self.wants(&self.applied);
+        let stale = self.expected(&was);
+        let wanted = self.expected(&self.applied);
         for path in stale.keys().rev().filter(|path| !wanted.contains_key(*path)) {
             self.restore(path);
         }
-        // A second name comes after the file that it is one of.
-        for are_names in [false, true] {
-            let turn = |want: &Want| matches!(want, Want::SecondName(_)) == are_names;
-            wanted.iter().filter(|(_, want)| turn(want)).for_each(|(path, want)| self.write(path, want));
+        // A hard link is made after its target.
+        let is_hard_link = |node: &ExpectedNode| matches!(node, ExpectedNode::HardLink(_));
+        for are_hard_links in [false, true] {
+            for (path, node) in wanted.iter().filter(|(_, node)| is_hard_link(node) == are_hard_links) {
+                self.write(path, node);
+            }
         }
         self.set_password(&was);
         self.set_enablement(&was);
     }
 
-    /// What is there now.
-    pub fn sight(&self) -> Snapshot {
+    /// Present state of the tree.
+    pub fn snapshot(&self) -> Snapshot {
         snapshot::take(self.tree.root())
     }
 
-    /// The managed paths of the applied config, as snapshots spell them.
+    /// Managed paths of the applied config, in the spelling of snapshots.
     pub fn managed(&self) -> Vec<String> {
-        self.wants(&self.applied).keys().map(|path| self.spell(path)).collect()
+        self.expected(&self.applied).keys().map(|path| self.resolved_name(path)).collect()
     }
 
-    fn wants(&self, config: &Config) -> BTreeMap<String, Want> {
-        let mut wants = BTreeMap::new();
+    fn expected(&self, config: &Config) -> BTreeMap<String, ExpectedNode> {
+        let mut expected = BTreeMap::new();
         for (path, file) in &config.files {
             let owner = (self.id_of(&file.user, "passwd"), self.id_of(&file.group, "group"));
-            wants.insert(path.clone(), Want::File { bytes: file.bytes.clone(), mode: file.mode, owner });
+            expected.insert(
+                path.clone(),
+                ExpectedNode::File { bytes: file.bytes.clone(), mode: file.mode, owner },
+            );
         }
         for (path, directory) in &config.directories {
             let owner = (self.id_of(&directory.user, "passwd"), self.id_of(&directory.group, "group"));
-            wants.insert(path.clone(), Want::Directory { mode: directory.mode, owner });
+            expected.insert(path.clone(), ExpectedNode::Directory { mode: directory.mode, owner });
         }
         for (path, target) in &config.links {
-            wants.insert(path.clone(), Want::Link(target.clone()));
+            expected.insert(path.clone(), ExpectedNode::Link(target.clone()));
         }
         for (path, target) in &config.hard_links {
-            wants.insert(path.clone(), Want::SecondName(target.clone()));
+            expected.insert(path.clone(), ExpectedNode::HardLink(target.clone()));
         }
         for unit in &config.units {
             let path = format!("{UNITS}/{}", unit.name);
             for (name, contents) in &unit.dropins {
-                wants.insert(format!("{path}.d/{name}"), want_text(contents));
+                expected.insert(format!("{path}.d/{name}"), expected_text(contents));
             }
             if unit.mask {
-                wants.insert(path, Want::Link("/dev/null".to_owned()));
+                expected.insert(path, ExpectedNode::Link("/dev/null".to_owned()));
             } else if unit.is_written() {
-                wants.insert(path, want_text(&unit.contents));
+                expected.insert(path, expected_text(&unit.contents));
             }
         }
         if let Some(keys) = &config.keys {
             let bytes = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>().into_bytes();
-            wants.insert(KEYS.to_owned(), Want::File { bytes, mode: 0o600, owner: (CORE, CORE) });
+            expected.insert(KEYS.to_owned(), ExpectedNode::File { bytes, mode: 0o600, owner: (CORE, CORE) });
         }
-        wants
+        expected
     }
 
-    /// The id of an owner, by the tree's own databases: the local one first, then the image's.
+    /// ID of an owner, from the tree's databases: the local one first, then the image's.
     fn id_of(&self, owner: &Owner, database: &str) -> u32 {
         let name = match owner {
             Owner::Id(id) => return *id,
@@ -121,17 +126,17 @@ impl Reference {
         entry[2].parse().expect("an id")
     }
 
-    fn write(&self, path: &str, want: &Want) {
-        match want {
-            Want::Nothing => self.restore_nothing(path),
-            Want::Link(target) => self.tree.link(path, target),
-            Want::SecondName(target) => {
+    fn write(&self, path: &str, node: &ExpectedNode) {
+        match node {
+            ExpectedNode::Absent => self.restore_absence(path),
+            ExpectedNode::Link(target) => self.tree.link(path, target),
+            ExpectedNode::HardLink(target) => {
                 self.tree.file(path, 0o600, (0, 0), b"");
-                fs::remove_file(self.tree.at(path)).expect("to make room for a second name");
-                fs::hard_link(self.tree.at(target), self.tree.at(path)).expect("a second name");
+                fs::remove_file(self.tree.at(path)).expect("the path of the hard link can be removed");
+                fs::hard_link(self.tree.at(target), self.tree.at(path)).expect("the hard link can be made");
             }
-            Want::Directory { mode, owner } => self.directory(path, *mode, *owner),
-            Want::File { bytes, mode, owner } => {
+            ExpectedNode::Directory { mode, owner } => self.directory(path, *mode, *owner),
+            ExpectedNode::File { bytes, mode, owner } => {
                 if path == KEYS {
                     for directory in ["/var/home/core/.ssh", "/var/home/core/.ssh/authorized_keys.d"] {
                         self.directory(directory, 0o700, (CORE, CORE));
@@ -149,24 +154,25 @@ impl Reference {
         fs::set_permissions(at, Permissions::from_mode(mode)).expect("the directory's mode");
     }
 
-    /// Puts back what was at `path` before any config.
+    /// Restore the node that was at `path` before any config.
     fn restore(&self, path: &str) {
-        match self.before.get(&self.spell(path)) {
+        match self.before.get(&self.resolved_name(path)) {
             Some((Node { body: Body::File(bytes), mode, owner }, _)) => {
                 self.tree.file(path, *mode, *owner, bytes);
             }
             Some((node, _)) => panic!("the tree has no {node:?} to restore at {path}"),
-            None => self.restore_nothing(path),
+            None => self.restore_absence(path),
         }
     }
 
-    /// Removes what is at `path`, then every directory above it that is now empty and was not there before.
-    fn restore_nothing(&self, path: &str) {
+    /// Remove the node at `path`, then every directory above it that is now empty and that did not exist
+    /// before.
+    fn restore_absence(&self, path: &str) {
         let at = self.tree.at(path);
         if at.symlink_metadata().is_ok_and(|meta| !meta.is_dir()) {
-            fs::remove_file(&at).expect("to remove a managed file");
+            fs::remove_file(&at).expect("a managed file can be removed");
         }
-        for parent in Path::new(&self.spell(path)).ancestors().skip(usize::from(!at.is_dir())) {
+        for parent in Path::new(&self.resolved_name(path)).ancestors().skip(usize::from(!at.is_dir())) {
             let ours = !self.before.contains_key(parent.to_str().expect("UTF-8"));
             if !ours || fs::remove_dir(self.tree.root().join(parent)).is_err() {
                 break;
@@ -174,8 +180,8 @@ impl Reference {
         }
     }
 
-    /// `path` relative to the root, with the links on the way to its last part resolved.
-    fn spell(&self, path: &str) -> String {
+    /// `path` relative to the root, with links above its last component resolved.
+    fn resolved_name(&self, path: &str) -> String {
         let at = self.tree.at(path);
         let there = at.ancestors().skip(1).find(|parent| parent.is_dir()).expect("the root at least");
         let root = self.tree.root().canonicalize().expect("the root");
@@ -184,7 +190,8 @@ impl Reference {
         resolved.strip_prefix(root).expect("a path in the tree").to_str().expect("UTF-8").to_owned()
     }
 
-    /// A hash that the last config brought and this one does not is locked; one that no config brought stays.
+    /// Set the password hash. A hash of the last config that this one does not have is locked; a hash that no
+    /// config set stays.
     fn set_password(&self, was: &Config) {
         let hash = match (&self.applied.hash, &was.hash) {
             (Some(hash), _) => hash.as_str(),
@@ -200,7 +207,7 @@ impl Reference {
         self.tree.file("etc/shadow", 0o000, (0, 0), lines.collect::<String>().as_bytes());
     }
 
-    /// Takes away the links of units that lose their file or change their `[Install]` section.
+    /// Remove the links of units that lose their file or whose `[Install]` section changes.
     fn disable_departing(&self, was: &Config) {
         for unit in was.units.iter().filter(|unit| unit.is_written()) {
             let stays = self.applied.unit(&unit.name).filter(|next| next.is_written());
@@ -215,7 +222,8 @@ impl Reference {
         let departed = was.units.iter().filter(|unit| self.applied.unit(&unit.name).is_none());
         let unset = units.iter().filter(|unit| unit.enabled.is_none());
         let preset: Vec<&Unit> = departed.chain(unset).filter(|unit| self.has(&unit.name)).collect();
-        // All at once is what is quick; one by one is what is specified, an error of one being none of the others'.
+        // One call for all units is fast; one call per unit is specified, so that an error affects only its
+        // own unit.
         if !preset.is_empty() && !self.systemctl("preset", &preset) {
             for unit in &preset {
                 self.systemctl("preset", &[unit]);
@@ -232,7 +240,7 @@ impl Reference {
         }
     }
 
-    /// Whether the tree has this unit, or the template that it is an instance of.
+    /// True if the tree has this unit, or the template of this instance.
     fn has(&self, name: &str) -> bool {
         let template =
             name.split_once('@').and_then(|(prefix, rest)| Some((prefix, rest.rsplit_once('.')?.1)));
@@ -253,10 +261,10 @@ impl Reference {
     }
 }
 
-fn want_text(contents: &str) -> Want {
+fn expected_text(contents: &str) -> ExpectedNode {
     if contents.is_empty() {
-        Want::Nothing
+        ExpectedNode::Absent
     } else {
-        Want::File { bytes: contents.as_bytes().to_vec(), mode: 0o644, owner: (0, 0) }
+        ExpectedNode::File { bytes: contents.as_bytes().to_vec(), mode: 0o644, owner: (0, 0) }
     }
 }

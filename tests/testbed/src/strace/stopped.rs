@@ -1,4 +1,4 @@
-//! A run that stands still in the middle, for as long as a test looks around.
+//! Run of the executable that is stopped in the middle while a test inspects the host.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -7,52 +7,56 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::retry_on_intr;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
-use super::place;
+use super::injection;
 use crate::model::run::{Outcome, program};
 
-/// The run, under strace, stopped by a signal. It ends with this, whatever becomes of the test.
-pub struct Held {
+/// Run under strace, stopped by a signal. It ends when this value is dropped.
+pub struct StoppedRun {
     strace: Child,
-    /// What strace says; open, or strace would die of a closed pipe.
-    said: BufReader<ChildStderr>,
-    /// The run's own process, as the kernel knows it.
+    /// Output of strace; kept open, because strace ends when its pipe is closed.
+    output: BufReader<ChildStderr>,
+    /// Process ID of the run in the test's own PID namespace.
     pub pid: u32,
     is_over: bool,
 }
 
-impl Held {
-    /// Runs until it has made the call of this name and number, and waits until it stands still.
+impl StoppedRun {
+    /// Start the executable, and wait until it is stopped behind the call with this name and number.
     pub fn at((name, number): (&str, usize), arguments: &[&str]) -> Self {
         let mut strace = Command::new("strace")
-            // With `-f` each line begins with the process; without threads there is one.
+            // With `-f` each line begins with the process; without threads there is only one.
             .args(["-f", "-o", "/dev/stderr", "-e", &format!("trace={name},clone,clone3")])
-            .args(["-e", "inject=clone,clone3:error=EAGAIN", "-e", &place(name, number, "STOP"), &program()])
+            .args(["-e", "inject=clone,clone3:error=EAGAIN"])
+            .args(["-e", &injection(name, number, "STOP"), &program()])
             .args(arguments)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut said = BufReader::new(strace.stderr.take().unwrap());
+        let mut output = BufReader::new(strace.stderr.take().unwrap());
         let mut lines = String::new();
         while !lines.contains("--- stopped by SIGSTOP ---") {
-            assert!(said.read_line(&mut lines).unwrap() > 0, "{name} {number} is not reached: {lines}");
+            assert!(
+                output.read_line(&mut lines).unwrap() > 0,
+                "the run ended before call {number} of {name}: {lines}"
+            );
         }
         let last = lines.lines().last().unwrap();
         let pid = last.split(' ').next().unwrap().parse().unwrap();
-        Self { strace, said, pid, is_over: false }
+        Self { strace, output, pid, is_over: false }
     }
 
-    /// Lets it go on to its end. Standard error holds what strace says, too.
-    pub fn go_on(mut self) -> Outcome {
+    /// Continue the run to its end. Standard error contains the output of strace too.
+    pub fn resume(mut self) -> Outcome {
         self.signal(Signal::CONT);
         self.end()
     }
 
-    /// Kills it; it is gone on return.
+    /// Kill the run and wait for its end.
     pub fn kill(mut self) {
         let process = pidfd_open(self.process(), PidfdFlags::empty()).unwrap();
         self.signal(Signal::KILL);
-        // strace may be in the middle of a call about it, and end of that before the process does.
+        // strace may have a call for the process in progress, and return before the process ends.
         retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], None)).unwrap();
         self.end();
     }
@@ -67,13 +71,13 @@ impl Held {
 
     fn end(&mut self) -> Outcome {
         let mut stderr = String::new();
-        self.said.read_to_string(&mut stderr).unwrap();
+        self.output.read_to_string(&mut stderr).unwrap();
         self.is_over = true;
         Outcome { code: self.strace.wait().unwrap().code(), stdout: String::new(), stderr }
     }
 }
 
-impl Drop for Held {
+impl Drop for StoppedRun {
     fn drop(&mut self) {
         if !self.is_over {
             self.signal(Signal::KILL);

@@ -1,19 +1,18 @@
-//! libostree's own finalization of what is staged. It has no public call for that, only a command,
-//! which is what its unit runs as well.
+//! Finalization of the staged deployment. libostree exports no function for it, so this runs the command
+//! `ostree admin finalize-staged`, as libostree's own unit `ostree-finalize-staged.service` does.
 
 use std::process::{Command, Stdio};
 
 use crate::os::{OsError, RedactedCause};
 
-/// The program, and what its unit calls it with.
 const PROGRAM: &str = "ostree";
 const ARGUMENTS: [&str; 2] = ["admin", "finalize-staged"];
 
-/// Merges `/etc` into the staged deployment and writes its boot entry, in the mount namespace of
-/// this process. Where nothing is staged, or it is locked, nothing happens.
+/// Merge `/etc` into the staged deployment and write its boot entry, in the mount namespace of this process.
+/// Does nothing if no deployment is staged or the staged one is locked.
 pub fn finalize_staged() -> Result<(), OsError> {
     let doing = || format!("running `{PROGRAM} {}`", ARGUMENTS.join(" "));
-    // It speaks to the journal of the unit.
+    // Its output goes to the journal of the calling unit.
     let status = Command::new(PROGRAM).args(ARGUMENTS).stdin(Stdio::null()).status();
     let status = status.map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => OsError::ToolMissing {
@@ -26,6 +25,8 @@ pub fn finalize_staged() -> Result<(), OsError> {
     if status.success() {
         return Ok(());
     }
-    let source = RedactedCause::new(&format!("it ended with {status}; see the journal of its unit"));
+    let source = RedactedCause::new(&format!(
+        "failed with {status}; see `journalctl -u ostree-finalize-staged.service`"
+    ));
     Err(OsError::Other { doing: doing(), source })
 }

@@ -1,14 +1,14 @@
-//! What libostree, skopeo and ostree-ext say when something fails, told apart by its wording.
+//! Classification of error texts of libostree, skopeo and ostree-ext.
 //!
-//! Their errors are texts by the time they arrive, from our worker and from rpm-ostreed alike. What can be provoked without a
-//! network is tested against libostree 2022.7 and skopeo 1.9; a phrase that another version words differently ends as
-//! [`PullFailure::Other`], with its text.
+//! Both the worker and rpm-ostreed deliver these errors as text. Failures that need no network are tested
+//! against libostree 2022.7 and skopeo 1.9. A text with a wording unknown here becomes [`PullFailure::Other`]
+//! and is shown unchanged.
 
 use crate::core::values::image::ImageRef;
 use crate::os::PullFailure;
 
-/// Phrases and what they mean. The first that occurs decides: an expired certificate is met while dialling,
-/// and many failures mention that something was not found.
+/// Phrases of each failure. The first phrase that occurs decides. The order matters: a "dial tcp" message may
+/// report an expired certificate, and many failures mention that something was not found.
 const PHRASES: [(PullFailure, &[&str]); 10] = [
     (PullFailure::SkopeoMissing, &["failed to execute skopeo"]),
     (
@@ -86,10 +86,10 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
     (PullFailure::Unreachable, &["pinging container registry", "statuscode: 5"]),
 ];
 
-/// What went wrong with a pull of `image`.
+/// Classify the error text of a pull of `image`.
 #[must_use]
 pub fn pull_failure(text: &str, image: &ImageRef) -> PullFailure {
-    // A name may hold any of the phrases.
+    // The image's name may contain any of the phrases.
     let text = text.replace(image.name(), "");
     PHRASES
         .iter()
@@ -97,19 +97,19 @@ pub fn pull_failure(text: &str, image: &ImageRef) -> PullFailure {
         .map_or(PullFailure::Other, |(reason, _)| *reason)
 }
 
-/// Whether a file system is full.
+/// Return true if the text reports a full file system.
 #[must_use]
 pub fn is_full(text: &str) -> bool {
     contains_any(text, &["no space left on device", "min-free-space", "disk quota exceeded"])
 }
 
-/// Whether a file system cannot be written to.
+/// Return true if the text reports a read-only file system.
 #[must_use]
 pub fn is_read_only(text: &str) -> bool {
     contains_any(text, &["read-only file system"])
 }
 
-/// Whether one of the phrases, in lower case, occurs.
+/// Search for the phrases, which must be in lower case.
 pub(super) fn contains_any(text: &str, phrases: &[&str]) -> bool {
     let text = text.to_ascii_lowercase();
     phrases.iter().any(|phrase| text.contains(phrase))
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_registries_and_networks_say_is_told_apart() {
+    fn pull_failures_are_classified_by_wording() {
         let image = "docker://denied.example.com/corrupt:x".parse().unwrap();
         for (text, expected) in [
             (

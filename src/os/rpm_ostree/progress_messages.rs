@@ -1,14 +1,15 @@
-//! How far a transaction is, told from what it says for people. It sends no number of bytes for container images.
+//! Progress of a transaction, parsed from its messages for humans: rpm-ostreed reports no byte counts for
+//! container images.
 
 use super::transaction::RpmOstreeEvent;
 use crate::os::{PullPhase, PullProgress};
 
-/// A message that says how many layers are to be fetched, and how large they are together, holds this.
+/// Part of the message that announces number and total size of the layers to fetch.
 const NEEDED: &str = "layers needed: ";
-/// Tasks that are about one layer begin with one of these.
+/// First words of tasks that process one layer.
 const LAYER_TASKS: [&str; 2] = ["Fetching", "Importing"];
 
-/// What was said so far.
+/// Progress so far.
 #[derive(Debug, Clone)]
 pub(super) struct TransactionProgress {
     progress: PullProgress,
@@ -21,7 +22,7 @@ impl TransactionProgress {
         Self { progress }
     }
 
-    /// How far it is after this; `None` where it says nothing of that.
+    /// Take an event into account. `None` if it says nothing about progress.
     pub(super) fn hear(&mut self, news: &RpmOstreeEvent) -> Option<PullProgress> {
         let is_layer = |task: &str| LAYER_TASKS.iter().any(|start| task.starts_with(start));
         let progress = &mut self.progress;
@@ -34,7 +35,7 @@ impl TransactionProgress {
             }
             RpmOstreeEvent::TaskEnd(task) if is_layer(task) && progress.layers_done < progress.layers => {
                 progress.layers_done += 1;
-                // Nobody says how large one is.
+                // Sizes of single layers are not reported.
                 let share =
                     |total: u64| u128::from(total) * progress.layers_done as u128 / progress.layers as u128;
                 progress.bytes_done = u64::try_from(share(progress.bytes)).unwrap_or(progress.bytes);
@@ -77,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pull_is_followed_by_what_it_says() {
+    fn progress_of_a_pull_follows_its_messages() {
         let mut heard = TransactionProgress::nothing();
         let mut hear = |news: RpmOstreeEvent| {
             heard.hear(&news).map(|now| (now.phase, now.layers_done, now.layers, now.bytes_done))
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_as_they_are_written_for_people() {
+    fn sizes_with_units_are_parsed() {
         for (text, expected) in [
             ("0 bytes", Some(0)),
             ("999 bytes", Some(999)),
