@@ -1,16 +1,16 @@
 //! Sessions of the worker on the booted sysroot.
 
 use crate::cli::CliError;
-use crate::host::facts::booted::BootedDeployment;
+use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
 use std::path::Path;
 
-/// Return the booted deployment; fail with wrong usage on a host that was not booted through OSTree.
-pub(crate) fn booted_deployment() -> Result<BootedDeployment, CliError> {
-    BootedDeployment::observe()?.ok_or_else(|| {
+/// Open the running host; fail with wrong usage on a host that was not booted through OSTree.
+pub(crate) fn running_host() -> Result<RunningHost, CliError> {
+    RunningHost::open()?.ok_or_else(|| {
         let none =
             "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))

@@ -22,11 +22,10 @@ use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::profile::Profile;
-use crate::host::facts::booted::BootedDeployment;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port;
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
-use crate::host::{Root, SystemdServices};
+use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::source::FetchedConfig;
@@ -107,41 +106,44 @@ pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Wr
     };
     let document = bytes(order.document)?;
     let delivery = FetchedConfig { document, policy: order.policy.map(bytes).transpose()? };
-    let mut host = Host { open, profile: order.profile };
-    serde_json::to_writer(&mut *output, &host.perform(&order.job, &delivery))?;
+    let mut ports = WorkPorts { open, profile: order.profile };
+    serde_json::to_writer(&mut *output, &ports.perform(&order.job, &delivery))?;
     output.flush()
 }
 
-/// Running host, as a job sees it.
-struct Host<'a> {
+/// Ports of a job: sessions on the sysroot, and the profile of its changes.
+struct WorkPorts<'a> {
     open: SysrootOpener<'a>,
     profile: Profile,
 }
 
-impl Host<'_> {
+impl WorkPorts<'_> {
     fn perform(&mut self, job: &WorkJob, delivery: &FetchedConfig) -> WorkResult {
-        let mut found = None;
-        let event = match job {
-            WorkJob::Observe => self.observe().map(DaemonEvent::Observed),
-            WorkJob::Prepare(desired) => self.prepare(desired, delivery).map(DaemonEvent::Prepared),
-            WorkJob::Apply(desired) => self.apply(desired, delivery).map(|()| DaemonEvent::Applied),
-            WorkJob::Unlock(desired) => self.unlock(desired).map(|()| DaemonEvent::Unlocked),
-            WorkJob::Reboot { target, overrules_inhibitors } => reboot(target, *overrules_inhibitors),
-            WorkJob::Verify => self.verify(&mut found),
-        };
+        let mut facts = None;
+        let running = RunningHost::open().map_err(TransactionError::from);
+        let running =
+            running.and_then(|host| host.ok_or_else(|| TransactionError::NoDeployment("/".to_owned())));
+        let event = running.and_then(|host| match job {
+            WorkJob::Observe => self.observe(&host).map(DaemonEvent::Observed),
+            WorkJob::Prepare(desired) => self.prepare(&host, desired, delivery).map(DaemonEvent::Prepared),
+            WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
+            WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
+            WorkJob::Reboot { target, overrules_inhibitors } => reboot(&host, target, *overrules_inhibitors),
+            WorkJob::Verify => self.verify(&host, &mut facts),
+        });
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
-        WorkResult { event, facts: found }
+        WorkResult { event, facts }
     }
 
     fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
         (self.open)(access)
     }
 
-    fn observe(&mut self) -> Result<HostObservation, TransactionError> {
-        let booted = booted()?;
-        let recovery = pending_deployment::recover_pending(&booted, &mut |access| self.session(access))?;
-        let root = Root::open(Path::new("/"))?;
-        let record = CurrentState::load_record(&root)?;
+    fn observe(&mut self, host: &RunningHost) -> Result<HostObservation, TransactionError> {
+        let recovery =
+            pending_deployment::recover_pending(&host.lock()?, &mut |access| self.session(access))?;
+        let root = &host.root;
+        let record = CurrentState::load_record(root)?;
         let finalize_failure = match &recovery {
             PendingRecovery::Restaged(_, failure) => Some(failure.reason.clone()),
             PendingRecovery::AwaitsReboot(pending) => {
@@ -152,7 +154,7 @@ impl Host<'_> {
         let boot_check = match recovery {
             PendingRecovery::Unconfirmed(pending) => {
                 let report = status_files::BOOT_CHECK
-                    .load(&root)
+                    .load(root)
                     .filter(|report| report.generation.as_deref() == Some(pending.generation()));
                 let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
                 match (report.map(|report| report.phase), failed) {
@@ -173,7 +175,7 @@ impl Host<'_> {
             current: record
                 .map(|record| desired(&record.config, &record.config_hash, record.layered_image.as_ref())),
             boot_check,
-            blocked: blocked::load(&root)?.map(|blocked| BlockedConfig {
+            blocked: blocked::load(root)?.map(|blocked| BlockedConfig {
                 desired: desired(&blocked.config, &blocked.config_hash, None),
                 reason: blocked.reason,
             }),
@@ -184,6 +186,7 @@ impl Host<'_> {
 
     fn prepare(
         &mut self,
+        host: &RunningHost,
         desired: &ConfigRef,
         delivery: &FetchedConfig,
     ) -> Result<PreparedUpdate, TransactionError> {
@@ -191,11 +194,11 @@ impl Host<'_> {
         let mut os = self.session(SysrootAccess::Stage)?;
         let is_forced = is_forced();
         if !is_forced {
-            ensure_no_drift(&mut *os)?;
+            ensure_no_drift(&mut *os, host)?;
         }
         let purpose = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
-        let prepared = self.with_target(desired, delivery, purpose, |booted, target| {
-            running_host::prepare(&mut *os, booted, target, &mut |_| {})
+        let prepared = self.with_target(host, desired, delivery, purpose, |host, target| {
+            running_host::prepare(&mut *os, host, target, &mut |_| {})
         })?;
         Ok(match prepared {
             running_host::UpdatePreparation::Unchanged { .. } => PreparedUpdate::Nothing,
@@ -216,60 +219,67 @@ impl Host<'_> {
         })
     }
 
-    fn apply(&mut self, desired: &ConfigRef, delivery: &FetchedConfig) -> Result<(), TransactionError> {
+    fn apply(
+        &mut self,
+        host: &RunningHost,
+        desired: &ConfigRef,
+        delivery: &FetchedConfig,
+    ) -> Result<(), TransactionError> {
         let mut os = self.session(SysrootAccess::Stage)?;
-        self.with_target(desired, delivery, UpdatePurpose::Update, |booted, target| {
-            running_host::apply(&mut *os, &SystemdServices::system(), booted, target, &mut |_| {})
+        self.with_target(host, desired, delivery, UpdatePurpose::Update, |host, target| {
+            running_host::apply(&mut *os, &SystemdServices::system(), host, target, &mut |_| {})
         })?;
         Ok(())
     }
 
     fn with_target<T>(
         &self,
+        host: &RunningHost,
         desired: &ConfigRef,
         delivery: &FetchedConfig,
         purpose: UpdatePurpose<'_>,
-        act: impl FnOnce(&BootedDeployment, UpdateTarget<'_>) -> Result<T, TransactionError>,
+        act: impl FnOnce(&LockedHost<'_>, UpdateTarget<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {
-        let configuration = desired_configuration(&delivery.document)?.layered(desired.image.clone());
+        let configuration = desired_configuration(host, &delivery.document)?.layered(desired.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
         let policy = policy.unwrap_or_else(DisruptionPolicy::default);
-        let booted = booted()?;
         let target = UpdateTarget {
-            sysroot: TargetSysroot::Running(&booted),
+            sysroot: TargetSysroot::Running(host),
             desired: &configuration,
             image: None,
             purpose,
             profile: self.profile,
             policy: &policy,
         };
-        act(&booted, target)
+        act(&host.lock()?, target)
     }
 
-    fn unlock(&mut self, desired: &ConfigRef) -> Result<(), TransactionError> {
-        let pending = pending_for(desired)?;
-        pending_deployment::unlock(
-            &mut *self.session(SysrootAccess::Stage)?,
-            &SystemdServices::system(),
-            &pending,
-        )
+    fn unlock(&mut self, host: &RunningHost, desired: &ConfigRef) -> Result<(), TransactionError> {
+        let pending = pending_for(host, desired)?;
+        let mut os = self.session(SysrootAccess::Stage)?;
+        pending_deployment::unlock(&mut *os, &SystemdServices::system(), &host.lock()?, &pending)
     }
 
-    fn verify(&mut self, found: &mut Option<HostFacts>) -> Result<DaemonEvent, TransactionError> {
-        let root = Root::open(Path::new("/"))?;
-        running_host::unstage_leftover(&booted()?, &mut |access| self.session(access))?;
+    fn verify(
+        &mut self,
+        host: &RunningHost,
+        facts: &mut Option<HostFacts>,
+    ) -> Result<DaemonEvent, TransactionError> {
+        running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
         let mut os = self.session(SysrootAccess::Read)?;
         let booted = os.deployments()?.into_iter().find(|deployment| deployment.booted);
-        *found = Some(HostFacts {
-            managed: managed_paths(&CurrentState::load(&root)?),
+        *facts = Some(HostFacts {
+            managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
         });
-        let mut verified = sysroot::verify_running(&mut *os)?;
+        let mut verified = sysroot::verify_running(&mut *os, host)?;
         if verified.findings.iter().any(|found| found.policy == DriftPolicy::Repair) {
-            for drift in &repair(&root)?.repaired {
+            let locked = host.lock()?;
+            for drift in &repair(&locked)?.repaired {
                 log::warn!("repaired drift of {}", drift.path);
             }
-            verified = sysroot::verify_running(&mut *os)?;
+            drop(locked);
+            verified = sysroot::verify_running(&mut *os, host)?;
         }
         Ok(if verified.has_drift() {
             let reason = format!(
@@ -284,19 +294,19 @@ impl Host<'_> {
 }
 
 /// Load the pending generation of the desired config.
-fn pending_for(desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
-    let pending = pending::load(&Root::open(Path::new("/"))?)?;
+fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
+    let pending = pending::load(&host.root)?;
     let pending = pending.filter(|pending| pending.staged.record.config == desired.config);
     pending.ok_or_else(|| TransactionError::NotStaged(desired.config.clone()))
 }
 
-fn reboot(desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
+fn reboot(host: &RunningHost, desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
     let insist = if insists { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey };
     let request = reboot_port::RebootRequest {
         reason: format!(
             "flameholder: reboot into {}, generation {}",
             desired.config,
-            pending_for(desired)?.generation()
+            pending_for(host, desired)?.generation()
         ),
         inhibitor_timeout: if insists { Duration::ZERO } else { INHIBITOR_TIMEOUT },
         inhibitors: insist,
@@ -312,16 +322,12 @@ fn reboot(desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, Transaction
 }
 
 /// Decode the fetched config; load the current config from disk if none was fetched.
-fn desired_configuration(document: &[u8]) -> Result<DecodedConfig, TransactionError> {
+fn desired_configuration(host: &RunningHost, document: &[u8]) -> Result<DecodedConfig, TransactionError> {
     if !document.is_empty() {
         return Ok(DecodedConfig::parse(document)?);
     }
-    let applied = CurrentState::load(&Root::open(Path::new("/"))?)?.configuration;
+    let applied = CurrentState::load(&host.root)?.configuration;
     applied.ok_or_else(|| TransactionError::NoGeneration("/".to_owned()))
-}
-
-fn booted() -> Result<BootedDeployment, TransactionError> {
-    BootedDeployment::observe()?.ok_or_else(|| TransactionError::NoDeployment("/".to_owned()))
 }
 
 fn is_forced() -> bool {
@@ -335,8 +341,8 @@ fn remove_force_file() {
 }
 
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.
-fn ensure_no_drift(os: &mut dyn Sysroot) -> Result<(), TransactionError> {
-    match sysroot::verify_running(os) {
+fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
+    match sysroot::verify_running(os, host) {
         Ok(verified) if verified.has_drift() => Err(TransactionError::Drifted(verified.drifted_paths())),
         // No generation yet, or a foreign deployment: no record to compare with.
         Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::ForeignDeployment(_)) => Ok(()),

@@ -2,8 +2,7 @@
 
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::backoff::RetryClass;
-use crate::host::Root;
-use crate::host::facts::booted::BootedDeployment;
+use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
 use crate::os::{OsError, PullPhase};
 use crate::transaction::TransactionError;
@@ -22,8 +21,7 @@ use crate::firstboot::stopwatch::PhaseStopwatch;
 /// Input of an attempt.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstBootAttempt<'a> {
-    pub(super) root: &'a Root,
-    pub(super) booted: &'a BootedDeployment,
+    pub(super) host: &'a RunningHost,
     pub(super) configuration: &'a DecodedConfig,
 }
 
@@ -43,17 +41,18 @@ impl FirstBootAttempt<'_> {
         stopwatch: &mut PhaseStopwatch,
     ) -> Result<AttemptOutcome, TransactionError> {
         stopwatch.begin("inspecting the host");
-        let reach = first_boot::progress(self.root, self.booted, self.configuration)?;
+        let host = self.host.lock()?;
+        let reach = first_boot::progress(&host, self.configuration)?;
         let mut os = (outside.sessions)(SysrootAccess::Stage)?;
         if reach != FirstBootProgress::NotApplied {
             stopwatch.begin("verifying");
-            if !sysroot::verify_running(&mut *os)?.has_drift() {
+            if !sysroot::verify_running(&mut *os, self.host)?.has_drift() {
                 return Ok(AttemptOutcome::Verified);
             }
             stopwatch.begin("inspecting the host");
         }
         let target = UpdateTarget {
-            sysroot: TargetSysroot::Running(self.booted),
+            sysroot: TargetSysroot::Running(self.host),
             desired: self.configuration,
             image: None,
             purpose: UpdatePurpose::FirstBoot,
@@ -61,20 +60,20 @@ impl FirstBootAttempt<'_> {
             policy: &DisruptionPolicy::default(),
         };
         let mut progress = |stage: UpdateProgress| stopwatch.begin(phase(&stage));
-        let outcome = running_host::apply(&mut *os, outside.services, self.booted, target, &mut progress)?;
+        let outcome = running_host::apply(&mut *os, outside.services, &host, target, &mut progress)?;
         match outcome {
             UpdateOutcome::Staged { pending, .. } if reach == FirstBootProgress::AppliedByReboot => {
-                running_host::unstage(&mut *os, &pending)?;
+                running_host::unstage(&mut *os, &host, &pending)?;
                 Err(TransactionError::RebootIneffective(pending.generation().to_owned()))
             }
             UpdateOutcome::Staged { pending, .. } => {
                 stopwatch.begin("unlocking");
-                pending_deployment::unlock(&mut *os, outside.services, &pending)?;
+                pending_deployment::unlock(&mut *os, outside.services, &host, &pending)?;
                 Ok(AttemptOutcome::Unlocked)
             }
             UpdateOutcome::Unchanged { .. } | UpdateOutcome::Live { .. } => {
                 stopwatch.begin("verifying");
-                let verified = sysroot::verify_running(&mut *os)?;
+                let verified = sysroot::verify_running(&mut *os, self.host)?;
                 if verified.has_drift() {
                     return Err(TransactionError::Drifted(verified.drifted_paths()));
                 }

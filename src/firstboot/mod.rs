@@ -5,13 +5,10 @@
 mod attempt;
 mod stopwatch;
 
-use std::path::Path;
-
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::profile::Profile;
 use crate::host::facts::boot;
-use crate::host::facts::booted::BootedDeployment;
-use crate::host::{Root, ServiceControl};
+use crate::host::{RunningHost, ServiceControl};
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::{FirstBootConfig, PhaseTiming};
 use crate::transaction::{SysrootOpener, TransactionError};
@@ -57,14 +54,13 @@ pub enum FirstBootOutcome {
 /// Complete the first boot, or stage the deployment that a reboot completes. Failed attempts are repeated
 /// with backoff; an error is returned only if the root file system cannot be opened.
 pub fn run(
-    booted: &BootedDeployment,
+    host: &RunningHost,
     mut outside: FirstBootPorts<'_>,
 ) -> Result<FirstBootOutcome, TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let mut stopwatch = PhaseStopwatch::resume(first_boot::load_timings(&root));
+    let mut stopwatch = PhaseStopwatch::resume(first_boot::load_timings(&host.root));
     let mut failures = Failures::default();
     loop {
-        match once(&root, booted, &mut outside, &mut stopwatch) {
+        match once(host, &mut outside, &mut stopwatch) {
             Ok(outcome) => return Ok(outcome),
             Err(error) => {
                 let delay = failures.next(&error, outside.say);
@@ -76,26 +72,26 @@ pub fn run(
 }
 
 fn once(
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &RunningHost,
     outside: &mut FirstBootPorts<'_>,
     stopwatch: &mut PhaseStopwatch,
 ) -> Result<FirstBootOutcome, TransactionError> {
-    let Some(FirstBootConfig { configuration, is_incomplete }) = first_boot::load(root)? else {
+    let Some(FirstBootConfig { configuration, is_incomplete }) = first_boot::load(&host.root)? else {
         return Ok(FirstBootOutcome::Nothing);
     };
     let config = configuration.object.name.clone();
     if is_incomplete {
         log::warn!("the config server sent no complete config: files and units stay as Ignition wrote them");
     }
-    let attempt = FirstBootAttempt { root, booted, configuration: &configuration };
+    let attempt = FirstBootAttempt { host, configuration: &configuration };
     match attempt.run(outside, stopwatch)? {
         AttemptOutcome::Unlocked => {
-            first_boot::save_timings(root, &stopwatch.stop());
+            first_boot::save_timings(&host.root, &stopwatch.stop());
             Ok(FirstBootOutcome::Reboot { config })
         }
         AttemptOutcome::Verified => {
-            first_boot::complete(root)?;
+            let locked = host.lock()?;
+            first_boot::complete(&locked)?;
             Ok(FirstBootOutcome::Complete { config, times: stopwatch.stop() })
         }
     }

@@ -13,7 +13,7 @@ use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTS
 use flameholder::core::values::profile::Profile;
 use flameholder::host::fs::lock::HostLock;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
-use flameholder::host::{HostDisk, Root};
+use flameholder::host::{HostDisk, LockedRoot, Root};
 use flameholder::transaction::boot::activate;
 use flameholder::transaction::engine::apply::{ApplyError, JournaledChange};
 use flameholder::transaction::engine::labels::SelinuxLabels;
@@ -251,7 +251,8 @@ pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn HostDisk) -
 }
 
 fn apply(root: &Root, config: &Value) {
-    plain_tree::apply(root, &configuration(config), Profile::Native)
+    let root = LockedRoot::lock(root).expect("the lock");
+    plain_tree::apply(&root, &configuration(config), Profile::Native)
         .unwrap_or_else(|error| panic!("{error}"));
 }
 

@@ -1,5 +1,5 @@
-//! Services and reboots over D-Bus: the ports' real implementations, against a systemd and a logind that follow a script,
-//! and against a real systemd.
+//! Unit jobs and reboots over D-Bus: the product's clients of systemd and logind, against scripted fakes and
+//! against a real systemd.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

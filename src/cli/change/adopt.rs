@@ -43,11 +43,11 @@ pub(crate) struct AdoptArgs {
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     let version = version()?;
     let mut session = args.os_backend.opener()(SysrootAccess::Stage)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
-    let adopted = adopt(&mut *session, &SystemdServices::system(), &booted, adoption)?;
+    let adopted = adopt(&mut *session, &SystemdServices::system(), &host.lock()?, adoption)?;
     drop(session);
     print_text(&text(&adopted))?;
     // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.

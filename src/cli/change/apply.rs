@@ -12,6 +12,7 @@ use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
+use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
@@ -70,7 +71,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
 
 fn apply_to_tree(path: &Path, desired: &DecodedConfig, args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     let root = open_to_change(path)?;
-    let applied = plain_tree::apply(&root, desired, args.profile.into())?;
+    let applied = plain_tree::apply(&LockedRoot::lock(&root)?, desired, args.profile.into())?;
     print_text(&summary_of_tree(&applied, desired))?;
     Ok(CommandOutcome::Success)
 }

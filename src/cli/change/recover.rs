@@ -9,8 +9,7 @@ use clap::Args;
 
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
-use crate::host::Root;
-use crate::host::facts::booted::BootedDeployment;
+use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::boot::pending_deployment;
@@ -30,17 +29,20 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Write)?;
             sysroot::recover(&mut session, path)?
         }
-        None => match (&args.place.root, BootedDeployment::observe()?) {
-            (None, Some(booted)) => return on_running(&booted),
-            (root, _) => interrupted::recover(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+        None => match (&args.place.root, RunningHost::open()?) {
+            (None, Some(host)) => return on_running(&host),
+            (root, _) => {
+                let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
+                interrupted::recover(&LockedRoot::lock(&root)?)?
+            }
         },
     };
     print_text(&summary(&recovered))?;
     Ok(CommandOutcome::Success)
 }
 
-fn on_running(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
-    let text = match pending_deployment::recover_pending(booted, &mut session::open_running)? {
+fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
+    let text = match pending_deployment::recover_pending(&host.lock()?, &mut session::open_running)? {
         PendingRecovery::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
         PendingRecovery::Unconfirmed(pending) => format!(

@@ -9,12 +9,13 @@ use crate::transaction::handover::installation;
 use crate::transaction::handover::release::{ReleaseOutcome, release};
 
 pub(crate) fn run() -> Result<CommandOutcome, CliError> {
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     let mut session = session::open_running(SysrootAccess::Stage)?;
-    let released = release(&mut *session, &booted)?;
+    let host = host.lock()?;
+    let released = release(&mut *session, &host)?;
     drop(session);
     // Also without a generation: an earlier call may have been interrupted before this step.
-    installation::remove(&SystemdServices::system())?;
+    installation::remove(&SystemdServices::system(), &host)?;
     let Some(ReleaseOutcome { config, kept }) = released else {
         print_text("flameholder does not manage this host\n")?;
         return Ok(CommandOutcome::Success);

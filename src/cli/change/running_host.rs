@@ -7,25 +7,24 @@ use crate::cli::change::apply::{RebootMode, unapplied};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::booted_deployment;
-use crate::cli::session::open_running;
+use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::profile::Profile;
-use crate::host::SystemdServices;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
+use crate::host::{LockedHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::TransactionError;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
+use crate::transaction::update;
 use crate::transaction::update::rollback;
-use crate::transaction::update::running_host;
 use crate::transaction::update::running_host::UpdateOutcome;
 
 /// Longest wait for the inhibitor locks that block a reboot.
@@ -39,35 +38,42 @@ pub(crate) fn apply(
     os_backend: OsBackendArgs,
 ) -> Result<CommandOutcome, CliError> {
     let image = image.map(str::parse).transpose()?;
-    let booted = booted_deployment()?;
+    let host = running_host()?;
     let mut session = os_backend.opener()(SysrootAccess::Stage)?;
     let target = UpdateTarget {
-        sysroot: TargetSysroot::Running(&booted),
+        sysroot: TargetSysroot::Running(&host),
         desired,
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,
         profile,
         policy: &DisruptionPolicy::default(),
     };
+    let locked = host.lock()?;
     let mut progress = ProgressDisplay::start();
-    let outcome =
-        running_host::apply(&mut *session, &SystemdServices::system(), &booted, target, &mut |stage| {
+    let outcome = update::running_host::apply(
+        &mut *session,
+        &SystemdServices::system(),
+        &locked,
+        target,
+        &mut |stage| {
             progress.show(&stage);
-        });
+        },
+    );
     progress.finish();
-    finish_update(session, outcome?, &desired.object.name, reboot)
+    finish_update(session, locked, outcome?, &desired.object.name, reboot)
 }
 
 /// Stage the generation before the booted one, and reboot into it as `reboot` says.
 pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> {
-    let booted = booted_deployment()?;
+    let host = running_host()?;
     let mut session = open_running(SysrootAccess::Stage)?;
-    let previous = rollback::previous_generation(&mut *session, &booted)?;
+    let previous = rollback::previous_generation(&mut *session, &host)?;
+    let locked = host.lock()?;
     let mut progress = ProgressDisplay::start();
     let outcome = rollback::stage_rollback(
         &mut *session,
         &SystemdServices::system(),
-        &booted,
+        &locked,
         &previous,
         &mut |stage| {
             progress.show(&stage);
@@ -76,13 +82,13 @@ pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> 
     progress.finish();
     let outcome = outcome?;
     if let UpdateOutcome::Staged { plan: Some(plan), .. } = &outcome {
-        match rollback::unmanaged_differences(&booted, &previous, plan) {
+        match rollback::unmanaged_differences(&host.booted, &previous, plan) {
             Ok(paths) => print_text(&unmanaged_differences(&paths))?,
             // The rollback does not depend on this list.
             Err(error) => log::warn!("the unmanaged paths that the rollback keeps cannot be listed: {error}"),
         }
     }
-    finish_update(session, outcome, &previous.record.config, reboot)
+    finish_update(session, locked, outcome, &previous.record.config, reboot)
 }
 
 /// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
@@ -103,6 +109,7 @@ fn unmanaged_differences(paths: &[PathBuf]) -> String {
 
 fn finish_update(
     mut session: Box<dyn Sysroot>,
+    host: LockedHost<'_>,
     outcome: UpdateOutcome,
     name: &str,
     reboot: RebootMode,
@@ -122,8 +129,8 @@ fn finish_update(
                 say("staged and locked: it boots after the same command is called without `--reboot never`");
                 return Ok(CommandOutcome::Success);
             }
-            pending_deployment::unlock(&mut *session, &SystemdServices::system(), &pending)?;
-            drop(session);
+            pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
+            drop((session, host));
             request_reboot(&pending, name, reboot)?;
         }
     }

@@ -126,9 +126,9 @@ fn on_tree(
 }
 
 fn on_running(desired: &DecodedConfig, args: &PlanArgs) -> Result<(Plan, Option<DecodedConfig>), CliError> {
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
-    on_deployments(&mut *session, TargetSysroot::Running(&booted), desired, args)
+    on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)
 }
 
 fn on_sysroot(

@@ -3,7 +3,7 @@
 
 use crate::cli::session;
 use crate::transaction::state::interrupted;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
@@ -15,10 +15,9 @@ use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
 use crate::core::state::journal::{Journal, TransactionState};
-use crate::host::Root;
-use crate::host::facts::boot;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::booted::SYSROOT;
 use crate::host::file_watch::FileWatch;
+use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusDocument, TransactionItem};
@@ -50,8 +49,11 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
-        (None, None) if BootedDeployment::observe()?.is_some() => of_running()?,
-        (root, None) => of_tree(&root.clone().unwrap_or_else(|| PathBuf::from("/")))?,
+        (Some(root), None) => of_tree(root)?,
+        (None, None) => match RunningHost::open()? {
+            Some(host) => of_running(&host)?,
+            None => of_tree(Path::new("/"))?,
+        },
     };
     print(&document, args.output)?;
     Ok(CommandOutcome::Success)
@@ -66,7 +68,7 @@ fn print(document: &StatusDocument, output: OutputFormat) -> Result<(), CliError
 
 /// Print the status and each change of it until standard output is closed.
 fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
-    session::booted_deployment()?;
+    let host = session::running_host()?;
     let watched = |source| CliError::Input { file: REPORTS.to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
     runtime.block_on(async {
@@ -76,7 +78,7 @@ fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
         // One report causes several inotify events: it is written and renamed.
         let mut said = None;
         loop {
-            let document = of_running()?;
+            let document = of_running(&host)?;
             let text = serde_json::to_string(&document).ok();
             if said != text {
                 print(&document, output)?;
@@ -96,14 +98,13 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
 
 /// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
 /// root, `/sysroot`.
-fn of_running() -> Result<StatusDocument, CliError> {
-    let root = Root::open(Path::new("/"))?;
-    let pending = pending::load(&root).map_err(TransactionError::from)?;
-    let blocked = blocked::load(&root).map_err(TransactionError::from)?;
-    let boot_id = boot::boot_id();
-    let pending = pending.map(|pending| PendingItem::of(&pending, &boot_id));
-    let boot_check = status_files::BOOT_CHECK.load(&root);
-    let daemon = status_files::DAEMON.load(&root);
+fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
+    let root = &host.root;
+    let pending = pending::load(root).map_err(TransactionError::from)?;
+    let blocked = blocked::load(root).map_err(TransactionError::from)?;
+    let pending = pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id));
+    let boot_check = status_files::BOOT_CHECK.load(root);
+    let daemon = status_files::DAEMON.load(root);
     Ok(StatusDocument {
         pending,
         blocked,

@@ -13,9 +13,8 @@ use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::DriftKind;
-use crate::host::Root;
-use crate::host::facts::booted::BootedDeployment;
 use crate::host::facts::tree_facts::TreeScope;
+use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::plan::drift::{DriftFinding, DriftReport, verify};
@@ -81,19 +80,23 @@ impl<'a> VerifyDocument<'a> {
 pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     let verified = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
-        (Some(root), None) if args.repair => repair(&open_to_change(root)?)?,
-        (None, None) if BootedDeployment::observe()?.is_some() => {
-            let mut session = crate::cli::session::open_running(SysrootAccess::Read)?;
-            sysroot::verify_running(&mut *session)?
-        }
+        (Some(root), None) if args.repair => repair(&LockedRoot::lock(&open_to_change(root)?)?)?,
         (root, None) => {
+            if let (None, Some(host)) = (root, RunningHost::open()?) {
+                let mut session = crate::cli::session::open_running(SysrootAccess::Read)?;
+                return finish(&sysroot::verify_running(&mut *session, &host)?, args);
+            }
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
             verify(&Root::open(&path)?, TreeScope::Everything)?
         }
     };
+    finish(&verified, args)
+}
+
+fn finish(verified: &DriftReport, args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     match args.output {
-        OutputFormat::Json => print_json(&VerifyDocument::of(&verified))?,
-        OutputFormat::Text => print_text(&render(&verified))?,
+        OutputFormat::Json => print_json(&VerifyDocument::of(verified))?,
+        OutputFormat::Text => print_text(&render(verified))?,
     }
     Ok(if verified.has_drift() { CommandOutcome::Differences } else { CommandOutcome::Success })
 }

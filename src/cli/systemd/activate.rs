@@ -10,9 +10,8 @@ use crate::cli::session::open_running_with;
 use crate::cli::systemd::reboot::reboot_immediately;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::state::booted_state::BootedState;
-use crate::host::facts::booted::BootedDeployment;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::{HostError, Root};
+use crate::host::{HostError, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
@@ -34,9 +33,12 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
-        None => match (&args.place.root, BootedDeployment::observe()?) {
-            (None, Some(booted)) => return activate_at_boot(&booted),
-            (root, _) => activate::activate(&Root::open(root.as_deref().unwrap_or(Path::new("/")))?)?,
+        None => match (&args.place.root, RunningHost::open()?) {
+            (None, Some(host)) => return activate_at_boot(&host),
+            (root, _) => {
+                let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
+                activate::activate(&LockedRoot::lock(&root)?)?
+            }
         },
     };
     print_text(&summary(&activated))?;
@@ -45,11 +47,15 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
 
 /// Activate the booted generation, and reboot at once if the deployment booted without its configuration or
 /// has to be rolled back.
-fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliError> {
+fn activate_at_boot(host: &RunningHost) -> Result<CommandOutcome, CliError> {
     // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
-    let arrival = match early_boot::activate_at_boot(booted, &namespace) {
+    let activated = host
+        .lock()
+        .map_err(TransactionError::from)
+        .and_then(|host| early_boot::activate_at_boot(&host, &namespace));
+    let activated = match activated {
         // No other command runs before activation in a boot, so a held lock means a later start: the unit is
         // pulled in again by units that require it, such as a restarted kubelet, and must not keep them from
         // running.
@@ -57,10 +63,10 @@ fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliErro
             say(&format!("{error}; files were activated earlier in this boot"));
             return Ok(CommandOutcome::Success);
         }
-        arrival => arrival?,
+        activated => activated?,
     };
-    login_message::refresh(&Root::open(Path::new("/"))?);
-    match arrival {
+    login_message::refresh(&host.root);
+    match activated {
         EarlyBootOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
         EarlyBootOutcome::Activated { state, activated, carried } => {
             print_text(&(booted_state_line(state, carried) + &summary(&activated)))?;
@@ -75,7 +81,7 @@ fn activate_at_boot(booted: &BootedDeployment) -> Result<CommandOutcome, CliErro
             let generation = pending.generation();
             say(&format!("generation {generation} is rolled back and blocked: {reason}"));
             let worker = worker?;
-            early_boot::roll_back(&mut |access| open_running_with(&worker, access), &pending, &reason)?;
+            early_boot::roll_back(&mut |access| open_running_with(&worker, access), host, &pending, &reason)?;
             return reboot_immediately(&format!("generation {generation} is rolled back"));
         }
     }

@@ -10,10 +10,10 @@ use crate::transaction::boot::confirm_boot;
 use crate::transaction::boot::confirm_boot::BootCheckOutcome;
 
 pub(crate) fn run() -> Result<CommandOutcome, CliError> {
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     // The boot check does not depend on standard output.
     let mut waits = |what: &str| drop(print_text(&format!("boot check is waiting: {what}\n")));
-    match confirm_boot::check_boot(&booted, &mut session::open_running, &mut waits)? {
+    match confirm_boot::check_boot(&host, &mut session::open_running, &mut waits)? {
         BootCheckOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
         BootCheckOutcome::AlreadyConfirmed(report) => print_text(&match failed_checks(&report.findings) {
             None => "all health checks passed\n".to_owned(),

@@ -56,7 +56,7 @@ pub(crate) struct DaemonArgs {
 }
 
 pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
-    session::booted_deployment()?;
+    session::running_host()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
     let (orders, ordered) = unbounded_channel();

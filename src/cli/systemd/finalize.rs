@@ -12,12 +12,12 @@ use crate::transaction::update::finalize;
 use crate::transaction::update::finalize::FinalizeOutcome;
 
 pub(crate) fn run() -> Result<CommandOutcome, CliError> {
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
     let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
     let mut open = |access| session::open_running_with(worker.as_ref().map_err(Clone::clone)?, access);
-    let text = match finalize::finalize(&namespace, &booted, &mut open)? {
+    let text = match finalize::finalize(&namespace, &host, &mut open)? {
         FinalizeOutcome::Generation(generation) => {
             format!("generation {generation} is finalized and boots next\n")
         }

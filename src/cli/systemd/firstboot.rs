@@ -25,7 +25,7 @@ pub(crate) struct FirstbootArgs {
 }
 
 pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
-    let booted = session::booted_deployment()?;
+    let host = session::running_host()?;
     let outside = FirstBootPorts {
         sessions: &mut args.os_backend.opener(),
         services: &SystemdServices::system(),
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
         say: &mut say,
         wait: &mut std::thread::sleep,
     };
-    match firstboot::run(&booted, outside)? {
+    match firstboot::run(&host, outside)? {
         FirstBootOutcome::Nothing => print_text("no first boot to complete\n")?,
         FirstBootOutcome::Complete { config, times } => {
             say(&format!("the first boot is complete: {config} is applied and verified{}", in_words(&times)));

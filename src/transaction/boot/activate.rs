@@ -17,11 +17,9 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::FileAttributes;
-use crate::host::facts::boot;
-use crate::host::fs::lock::HostLock;
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
-use crate::host::{HostDisk, Root};
+use crate::host::{HostDisk, LockedRoot, Root};
 use crate::os::Sysroot;
 
 use crate::transaction::TransactionError;
@@ -71,20 +69,17 @@ impl ActivationPlan {
 
 /// Activate the generation recorded in the `/etc` of `root`: put its files outside `/etc` in place.
 /// Recovers an interrupted change first.
-pub fn activate(root: &Root) -> Result<ActivationOutcome, TransactionError> {
-    let _lock = HostLock::take(root)?;
-    let boot_id = boot::boot_id();
-    interrupted::recover_first(root, &boot_id)?;
-    activate_locked(root, &boot_id)
+pub fn activate(root: &LockedRoot<'_>) -> Result<ActivationOutcome, TransactionError> {
+    interrupted::recover_first(root)?;
+    activate_recovered(root)
 }
 
-/// Activate the generation in the `/etc` of `root`. The caller holds the host lock, and has recovered any
-/// interrupted change.
-pub(crate) fn activate_locked(root: &Root, boot_id: &str) -> Result<ActivationOutcome, TransactionError> {
+/// Activate the generation in the `/etc` of `root`, in which no interrupted change is open.
+pub(crate) fn activate_recovered(root: &LockedRoot<'_>) -> Result<ActivationOutcome, TransactionError> {
     let wanted = files_outside_etc(root)?;
     ensure_link_targets(root, &wanted.managed)?;
     let activation = decide_on(root, wanted)?;
-    apply::apply(root, &NoServices, activation.change(boot_id))?;
+    apply::apply(root.as_root(), &NoServices, activation.change(root.boot_id()))?;
     Ok(ActivationOutcome { generation: activation.generation, changed: !activation.steps.is_empty() })
 }
 
@@ -98,7 +93,7 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOut
     if !record.is_some_and(|record| record.names(&next.id)) {
         return Err(TransactionError::ForeignDeployment(next.id.to_string()));
     }
-    activate(&root)
+    activate(&LockedRoot::lock(&root)?)
 }
 
 /// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first

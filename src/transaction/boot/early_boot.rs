@@ -14,13 +14,11 @@ use crate::core::state::journal::JournalScope;
 use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
-use crate::host::Root;
-use crate::host::facts::boot;
 use crate::host::facts::booted;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
-use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::systemd::service_port::NoServices;
+use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::DeploymentId;
 use crate::os::protocol::SysrootAccess;
 
@@ -69,16 +67,14 @@ pub enum EarlyBootOutcome {
 /// Activate the booted generation, or tell which rollback or reboot is needed. `namespace` is a private
 /// mount namespace, in which other deployments can be made writable.
 pub fn activate_at_boot(
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     namespace: &MountNamespace,
 ) -> Result<EarlyBootOutcome, TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    let boot_id = boot::boot_id();
-    recover_any_deployment(&root, booted, namespace, &boot_id)?;
-    extensions::remove(&root)?;
-    let record = CurrentState::load_record(&root)?;
-    let found = match pending::load(&root) {
+    let booted = &host.running.booted;
+    recover_any_deployment(host, namespace)?;
+    extensions::remove(host)?;
+    let record = CurrentState::load_record(host)?;
+    let found = match pending::load(host.as_root()) {
         // A complete generation boots despite an unreadable pending record; the boot check, which has to
         // confirm or roll back, reports the error then.
         Err(error)
@@ -92,23 +88,26 @@ pub fn activate_at_boot(
     };
     let seen = booted.observation(record.as_ref(), found.as_ref());
     let state = booted_state::booted_state(seen);
-    let most_boots = boot_check_time::max_boots(&root, found.as_ref());
-    match (booted_state::pending_outcome(seen, &boot_id, most_boots), found) {
-        (PendingOutcome::WriteConfig, Some(pending)) => write_missing_config(&root, &pending, &boot_id),
+    let most_boots = boot_check_time::max_boots(host, found.as_ref());
+    match (booted_state::pending_outcome(seen, host.boot_id(), most_boots), found) {
+        (PendingOutcome::WriteConfig, Some(pending)) => write_missing_config(host, &pending),
         (PendingOutcome::RollBack(reason), Some(pending)) => {
             Ok(EarlyBootOutcome::RollBack { pending: Box::new(pending), reason })
         }
         (outcome, found) => {
             if let (PendingOutcome::Booted, Some(pending)) = (outcome, found)
-                && !pending.booted_in.contains(&boot_id)
+                && !pending.booted_in.iter().any(|boot| boot == host.boot_id())
             {
                 // The attempt is recorded before activation, so that a boot that hangs or panics counts as
                 // well.
-                pending::append_entry(&root, &PendingEntry::Booted { boot_id: boot_id.clone() })?;
+                pending::append_entry(
+                    host.as_root(),
+                    &PendingEntry::Booted { boot_id: host.boot_id().to_owned() },
+                )?;
             }
             let Some(record) = record else { return Ok(EarlyBootOutcome::Unmanaged) };
-            let carried = carry_forward(&root, booted, state, &record, &boot_id)?;
-            let activated = activate::activate_locked(&root, &boot_id)?;
+            let carried = carry_forward(host, state, &record)?;
+            let activated = activate::activate_recovered(host)?;
             Ok(EarlyBootOutcome::Activated { state, activated, carried })
         }
     }
@@ -116,21 +115,16 @@ pub fn activate_at_boot(
 
 /// Recover an interrupted change of the booted deployment, or of another one: a power cut can interrupt a
 /// change, and an administrator can then choose another deployment in the boot menu.
-fn recover_any_deployment(
-    root: &Root,
-    booted: &BootedDeployment,
-    namespace: &MountNamespace,
-    boot_id: &str,
-) -> Result<(), TransactionError> {
-    let elsewhere = match interrupted::recover_first(root, boot_id) {
+fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> Result<(), TransactionError> {
+    let elsewhere = match interrupted::recover_first(host) {
         Err(TransactionError::Recovery(error @ RecoveryError::OtherDeployment { .. })) => error,
         recovered => return recovered,
     };
     namespace.make_writable(Path::new(SYSROOT))?;
-    for id in other_deployments(booted)? {
+    for id in other_deployments(&host.running.booted)? {
         let other = booted::open_deployment(Path::new(SYSROOT), &id)?;
         let found = CurrentState::load_record(&other)?.map(|record| record.generation);
-        match recover::recover(&other, &NoServices, found.as_deref(), boot_id) {
+        match recover::recover(&other, &NoServices, found.as_deref(), host.boot_id()) {
             Err(RecoveryError::OtherDeployment { .. }) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
@@ -154,17 +148,19 @@ fn other_deployments(booted: &BootedDeployment) -> Result<Vec<DeploymentId>, Tra
 
 /// Write the pending generation's configuration into the booted `/etc`, as a journaled change.
 fn write_missing_config(
-    root: &Root,
+    root: &LockedRoot<'_>,
     pending: &PendingGeneration,
-    boot_id: &str,
 ) -> Result<EarlyBootOutcome, TransactionError> {
     // The attempt is recorded before the change: if writing does not help, the next boot rolls back instead
     // of trying a third time.
-    pending::append_entry(root, &PendingEntry::BootedWithoutConfig { boot_id: boot_id.to_owned() })?;
+    pending::append_entry(
+        root.as_root(),
+        &PendingEntry::BootedWithoutConfig { boot_id: root.boot_id().to_owned() },
+    )?;
     let current = CurrentState::load(root)?;
-    let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, &current, pending)?;
+    let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, &current, pending, root.boot_id())?;
     let before = current.record.as_ref().map(|record| record.generation.as_str());
-    apply_steps(root, [before, Some(pending.generation())], boot_id, &steps, &labels)?;
+    apply_steps(root, [before, Some(pending.generation())], &steps, &labels)?;
     Ok(EarlyBootOutcome::ConfigWritten { generation: pending.generation().to_owned() })
 }
 
@@ -176,6 +172,7 @@ const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
 /// the rollback.
 pub fn roll_back(
     os: SysrootOpener<'_>,
+    host: &RunningHost,
     pending: &PendingGeneration,
     reason: &str,
 ) -> Result<(), TransactionError> {
@@ -183,32 +180,29 @@ pub fn roll_back(
         return Err(TransactionError::NoBootEntries(ENTRIES_LIMIT.as_secs()));
     }
     let mut os = os(SysrootAccess::Stage)?;
-    let root = Root::open(Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
+    let host = host.lock()?;
     if pending.rejected.is_none() {
-        let (boot_id, reason) = (boot::boot_id(), reason.to_owned());
-        pending::append_entry(&root, &PendingEntry::Rejected { boot_id, reason })?;
+        let (boot_id, reason) = (host.boot_id().to_owned(), reason.to_owned());
+        pending::append_entry(host.as_root(), &PendingEntry::Rejected { boot_id, reason })?;
     }
-    block(&root, &pending.staged.record, reason)?;
+    block(&host, &pending.staged.record, reason)?;
     os.set_default(&pending.staged.base)?;
-    Ok(pending::remove(&root)?)
+    Ok(pending::remove(host.as_root())?)
 }
 
 /// Carry run-time-owned files of the last booted deployment forward into the `/etc` of the booted one, if
 /// that is older. Returns the number of changed paths. The `/etc` of a deployment that boots for the first
 /// time was merged from the running `/etc` and needs nothing.
 fn carry_forward(
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     state: BootedState,
     record: &GenerationRecord,
-    boot_id: &str,
 ) -> Result<usize, TransactionError> {
-    let current = CurrentState::load(root)?;
+    let current = CurrentState::load(host)?;
     let Some(ran) = current.active.as_ref().and_then(|active| active.last_booted.clone()) else {
         return Ok(0);
     };
-    let is_left = ran.deployment != booted.deployment && record.sequence <= ran.latest;
+    let is_left = ran.deployment != host.running.booted.deployment && record.sequence <= ran.latest;
     if state != BootedState::Complete || !is_left {
         return Ok(0);
     }
@@ -221,30 +215,29 @@ fn carry_forward(
     };
     let left = CurrentState::load_record(&last)?.filter(|left| left.sequence > record.sequence);
     if let Some(left) = left {
-        block(root, &left, "a previous deployment was booted, chosen at the boot menu or by the bootloader")?;
+        block(host, &left, "a previous deployment was booted, chosen at the boot menu or by the bootloader")?;
     }
-    let steps = carry_forward::carry_forward_steps(root, &last, current.host())?;
-    let labels = labels::labels_of_steps(root, &steps, &current.prior_changes().labels)?;
-    apply_steps(root, [Some(&record.generation); 2], boot_id, &steps, &labels)?;
+    let steps = carry_forward::carry_forward_steps(host, &last, current.host())?;
+    let labels = labels::labels_of_steps(host.as_root(), &steps, &current.prior_changes().labels)?;
+    apply_steps(host, [Some(&record.generation); 2], &steps, &labels)?;
     Ok(steps.len())
 }
 
 /// Apply steps to the booted deployment as a journaled change. No service runs yet, so none is reloaded.
 fn apply_steps(
-    root: &Root,
+    root: &LockedRoot<'_>,
     [current, target]: [Option<&str>; 2],
-    boot_id: &str,
     steps: &[PlanStep],
     labels: &SelinuxLabels,
 ) -> Result<(), TransactionError> {
     let change = JournaledChange {
         current,
         target,
-        boot_id,
+        boot_id: root.boot_id(),
         scope: JournalScope::Deployment,
         steps,
         labels,
         actions: &[],
     };
-    Ok(apply::apply(root, &NoServices, change)?)
+    Ok(apply::apply(root.as_root(), &NoServices, change)?)
 }

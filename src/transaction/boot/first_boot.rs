@@ -10,10 +10,7 @@ use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::facts::boot;
-use crate::host::facts::booted::BootedDeployment;
-use crate::host::fs::lock::HostLock;
-use crate::host::{HostDisk as _, HostError, Root};
+use crate::host::{HostDisk as _, HostError, LockedHost, LockedRoot, Root};
 
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -57,21 +54,19 @@ pub enum FirstBootProgress {
 
 /// Return the progress of `configuration` on the running host. Recovers an interrupted change first.
 pub fn progress(
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     configuration: &DecodedConfig,
 ) -> Result<FirstBootProgress, TransactionError> {
-    let boot_id = boot::boot_id();
-    let _lock = HostLock::take(root)?;
-    interrupted::recover_first(root, &boot_id)?;
-    let record = CurrentState::load_record(root)?;
-    let found = pending::load(root)?;
+    interrupted::recover_first(host)?;
+    let booted = &host.running.booted;
+    let record = CurrentState::load_record(host)?;
+    let found = pending::load(host.as_root())?;
     let seen = booted.observation(record.as_ref(), found.as_ref());
     let is_ours = record.as_ref().is_some_and(|record| record.config_hash == configuration.config_hash());
     if !is_ours || booted_state::booted_state(seen) != BootedState::Complete {
         return Ok(FirstBootProgress::NotApplied);
     }
-    match booted_state::pending_outcome(seen, &boot_id, None) {
+    match booted_state::pending_outcome(seen, host.boot_id(), None) {
         PendingOutcome::Nothing if booted.generation.is_none() => Ok(FirstBootProgress::Applied),
         PendingOutcome::Nothing | PendingOutcome::Booted => Ok(FirstBootProgress::AppliedByReboot),
         // The generation is being rolled back, or a newer one is pending.
@@ -80,16 +75,15 @@ pub fn progress(
 }
 
 /// Mark the first boot as complete, durably. Called last: an interrupted first boot is repeated until then.
-pub fn complete(root: &Root) -> Result<(), HostError> {
-    let _lock = HostLock::take(root)?;
+pub fn complete(root: &LockedRoot<'_>) -> Result<(), HostError> {
     let [preset, encapsulated, completed] =
         [IGNITION_PRESET, ENCAPSULATED, COMPLETED].map(ManagedPath::constant);
-    remove_if_present(root, &preset)?;
+    remove_if_present(root.as_root(), &preset)?;
     root.sync(&[preset.parent()])?;
-    remove_if_present(root, &completed)?;
+    remove_if_present(root.as_root(), &completed)?;
     root.rename(&encapsulated, &completed)?;
     root.sync(&[encapsulated.parent()])?;
-    remove_if_present(root, &ManagedPath::constant(TIMES))
+    remove_if_present(root.as_root(), &ManagedPath::constant(TIMES))
 }
 
 /// Duration of one phase of the first boot.

@@ -8,6 +8,7 @@ use crate::core::enablement::UnitName;
 use crate::core::state::boot_check::CheckResult;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
+use crate::host::RunningHost;
 use crate::host::facts::{healthz, interfaces};
 use crate::host::programs;
 use crate::host::programs::HookProgram;
@@ -93,6 +94,7 @@ fn boot_complete_check(states: &SystemStatus) -> CheckResult {
 /// the disk with the record.
 pub(crate) fn full_checks(
     policy: &HealthPolicy,
+    host: &RunningHost,
     os: SysrootOpener<'_>,
     deadline: &dyn Fn() -> Duration,
 ) -> Vec<CheckResult> {
@@ -106,7 +108,7 @@ pub(crate) fn full_checks(
             }
         })
         .collect();
-    findings.push(record_check(os));
+    findings.push(record_check(host, os));
     findings
 }
 
@@ -118,9 +120,9 @@ fn programs() -> Vec<HookProgram> {
     programs::list(&directories)
 }
 
-fn record_check(os: SysrootOpener<'_>) -> CheckResult {
+fn record_check(host: &RunningHost, os: SysrootOpener<'_>) -> CheckResult {
     // Reading needs no sysroot lock, which an update in progress may hold.
-    match os(SysrootAccess::Read).and_then(|mut os| sysroot::verify_running(&mut *os)) {
+    match os(SysrootAccess::Read).and_then(|mut os| sysroot::verify_running(&mut *os, host)) {
         Ok(verified) if !verified.has_drift() => CheckResult::passed("record", "no drift"),
         Ok(verified) => {
             let paths = first_of(&verified.drifted_paths(), NAMED);

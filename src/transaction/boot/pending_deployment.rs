@@ -6,10 +6,8 @@ use std::path::Path;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
-use crate::host::facts::boot;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
-use crate::host::fs::lock::HostLock;
-use crate::host::{Root, ServiceControl};
+use crate::host::facts::booted::SYSROOT;
+use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 
@@ -27,17 +25,16 @@ const FINALIZER: &str = "ostree-finalize-staged.service";
 pub fn unlock(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
+    host: &LockedHost<'_>,
     pending: &PendingGeneration,
 ) -> Result<(), TransactionError> {
     ensure_finalize_drop_in(services)?;
-    let root = Root::open(Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
     let id = pending.staged.deployment.id();
     if !stage::staged_deployment(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
         return Err(TransactionError::NotStaged(pending.generation().to_owned()));
     }
     space::ensure_space(&Path::new(SYSROOT).join(id.path()))?;
-    pending::append_entry(&root, &PendingEntry::Unlocked { boot_id: boot::boot_id() })?;
+    pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
     Ok(os.unlock(&id)?)
 }
 
@@ -82,18 +79,19 @@ pub enum PendingRecovery {
 /// Recover the pending generation, once the host is up: keep it, stage it again, block it, or remove its
 /// record.
 pub fn recover_pending(
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     open: SysrootOpener<'_>,
 ) -> Result<PendingRecovery, TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    let boot_id = boot::boot_id();
-    interrupted::recover_first(&root, &boot_id)?;
-    extensions::remove(&root)?;
-    let Some(found) = pending::load(&root)? else { return Ok(PendingRecovery::Nothing) };
-    let record = CurrentState::load_record(&root)?;
-    let outcome =
-        booted_state::pending_outcome(booted.observation(record.as_ref(), Some(&found)), &boot_id, None);
+    interrupted::recover_first(host)?;
+    extensions::remove(host)?;
+    let Some(found) = pending::load(host.as_root())? else { return Ok(PendingRecovery::Nothing) };
+    let record = CurrentState::load_record(host)?;
+    let booted = &host.running.booted;
+    let outcome = booted_state::pending_outcome(
+        booted.observation(record.as_ref(), Some(&found)),
+        host.boot_id(),
+        None,
+    );
     let found = Box::new(found);
     match outcome {
         PendingOutcome::Nothing => Ok(PendingRecovery::Nothing),
@@ -103,22 +101,21 @@ pub fn recover_pending(
             {
                 return Ok(PendingRecovery::AwaitsReboot(found));
             }
-            pending::remove(&root)?;
+            pending::remove(host.as_root())?;
             Ok(PendingRecovery::Discarded(found))
         }
         PendingOutcome::Booted => Ok(PendingRecovery::Unconfirmed(found)),
         PendingOutcome::Restage(failure) => {
-            let again =
-                stage::restage(&mut *open(SysrootAccess::Stage)?, &root, booted, &found, failure.clone())?;
+            let again = stage::restage(&mut *open(SysrootAccess::Stage)?, host, &found, failure.clone())?;
             Ok(PendingRecovery::Restaged(Box::new(again), failure))
         }
         PendingOutcome::Superseded => {
-            pending::remove(&root)?;
+            pending::remove(host.as_root())?;
             Ok(PendingRecovery::Superseded(found))
         }
         PendingOutcome::RolledBack(reason) => {
-            block(&root, &found.staged.record, &reason)?;
-            pending::remove(&root)?;
+            block(host, &found.staged.record, &reason)?;
+            pending::remove(host.as_root())?;
             Ok(PendingRecovery::RolledBack(found, reason))
         }
         // The activation service handles both early in boot, so it failed or did not run.
@@ -127,3 +124,6 @@ pub fn recover_pending(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,13 +20,12 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::CURRENT_IMAGE;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::PathState;
-use crate::host::facts::booted::BootedDeployment;
-use crate::host::{Root, ServiceControl};
+use crate::host::{LockedHost, LockedRoot, Root, ServiceControl};
 use crate::os::Sysroot;
 
 use super::installation;
 use super::installation::AgentVersion;
-use super::{HandoverError, ensure_mcd_stopped, lock_host, shipped};
+use super::{HandoverError, ensure_mcd_stopped, shipped};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
@@ -37,7 +36,7 @@ use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarge
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
-use crate::transaction::state::pending;
+use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::offline_sysroot::deployment_record;
 use crate::transaction::update::stage;
 
@@ -77,53 +76,54 @@ pub struct AdoptRequest<'a> {
 pub fn adopt(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     adoption: AdoptRequest<'_>,
 ) -> Result<AdoptOutcome, TransactionError> {
-    let (root, _lock, boot_id) = lock_host()?;
-    let mut current = CurrentState::load(&root)?;
+    interrupted::recover_first(host)?;
+    let booted = &host.running.booted;
+    let mut current = CurrentState::load(host)?;
     let AdoptRequest { version, repairs, environment } = adoption;
     let installing = match version {
-        Some(version) => installation::install_steps(&root, version)?,
-        None => installation::removal_steps(&root)?,
+        Some(version) => installation::install_steps(host, version)?,
+        None => installation::removal_steps(host)?,
     };
-    let mut adopting = Adopting { from: None, to: String::new(), installing, environment, boot_id };
+    let mut adopting = Adopting { from: None, to: String::new(), installing, environment };
     // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
     // do not matter for that.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
-        let has_changed = adopting.carry_out(&root, os, services, Vec::new(), SelinuxLabels::new())?;
+        let has_changed = adopting.carry_out(host, os, services, Vec::new(), SelinuxLabels::new())?;
         return Ok(AdoptOutcome { config, generation, was_ours: true, has_changed, repaired: Vec::new() });
     }
     ensure_mcd_stopped()?;
-    if let Some(pending) = pending::load(&root)? {
+    if let Some(pending) = pending::load(host.as_root())? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
-    let applied = applied(&root, current.configuration.take())?;
+    let applied = applied(host, current.configuration.take())?;
     current.configuration = Some(applied.clone());
     let policy = DisruptionPolicy::default();
     let target = UpdateTarget {
-        sysroot: TargetSysroot::Running(booted),
+        sysroot: TargetSysroot::Running(host.running),
         desired: &applied,
         image: None,
         purpose: UpdatePurpose::Update,
         profile: Profile::Mcd,
         policy: &policy,
     };
-    stage::ensure_none_staged(os, &root, booted)?;
+    stage::ensure_none_staged(os, host)?;
     let mut draft = plan_deployment_after(os, target, |_| Ok(current))?;
     draft.ensure_unobstructed()?;
     ensure_update_finished(&draft, target)?;
     let tree = draft.plan.tree.get_or_insert_default();
     let repaired = repair(tree, repairs, &applied.object.name)?;
-    adopt_originals(&root, &applied.host, &mut tree.steps)?;
+    adopt_originals(host, &applied.host, &mut tree.steps)?;
     let bound = deployment_record(&draft.base, &draft, None, target);
     // After `flameholder release`, the boot entry still has the generation argument.
     let named = booted.generation.as_deref();
-    let decided = DecidedChange::of(&root, &draft.current, &applied, draft.plan, Some(bound), named)?;
+    let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, Some(bound), named)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
-    let has_changed = adopting.carry_out(&root, os, services, decided.steps, decided.labels)?;
+    let has_changed = adopting.carry_out(host, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
     Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired })
 }
@@ -134,7 +134,6 @@ struct Adopting<'a> {
     to: String,
     installing: Vec<PlanStep>,
     environment: Option<&'a str>,
-    boot_id: String,
 }
 
 impl Adopting<'_> {
@@ -142,7 +141,7 @@ impl Adopting<'_> {
     /// Returns true if any file changed.
     fn carry_out(
         self,
-        root: &Root,
+        root: &LockedRoot<'_>,
         os: &mut dyn Sysroot,
         services: &dyn ServiceControl,
         steps: Vec<PlanStep>,
@@ -155,19 +154,19 @@ impl Adopting<'_> {
         if let Some(text) = self.environment {
             files.write(ManagedPath::constant(DAEMON_ENVIRONMENT), text.as_bytes().to_vec(), 0o644)?;
         }
-        for (path, label) in labels::labels_of_steps(root, &files.steps, &BTreeMap::new())? {
+        for (path, label) in labels::labels_of_steps(root.as_root(), &files.steps, &BTreeMap::new())? {
             labels.entry(path).or_insert(label);
         }
         let change = JournaledChange {
             current: self.from.as_deref(),
             target: Some(&self.to),
-            boot_id: &self.boot_id,
+            boot_id: root.boot_id(),
             scope: JournalScope::Deployment,
             steps: &files.steps,
             labels: &labels,
             actions,
         };
-        apply::apply(root, services, change)?;
+        apply::apply(root.as_root(), services, change)?;
         Ok(!files.steps.is_empty())
     }
 }

@@ -7,15 +7,14 @@ use crate::core::state::journal::JournalScope;
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::PathState;
-use crate::host::{Root, ServiceControl};
+use crate::host::{LockedHost, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
-
-use super::lock_host;
+use crate::transaction::state::interrupted;
 
 const EXECUTABLE: u32 = 0o755;
 const UNIT: u32 = 0o644;
@@ -89,20 +88,20 @@ pub(super) fn actions(steps: &[PlanStep]) -> &'static [ServiceAction] {
 }
 
 /// Remove the agent from the host.
-pub fn remove(services: &dyn ServiceControl) -> Result<(), TransactionError> {
-    let (root, _lock, boot_id) = lock_host()?;
-    let steps = removal_steps(&root)?;
-    let generation = CurrentState::load_record(&root)?.map(|record| record.generation);
+pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+    interrupted::recover_first(host)?;
+    let steps = removal_steps(host)?;
+    let generation = CurrentState::load_record(host)?.map(|record| record.generation);
     let change = JournaledChange {
         current: generation.as_deref(),
         target: generation.as_deref(),
-        boot_id: &boot_id,
+        boot_id: host.boot_id(),
         scope: JournalScope::Deployment,
         steps: &steps,
         labels: &SelinuxLabels::new(),
         actions: actions(&steps),
     };
-    Ok(apply::apply(&root, services, change)?)
+    Ok(apply::apply(host.as_root(), services, change)?)
 }
 
 /// Plan the removal of all versions except the one at `kept`.

@@ -9,15 +9,11 @@ pub mod adopt;
 pub mod installation;
 pub mod release;
 
-use crate::transaction::state::interrupted;
 use std::io;
-use std::path::Path;
 
 use crate::core::plan::Drift;
 use crate::core::values::names::ManagedPath;
-use crate::host::Root;
-use crate::host::facts::{boot, processes};
-use crate::host::fs::lock::HostLock;
+use crate::host::facts::processes;
 
 use crate::transaction::TransactionError;
 
@@ -137,15 +133,6 @@ fn ensure_daemon_stopped() -> Result<(), TransactionError> {
         Some(daemon) => Err(HandoverError::DaemonRuns(daemon.pid).into()),
         None => Ok(()),
     }
-}
-
-/// Lock the host and recover an interrupted change. Returns the root, the lock and the boot ID.
-fn lock_host() -> Result<(Root, HostLock, String), TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let lock = HostLock::take(&root)?;
-    let boot_id = boot::boot_id();
-    interrupted::recover_first(&root, &boot_id)?;
-    Ok((root, lock, boot_id))
 }
 
 /// Return the path below `/usr/etc` at which the image ships `path`.

@@ -16,9 +16,8 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::PathState;
-use crate::host::Root;
-use crate::host::facts::booted::BootedDeployment;
 use crate::host::systemd::service_port::NoServices;
+use crate::host::{LockedHost, Root, RunningHost};
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
@@ -26,10 +25,10 @@ use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{objects, pending};
+use crate::transaction::state::{interrupted, objects, pending};
 use crate::transaction::update::sysroot;
 
-use super::{HandoverError, ensure_daemon_stopped, lock_host, shipped};
+use super::{HandoverError, ensure_daemon_stopped, shipped};
 
 /// Advice for drift on the host.
 const WAY_OUT: &str = "restore these paths, or apply the configuration again; the machine-config-daemon would report config drift";
@@ -48,37 +47,37 @@ pub struct ReleaseOutcome {
 /// record.
 pub fn release(
     os: &mut dyn Sysroot,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
 ) -> Result<Option<ReleaseOutcome>, TransactionError> {
     ensure_daemon_stopped()?;
-    let (root, _lock, boot_id) = lock_host()?;
-    if let Some(pending) = pending::load(&root)? {
+    interrupted::recover_first(host)?;
+    if let Some(pending) = pending::load(host.as_root())? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
-    let current = CurrentState::load(&root)?;
+    let current = CurrentState::load(host)?;
     let (Some(record), Some(configuration)) = (&current.record, &current.configuration) else {
         return Ok(None);
     };
-    ensure_releasable(os, record, booted, &configuration.host)?;
-    let mut files = AgentFiles::after(&root, Vec::new());
-    let kept = restore_mcd_originals(&root, &mut files, &configuration.host, &current)?;
+    ensure_releasable(os, record, host.running, &configuration.host)?;
+    let mut files = AgentFiles::after(host, Vec::new());
+    let kept = restore_mcd_originals(host, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
-    steps.extend(objects::prune(&root, &BTreeMap::new())?);
+    steps.extend(objects::prune(host, &BTreeMap::new())?);
     for path in [ACTIVE, BLOCKED, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
-        if root.exists(&path)? {
+        if host.exists(&path)? {
             steps.push(PlanStep::Remove { path });
         }
     }
     let change = JournaledChange {
         current: Some(&record.generation),
         target: None,
-        boot_id: &boot_id,
+        boot_id: host.boot_id(),
         scope: JournalScope::Deployment,
         steps: &steps,
-        labels: &labels::labels_of_steps(&root, &steps, &BTreeMap::new())?,
+        labels: &labels::labels_of_steps(host.as_root(), &steps, &BTreeMap::new())?,
         actions: &[],
     };
-    apply::apply(&root, &NoServices, change)?;
+    apply::apply(host.as_root(), &NoServices, change)?;
     Ok(Some(ReleaseOutcome { config: record.config.clone(), kept }))
 }
 
@@ -86,11 +85,12 @@ pub fn release(
 fn ensure_releasable(
     os: &mut dyn Sysroot,
     record: &GenerationRecord,
-    booted: &BootedDeployment,
+    running: &RunningHost,
     host: &HostConfig,
 ) -> Result<(), TransactionError> {
-    if !record.names(&booted.deployment) {
-        return Err(TransactionError::ForeignDeployment(booted.deployment.to_string()));
+    let booted = &running.booted.deployment;
+    if !record.names(booted) {
+        return Err(TransactionError::ForeignDeployment(booted.to_string()));
     }
     if let Some((path, _)) = host.files.iter().find(|(_, file)| !file.append.is_empty()) {
         return Err(HandoverError::Appended(path.to_string()).into());
@@ -102,7 +102,8 @@ fn ensure_releasable(
         return Err(HandoverError::OtherName { config, wanted, runs }.into());
     }
     // MCD knows no drift policies, so ignored paths count as well.
-    let drift: Vec<_> = sysroot::verify_running(os)?.findings.into_iter().map(|found| found.drift).collect();
+    let drift: Vec<_> =
+        sysroot::verify_running(os, running)?.findings.into_iter().map(|found| found.drift).collect();
     if drift.is_empty() {
         return Ok(());
     }

@@ -1,5 +1,7 @@
 //! Plan of the next generation of a sysroot, computed from its deployments before any change.
 
+use std::ffi::OsStr;
+
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot;
@@ -13,7 +15,6 @@ use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 use crate::host::Root;
-use crate::host::facts::boot;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
 use crate::transaction::state::interrupted;
 
@@ -139,7 +140,7 @@ pub(crate) fn plan_deployment_after(
     }
     let existing = foreign_kernel_arguments(&base);
     if target.starts_first_boot(&current) {
-        let (image, fips) = (deployed.as_ref(), boot::is_in_fips_mode());
+        let (image, fips) = (deployed.as_ref(), site.is_fips());
         before =
             Some(first_boot::applied(&desired, InstalledOs { image, kernel_arguments: &existing, fips }));
     }
@@ -153,7 +154,7 @@ pub(crate) fn plan_deployment_after(
         layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
     };
     refuse_paths_in_the_image(&desired, &mut plan);
-    check_programs(&root, image.is_some(), &mut plan)?;
+    check_programs(&root, &site.program_path(), image.is_some(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
@@ -283,7 +284,7 @@ fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
 }
 
 /// Check that the programs exist that the update will start.
-fn check_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
+fn check_programs(root: &Root, path: &OsStr, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
     let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
     let programs = [
         (imports, "skopeo", "needed to pull images"),
@@ -291,15 +292,14 @@ fn check_programs(root: &Root, imports: bool, plan: &mut Plan) -> Result<(), Tra
     ];
     let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
     if let Some(tree) = &mut plan.tree {
-        tree.preflight = needed.map(|(_, program, purpose)| program_check(program, purpose)).collect();
+        tree.preflight = needed.map(|(_, program, purpose)| program_check(path, program, purpose)).collect();
     }
     Ok(())
 }
 
-fn program_check(program: &'static str, purpose: &str) -> PreflightCheck {
-    let path = std::env::var_os("PATH").unwrap_or_default();
+fn program_check(path: &OsStr, program: &'static str, purpose: &str) -> PreflightCheck {
     let found =
-        std::env::split_paths(&path).map(|directory| directory.join(program)).find(|file| file.is_file());
+        std::env::split_paths(path).map(|directory| directory.join(program)).find(|file| file.is_file());
     let detail = match &found {
         Some(file) => format!("{}: {purpose}", file.display()),
         None => format!("{program} is not on the PATH, but {purpose}; install it"),

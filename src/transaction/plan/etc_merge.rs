@@ -25,7 +25,6 @@ const LOCAL: &str = "/etc";
 ///
 /// Both roots are deployment directories. `/` would show the booted deployment with mounts on `/etc`, which
 /// libostree does not see.
-/// which libostree does not see.
 pub fn predict(merge: &Root, new: Option<&Root>, special_files: SpecialFiles) -> Result<EtcMerge, HostError> {
     let read = |root, place| EtcTree::read(root, &ManagedPath::constant(place));
     let (mut base, mut local) = (read(merge, SHIPPED)?, read(merge, LOCAL)?);

@@ -3,12 +3,13 @@
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
+use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::booted::open_deployment;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::{HostError, Root};
+use crate::host::{HostError, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, PullProgress};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use std::ffi::OsString;
 use std::path::Path;
 
 /// Everything that an update is asked for.
@@ -65,7 +66,7 @@ pub enum TargetSysroot<'a> {
     /// A sysroot that is not running, at this path.
     Offline(&'a Path),
     /// The booted sysroot.
-    Running(&'a BootedDeployment),
+    Running(&'a RunningHost),
 }
 
 impl TargetSysroot<'_> {
@@ -78,12 +79,12 @@ impl TargetSysroot<'_> {
         })
     }
 
-    /// Open a deployment with the `/var` of its stateroot. The booted one is opened at `/`, mounts
-    /// included.
+    /// Open a deployment with the `/var` of its stateroot. The booted one is opened with its
+    /// mounts.
     pub(crate) fn open(self, base: &DeploymentId) -> Result<Root, HostError> {
         match self {
             Self::Offline(sysroot) => open_deployment(sysroot, base),
-            Self::Running(_) => Root::open(Path::new("/")),
+            Self::Running(host) => Root::open(host.root.path()),
         }
     }
 
@@ -100,6 +101,22 @@ impl TargetSysroot<'_> {
         match self {
             Self::Offline(sysroot) => sysroot,
             Self::Running(_) => Path::new(SYSROOT),
+        }
+    }
+
+    /// Return true if a deployment made here would run with a kernel that is now in FIPS mode.
+    pub(crate) fn is_fips(self) -> bool {
+        match self {
+            Self::Offline(_) => false,
+            Self::Running(host) => host.system.is_fips,
+        }
+    }
+
+    /// Return the directories of programs that the update can start, separated by colons.
+    pub(crate) fn program_path(self) -> OsString {
+        match self {
+            Self::Offline(_) => std::env::var_os("PATH").unwrap_or_default(),
+            Self::Running(host) => host.system.path.clone(),
         }
     }
 

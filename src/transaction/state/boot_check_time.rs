@@ -4,8 +4,7 @@ use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::state::boot_check::ETCD_POD;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::names::ManagedPath;
-use crate::host::Root;
-use crate::host::facts::boot;
+use crate::host::{Root, RunningHost};
 use crate::transaction::state::settings;
 use std::time::Duration;
 
@@ -26,6 +25,6 @@ pub(crate) fn max_boots(root: &Root, pending: Option<&PendingGeneration>) -> Opt
 }
 
 /// Return the time until the boot check times out; `None` after that.
-pub(crate) fn time_left(root: &Root) -> Option<Duration> {
-    boot_check_policy(root).timeout.checked_sub(boot::uptime()).filter(|left| !left.is_zero())
+pub(crate) fn time_left(host: &RunningHost) -> Option<Duration> {
+    boot_check_policy(&host.root).timeout.checked_sub((host.system.uptime)()).filter(|left| !left.is_zero())
 }

@@ -5,7 +5,7 @@ use crate::host::facts::boot;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::systemd::unit_jobs::SystemdServices;
-use crate::host::{HostError, Root, ServiceControl};
+use crate::host::{HostError, LockedRoot, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::journal;
 use crate::transaction::engine::recover;
@@ -38,21 +38,20 @@ pub(crate) fn ensure_not_interrupted(root: &Root) -> Result<(), TransactionError
 }
 
 /// Recover an interrupted change of the tree at `root`.
-pub fn recover(root: &Root) -> Result<RecoveryOutcome, TransactionError> {
-    let _lock = HostLock::take(root)?;
-    recover_open(root, &boot::boot_id())
+pub fn recover(root: &LockedRoot<'_>) -> Result<RecoveryOutcome, TransactionError> {
+    recover_open(root, root.boot_id())
 }
 
 /// Recover an interrupted change before another one, with a warning.
-pub(crate) fn recover_first(root: &Root, boot_id: &str) -> Result<(), TransactionError> {
-    if let RecoveryOutcome::Undone { target } = recover_open(root, boot_id)? {
+pub(crate) fn recover_first(root: &LockedRoot<'_>) -> Result<(), TransactionError> {
+    if let RecoveryOutcome::Undone { target } = recover(root)? {
         let target = target.unwrap_or_default();
         log::warn!("undid an interrupted change to generation {target}");
     }
     Ok(())
 }
 
-pub(crate) fn recover_open(root: &Root, boot_id: &str) -> Result<RecoveryOutcome, TransactionError> {
+fn recover_open(root: &Root, boot_id: &str) -> Result<RecoveryOutcome, TransactionError> {
     let found = CurrentState::load_record(root)?.map(|record| record.generation);
     let services: &dyn ServiceControl =
         if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };

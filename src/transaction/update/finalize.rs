@@ -8,17 +8,15 @@ use std::path::{Path, PathBuf};
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::journal::TransactionState as JournalReached;
+use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::paths::RECORD;
-use crate::host::facts::boot;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::fs::etc_copy;
-use crate::host::fs::lock::HostLock;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::{FileOperation, HostError, Root};
+use crate::host::{FileOperation, HostError, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
 
@@ -51,11 +49,11 @@ pub enum FinalizeOutcome {
 /// foreign deployments are finalized unchanged.
 pub fn finalize(
     namespace: &MountNamespace,
-    booted: &BootedDeployment,
+    host: &RunningHost,
     open: SysrootOpener<'_>,
 ) -> Result<FinalizeOutcome, TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let Some(pending) = pending::load(&root)? else {
+    let (root, booted) = (&host.root, &host.booted);
+    let Some(pending) = pending::load(root)? else {
         // If the deployments cannot be listed, libostree finalizes: without a pending record, none of ours
         // is expected.
         let staged = open(SysrootAccess::Read)
@@ -68,15 +66,15 @@ pub fn finalize(
         open(SysrootAccess::Read).and_then(|mut os| stage::staged_deployment(&mut *os)).and_then(|staged| {
             match &staged {
                 Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
-                    finalize_pending(namespace, &root, booted, &pending, staged, &mut kind)?;
+                    finalize_pending(namespace, host, &pending, staged, &mut kind)?;
                     Ok(FinalizeOutcome::Generation(pending.generation().to_owned()))
                 }
                 staged => pass_through(booted, staged.as_ref()),
             }
         });
     if let Err(error) = &bound {
-        let failure = UpdateFailure { boot_id: boot::boot_id(), kind, reason: error.chain() };
-        if let Err(error) = pending::append_entry(&root, &PendingEntry::Failed(failure)) {
+        let failure = UpdateFailure { boot_id: host.system.boot_id.clone(), kind, reason: error.chain() };
+        if let Err(error) = pending::append_entry(root, &PendingEntry::Failed(failure)) {
             log::error!("cannot record the failure in the pending record: {error}");
         }
     }
@@ -98,21 +96,21 @@ fn pass_through(
 
 fn finalize_pending(
     namespace: &MountNamespace,
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &RunningHost,
     pending: &PendingGeneration,
     staged: &Deployment,
     kind: &mut FailureKind,
 ) -> Result<(), TransactionError> {
-    let _lock = HostLock::take(root)?;
-    ensure_no_open_change(root, pending)?;
+    let host = host.lock()?;
+    let booted = &host.running.booted;
+    ensure_no_open_change(&host, pending)?;
     let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
     std::fs::create_dir_all(copy)
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, copy, &error))?;
     namespace.mount_memory(copy)?;
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
-    write_generation(&copies.next(&directory)?, pending)?;
+    write_generation(&copies.next(&directory)?, pending, host.boot_id())?;
     namespace.bind_mount(&copies.local, &running)?;
     if copies.is_base_changed {
         namespace.bind_mount(&copies.base, &booted.directory().join("usr/etc"))?;
@@ -122,7 +120,9 @@ fn finalize_pending(
     ensure_written(&directory, pending)?;
     // With this entry, a later boot of the old deployment counts as chosen in the boot menu or by the
     // bootloader, not as a failed finalization.
-    if let Err(error) = pending::append_entry(root, &PendingEntry::Finalized { boot_id: boot::boot_id() }) {
+    if let Err(error) =
+        pending::append_entry(host.as_root(), &PendingEntry::Finalized { boot_id: host.boot_id().to_owned() })
+    {
         log::warn!("cannot record the finalization in the pending record: {error}");
     }
     Ok(())
@@ -134,13 +134,14 @@ pub(crate) fn rehearse(
     booted: &DeploymentId,
     pending: &PendingGeneration,
     special_files: SpecialFiles,
+    boot_id: &str,
 ) -> Result<(), TransactionError> {
     let running = Path::new(SYSROOT).join(booted.path());
     let copy = private_directory()
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, Path::new(REHEARSAL), &error))?;
     let directory = Path::new(SYSROOT).join(pending.staged.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
-    write_generation(&copies.next(&directory)?, pending)?;
+    write_generation(&copies.next(&directory)?, pending, boot_id)?;
     let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
     let predicted = etc_merge::predict(&merge, Some(&Root::open(&directory)?), special_files)?;
     etc_merge::ensure_accepted(&predicted)
@@ -212,7 +213,7 @@ fn private_directory() -> std::io::Result<Private> {
 fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let open = journal::load(root).map_err(RecoveryError::from)?;
     match open {
-        Some(open) if open.state != JournalReached::Committed => {
+        Some(open) if open.state != TransactionState::Committed => {
             let what = format!("the running system (needed to finalize generation {})", pending.generation());
             Err(TransactionError::Interrupted(what))
         }
@@ -221,9 +222,9 @@ fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(),
 }
 
 /// Change the managed paths in the `/etc` of `next` to the pending generation, and write its record.
-fn write_generation(next: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
+fn write_generation(next: &Root, pending: &PendingGeneration, boot_id: &str) -> Result<(), TransactionError> {
     let current = CurrentState::load(next)?;
-    let binding = etc_steps(next, &current, pending)?;
+    let binding = etc_steps(next, &current, pending, boot_id)?;
     Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
 }
 
@@ -238,6 +239,7 @@ pub(crate) fn etc_steps(
     next: &Root,
     current: &CurrentState,
     pending: &PendingGeneration,
+    boot_id: &str,
 ) -> Result<EtcSteps, TransactionError> {
     let desired: DecodedConfig = stage::pending_config(pending)?;
     let staged = &pending.staged.record;
@@ -262,7 +264,7 @@ pub(crate) fn etc_steps(
         manifest: staged.manifest,
         unsupported: staged.unsupported.clone(),
         deferred: staged.deferred.clone(),
-        boot_id: boot::boot_id(),
+        boot_id: boot_id.to_owned(),
         ..composed
     };
     let mut files = AgentFiles::after(next, Vec::new());

@@ -8,8 +8,8 @@ use std::path::Path;
 use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::paths::GENERATION_ARGUMENT;
+use crate::host::LockedRoot;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::fs::lock::HostLock;
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 
 use super::sysroot;
@@ -151,7 +151,7 @@ fn write_generation(
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     // The object store is in the shared `/var`, where other commands may be working.
-    let _lock = HostLock::take(&root)?;
+    let lock = LockedRoot::lock(&root)?;
     let tree = plan.tree.clone().unwrap_or_default();
     let given = labels::policy_labels_of_prior(os, &root, &current.prior_changes())?;
     let labels = labels::recorded_labels(
@@ -161,7 +161,7 @@ fn write_generation(
     );
     let record = GenerationRecord {
         generation: generation.to_owned(),
-        boot_id: crate::host::facts::boot::boot_id(),
+        boot_id: lock.boot_id().to_owned(),
         ..record::compose_record(current, target.desired, &plan, labels, Some(bound))
     };
     let mut files = AgentFiles::after(&root, Vec::new());

@@ -3,11 +3,9 @@
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
 use crate::core::values::profile::Profile;
-use crate::host::Root;
-use crate::host::facts::boot;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
+use crate::host::{LockedRoot, Root};
 use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
 
 use crate::transaction::TransactionError;
@@ -66,12 +64,14 @@ fn os_parts(config: &HostConfig) -> impl Iterator<Item = String> {
 }
 
 /// Apply `desired` to the tree at `root`, completely or not at all.
-pub fn apply(root: &Root, desired: &DecodedConfig, profile: Profile) -> Result<TreeUpdate, TransactionError> {
-    let _lock = HostLock::take(root)?;
-    let boot_id = boot::boot_id();
-    recover_first(root, &boot_id)?;
+pub fn apply(
+    root: &LockedRoot<'_>,
+    desired: &DecodedConfig,
+    profile: Profile,
+) -> Result<TreeUpdate, TransactionError> {
+    recover_first(root)?;
     let decided = decide(root, desired, profile)?;
-    apply::apply(root, &NoServices, decided.change(&boot_id))?;
+    apply::apply(root.as_root(), &NoServices, decided.change(root.boot_id()))?;
     let DecidedChange { plan, generation, steps, .. } = decided;
     Ok(TreeUpdate { plan, generation, changed: !steps.is_empty() })
 }

@@ -13,10 +13,8 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::core::values::tree::DriftKind;
-use crate::host::Root;
-use crate::host::facts::boot;
+use crate::host::LockedRoot;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
 
 use crate::transaction::TransactionError;
@@ -34,10 +32,9 @@ use crate::transaction::state::{objects, record};
 type Obstacles = BTreeMap<ManagedPath, String>;
 
 /// Repair drifted paths whose policy is `repair` in one transaction, and compare the tree again.
-pub fn repair(root: &Root) -> Result<DriftReport, TransactionError> {
+pub fn repair(root: &LockedRoot<'_>) -> Result<DriftReport, TransactionError> {
     let policies = settings(root)?.drift;
-    let _lock = HostLock::take(root)?;
-    interrupted::recover_first(root, &boot::boot_id())?;
+    interrupted::recover_first(root)?;
     let current = CurrentState::load(root)?;
     let before = find_drift(root, &current, TreeScope::Everything, policies.clone())?;
     let chosen: BTreeSet<ManagedPath> = before
@@ -75,7 +72,7 @@ fn record_matches_config(verified: &DriftReport) -> bool {
 
 /// Repair the chosen paths; return the paths that cannot be repaired, with reasons.
 fn carry_out(
-    root: &Root,
+    root: &LockedRoot<'_>,
     current: &CurrentState,
     recorded: &GenerationRecord,
     configuration: &DecodedConfig,
@@ -99,7 +96,7 @@ fn carry_out(
             obstacles.insert(original, reason);
         }
     }
-    let record = with_created_directories(recorded, &created_directories);
+    let record = with_created_directories(recorded, &created_directories, root.boot_id());
     let rewrites = |path: &ManagedPath| match path.as_str() {
         RECORD => record != *recorded || chosen.contains(path),
         CURRENT_CONFIG => chosen.contains(path),
@@ -119,17 +116,17 @@ fn carry_out(
     })?;
     let mut steps = files.steps;
     steps.retain(|step| rewrites(step.path()));
-    let labels = labels::labels_of_steps(root, &steps, &recorded.labels)?;
+    let labels = labels::labels_of_steps(root.as_root(), &steps, &recorded.labels)?;
     let change = JournaledChange {
         current: Some(&recorded.generation),
         target: Some(&record.generation),
-        boot_id: &boot::boot_id(),
+        boot_id: root.boot_id(),
         scope: JournalScope::Deployment,
         steps: &steps,
         labels: &labels,
         actions: &[],
     };
-    apply::apply(root, &NoServices, change)?;
+    apply::apply(root.as_root(), &NoServices, change)?;
     Ok(obstacles)
 }
 
@@ -137,6 +134,7 @@ fn carry_out(
 fn with_created_directories(
     recorded: &GenerationRecord,
     created: &BTreeSet<ManagedPath>,
+    boot_id: &str,
 ) -> GenerationRecord {
     let known: BTreeSet<ManagedPath> = recorded.created_directories.iter().cloned().collect();
     let created: BTreeSet<ManagedPath> =
@@ -146,7 +144,7 @@ fn with_created_directories(
     }
     GenerationRecord {
         created_directories: known.union(&created).cloned().collect(),
-        boot_id: boot::boot_id(),
+        boot_id: boot_id.to_owned(),
         ..recorded.clone()
     }
 }

@@ -13,7 +13,7 @@ use crate::core::state::rollback;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
-use crate::host::{HostError, Root, ServiceControl};
+use crate::host::{HostError, LockedHost, Root, RunningHost, ServiceControl};
 use crate::os::{Deployment, Sysroot};
 
 use super::running_host;
@@ -39,9 +39,10 @@ pub struct PreviousGeneration {
 /// Find the latest generation other than the booted one, in boot order.
 pub fn previous_generation(
     os: &mut dyn Sysroot,
-    booted: &BootedDeployment,
+    host: &RunningHost,
 ) -> Result<PreviousGeneration, TransactionError> {
-    let now = CurrentState::load(&Root::open(Path::new("/"))?)?.configuration;
+    let now = CurrentState::load(&host.root)?.configuration;
+    let booted = &host.booted;
     let stateroot = &booted.deployment.stateroot;
     for deployment in os.deployments()? {
         let is_other = deployment.id != booted.deployment && !deployment.staged;
@@ -95,22 +96,21 @@ pub fn unmanaged_differences(
 pub fn stage_rollback(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     previous: &PreviousGeneration,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<UpdateOutcome, TransactionError> {
     let target = UpdateTarget {
-        sysroot: TargetSysroot::Running(booted),
+        sysroot: TargetSysroot::Running(host.running),
         desired: &previous.configuration,
         image: None,
         purpose: UpdatePurpose::Rollback(&previous.deployment),
         profile: previous.record.profile,
         policy: &DisruptionPolicy::default(),
     };
-    let outcome = running_host::apply(os, services, booted, target, progress)?;
-    let root = Root::open(Path::new("/"))?;
-    if let Some(left) = CurrentState::load_record(&root)? {
-        block(&root, &left, "rolled back by an operator")?;
+    let outcome = running_host::apply(os, services, host, target, progress)?;
+    if let Some(left) = CurrentState::load_record(host)? {
+        block(host, &left, "rolled back by an operator")?;
     }
     Ok(outcome)
 }

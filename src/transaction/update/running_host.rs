@@ -7,10 +7,7 @@ use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
-use crate::host::facts::boot;
-use crate::host::facts::booted::BootedDeployment;
-use crate::host::fs::lock::HostLock;
-use crate::host::{Root, ServiceControl};
+use crate::host::{LockedHost, LockedRoot, ServiceControl};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, Sysroot};
 use crate::transaction::state::boot_check_time;
@@ -64,16 +61,13 @@ pub enum UpdatePreparation {
 pub fn apply(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     target: UpdateTarget<'_>,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<UpdateOutcome, TransactionError> {
-    let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    let boot_id = boot::boot_id();
-    match decide(&root, os, booted, target, &boot_id, progress)? {
+    match decide(host, os, target, progress)? {
         Decision::Nothing { generation } => Ok(UpdateOutcome::Unchanged { generation }),
-        Decision::Ready(draft) => apply_live(&root, services, *draft, target, &boot_id),
+        Decision::Ready(draft) => apply_live(host, services, *draft, target),
         Decision::Staged(plan, pending) => {
             Ok(UpdateOutcome::Staged { plan: plan.map(|plan| *plan), pending })
         }
@@ -84,13 +78,11 @@ pub fn apply(
 /// and reuses the results.
 pub fn prepare(
     os: &mut dyn Sysroot,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     target: UpdateTarget<'_>,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<UpdatePreparation, TransactionError> {
-    let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    Ok(match decide(&root, os, booted, target, &boot::boot_id(), progress)? {
+    Ok(match decide(host, os, target, progress)? {
         Decision::Nothing { generation } => UpdatePreparation::Unchanged { generation },
         Decision::Ready(draft) => UpdatePreparation::Live { plan: draft.plan },
         Decision::Staged(plan, pending) => {
@@ -106,41 +98,38 @@ enum Decision {
     Staged(Option<Box<Plan>>, Box<PendingGeneration>),
 }
 
-/// Choose between no update, a live update and a staged one, and stage the latter. The caller holds the
-/// host lock.
+/// Choose between no update, a live update and a staged one, and stage the latter.
 fn decide(
-    root: &Root,
+    host: &LockedHost<'_>,
     os: &mut dyn Sysroot,
-    booted: &BootedDeployment,
     target: UpdateTarget<'_>,
-    boot_id: &str,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Decision, TransactionError> {
-    interrupted::recover_first(root, boot_id)?;
-    extensions::remove(root)?;
-    let found = observe_pending(root, booted, boot_id)?;
+    interrupted::recover_first(host)?;
+    extensions::remove(host)?;
+    let found = observe_pending(host)?;
     let runs = found.as_ref().is_some_and(|found| found.is_unconfirmed_for(target));
-    ensure_allowed(root, found.as_ref(), target)?;
+    ensure_allowed(host, found.as_ref(), target)?;
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
     draft.ensure_unobstructed()?;
     let mut waits = match &found {
         // The desired generation is booted already, so a staged deployment of ours is a leftover.
-        Some(_) if runs => stage::ensure_none_staged(os, root, booted).map(|()| None)?,
-        found => staged_pending(root, os, booted, found.as_ref())?,
+        Some(_) if runs => stage::ensure_none_staged(os, host).map(|()| None)?,
+        found => staged_pending(host, os, found.as_ref())?,
     };
     if os.layers_packages() && !draft.is_same_os() {
         // rpm-ostreed stages what it imports, and so replaces the staged deployment.
         if runs {
-            ensure_confirmed(root, found.as_ref())?;
+            ensure_confirmed(host, found.as_ref())?;
         }
-        if let Some(pending) = keep_or_unstage(root, os, waits.take(), target, draft.digest())? {
+        if let Some(pending) = keep_or_unstage(host, os, waits.take(), target, draft.digest())? {
             return Ok(Decision::Staged(None, pending));
         }
     }
-    let imported = import(root, os, &mut draft, target, progress)?;
+    let imported = import(host, os, &mut draft, target, progress)?;
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
-    if let Some(pending) = keep_or_unstage(root, os, waits, target, digest)? {
+    if let Some(pending) = keep_or_unstage(host, os, waits, target, digest)? {
         return Ok(Decision::Staged(None, pending));
     }
     if !target.always_reboots()
@@ -152,28 +141,28 @@ fn decide(
         return Ok(Decision::Ready(Box::new(draft)));
     }
     if runs {
-        replace_unconfirmed(root, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;
+        replace_unconfirmed(host, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;
     }
-    let pending = stage_checked(root, os, &draft, imported.as_ref(), target, progress)
+    let pending = stage_checked(host, os, &draft, imported.as_ref(), target, progress)
         .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
     Ok(Decision::Staged(Some(Box::new(draft.plan)), Box::new(pending)))
 }
 
 /// Import the image or packages that the plan needs, with the extensions repository in place.
 fn import(
-    root: &Root,
+    host: &LockedHost<'_>,
     os: &mut dyn Sysroot,
     draft: &mut DeploymentPlan,
     target: UpdateTarget<'_>,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Option<ImportedCommit>, TransactionError> {
     if os.layers_packages() && !draft.is_same_os() {
-        rpm_ostree_request::write_request(root, &draft.import_request())?;
+        rpm_ostree_request::write_request(host, &draft.import_request())?;
     }
     let _lent = match draft.extensions_image(target, &*os) {
         Some(image) => {
             progress(UpdateProgress::Unpacking);
-            Some(extensions::provide(root, os, image)?)
+            Some(extensions::provide(host, os, image)?)
         }
         None => None,
     };
@@ -188,7 +177,7 @@ fn discard_imported(os: &mut dyn Sysroot, imported: Option<&ImportedCommit>) {
 }
 
 fn stage_checked(
-    root: &Root,
+    host: &LockedHost<'_>,
     os: &mut dyn Sysroot,
     draft: &DeploymentPlan,
     imported: Option<&ImportedCommit>,
@@ -196,7 +185,7 @@ fn stage_checked(
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<PendingGeneration, TransactionError> {
     etc_merge::ensure_mergeable(os, target, draft, imported)?;
-    stage::stage_generation(os, root, draft, imported, target, progress)
+    stage::stage_generation(os, host, draft, imported, target, progress)
 }
 
 /// Pending generation and its state in this boot.
@@ -215,17 +204,18 @@ impl FoundPending {
 
 /// Load the pending generation and its state. A generation that failed to boot is blocked, and its record
 /// removed.
-fn observe_pending(
-    root: &Root,
-    booted: &BootedDeployment,
-    boot_id: &str,
-) -> Result<Option<FoundPending>, TransactionError> {
-    let Some(pending) = pending::load(root)? else { return Ok(None) };
-    let record = CurrentState::load_record(root)?;
-    match booted_state::pending_outcome(booted.observation(record.as_ref(), Some(&pending)), boot_id, None) {
+fn observe_pending(host: &LockedHost<'_>) -> Result<Option<FoundPending>, TransactionError> {
+    let Some(pending) = pending::load(host.as_root())? else { return Ok(None) };
+    let record = CurrentState::load_record(host)?;
+    let booted = &host.running.booted;
+    match booted_state::pending_outcome(
+        booted.observation(record.as_ref(), Some(&pending)),
+        host.boot_id(),
+        None,
+    ) {
         PendingOutcome::RolledBack(reason) => {
-            block(root, &pending.staged.record, &reason)?;
-            pending::remove(root)?;
+            block(host, &pending.staged.record, &reason)?;
+            pending::remove(host.as_root())?;
             Ok(None)
         }
         outcome => Ok(Some(FoundPending { pending, outcome })),
@@ -235,7 +225,7 @@ fn observe_pending(
 /// Fail if the target is blocked, or has to wait for a boot check. A rollback by an operator is always
 /// allowed.
 fn ensure_allowed(
-    root: &Root,
+    host: &LockedHost<'_>,
     found: Option<&FoundPending>,
     target: UpdateTarget<'_>,
 ) -> Result<(), TransactionError> {
@@ -243,17 +233,17 @@ fn ensure_allowed(
         return Ok(());
     }
     if !found.is_some_and(|found| found.is_unconfirmed_for(target)) {
-        ensure_confirmed(root, found)?;
+        ensure_confirmed(host, found)?;
     }
-    ensure_not_blocked(root, target)
+    ensure_not_blocked(host, target)
 }
 
 /// Fail while the booted generation is unconfirmed: a new deployment would replace the rollback deployment
 /// that the generation may still need.
-fn ensure_confirmed(root: &Root, found: Option<&FoundPending>) -> Result<(), TransactionError> {
+fn ensure_confirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Result<(), TransactionError> {
     match found {
         Some(FoundPending { pending, outcome: PendingOutcome::Booted | PendingOutcome::RollBack(_) }) => {
-            match boot_check_time::time_left(root) {
+            match boot_check_time::time_left(host.running) {
                 Some(left) => {
                     let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
                     Err(TransactionError::Unconfirmed { generation, seconds })
@@ -265,14 +255,14 @@ fn ensure_confirmed(root: &Root, found: Option<&FoundPending>) -> Result<(), Tra
     }
 }
 
-fn ensure_not_blocked(root: &Root, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
+fn ensure_not_blocked(host: &LockedRoot<'_>, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
-    match blocked::load(root)? {
+    match blocked::load(host.as_root())? {
         Some(held) if held.blocks(&target.desired.config_hash()) && !is_forced => {
             Err(TransactionError::Blocked(Box::new(held)))
         }
         // Another config is desired, so the block no longer applies.
-        Some(BlockedTarget { .. }) => Ok(blocked::release(root)?),
+        Some(BlockedTarget { .. }) => Ok(blocked::release(host)?),
         None => Ok(()),
     }
 }
@@ -280,9 +270,8 @@ fn ensure_not_blocked(root: &Root, target: UpdateTarget<'_>) -> Result<(), Trans
 /// Return the generation that was staged in this boot and still is. Removes a pending record of another
 /// boot, and leftovers of ours in the sysroot.
 fn staged_pending(
-    root: &Root,
+    host: &LockedHost<'_>,
     os: &mut dyn Sysroot,
-    booted: &BootedDeployment,
     found: Option<&FoundPending>,
 ) -> Result<Option<PendingGeneration>, TransactionError> {
     if let (Some(FoundPending { pending, outcome: PendingOutcome::AwaitsReboot }), Some(staged)) =
@@ -291,19 +280,19 @@ fn staged_pending(
     {
         return Ok(Some(pending.clone()));
     }
-    stage::ensure_none_staged(os, root, booted)?;
+    stage::ensure_none_staged(os, host)?;
     if let Some(FoundPending { outcome, .. }) = found {
         log::info!(outcome:? = outcome; "replacing the pending record {PENDING}");
-        pending::remove(root)?;
+        pending::remove(host.as_root())?;
     }
     Ok(None)
 }
 
 /// Remove the pending record of an unconfirmed generation whose boot check timed out, so that an update can
 /// replace it.
-fn replace_unconfirmed(root: &Root, found: Option<&FoundPending>) -> Result<(), TransactionError> {
-    ensure_confirmed(root, found)?;
-    Ok(pending::remove(root)?)
+fn replace_unconfirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Result<(), TransactionError> {
+    ensure_confirmed(host, found)?;
+    Ok(pending::remove(host.as_root())?)
 }
 
 fn is_same(pending: &PendingGeneration, target: UpdateTarget<'_>, imported: Option<&str>) -> bool {
@@ -319,7 +308,7 @@ fn is_same(pending: &PendingGeneration, target: UpdateTarget<'_>, imported: Opti
 /// Return the staged generation if it is the desired one, with the image of this digest. Otherwise discard
 /// it.
 fn keep_or_unstage(
-    root: &Root,
+    host: &LockedHost<'_>,
     os: &mut dyn Sysroot,
     waits: Option<PendingGeneration>,
     target: UpdateTarget<'_>,
@@ -327,41 +316,32 @@ fn keep_or_unstage(
 ) -> Result<Option<Box<PendingGeneration>>, TransactionError> {
     match waits {
         Some(pending) if is_same(&pending, target, digest) => Ok(Some(Box::new(pending))),
-        Some(pending) => unstage_locked(root, os, &pending).map(|()| None),
+        Some(pending) => unstage(os, host, &pending).map(|()| None),
         None => Ok(None),
     }
 }
 
 /// Discard a staged generation. The pending record goes first: without it, the deployment is never
 /// finalized.
-fn unstage_locked(
-    root: &Root,
+pub fn unstage(
     os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
     pending: &PendingGeneration,
 ) -> Result<(), TransactionError> {
-    pending::remove(root)?;
+    pending::remove(host.as_root())?;
     Ok(os.unstage(&pending.staged.deployment.id())?)
-}
-
-/// Discard a staged generation that is no longer desired.
-pub fn unstage(os: &mut dyn Sysroot, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    unstage_locked(&root, os, pending)
 }
 
 /// Discard the generation that was staged in this boot, because the current config is the desired one.
 /// Opens no sysroot session if nothing is staged: a session would lock out other programs.
-pub fn unstage_leftover(booted: &BootedDeployment, open: SysrootOpener<'_>) -> Result<(), TransactionError> {
-    let root = Root::open(std::path::Path::new("/"))?;
-    let _lock = HostLock::take(&root)?;
-    let Some(found) = observe_pending(&root, booted, &boot::boot_id())? else { return Ok(()) };
+pub fn unstage_leftover(host: &LockedHost<'_>, open: SysrootOpener<'_>) -> Result<(), TransactionError> {
+    let Some(found) = observe_pending(host)? else { return Ok(()) };
     if found.outcome != PendingOutcome::AwaitsReboot {
         return Ok(());
     }
     let mut os = open(SysrootAccess::Stage)?;
-    match staged_pending(&root, &mut *os, booted, Some(&found))? {
-        Some(pending) => unstage_locked(&root, &mut *os, &pending),
+    match staged_pending(host, &mut *os, Some(&found))? {
+        Some(pending) => unstage(&mut *os, host, &pending),
         None => Ok(()),
     }
 }
@@ -373,11 +353,10 @@ fn needs_reboot(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> bool {
 
 /// Apply a live update to the running system, as a journaled change.
 fn apply_live(
-    root: &Root,
+    root: &LockedRoot<'_>,
     services: &dyn ServiceControl,
     draft: DeploymentPlan,
     target: UpdateTarget<'_>,
-    boot_id: &str,
 ) -> Result<UpdateOutcome, TransactionError> {
     // During a first boot, the services are not started yet, and a job of a unit ordered after ours would
     // never finish.
@@ -387,7 +366,11 @@ fn apply_live(
     };
     let bound = deployment_record(&draft.base, &draft, None, target);
     let decided = DecidedChange::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;
-    apply::apply(root, services, JournaledChange { actions: &actions, ..decided.change(boot_id) })?;
+    apply::apply(
+        root.as_root(),
+        services,
+        JournaledChange { actions: &actions, ..decided.change(root.boot_id()) },
+    )?;
     let DecidedChange { plan, generation, .. } = decided;
     Ok(UpdateOutcome::Live { plan, generation })
 }

@@ -7,10 +7,10 @@ use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::Root;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::facts::{boot, interfaces};
+use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
 };
@@ -28,10 +28,10 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
 
-/// Stage the next generation. The caller holds the host lock, and no deployment is staged.
+/// Stage the next generation. No deployment is staged before.
 pub(crate) fn stage_generation(
     os: &mut dyn Sysroot,
-    root: &Root,
+    host: &LockedHost<'_>,
     draft: &DeploymentPlan,
     imported: Option<&ImportedCommit>,
     target: UpdateTarget<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn stage_generation(
     let kernel_arguments = request.kernel_arguments.clone();
     let deployment = os.stage(&request)?;
     progress(UpdateProgress::Configuring);
-    let prepared = prepare(os, root, draft, imported, target, &deployment, &generation);
+    let prepared = prepare(os, host, draft, imported, target, &deployment, &generation);
     let kept = prepared.and_then(|record| {
         let intent = StagedGeneration {
             version: VERSION,
@@ -54,15 +54,15 @@ pub(crate) fn stage_generation(
             document: target.desired.object.document.clone(),
             base: draft.base.id.clone(),
             replaces: draft.current.record.as_ref().map(|record| record.generation.clone()),
-            staged_in_boot: boot::boot_id(),
+            staged_in_boot: host.boot_id().to_owned(),
             failures: Vec::new(),
             completes_first_boot: matches!(target.purpose, UpdatePurpose::FirstBoot),
             had_network: interfaces::any_up(),
             transactions: imported.map_or(0, |imported| imported.transactions),
         };
         let pending = PendingGeneration::new(intent);
-        finalize::rehearse(&draft.base.id, &pending, os.special_files())?;
-        pending::write_staged(root, &pending.staged)?;
+        finalize::rehearse(&draft.base.id, &pending, os.special_files(), host.boot_id())?;
+        pending::write_staged(host.as_root(), &pending.staged)?;
         Ok(pending)
     });
     kept.inspect_err(|_| discard(os, &deployment.id))
@@ -82,7 +82,7 @@ pub(crate) fn discard(os: &mut dyn Sysroot, deployment: &DeploymentId) {
 /// the record; finalization adds the results of the final `/etc` merge.
 fn prepare(
     os: &mut dyn Sysroot,
-    root: &Root,
+    root: &LockedRoot<'_>,
     draft: &DeploymentPlan,
     imported: Option<&ImportedCommit>,
     target: UpdateTarget<'_>,
@@ -115,9 +115,9 @@ fn prepare(
         )?;
     }
     apply::write_to_unused(
-        root,
+        root.as_root(),
         &files.steps,
-        &labels::labels_of_steps(root, &files.steps, &current.prior_changes().labels)?,
+        &labels::labels_of_steps(root.as_root(), &files.steps, &current.prior_changes().labels)?,
     )?;
     let given = labels::policy_labels_of_prior(os, &next, &current.prior_changes())?;
     let labels = labels::recorded_labels(
@@ -127,18 +127,17 @@ fn prepare(
     );
     let bound = deployment_record(deployment, draft, imported, target);
     let record = record::compose_record(current, target.desired, &plan, labels, Some(bound));
-    Ok(GenerationRecord { generation: generation.to_owned(), boot_id: boot::boot_id(), ..record })
+    Ok(GenerationRecord { generation: generation.to_owned(), boot_id: root.boot_id().to_owned(), ..record })
 }
 
 /// Stage a pending generation again, from the local repository, without a registry.
 pub(crate) fn restage(
     os: &mut dyn Sysroot,
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
     pending: &PendingGeneration,
     failure: UpdateFailure,
 ) -> Result<PendingGeneration, TransactionError> {
-    ensure_none_staged(os, root, booted)?;
+    ensure_none_staged(os, host)?;
     let intent = &pending.staged;
     let commit = intent.deployment.commit.clone();
     let image = intent.deployment.image.as_ref().and_then(|image| image.parse().ok());
@@ -158,9 +157,9 @@ pub(crate) fn restage(
     let deployment = os.stage(&request)?;
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
-    let intent = pending.restaged(failure, bound, boot::boot_id());
+    let intent = pending.restaged(failure, bound, host.boot_id().to_owned());
     let kept = space::ensure_space(&Path::new(SYSROOT).join(deployment.id.path()))
-        .and_then(|()| Ok(pending::write_staged(root, &intent)?));
+        .and_then(|()| Ok(pending::write_staged(host.as_root(), &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
     Ok(PendingGeneration::new(intent))
 }
@@ -174,14 +173,13 @@ pub(crate) fn staged_deployment(os: &mut dyn Sysroot) -> Result<Option<Deploymen
 /// for a foreign one.
 pub(crate) fn ensure_none_staged(
     os: &mut dyn Sysroot,
-    root: &Root,
-    booted: &BootedDeployment,
+    host: &LockedHost<'_>,
 ) -> Result<(), TransactionError> {
     match staged_deployment(os)? {
         None => Ok(()),
         Some(staged)
-            if is_staged_by_us(&staged, booted)
-                || rpm_ostree_request::is_staged_by_request(root, &staged) =>
+            if is_staged_by_us(&staged, &host.running.booted)
+                || rpm_ostree_request::is_staged_by_request(host, &staged) =>
         {
             Ok(os.unstage(&staged.id)?)
         }

@@ -14,10 +14,8 @@ use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::tree::DriftKind;
-use crate::host::Root;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::facts::{boot, booted};
-use crate::host::fs::lock::HostLock;
+use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, Sysroot};
 
 use crate::transaction::TransactionError;
@@ -63,19 +61,18 @@ pub fn recover(os: &mut dyn Sysroot, sysroot: &Path) -> Result<RecoveryOutcome, 
         if let Some(root) = roots.first()
             && recover::is_needed(root)?
         {
-            let _lock = HostLock::take(root)?;
-            recovered = recover_one_of(&roots)?;
+            let lock = LockedRoot::lock(root)?;
+            recovered = recover_one_of(&lock, &roots)?;
         }
     }
     Ok(recovered)
 }
 
 /// Recover the open change of a stateroot in the deployment that it belongs to, found by record.
-fn recover_one_of(deployments: &[Root]) -> Result<RecoveryOutcome, TransactionError> {
-    let boot_id = boot::boot_id();
+fn recover_one_of(lock: &LockedRoot<'_>, deployments: &[Root]) -> Result<RecoveryOutcome, TransactionError> {
     let mut elsewhere = Ok(RecoveryOutcome::Nothing);
     for root in deployments {
-        match interrupted::recover_open(root, &boot_id) {
+        match interrupted::recover(&lock.beside(root)) {
             Err(TransactionError::Recovery(error @ RecoveryError::OtherDeployment { .. })) => {
                 elsewhere = Err(error.into());
             }
@@ -139,10 +136,10 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
 }
 
 /// Find drift of the booted deployment: all managed paths, its boot entry, and the kernel command line.
-pub fn verify_running(os: &mut dyn Sysroot) -> Result<DriftReport, TransactionError> {
-    let root = Root::open(Path::new("/"))?;
-    let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Everything)?;
-    if current::is_older_than_last_booted(&verified.record, &CurrentState::load(&root)?) {
+pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftReport, TransactionError> {
+    let root = &host.root;
+    let mut verified = crate::transaction::plan::drift::verify(root, TreeScope::Everything)?;
+    if current::is_older_than_last_booted(&verified.record, &CurrentState::load(root)?) {
         verified.ignore_trust_material();
     }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
@@ -153,12 +150,12 @@ pub fn verify_running(os: &mut dyn Sysroot) -> Result<DriftReport, TransactionEr
     }
     verify_boot_entry(&mut verified, &running);
     // The bootloader can pass other arguments than the boot entry lists.
-    let given = booted::kernel_arguments()?;
+    let given = &host.system.kernel_arguments;
     let wanted = verified.record.deployment.iter().flat_map(|bound| &bound.kernel_arguments);
     let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kernel_arguments::parse(argument)).collect();
     let path = ManagedPath::constant(RECORD);
     let is_known = verified.findings.iter().any(|found| found.drift.kind == DriftKind::KernelArguments);
-    if !is_known && !kernel_arguments::missing(&given, &wanted).is_empty() {
+    if !is_known && !kernel_arguments::missing(given, &wanted).is_empty() {
         verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }
     Ok(verified)

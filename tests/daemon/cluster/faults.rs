@@ -34,7 +34,7 @@ fn assert_recovers_from(faults: &[Fault]) {
 
 #[test]
 fn daemon_recovers_from_broken_connections() {
-    assert_recovers_from(&[Fault::Reset, Fault::Half]);
+    assert_recovers_from(&[Fault::Reset, Fault::Truncated]);
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn update_succeeds_with_a_slow_api_server() {
     cluster.render(full_config("two").json());
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Done rendered-one");
-    cluster.proxy.fail(Fault::Late(Duration::from_millis(300)));
+    cluster.proxy.fail(Fault::Delayed(Duration::from_millis(300)));
     cluster.set_desired_config("rendered-two");
     agent.wait_for_line("ShuttingDown rendered-two");
 }
@@ -121,7 +121,7 @@ fn watches_that_break_each_second_lose_no_event() {
         scope.spawn(|| {
             while Instant::now() < end {
                 std::thread::sleep(Duration::from_secs(1));
-                cluster.proxy.fail(Fault::Half);
+                cluster.proxy.fail(Fault::Truncated);
                 cluster.proxy.fail(Fault::None);
             }
         });

@@ -75,7 +75,7 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
 }
 
-/// Config of a file whose changes need no reboot.
+/// Config whose changes need no reboot.
 fn live_config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
 }

@@ -1,7 +1,7 @@
-//! Images whose bytes depend on their content alone.
+//! Reproducible images: the same content gives the same digest.
 //!
-//! `ostree_ext` writes labels and annotations in the order of a hash map, which is another one each time, and the current
-//! time into the history.
+//! `ostree_ext` writes labels and annotations in the order of a hash map, which differs in every run, and dates the history
+//! with the current time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,13 +11,14 @@ use anyhow::Context as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-/// Sorts the keys of the manifest with this digest, of its configuration and of the layout's index. Returns the new digest.
+/// Sort the keys of the manifest with this digest, of its config and of the layout's index. Return the new
+/// digest of the manifest.
 pub(crate) fn canonicalize(layout: &Path, digest: &str) -> anyhow::Result<String> {
     let mut manifest = read(&blob(layout, digest))?;
     let config = manifest
         .pointer("/config/digest")
         .and_then(Value::as_str)
-        .context("the manifest names no configuration")?
+        .context("the manifest has no config digest")?
         .to_owned();
     let mut contents = read(&blob(layout, &config))?;
     date_history(&mut contents);
@@ -38,7 +39,7 @@ pub(crate) fn canonicalize(layout: &Path, digest: &str) -> anyhow::Result<String
     Ok(described.digest)
 }
 
-/// Gives all entries of the history the time that the image as a whole has.
+/// Date every entry of the history with the creation time of the image.
 fn date_history(config: &mut Value) {
     let created = config.get("created").cloned().unwrap_or_default();
     let history = config.get_mut("history").and_then(Value::as_array_mut);
@@ -47,12 +48,14 @@ fn date_history(config: &mut Value) {
     }
 }
 
-struct Described {
+/// Digest and size of a rewritten blob, for the descriptors that refer to it.
+struct BlobDescription {
     digest: String,
     size: usize,
 }
 
-fn describe(document: &mut Value, pointer: &str, described: &Described) -> anyhow::Result<()> {
+/// Update the descriptor at `pointer`.
+fn describe(document: &mut Value, pointer: &str, described: &BlobDescription) -> anyhow::Result<()> {
     let descriptor = document
         .pointer_mut(pointer)
         .and_then(Value::as_object_mut)
@@ -71,15 +74,15 @@ fn read(path: &Path) -> anyhow::Result<Value> {
     Ok(serde_json::from_slice(&text)?)
 }
 
-/// Writes the contents as a blob of their own, in place of the old one.
-fn replace(layout: &Path, old: &str, contents: Value) -> anyhow::Result<Described> {
+/// Write the contents as a new blob and remove the blob `old`.
+fn replace(layout: &Path, old: &str, contents: Value) -> anyhow::Result<BlobDescription> {
     let text = serde_json::to_vec(&sorted(contents))?;
     let digest = format!("sha256:{:x}", Sha256::digest(&text));
     fs::write(blob(layout, &digest), &text)?;
     if digest != old {
         fs::remove_file(blob(layout, old))?;
     }
-    Ok(Described { digest, size: text.len() })
+    Ok(BlobDescription { digest, size: text.len() })
 }
 
 fn sorted(value: Value) -> Value {

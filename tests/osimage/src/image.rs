@@ -1,4 +1,4 @@
-//! From a tree to an OSTree commit, and from that to a container image.
+//! Export of a tree to an OSTree commit, and of the commit to a container image.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -19,25 +19,27 @@ use ostree_ext::prelude::{Cast as _, FileExt as _};
 use crate::canonical::canonicalize;
 use crate::tree::Os;
 
-/// 2026-01-01T00:00:00Z, and a day more with each version: what has the same content has the same digest.
+/// Commit time of version 0, 2026-01-01T00:00:00Z in seconds. Each version is a day younger: commit times are
+/// fixed, so that the same content has the same digest.
 const FIRST_BUILD: u64 = 1_767_225_600;
+/// One day, in seconds.
 const DAY: u64 = 86_400;
 
-/// What lies below the path makes a layer of that name. The first that fits counts.
+/// Path prefix and name of each layer. A file belongs to the first layer whose prefix matches.
 type Layers = [(String, &'static str)];
 
-/// What an image says about the tree in it, and how it is cut into layers.
+/// Metadata of an image, and its division into layers.
 #[derive(Debug)]
 pub struct Release {
-    /// The version as the image's label spells it.
+    /// Value of the image's label `version`.
     pub version: String,
-    /// Images of a higher number are younger, by a day each.
+    /// Number of days by which the image is younger than version 0.
     pub number: u32,
-    /// The release of the kernel that makes the image bootable.
+    /// Release of the kernel; `None` if the image cannot boot.
     pub kernel: Option<String>,
-    /// Whether files are labelled by the tree's own SELinux policy.
+    /// True if files are labelled by the SELinux policy of the tree.
     pub selinux: bool,
-    /// Paths that begin alike and the name of their layer; the first that fits counts.
+    /// Path prefix and name of each layer. A file belongs to the first layer whose prefix matches.
     pub layers: Vec<(String, &'static str)>,
 }
 
@@ -54,7 +56,7 @@ impl Release {
     }
 }
 
-/// Writes a bootable container image of the OS into an OCI layout, which is made where it is missing.
+/// Write a bootable container image of the OS to an OCI layout, which is created if it does not exist.
 ///
 /// Returns the digest of the manifest, `sha256:…`.
 pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<String> {
@@ -64,7 +66,7 @@ pub fn write_image(os: &Os, layout: &Path, tag: Option<&str>) -> anyhow::Result<
     write_tree_image(&tree, &Release::of(os), layout, tag)
 }
 
-/// Writes a container image of the tree that is there, laid out as OSTree wants it: no `/etc`, an empty `/var`.
+/// Write a container image of an existing tree in the layout of OSTree: without `/etc`, with an empty `/var`.
 ///
 /// Returns the digest of the manifest, `sha256:…`.
 pub fn write_tree_image(
@@ -94,7 +96,7 @@ pub fn write_tree_image(
     canonicalize(Path::new(layout), digest.as_ref()).context("sorting the image's manifest")
 }
 
-/// Runs one asynchronous call of `ostree_ext`.
+/// Run an asynchronous call of `ostree_ext` to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(future))
@@ -121,7 +123,8 @@ fn commit(release: &Release, repo: &ostree::Repo, tree: &Path) -> anyhow::Result
     Ok(commit.to_string())
 }
 
-/// What makes the image's labels `version`, `ostree.bootable` and `containers.bootc`.
+/// Commit metadata from which `ostree_ext` makes the image's labels `version`, `ostree.bootable` and
+/// `containers.bootc`.
 fn metadata(release: &Release) -> Variant {
     let mut metadata = BTreeMap::from([("version", release.version.to_variant())]);
     if let Some(kernel) = &release.kernel {
@@ -168,7 +171,7 @@ fn assign_directory(
             .downcast::<ostree::RepoFile>()
             .map_err(|_| anyhow!("a child of a commit is a file of the repository"))?;
         if let Some((_, layer)) = layers.iter().find(|(below, _)| child_path.starts_with(below.as_str())) {
-            // What two files have in common stays where it was seen first.
+            // An object that several files share belongs to the layer of the first of them.
             contents.map.entry(file.checksum().to_string()).or_insert_with(|| Rc::from(*layer));
         }
     }
@@ -180,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_os_is_the_same_image() {
+    fn images_of_the_same_os_are_equal() {
         let scratch = tempfile::tempdir().unwrap();
         let write = |name: &str, os: &Os| write_image(os, &scratch.path().join(name), None).unwrap();
         let os = Os::new(4);
@@ -190,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_layout_holds_several_tags() {
+    fn layout_holds_one_manifest_for_each_tag() {
         let scratch = tempfile::tempdir().unwrap();
         let layout = scratch.path().join("layout");
         let digests = [1, 2, 1]

@@ -1,12 +1,12 @@
 //! Small generated OSTree hosts and OS images for demonstrations and tests.
 //!
-//! [`Os`] is a tree of a few hundred kilobytes that looks like Fedora CoreOS to libostree, skopeo and Flameholder: kernel,
-//! users, vendor units, presets, `/usr/etc`. [`write_image`] makes a bootable container image of it, [`SysrootBuilder`]
-//! a disk's root that has it deployed. Nothing of that boots; the kernel is noise. [`write_tree_image`] makes an image of
-//! a tree that somebody else built and that may well boot.
+//! [`Os`] is a tree of a few hundred kilobytes that looks like Fedora CoreOS to libostree, skopeo and
+//! Flameholder: kernel, users, vendor units, presets, `/usr/etc`. [`write_image`] writes a container image of
+//! it that is labelled bootable, [`SysrootBuilder`] creates a sysroot in which it is deployed. Neither boots:
+//! the kernel is noise. [`write_tree_image`] writes an image of an existing tree, which may be able to boot.
 //!
-//! Everything is written below the directory that the caller names. The same input gives the same bytes, digests included.
-//! Files belong to root, so all of this needs root.
+//! Every file is written below the directory that the caller names. The same input gives the same bytes,
+//! digests included. All functions need root, because the files belong to root.
 
 mod canonical;
 mod image;

@@ -1,4 +1,4 @@
-//! `osimage`: makes small OSTree hosts and OS images to try things on.
+//! `osimage`: create small OSTree hosts and OS images for experiments.
 
 use std::path::{Path, PathBuf};
 
@@ -6,69 +6,70 @@ use anyhow::Context as _;
 use clap::{Args, Parser};
 use osimage::{Os, Release, SysrootBuilder};
 
-/// Makes small OSTree hosts and OS images to try things on. Nothing that it generates boots.
+/// Create small OSTree hosts and OS images for experiments. Generated operating systems do not boot.
 #[derive(Debug, Parser)]
 enum Command {
-    /// Writes a bootable container image into an OCI layout and prints its manifest's digest.
+    /// Write an image labelled bootable to an OCI layout and print the digest of its manifest.
     Image {
         #[command(flatten)]
         os: OsArgs,
-        /// Where to; the layout is made where it is missing.
+        /// OCI layout; created if it does not exist.
         #[arg(long, value_name = "oci:DIR[:TAG]")]
         output: String,
     },
-    /// Writes a tree that is there, laid out for OSTree and with a kernel in it, into an OCI layout as an image.
+    /// Write an image of an existing tree, in the layout of OSTree and with a kernel, to an OCI layout.
     Encapsulate(EncapsulateArgs),
-    /// Makes a sysroot with one deployment, as an installer leaves it on a disk.
+    /// Create a sysroot with one deployment, as an installer does on a disk.
     Sysroot(SysrootArgs),
-    /// Removes a directory that holds sysroots, immutable deployments included.
+    /// Remove a directory with sysroots, including their immutable deployments.
     Remove {
-        /// What to remove; it may be missing.
+        /// Directory; need not exist.
         directory: PathBuf,
     },
 }
 
 #[derive(Debug, Args)]
 struct OsArgs {
-    /// The version of the OS: any number, each is a little different.
+    /// Version of the OS: any number. Versions differ in the kernel, `os-release` and `/usr/etc`.
     #[arg(long, value_name = "N")]
     version: u32,
-    /// Adds a small SELinux policy, enough to look labels up.
+    /// Add a small SELinux policy, sufficient to look up labels.
     #[arg(long)]
     selinux: bool,
 }
 
 #[derive(Debug, Args)]
 struct EncapsulateArgs {
-    /// The tree.
+    /// Root of the tree.
     tree: PathBuf,
-    /// The version of the OS: any number.
+    /// Version of the OS: any number.
     #[arg(long, value_name = "N")]
     version: u32,
-    /// Where to; the layout is made where it is missing.
+    /// OCI layout; created if it does not exist.
     #[arg(long, value_name = "oci:DIR[:TAG]")]
     output: String,
 }
 
 #[derive(Debug, Args)]
 struct SysrootArgs {
-    /// The sysroot; made where it is missing.
+    /// Sysroot; created if it does not exist.
     directory: PathBuf,
     #[command(flatten)]
     os: OsArgs,
-    /// A kernel argument to follow `root=LABEL=root rw console=ttyS0`; may be repeated.
+    /// Kernel argument after `root=LABEL=root rw console=ttyS0`; may be repeated.
     #[arg(long = "karg", value_name = "ARGUMENT")]
     kernel_arguments: Vec<String>,
-    /// Deploys this image, for example `ostree-unverified-image:oci:DIR`, instead of a generated one.
+    /// Image to deploy instead of a generated one, for example `ostree-unverified-image:oci:DIR`.
     #[arg(long, value_name = "REFERENCE")]
     image: Option<String>,
-    /// The reference that the origin names, where that is not where the image is read from.
+    /// Image reference in the deployment's origin, if it differs from `--image`.
     #[arg(long, value_name = "REFERENCE", requires = "image")]
     origin: Option<String>,
-    /// The bootloader whose configuration is written too, as libostree calls it.
+    /// Bootloader whose configuration libostree writes besides the boot entries: a value of
+    /// `sysroot.bootloader`.
     #[arg(long, default_value = "none")]
     bootloader: String,
-    /// The name of the stateroot.
+    /// Name of the stateroot.
     #[arg(long, default_value = "fedora-coreos")]
     stateroot: String,
 }
@@ -94,16 +95,17 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn split_output(output: &str) -> anyhow::Result<(&Path, Option<&str>)> {
-    let place = output
+    let layout = output
         .strip_prefix("oci:")
-        .with_context(|| format!("{output:?} is no OCI layout; expected oci:DIR or oci:DIR:TAG"))?;
-    Ok(match place.split_once(':') {
+        .with_context(|| format!("{output:?} is not an OCI layout: expected oci:DIR or oci:DIR:TAG"))?;
+    Ok(match layout.split_once(':') {
         Some((directory, tag)) => (Path::new(directory), Some(tag)),
-        None => (Path::new(place), None),
+        None => (Path::new(layout), None),
     })
 }
 
-/// What changes at different times is in different layers, so that an update fetches little.
+/// Write an image of an existing tree. Files that change together share a layer, so that an update fetches
+/// little.
 fn encapsulate(args: &EncapsulateArgs) -> anyhow::Result<()> {
     let modules = args.tree.join("usr/lib/modules");
     let kernel = std::fs::read_dir(&modules)

@@ -1,4 +1,4 @@
-//! A disk's root with one deployment.
+//! Sysroots with one deployment.
 
 use std::fs;
 use std::path::Path;
@@ -13,13 +13,13 @@ use ostree_ext::{glib, ostree};
 use crate::image::{block_on, write_image};
 use crate::tree::Os;
 
-/// What a generated image is said to come from; nothing answers there.
+/// Repository in the origin of a generated image. The name does not resolve.
 const REPOSITORY: &str = "ostree-unverified-registry:registry.invalid/fedora-coreos";
 
-/// The directories of a physical root, as `ostree admin init-fs --modern` and CoreOS's image build leave them.
+/// Directories of a physical root, as `ostree admin init-fs --modern` and CoreOS's image build leave them.
 const TOPLEVEL: [&str; 3] = ["boot", "ostree", "var/tmp"];
 
-/// Makes a sysroot with one deployment, as an installer leaves it on a disk.
+/// Builder of a sysroot with one deployment, as an installer creates it on a disk.
 #[derive(Debug, Clone)]
 pub struct SysrootBuilder {
     os: Os,
@@ -31,7 +31,7 @@ pub struct SysrootBuilder {
 }
 
 impl SysrootBuilder {
-    /// A sysroot that has this OS deployed in the stateroot `fedora-coreos`, with the kernel arguments
+    /// Deploy this OS in the stateroot `fedora-coreos` with the kernel arguments
     /// `root=LABEL=root rw console=ttyS0`.
     #[must_use]
     pub fn new(os: Os) -> Self {
@@ -45,42 +45,43 @@ impl SysrootBuilder {
         }
     }
 
-    /// Names the stateroot.
+    /// Set the name of the stateroot.
     #[must_use]
     pub fn stateroot(mut self, name: &str) -> Self {
         name.clone_into(&mut self.stateroot);
         self
     }
 
-    /// Appends a kernel argument.
+    /// Append a kernel argument.
     #[must_use]
     pub fn kernel_argument(mut self, argument: &str) -> Self {
         self.kernel_arguments.push(argument.to_owned());
         self
     }
 
-    /// Deploys the image of this reference (`ostree-unverified-image:oci:DIR`) instead of a generated one.
+    /// Deploy the image of this reference (`ostree-unverified-image:oci:DIR`) instead of a generated one.
     #[must_use]
     pub fn image(mut self, reference: &str) -> Self {
         self.image = Some(reference.to_owned());
         self
     }
 
-    /// Says in the deployment's origin that the image came from this reference, and not from where it was read.
+    /// Write this reference to the deployment's origin instead of the one that the image is read from.
     #[must_use]
     pub fn origin(mut self, reference: &str) -> Self {
         self.origin = Some(reference.to_owned());
         self
     }
 
-    /// Has libostree write this bootloader's configuration too, by `sysroot.bootloader` of ostree.repo-config(5).
+    /// Set `sysroot.bootloader` of ostree.repo-config(5): libostree then writes that bootloader's
+    /// configuration too.
     #[must_use]
     pub fn bootloader(mut self, name: &str) -> Self {
         name.clone_into(&mut self.bootloader);
         self
     }
 
-    /// Makes the sysroot, or adds a stateroot with its deployment, first in boot order, to one that is there.
+    /// Create the sysroot. If it exists, add the stateroot and its deployment, first in boot order.
     pub fn create(&self, directory: &Path) -> anyhow::Result<()> {
         let sysroot = initialize(directory, &self.bootloader)
             .with_context(|| format!("initializing {}", directory.display()))?;
@@ -91,7 +92,7 @@ impl SysrootBuilder {
         Ok(())
     }
 
-    /// Returns the commit and what its origin shall name.
+    /// Import the image. Return its commit, and the reference for the deployment's origin.
     fn import(&self, repo: &ostree::Repo) -> anyhow::Result<(String, String)> {
         if let Some(reference) = &self.image {
             let image = OstreeImageReference::try_from(reference.as_str())?;
@@ -140,8 +141,8 @@ fn initialize(directory: &Path, bootloader: &str) -> anyhow::Result<ostree::Sysr
     sysroot.load(Cancellable::NONE)?;
     let repo = sysroot.repo();
     let config = repo.config();
-    // Named, or libostree would look for the bootloader of the host that runs this. With `none`, as CoreOS has it, boot
-    // entries are all that is written.
+    // Without a setting libostree detects the bootloader of the machine that runs this. With `none`, the
+    // value on CoreOS, it writes boot entries only.
     config.set_string("sysroot", "bootloader", bootloader);
     config.set_boolean("sysroot", "readonly", true);
     repo.write_config(&config)?;

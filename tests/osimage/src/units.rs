@@ -1,10 +1,10 @@
-//! The vendor units and presets of the OS.
+//! Vendor units and presets of the OS.
 
 use std::path::Path;
 
 use crate::tree;
 
-/// Writes units and presets below the root of an OS tree.
+/// Write units and presets below the root of an OS tree.
 pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
     for (name, contents) in UNITS {
         tree::write(root, &format!("usr/lib/systemd/system/{name}"), contents.as_bytes(), 0o644)?;

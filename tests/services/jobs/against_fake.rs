@@ -1,4 +1,4 @@
-//! Every course that a job can take, by a systemd that follows a script.
+//! Results of unit jobs, errors and deadlines, with a scripted systemd.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,106 +14,119 @@ use testbed::dbus::private_bus::PrivateBus;
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
 
-/// Long enough for every answer that comes, short enough to wait for one that does not.
-const NEVER: Duration = Duration::from_millis(300);
+/// Deadline where the answer never comes: shorter than a test may take, longer than any answer that does
+/// come.
+const SHORT: Duration = Duration::from_millis(300);
 
-/// What a deadline is set to where the answer comes: a test that hangs fails.
-const PATIENT: ServiceDeadlines = ServiceDeadlines {
+/// Deadlines where the answer comes: a test that hangs fails.
+const DEADLINES: ServiceDeadlines = ServiceDeadlines {
     bus: Duration::from_secs(20),
     daemon_reload: Duration::from_secs(20),
     reload: Duration::from_secs(20),
     restart: Duration::from_secs(20),
 };
 
-/// What comes of `action`, and what systemd was asked.
-fn played(action: &ServiceAction, script: Script) -> (Result<(), ServiceError>, Vec<String>) {
+/// Perform `action` against a systemd that follows `script`. Return the outcome and the calls of systemd.
+fn perform(action: &ServiceAction, script: Script) -> (Result<(), ServiceError>, Vec<String>) {
     let bus = PrivateBus::start(&[]);
     let fake = FakeSystemd::start(&bus.address, script);
-    let outcome = SystemdServices::at(&bus.address).with_deadlines(PATIENT).perform(action);
+    let outcome = SystemdServices::at(&bus.address).with_deadlines(DEADLINES).perform(action);
     (outcome, fake.calls())
 }
 
-fn outcome(action: &ServiceAction, job: Vec<Reaction>) -> Result<(), ServiceError> {
-    played(action, Script { job, ..Script::default() }).0
+/// Perform `action` with these reactions to the job. Return the outcome.
+fn perform_job(action: &ServiceAction, job: Vec<Reaction>) -> Result<(), ServiceError> {
+    perform(action, Script { job, ..Script::default() }).0
 }
 
-fn state(job: Vec<Reaction>, words: &[(&'static str, &'static str, &'static str)]) -> Script {
-    let words = words.iter().map(|(interface, name, word)| ((*interface, *name), *word));
-    Script { job, properties: words.collect::<BTreeMap<_, _>>(), ..Script::default() }
+/// Script with these reactions to the job, and with unit properties as (interface, name, value).
+fn script_with_properties(
+    job: Vec<Reaction>,
+    properties: &[(&'static str, &'static str, &'static str)],
+) -> Script {
+    let properties = properties.iter().map(|(interface, name, value)| ((*interface, *name), *value));
+    Script { job, properties: properties.collect::<BTreeMap<_, _>>(), ..Script::default() }
 }
 
-fn ended(result: &'static str) -> Vec<Reaction> {
+/// Reactions of a job that ends with this result.
+fn job_with_result(result: &'static str) -> Vec<Reaction> {
     vec![Reaction::Job(7), Reaction::Removed(7, result)]
 }
 
 #[test]
-fn a_job_that_is_done() {
+fn successful_job_is_a_success() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = |job| Script { job, ..Script::default() };
-    let (outcome, calls) = played(&restart("a.service"), script(ended("done")));
+    let (outcome, calls) = perform(&restart("a.service"), script(job_with_result("done")));
     assert_eq!(outcome, Ok(()));
     assert_eq!(calls, ["Subscribe", "RestartUnit a.service replace"]);
-    let (outcome, calls) = played(&reload("a.service"), script(ended("done")));
+    let (outcome, calls) = perform(&reload("a.service"), script(job_with_result("done")));
     assert_eq!(outcome, Ok(()));
     assert_eq!(calls, ["Subscribe", "ReloadUnit a.service replace"]);
-    let (outcome, calls) = played(&ServiceAction::DaemonReload, Script::default());
+    let (outcome, calls) = perform(&ServiceAction::DaemonReload, Script::default());
     assert_eq!(outcome, Ok(()));
     assert_eq!(calls, ["Reload"]);
 }
 
 #[test]
-fn a_job_that_is_over_before_its_number_is_known() {
+fn job_that_ends_before_its_id_is_known_is_a_success() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let early = vec![Reaction::Removed(7, "done"), Reaction::Job(7)];
-    assert_eq!(outcome(&restart("a.service"), early), Ok(()));
+    assert_eq!(perform_job(&restart("a.service"), early), Ok(()));
 }
 
 #[test]
-fn other_jobs_and_other_peers_do_not_count() {
+fn signals_about_other_jobs_and_from_other_peers_are_ignored() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let others = (100..300).map(|job| Reaction::Removed(job, "failed"));
-    let mut acts: Vec<Reaction> = others.clone().collect();
-    acts.extend([Reaction::Forged(7, "canceled"), Reaction::Job(7)]);
-    acts.extend(others);
-    acts.extend([
+    let mut reactions: Vec<Reaction> = others.clone().collect();
+    reactions.extend([Reaction::Forged(7, "canceled"), Reaction::Job(7)]);
+    reactions.extend(others);
+    reactions.extend([
         Reaction::Forged(7, "canceled"),
         Reaction::Removed(70, "failed"),
         Reaction::Removed(7, "done"),
     ]);
-    assert_eq!(outcome(&restart("a.service"), acts), Ok(()));
+    assert_eq!(perform_job(&restart("a.service"), reactions), Ok(()));
 }
 
 #[test]
-fn a_job_that_fails() {
+fn failed_job_reports_the_result_of_the_unit() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let script = state(ended("failed"), &[(SERVICE, "Result", "exit-code")]);
+    let script = script_with_properties(job_with_result("failed"), &[(SERVICE, "Result", "exit-code")]);
     let action = restart("a.service");
-    let error = played(&action, script).0.unwrap_err();
+    let error = perform(&action, script).0.unwrap_err();
     assert_eq!(error, ServiceError::Failed { action, result: Some("exit-code".into()) });
     assert_eq!(
         error.to_string(),
         "restarting a.service: unit failed (exit-code); see `journalctl -u a.service`"
     );
-    // The unit runs on after a reload that failed.
-    let words = [(SERVICE, "Result", "success"), (SERVICE, "ReloadResult", "timeout")];
+    // After a failed reload the unit is still active, and its result is that of the reload.
+    let properties = [(SERVICE, "Result", "success"), (SERVICE, "ReloadResult", "timeout")];
     let action = reload("a.service");
     let failed = ServiceError::Failed { action: action.clone(), result: Some("timeout".into()) };
-    assert_eq!(played(&action, state(ended("failed"), &words)).0, Err(failed));
+    assert_eq!(
+        perform(&action, script_with_properties(job_with_result("failed"), &properties)).0,
+        Err(failed)
+    );
 }
 
 #[test]
-fn a_service_that_dies_right_after_its_start() {
+fn service_that_dies_after_its_start_has_failed() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = restart("a.service");
     let failed = || Err(ServiceError::Failed { action: action.clone(), result: Some("signal".into()) });
-    for (name, word) in [("ActiveState", "failed"), ("SubState", "auto-restart")] {
-        let script = state(ended("done"), &[(UNIT, name, word), (SERVICE, "Result", "signal")]);
-        assert_eq!(played(&action, script).0, failed(), "{word}");
+    for (name, value) in [("ActiveState", "failed"), ("SubState", "auto-restart")] {
+        let script = script_with_properties(
+            job_with_result("done"),
+            &[(UNIT, name, value), (SERVICE, "Result", "signal")],
+        );
+        assert_eq!(perform(&action, script).0, failed(), "{value}");
     }
 }
 
 #[test]
-fn every_other_end_of_a_job() {
+fn other_job_results_are_reported() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = restart("a.service");
     for (result, end) in [
@@ -125,25 +138,30 @@ fn every_other_end_of_a_job() {
         ("news", Some(JobResult::Other("news".into()))),
     ] {
         let expected = end.map_or(Ok(()), |end| Err(ServiceError::JobEnded { action: action.clone(), end }));
-        assert_eq!(outcome(&action, ended(result)), expected, "{result}");
+        assert_eq!(perform_job(&action, job_with_result(result)), expected, "{result}");
     }
 }
 
 #[test]
-fn a_reload_of_a_unit_that_does_not_run() {
+fn reload_of_an_inactive_unit_is_a_success_and_of_a_failed_one_is_not() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = reload("a.service");
-    let script = |active| state(ended("invalid"), &[(UNIT, "ActiveState", active), (SERVICE, "Result", "x")]);
-    assert_eq!(played(&action, script("inactive")).0, Ok(()));
+    let script = |active| {
+        script_with_properties(
+            job_with_result("invalid"),
+            &[(UNIT, "ActiveState", active), (SERVICE, "Result", "x")],
+        )
+    };
+    assert_eq!(perform(&action, script("inactive")).0, Ok(()));
     let failed = ServiceError::Failed { action: action.clone(), result: Some("x".into()) };
-    assert_eq!(played(&action, script("failed")).0, Err(failed));
+    assert_eq!(perform(&action, script("failed")).0, Err(failed));
     let end = JobResult::Other("invalid".into());
     let rejected = ServiceError::JobEnded { action: action.clone(), end };
-    assert_eq!(played(&action, script("active")).0, Err(rejected));
+    assert_eq!(perform(&action, script("active")).0, Err(rejected));
 }
 
 #[test]
-fn what_systemd_refuses() {
+fn errors_of_systemd_are_mapped() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let action = reload("a.service");
     let source = || ReportedError("says so".into());
@@ -162,16 +180,16 @@ fn what_systemd_refuses() {
         ),
         (name, ServiceError::Refused { action: of(), name: name.into(), source: source() }),
     ] {
-        assert_eq!(outcome(&action, vec![Reaction::Refuse(error, "says so")]), Err(expected), "{error}");
+        assert_eq!(perform_job(&action, vec![Reaction::Refuse(error, "says so")]), Err(expected), "{error}");
     }
 }
 
 #[test]
-fn what_the_bus_denies() {
+fn calls_that_the_bus_policy_denies_are_access_denied() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&["RestartUnit", "Reload"]);
     let fake = FakeSystemd::start(&bus.address, Script::default());
-    let systemd = SystemdServices::at(&bus.address).with_deadlines(PATIENT);
+    let systemd = SystemdServices::at(&bus.address).with_deadlines(DEADLINES);
     for action in [restart("a.service"), ServiceAction::DaemonReload] {
         let error = systemd.perform(&action).unwrap_err();
         assert!(matches!(error, ServiceError::AccessDenied { .. }), "{error:?}");
@@ -180,54 +198,55 @@ fn what_the_bus_denies() {
 }
 
 #[test]
-fn what_never_ends() {
+fn job_without_an_end_passes_its_deadline() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let script = Script { job: vec![Reaction::Job(7)], ignores_reload: true, ..Script::default() };
     let _fake = FakeSystemd::start(&bus.address, script);
-    let deadlines = ServiceDeadlines { daemon_reload: NEVER, reload: NEVER, restart: NEVER, ..PATIENT };
+    let deadlines = ServiceDeadlines { daemon_reload: SHORT, reload: SHORT, restart: SHORT, ..DEADLINES };
     let systemd = SystemdServices::at(&bus.address).with_deadlines(deadlines);
     for action in [restart("a.service"), reload("a.service"), ServiceAction::DaemonReload] {
-        let late = ServiceError::DeadlinePassed { action: action.clone(), deadline: NEVER };
+        let late = ServiceError::DeadlinePassed { action: action.clone(), deadline: SHORT };
         assert_eq!(systemd.perform(&action), Err(late));
     }
 }
 
 #[test]
-fn a_bus_that_dies_midway() {
+fn systemd_is_unreachable_when_the_bus_ends_during_a_job() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     for before in [vec![], vec![Reaction::Job(7)]] {
         let bus = PrivateBus::start(&[]);
         let job = [before, vec![Reaction::EndBus(bus.kill())]].concat();
         let _fake = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
-        let error = SystemdServices::at(&bus.address).with_deadlines(PATIENT).perform(&restart("a.service"));
+        let error =
+            SystemdServices::at(&bus.address).with_deadlines(DEADLINES).perform(&restart("a.service"));
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
     }
 }
 
 #[test]
-fn a_systemd_that_leaves_midway() {
+fn systemd_is_unreachable_when_it_leaves_the_bus_during_a_job() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     for before in [vec![], vec![Reaction::Job(7)]] {
-        let error = outcome(&restart("a.service"), [before, vec![Reaction::Leave]].concat());
+        let error = perform_job(&restart("a.service"), [before, vec![Reaction::Leave]].concat());
         assert!(matches!(error, Err(ServiceError::Unreachable { .. })), "{error:?}");
     }
 }
 
 #[test]
-fn nobody_there() {
+fn systemd_is_unreachable_without_a_bus_or_a_service_on_it() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let directory = tempfile::tempdir().unwrap();
     let at = |name: &str| format!("unix:path={}", directory.path().join(name).display());
-    // It takes the connection and never says a word.
+    // A socket that accepts connections and never answers.
     let _silent = std::os::unix::net::UnixListener::bind(directory.path().join("silent")).unwrap();
     let bus = PrivateBus::start(&[]);
-    let deadlines = ServiceDeadlines { bus: NEVER, ..PATIENT };
+    let deadlines = ServiceDeadlines { bus: SHORT, ..DEADLINES };
     for (address, deadlines) in [
-        (at("absent"), PATIENT),
+        (at("absent"), DEADLINES),
         (at("silent"), deadlines),
-        ("nonsense".into(), PATIENT),
-        (bus.address.clone(), PATIENT),
+        ("nonsense".into(), DEADLINES),
+        (bus.address.clone(), DEADLINES),
     ] {
         let error =
             SystemdServices::at(&address).with_deadlines(deadlines).perform(&ServiceAction::DaemonReload);

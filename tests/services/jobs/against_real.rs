@@ -1,4 +1,4 @@
-//! The same port against systemd itself: what a fake can only assume.
+//! The same against a real systemd, whose behaviour the fake assumes.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use flameholder::host::systemd::unit_jobs::ServiceDeadlines;
 use crate::jobs::{reload, restart};
 use testbed::dbus::real_systemd::RealSystemd;
 
-/// A service that runs, and writes a line for each start and each reload.
-fn logged(real: &RealSystemd, word: &str) -> String {
+/// Unit file of a service that logs `word` at each start, and `again` at each reload.
+fn logging_service(real: &RealSystemd, word: &str) -> String {
     let log = real.file("log");
     let log = log.display();
     format!(
@@ -24,15 +24,15 @@ fn log(real: &RealSystemd) -> String {
 }
 
 #[test]
-fn restart_reload_and_a_new_definition() {
+fn restart_uses_a_new_definition_only_after_a_daemon_reload() {
     let real = RealSystemd::start(&[]);
     let systemd = &real.systemd;
-    real.define("a.service", &logged(&real, "first"));
+    real.define("a.service", &logging_service(&real, "first"));
     assert_eq!(systemd.perform(&ServiceAction::DaemonReload), Ok(()));
     assert_eq!(systemd.perform(&restart("a.service")), Ok(()));
     assert_eq!(systemd.perform(&reload("a.service")), Ok(()));
     assert_eq!(log(&real), "first\nagain\n");
-    real.define("a.service", &logged(&real, "second"));
+    real.define("a.service", &logging_service(&real, "second"));
     assert_eq!(systemd.perform(&restart("a.service")), Ok(()));
     assert_eq!(log(&real), "first\nagain\nfirst\n");
     assert_eq!(systemd.perform(&ServiceAction::DaemonReload), Ok(()));
@@ -41,18 +41,18 @@ fn restart_reload_and_a_new_definition() {
 }
 
 #[test]
-fn how_a_unit_is_stopped() {
+fn stop_commands_are_those_of_the_unit() {
     let unit = "[Service]\nType=oneshot\nExecStart=true\nExecStop=/bin/echo a 'b c'\nExecStop=-/bin/true\n";
     let real = RealSystemd::start(&[("a.service", unit)]);
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
     let commands = vec![words(&["/bin/echo", "a", "b c"]), words(&["/bin/true"])];
     assert_eq!(real.systemd.stop_commands("a.service"), Some(commands));
-    // What is not there is not stopped.
+    // A unit that does not exist has none.
     assert_eq!(real.systemd.stop_commands("b.service"), Some(Vec::new()));
 }
 
 #[test]
-fn a_unit_that_fails() {
+fn failed_units_and_jobs_are_reported() {
     let units = [
         ("a.service", "[Service]\nType=oneshot\nExecStart=false\n"),
         (
@@ -76,7 +76,7 @@ fn a_unit_that_fails() {
 }
 
 #[test]
-fn units_that_cannot_be_asked() {
+fn units_without_a_usable_definition_are_reported() {
     let units = [
         ("a.service", "[Service]\nExecStart=sleep infinity\n"),
         ("bad.service", "[Service]\nType=oneshot\n"),
@@ -103,7 +103,7 @@ fn units_that_cannot_be_asked() {
 }
 
 #[test]
-fn a_unit_that_takes_too_long() {
+fn slow_start_passes_the_deadline() {
     let units = [("a.service", "[Service]\nType=oneshot\nExecStart=sleep infinity\n")];
     let real = RealSystemd::start(&units);
     let deadline = Duration::from_millis(300);

@@ -1,5 +1,5 @@
-//! How services take up a change: the port's real implementation, against a systemd that says what
-//! the test wants, and against the real one.
+//! Restarts and reloads of units after a change: the product's systemd client against a scripted fake and
+//! against a real systemd.
 
 mod against_fake;
 mod against_real;
@@ -7,12 +7,10 @@ mod against_real;
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
 
-/// To restart `a.service`.
 fn restart(unit: &str) -> ServiceAction {
     ServiceAction::Restart { unit: UnitName::parse(unit).unwrap() }
 }
 
-/// To reload `a.service`.
 fn reload(unit: &str) -> ServiceAction {
     ServiceAction::Reload { unit: UnitName::parse(unit).unwrap() }
 }

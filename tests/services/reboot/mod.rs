@@ -1,5 +1,5 @@
-//! How the host is rebooted: the port's real implementations, against a logind that says what the
-//! test wants, and against a systemd of the test's own.
+//! Reboots of the host: the product's logind client against a scripted fake, and its fallback over systemd's
+//! private socket against a real systemd.
 
 mod faults;
 mod locks;
@@ -16,12 +16,12 @@ use flameholder::host::systemd::reboot_port::{
 use testbed::dbus::fake_logind::{FakeLogind, Script};
 use testbed::dbus::private_bus::PrivateBus;
 
-/// Long enough for every answer that comes: a test that hangs fails.
-const PATIENT: Duration = Duration::from_secs(20);
-/// Long enough for what comes at once, short enough to wait for what does not.
-const SOON: Duration = Duration::from_millis(300);
+/// Deadline where the answer comes: a test that hangs fails.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Deadline where the answer never comes: longer than any answer that does come.
+const SHORT: Duration = Duration::from_millis(300);
 
-/// A request that gives up when its patience ends.
+/// Request that waits this long for inhibitor locks.
 fn request(patience: Duration) -> RebootRequest {
     RebootRequest {
         reason: "flameholder: generation 7, config worker-a".into(),
@@ -30,26 +30,27 @@ fn request(patience: Duration) -> RebootRequest {
     }
 }
 
-/// What came of a request.
+/// Outcome of a request, with its reports and its calls of logind.
 #[derive(Debug)]
-struct Played {
+struct RebootRun {
     outcome: Result<RebootOutcome, RebootError>,
-    /// Who was reported to block it, one entry for each report.
+    /// Blocking locks of each report.
     reports: Vec<Vec<InhibitorLock>>,
-    /// The reboots and announcements that logind was asked for.
+    /// Reboots and wall messages that logind was asked for.
     calls: Vec<String>,
 }
 
-fn played(script: Script, request: &RebootRequest) -> Played {
+/// Request a reboot from a logind that follows `script`.
+fn run_reboot(script: Script, request: &RebootRequest) -> RebootRun {
     let bus = PrivateBus::start(&[]);
     let fake = FakeLogind::start(&bus, script);
     let mut reports = Vec::new();
-    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(DEADLINE);
     let outcome = logind.reboot(request, &mut |by| reports.push(by.to_vec()));
-    Played { outcome, reports, calls: fake.calls() }
+    RebootRun { outcome, reports, calls: fake.calls() }
 }
 
-/// A reboot that overrules nobody.
-fn asked() -> RebootOutcome {
+/// Outcome of a request that overrules no lock.
+fn requested() -> RebootOutcome {
     RebootOutcome::Requested { over: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! A reboot over systemd's private socket.
+//! Reboots over systemd's private socket.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use flameholder::host::systemd::pid1::Pid1Reboot;
 use flameholder::host::systemd::reboot_port::{RebootBackend, RebootError};
 use flameholder::host::systemd::service_port::ServiceControl as _;
 
-use crate::reboot::{PATIENT, SOON};
+use crate::reboot::{DEADLINE, SHORT};
 use testbed::dbus::real_systemd::RealSystemd;
 
 const OWN: &str = "[Unit]\nDefaultDependencies=no\n";
-/// In the slice that a shutdown leaves alone.
+/// Service without an end, in the slice that a shutdown does not stop.
 const ENDLESS: &str = "[Unit]
 DefaultDependencies=no
 \
@@ -22,26 +22,26 @@ Slice=-.slice
 Type=oneshot
 ExecStart=sleep infinity
 ";
-/// Where systemd listens, and where the answers go.
-const PLACES: [&str; 2] = ["FLAMEHOLDER_TEST_SOCKET", "FLAMEHOLDER_TEST_ANSWERS"];
+/// Environment variables with the path of systemd's socket and of the file for the answers.
+const VARIABLES: [&str; 2] = ["FLAMEHOLDER_TEST_SOCKET", "FLAMEHOLDER_TEST_ANSWERS"];
 
-/// Asks twice. systemd hangs up on a peer outside its process namespace, which is the test's own;
-/// so it runs this as a service.
+/// Request two reboots and write the answers to a file. systemd disconnects a peer outside its PID namespace,
+/// so it runs this test as a service.
 #[test]
-#[ignore = "only a systemd that another test started runs it"]
-fn asked_from_within() {
-    let [socket, answers] = PLACES.map(|name| std::env::var(name).unwrap());
-    let pid1 = Pid1Reboot::at(Path::new(&socket)).with_answers_within(PATIENT);
-    let said = [pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}\n"));
-    std::fs::write(answers, said.concat()).unwrap();
+#[ignore = "run as a service by the systemd of another test"]
+fn reboot_twice_as_a_service() {
+    let [socket, answers] = VARIABLES.map(|name| std::env::var(name).unwrap());
+    let pid1 = Pid1Reboot::at(Path::new(&socket)).with_answers_within(DEADLINE);
+    let texts = [pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}\n"));
+    std::fs::write(answers, texts.concat()).unwrap();
 }
 
-/// What systemd answers, asked twice by a service.
+/// Answers of systemd to two requests of a service.
 fn answers(real: &RealSystemd) -> [String; 2] {
     let (file, program) = (real.file("answers"), std::env::current_exe().unwrap());
-    let [socket, answers] = PLACES;
+    let [socket, answers] = VARIABLES;
     let unit = format!(
-        "{OWN}[Service]\nSlice=-.slice\nType=oneshot\nExecStart={} --ignored --exact reboot::pid1::asked_from_within\n\
+        "{OWN}[Service]\nSlice=-.slice\nType=oneshot\nExecStart={} --ignored --exact reboot::pid1::reboot_twice_as_a_service\n\
          Environment={socket}={} {answers}={}\n",
         program.display(),
         real.file("run/systemd/private").display(),
@@ -50,9 +50,9 @@ fn answers(real: &RealSystemd) -> [String; 2] {
     real.define("asks.service", &unit);
     let unit = UnitName::parse("asks.service").unwrap();
     real.systemd.perform(&ServiceAction::DaemonReload).unwrap();
-    // The bus may go with the shutdown, before it can tell.
+    // The bus may end with the shutdown, before it reports the job.
     drop(real.systemd.perform(&ServiceAction::Restart { unit }));
-    let until = Instant::now() + PATIENT;
+    let until = Instant::now() + DEADLINE;
     loop {
         let text = std::fs::read_to_string(&file).unwrap_or_default();
         if let [first, second] = text.lines().collect::<Vec<_>>()[..]
@@ -60,13 +60,13 @@ fn answers(real: &RealSystemd) -> [String; 2] {
         {
             return [first, second].map(str::to_owned);
         }
-        assert!(Instant::now() < until, "waited in vain for the answers; there is {text:?}");
+        assert!(Instant::now() < until, "the answers of systemd are incomplete: {text:?}");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn systemd_starts_the_target() {
+fn reboot_target_is_started() {
     let real = RealSystemd::start(&[("endless.service", ENDLESS)]);
     let mark = real.file("mark");
     let target = format!("{OWN}Requires=mark.service endless.service\nAfter=endless.service\n");
@@ -74,16 +74,16 @@ fn systemd_starts_the_target() {
     real.define("reboot.target", &target);
     real.define("mark.service", &service);
     assert_eq!(answers(&real)[0], "Ok(Requested { over: [] })");
-    // The job is queued; what it starts comes a moment later.
-    let until = Instant::now() + PATIENT;
+    // The job is queued, and the service starts a moment later.
+    let until = Instant::now() + DEADLINE;
     while !mark.exists() {
-        assert!(Instant::now() < until, "waited in vain for the target's service");
+        assert!(Instant::now() < until, "the service of the target does not start");
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn systemd_that_shuts_down_is_not_asked_again() {
+fn second_request_joins_the_shutdown_in_progress() {
     let target = format!("{OWN}Requires=shutdown.target\nAfter=shutdown.target\n");
     let units = [("endless.service", ENDLESS), ("reboot.target", target.as_str())];
     let real = RealSystemd::start(&units);
@@ -93,7 +93,7 @@ fn systemd_that_shuts_down_is_not_asked_again() {
 }
 
 #[test]
-fn systemd_without_the_target() {
+fn missing_reboot_target_is_refused() {
     let real = RealSystemd::start(&[]);
     let refused = "Err(Refused { whom: Pid1, name: \"org.freedesktop.systemd1.NoSuchUnit\"";
     for answer in answers(&real) {
@@ -102,18 +102,18 @@ fn systemd_without_the_target() {
 }
 
 #[test]
-fn nobody_listens_or_answers() {
+fn systemd_is_unreachable_or_times_out_without_an_answer() {
     let directory = tempfile::tempdir().unwrap();
     let error = Pid1Reboot::of(directory.path()).reboot().unwrap_err();
     assert!(matches!(error, RebootError::Unreachable { backend: RebootBackend::Pid1, .. }), "{error:?}");
     let socket = directory.path().join("private");
-    let deaf = std::os::unix::net::UnixListener::bind(&socket).unwrap();
-    let error = Pid1Reboot::at(&socket).with_answers_within(SOON).reboot().unwrap_err();
+    let silent = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let error = Pid1Reboot::at(&socket).with_answers_within(SHORT).reboot().unwrap_err();
     assert_eq!(
         error,
         RebootError::TimedOut { backend: RebootBackend::Pid1, deadline: Duration::from_millis(300) }
     );
-    drop(deaf);
+    drop(silent);
     let error = Pid1Reboot::at(&socket).reboot().unwrap_err();
     assert!(matches!(error, RebootError::Unreachable { backend: RebootBackend::Pid1, .. }), "{error:?}");
 }

@@ -1,4 +1,4 @@
-//! Shutdowns that are to come anyway: joined, or named as what is in the way.
+//! Scheduled shutdowns and shutdowns in progress: a reboot is joined, any other kind is an error.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,7 +7,7 @@ use flameholder::host::systemd::reboot_port::{
     PendingShutdown, RebootControl as _, RebootError, RebootOutcome, ShutdownKind,
 };
 
-use crate::reboot::{PATIENT, asked, played, request};
+use crate::reboot::{DEADLINE, request, requested, run_reboot};
 use testbed::dbus::fake_logind::{FakeLogind, Script, Version};
 use testbed::dbus::private_bus::PrivateBus;
 
@@ -21,34 +21,34 @@ fn in_progress(kind: ShutdownKind) -> PendingShutdown {
     PendingShutdown { kind, at: None }
 }
 
-/// None is asked for, and so none is announced.
-fn assert_left_alone(script: Script, expected: &Result<RebootOutcome, RebootError>) {
-    let played = played(script, &request(PATIENT));
-    assert_eq!(played.outcome, *expected);
-    assert!(played.calls.is_empty(), "{played:?}");
+/// Panics unless the outcome is `expected` and logind is asked for neither a reboot nor a wall message.
+fn assert_no_request(script: Script, expected: &Result<RebootOutcome, RebootError>) {
+    let run = run_reboot(script, &request(DEADLINE));
+    assert_eq!(run.outcome, *expected);
+    assert!(run.calls.is_empty(), "{run:?}");
 }
 
 #[test]
-fn a_reboot_that_comes_anyway_is_joined() {
+fn reboot_that_is_scheduled_or_in_progress_is_joined() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let preparing = |version, preparing| Script { version, preparing: Some(preparing), ..Script::default() };
     let joined = |shutdown| Ok(RebootOutcome::AlreadyPending(shutdown));
-    assert_left_alone(preparing(Version::V257, "reboot"), &joined(in_progress(ShutdownKind::Reboot)));
-    assert_left_alone(preparing(Version::V252, "reboot"), &joined(in_progress(ShutdownKind::Unknown)));
+    assert_no_request(preparing(Version::V257, "reboot"), &joined(in_progress(ShutdownKind::Reboot)));
+    assert_no_request(preparing(Version::V252, "reboot"), &joined(in_progress(ShutdownKind::Unknown)));
     let script = Script { scheduled: ("reboot", WHEN), ..Script::default() };
-    assert_left_alone(script, &joined(scheduled(ShutdownKind::Reboot)));
+    assert_no_request(script, &joined(scheduled(ShutdownKind::Reboot)));
 }
 
 #[test]
-fn a_shutdown_of_another_kind_is_in_the_way() {
+fn shutdown_of_another_kind_is_an_error() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     for word in ["poweroff", "halt", "kexec", "soft-reboot"] {
         let other = |shutdown| Err(RebootError::OtherShutdown { shutdown });
         let kind = ShutdownKind::Other(word.to_owned());
         let script = Script { preparing: Some(word), ..Script::default() };
-        assert_left_alone(script, &other(in_progress(kind.clone())));
+        assert_no_request(script, &other(in_progress(kind.clone())));
         let script = Script { scheduled: (word, WHEN), ..Script::default() };
-        assert_left_alone(script, &other(scheduled(kind)));
+        assert_no_request(script, &other(scheduled(kind)));
     }
     let error = RebootError::OtherShutdown { shutdown: scheduled(ShutdownKind::Other("poweroff".into())) };
     let text = "rebooting: a shutdown of another kind (poweroff) is scheduled; \
@@ -57,23 +57,23 @@ fn a_shutdown_of_another_kind_is_in_the_way() {
 }
 
 #[test]
-fn a_dry_run_is_none() {
+fn scheduled_dry_run_does_not_count() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let script = Script { scheduled: ("dry-poweroff", WHEN), ..Script::default() };
-    assert_eq!(played(script, &request(PATIENT)).outcome, Ok(asked()));
+    assert_eq!(run_reboot(script, &request(DEADLINE)).outcome, Ok(requested()));
 }
 
 #[test]
-fn a_shutdown_that_overtakes_the_reboot() {
+fn shutdown_of_another_client_overtakes_the_reboot() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
-    let played = played(Script { is_overtaken: true, ..Script::default() }, &request(PATIENT));
+    let run = run_reboot(Script { is_overtaken: true, ..Script::default() }, &request(DEADLINE));
     let shutdown = in_progress(ShutdownKind::Other("poweroff".into()));
-    assert_eq!(played.outcome, Err(RebootError::OtherShutdown { shutdown }));
-    assert_eq!(played.calls.last().unwrap(), "SetWallMessage before false");
+    assert_eq!(run.outcome, Err(RebootError::OtherShutdown { shutdown }));
+    assert_eq!(run.calls.last().unwrap(), "SetWallMessage before false");
 }
 
 #[test]
-fn what_is_to_come_and_who_delays_it_can_be_asked() {
+fn pending_shutdown_and_delay_locks_are_listed() {
     testbed::preconditions::require_installed(&["dbus-daemon"]);
     let bus = PrivateBus::start(&[]);
     let script = Script {
@@ -82,7 +82,7 @@ fn what_is_to_come_and_who_delays_it_can_be_asked() {
         ..Script::default()
     };
     let _fake = FakeLogind::start(&bus, script);
-    let logind = LogindReboot::at(&bus.address).with_answers_within(PATIENT);
+    let logind = LogindReboot::at(&bus.address).with_answers_within(DEADLINE);
     assert_eq!(logind.pending_shutdown(), Ok(Some(scheduled(ShutdownKind::Reboot))));
     let locks = logind.inhibitors().unwrap();
     let [lock] = locks.as_slice() else { panic!("{locks:?}") };

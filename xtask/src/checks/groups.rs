@@ -48,7 +48,7 @@ const HOUSE_RULES: &str = "binary(house)";
 /// Run last, on virtual machines.
 const SCENARIOS: &str = "(package(vm) & kind(test))";
 /// Run by another test, in a process that systemd starts; alone it fails.
-const HELPER: &str = "asked_from_within";
+const HELPER: &str = "reboot_twice_as_a_service";
 /// The targets of `cargo test` besides house rules and scenarios: those that need no root.
 const WITHOUT_ROOT: [&str; 8] = ["--lib", "--bins", "--test", "core", "--test", "cli", "--test", "services"];
 

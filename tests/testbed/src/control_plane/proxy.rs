@@ -29,13 +29,13 @@ pub enum Fault {
     /// Each connection ends without a response.
     Reset,
     /// Each response, watches included, ends in the middle.
-    Half,
+    Truncated,
     /// Each response has this status.
     Status(u16),
     /// No response is sent.
     Silence,
     /// Each response is delayed by this time.
-    Late(Duration),
+    Delayed(Duration),
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
@@ -126,19 +126,19 @@ async fn answer(
         method: parts.method.to_string(),
         target: parts.uri.to_string(),
         body: body.to_vec(),
-        is_answered: matches!(fault, Fault::None | Fault::Late(_)),
+        is_answered: matches!(fault, Fault::None | Fault::Delayed(_)),
     };
     let note = move || {
         log.0.lock().unwrap().note(recorded);
         log.1.notify_all();
     };
     match fault {
-        Fault::None | Fault::Half => {}
+        Fault::None | Fault::Truncated => {}
         Fault::Reset => {
             note();
             return Err(Broken);
         }
-        Fault::Late(time) => tokio::time::sleep(time).await,
+        Fault::Delayed(time) => tokio::time::sleep(time).await,
         Fault::Silence => {
             note();
             // Wait for the end of the silence; by then the response is too late.
@@ -185,7 +185,7 @@ fn forwarded(parts: &http::request::Parts, body: &[u8]) -> Request<kube::client:
 
 /// Return when connections are to be broken.
 async fn broken(mut faults: watch::Receiver<Fault>) {
-    let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Late(_));
+    let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Delayed(_));
     if faults.wait_for(breaks).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -42,7 +42,7 @@ pub enum Fault {
     EndsBus,
 }
 
-/// What, who, why, mode, user ID and process ID of an inhibitor lock, as `ListInhibitors` returns them.
+/// Inhibitor lock as `ListInhibitors` returns it: what, who, why, mode, user ID, process ID.
 pub type Lock = (&'static str, &'static str, &'static str, &'static str, u32, u32);
 
 /// State and behaviour of the fake.

@@ -57,7 +57,8 @@ impl Judge {
         // Before it is staged it has no name, and nothing may boot it.
         let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
         // What is left is pending itself, and what it replaced boots again.
-        let name = if change == Change::Leave { &pending["replaces"] } else { &pending["record"]["generation"] };
+        let name =
+            if change == Change::Leave { &pending["replaces"] } else { &pending["record"]["generation"] };
         let pending = name.as_str().unwrap_or("none");
         let booted = booted.context("no generation runs")?;
         let old = Generation { id: booted.to_owned(), expected: old };

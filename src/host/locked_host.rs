@@ -1,0 +1,124 @@
+//! The running host, and the locks under which it may be changed. Both are arguments of all that decides or
+//! changes something: nothing below fetches them again.
+
+use std::ffi::OsString;
+use std::ops::Deref;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::core::values::kernel_arguments::KernelArgument;
+use crate::host::facts::boot;
+use crate::host::facts::booted;
+use crate::host::facts::booted::BootedDeployment;
+use crate::host::fs::lock::HostLock;
+use crate::host::{HostError, Root};
+
+/// Facts about the running system that no root directory contains.
+#[derive(Debug, Clone)]
+pub struct SystemFacts {
+    /// The kernel's boot ID; empty if it cannot be read.
+    pub boot_id: String,
+    /// Kernel arguments of this boot.
+    pub kernel_arguments: Vec<KernelArgument>,
+    /// True if the kernel is in FIPS mode.
+    pub is_fips: bool,
+    /// Directories of programs, separated by colons.
+    pub path: OsString,
+    /// Time since the kernel started, including suspend.
+    pub uptime: fn() -> Duration,
+}
+
+impl SystemFacts {
+    /// Read the facts of the running system.
+    pub fn read() -> Result<Self, HostError> {
+        Ok(Self {
+            boot_id: boot::boot_id(),
+            kernel_arguments: booted::kernel_arguments()?,
+            is_fips: boot::is_in_fips_mode(),
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            uptime: boot::uptime,
+        })
+    }
+}
+
+/// The running host, booted through OSTree.
+#[derive(Debug)]
+pub struct RunningHost {
+    /// Its root directory, mounts included.
+    pub root: Root,
+    pub booted: BootedDeployment,
+    pub system: SystemFacts,
+}
+
+impl RunningHost {
+    /// Open the running host; `None` if it was not booted through OSTree.
+    pub fn open() -> Result<Option<Self>, HostError> {
+        let Some(booted) = BootedDeployment::observe()? else { return Ok(None) };
+        Ok(Some(Self { root: Root::open(Path::new("/"))?, booted, system: SystemFacts::read()? }))
+    }
+
+    /// Take the host lock. Does not wait: fails with the holder's process ID if it is held.
+    pub fn lock(&self) -> Result<LockedHost<'_>, HostError> {
+        let lock = HostLock::take(&self.root)?;
+        let root = LockedRoot { root: &self.root, boot_id: self.system.boot_id.clone(), _lock: Some(lock) };
+        Ok(LockedHost { running: self, root })
+    }
+}
+
+/// Root directory that no other agent changes while this exists.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct LockedRoot<'a> {
+    root: &'a Root,
+    boot_id: String,
+    /// Absent if another lock covers this root.
+    _lock: Option<HostLock>,
+}
+
+impl<'a> LockedRoot<'a> {
+    /// Take the lock of `root`. Does not wait: fails with the holder's process ID if it is held.
+    pub fn lock(root: &'a Root) -> Result<Self, HostError> {
+        let lock = HostLock::take(root)?;
+        Ok(Self { root, boot_id: boot::boot_id(), _lock: Some(lock) })
+    }
+
+    /// Extend this lock to another deployment of the same stateroot: they share `/var`, and so the lock file.
+    pub fn beside<'b>(&'b self, root: &'b Root) -> LockedRoot<'b> {
+        LockedRoot { root, boot_id: self.boot_id.clone(), _lock: None }
+    }
+
+    #[must_use]
+    pub fn as_root(&self) -> &Root {
+        self.root
+    }
+
+    /// ID of the boot in which the changes are made; empty if it is unknown.
+    #[must_use]
+    pub fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+}
+
+impl Deref for LockedRoot<'_> {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        self.root
+    }
+}
+
+/// The running host that no other agent changes while this exists. The only way to change it.
+#[derive(Debug)]
+#[must_use = "the lock is released when this is dropped"]
+pub struct LockedHost<'a> {
+    pub running: &'a RunningHost,
+    root: LockedRoot<'a>,
+}
+
+impl<'a> Deref for LockedHost<'a> {
+    type Target = LockedRoot<'a>;
+
+    fn deref(&self) -> &LockedRoot<'a> {
+        &self.root
+    }
+}
