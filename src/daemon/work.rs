@@ -15,8 +15,9 @@ use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::daemon::lifecycle::{
-    BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation, PreparedUpdate,
+    BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
 };
+use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::boot_check;
 use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
@@ -189,7 +190,7 @@ impl WorkPorts<'_> {
         host: &RunningHost,
         desired: &ConfigRef,
         delivery: &FetchedConfig,
-    ) -> Result<PreparedUpdate, TransactionError> {
+    ) -> Result<RemainingWork, TransactionError> {
         handover::ensure_mcd_stopped()?;
         let mut os = self.session(SysrootAccess::Stage)?;
         let is_forced = is_forced();
@@ -197,25 +198,24 @@ impl WorkPorts<'_> {
             ensure_no_drift(&mut *os, host)?;
         }
         let purpose = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
-        let prepared = self.with_target(host, desired, delivery, purpose, |host, target| {
-            running_host::prepare(&mut *os, host, target, &mut |_| {})
-        })?;
-        Ok(match prepared {
-            running_host::UpdatePreparation::Unchanged { .. } => PreparedUpdate::Nothing,
-            running_host::UpdatePreparation::Live { plan } => {
-                log_actions(desired, &plan);
-                PreparedUpdate::Live { drain: plan.disruption.drain }
-            }
-            running_host::UpdatePreparation::Staged { plan, .. } => {
-                if let Some(plan) = &plan {
-                    log_actions(desired, plan);
+        self.with_target(host, desired, delivery, purpose, |host, target| {
+            Ok(match running_host::prepare(&mut *os, host, target, &mut |_| {})? {
+                RemainingWork::Nothing => RemainingWork::Nothing,
+                RemainingWork::Live(update) => {
+                    log_actions(desired, update.plan());
+                    RemainingWork::Live(LiveDisruption { drain: update.plan().disruption.drain })
                 }
-                if is_forced {
-                    // Consumed: the staged deployment carries the forced update from here on.
-                    remove_force_file();
+                RemainingWork::Reboot(staged) => {
+                    if let Some(plan) = &staged.plan {
+                        log_actions(desired, plan);
+                    }
+                    if is_forced {
+                        // Consumed: the staged deployment carries the forced update from here on.
+                        remove_force_file();
+                    }
+                    RemainingWork::Reboot(())
                 }
-                PreparedUpdate::Staged
-            }
+            })
         })
     }
 
@@ -227,9 +227,13 @@ impl WorkPorts<'_> {
     ) -> Result<(), TransactionError> {
         let mut os = self.session(SysrootAccess::Stage)?;
         self.with_target(host, desired, delivery, UpdatePurpose::Update, |host, target| {
-            running_host::apply(&mut *os, &SystemdServices::system(), host, target, &mut |_| {})
-        })?;
-        Ok(())
+            match running_host::prepare(&mut *os, host, target, &mut |_| {})? {
+                RemainingWork::Live(update) => drop(update.apply(&SystemdServices::system(), host)?),
+                // The host changed since the preparation: the verification that follows finds it.
+                RemainingWork::Nothing | RemainingWork::Reboot(_) => {}
+            }
+            Ok(())
+        })
     }
 
     fn with_target<T>(

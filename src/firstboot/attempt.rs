@@ -1,6 +1,7 @@
 //! One attempt to complete the first boot: compare, apply, verify or stage.
 
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::values::backoff::RetryClass;
 use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
@@ -12,7 +13,7 @@ use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::running_host;
-use crate::transaction::update::running_host::UpdateOutcome;
+use crate::transaction::update::running_host::StagedUpdate;
 use crate::transaction::update::sysroot;
 
 use crate::firstboot::FirstBootPorts;
@@ -60,26 +61,27 @@ impl FirstBootAttempt<'_> {
             policy: &DisruptionPolicy::default(),
         };
         let mut progress = |stage: UpdateProgress| stopwatch.begin(phase(&stage));
-        let outcome = running_host::apply(&mut *os, outside.services, &host, target, &mut progress)?;
-        match outcome {
-            UpdateOutcome::Staged { pending, .. } if reach == FirstBootProgress::AppliedByReboot => {
+        match running_host::prepare(&mut *os, &host, target, &mut progress)? {
+            RemainingWork::Reboot(StagedUpdate { pending, .. })
+                if reach == FirstBootProgress::AppliedByReboot =>
+            {
                 running_host::unstage(&mut *os, &host, &pending)?;
-                Err(TransactionError::RebootIneffective(pending.generation().to_owned()))
+                return Err(TransactionError::RebootIneffective(pending.generation().to_owned()));
             }
-            UpdateOutcome::Staged { pending, .. } => {
+            RemainingWork::Reboot(StagedUpdate { pending, .. }) => {
                 stopwatch.begin("unlocking");
                 pending_deployment::unlock(&mut *os, outside.services, &host, &pending)?;
-                Ok(AttemptOutcome::Unlocked)
+                return Ok(AttemptOutcome::Unlocked);
             }
-            UpdateOutcome::Unchanged { .. } | UpdateOutcome::Live { .. } => {
-                stopwatch.begin("verifying");
-                let verified = sysroot::verify_running(&mut *os, self.host)?;
-                if verified.has_drift() {
-                    return Err(TransactionError::Drifted(verified.drifted_paths()));
-                }
-                Ok(AttemptOutcome::Verified)
-            }
+            RemainingWork::Live(update) => drop(update.apply(outside.services, &host)?),
+            RemainingWork::Nothing => {}
         }
+        stopwatch.begin("verifying");
+        let verified = sysroot::verify_running(&mut *os, self.host)?;
+        if verified.has_drift() {
+            return Err(TransactionError::Drifted(verified.drifted_paths()));
+        }
+        Ok(AttemptOutcome::Verified)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
+use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::profile::Profile;
 use crate::host::systemd::logind::LogindReboot;
@@ -22,10 +23,11 @@ use crate::os::protocol::SysrootAccess;
 use crate::transaction::TransactionError;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
-use crate::transaction::state::current::DecodedConfig;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::update;
+use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
-use crate::transaction::update::running_host::UpdateOutcome;
+use crate::transaction::update::running_host::StagedUpdate;
 
 /// Longest wait for the inhibitor locks that block a reboot.
 const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
@@ -50,17 +52,26 @@ pub(crate) fn apply(
     };
     let locked = host.lock()?;
     let mut progress = ProgressDisplay::start();
-    let outcome = update::running_host::apply(
-        &mut *session,
-        &SystemdServices::system(),
-        &locked,
-        target,
-        &mut |stage| {
-            progress.show(&stage);
-        },
-    );
+    let work = update::running_host::prepare(&mut *session, &locked, target, &mut |stage| {
+        progress.show(&stage);
+    });
     progress.finish();
-    finish_update(session, locked, outcome?, &desired.object.name, reboot)
+    let name = &desired.object.name;
+    match work? {
+        RemainingWork::Nothing => {
+            let record = CurrentState::load_record(&locked).map_err(TransactionError::from)?;
+            let generation = record.map(|record| record.generation).unwrap_or_default();
+            print_text(&format!("nothing to do: {name} is applied already (generation {generation})\n"))?;
+            Ok(CommandOutcome::Success)
+        }
+        RemainingWork::Live(update) => {
+            let AppliedUpdate { plan, generation } = update.apply(&SystemdServices::system(), &locked)?;
+            let text = format!("applied {name} as generation {generation}; no reboot is needed\n");
+            print_text(&(text + &unapplied(&plan)))?;
+            Ok(CommandOutcome::Success)
+        }
+        RemainingWork::Reboot(staged) => reboot_into(session, locked, staged, name, reboot),
+    }
 }
 
 /// Stage the generation before the booted one, and reboot into it as `reboot` says.
@@ -70,25 +81,19 @@ pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> 
     let previous = rollback::previous_generation(&mut *session, &host)?;
     let locked = host.lock()?;
     let mut progress = ProgressDisplay::start();
-    let outcome = rollback::stage_rollback(
-        &mut *session,
-        &SystemdServices::system(),
-        &locked,
-        &previous,
-        &mut |stage| {
-            progress.show(&stage);
-        },
-    );
+    let staged = rollback::stage_rollback(&mut *session, &locked, &previous, &mut |stage| {
+        progress.show(&stage);
+    });
     progress.finish();
-    let outcome = outcome?;
-    if let UpdateOutcome::Staged { plan: Some(plan), .. } = &outcome {
+    let staged = staged?;
+    if let Some(plan) = &staged.plan {
         match rollback::unmanaged_differences(&host.booted, &previous, plan) {
             Ok(paths) => print_text(&unmanaged_differences(&paths))?,
             // The rollback does not depend on this list.
             Err(error) => log::warn!("the unmanaged paths that the rollback keeps cannot be listed: {error}"),
         }
     }
-    finish_update(session, locked, outcome, &previous.record.config, reboot)
+    reboot_into(session, locked, staged, &previous.record.config, reboot)
 }
 
 /// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
@@ -107,33 +112,25 @@ fn unmanaged_differences(paths: &[PathBuf]) -> String {
     text
 }
 
-fn finish_update(
+/// Report the staged update, unlock it and ask for the reboot, as `reboot` says.
+fn reboot_into(
     mut session: Box<dyn Sysroot>,
     host: LockedHost<'_>,
-    outcome: UpdateOutcome,
+    update: StagedUpdate,
     name: &str,
     reboot: RebootMode,
 ) -> Result<CommandOutcome, CliError> {
-    match outcome {
-        UpdateOutcome::Unchanged { generation } => {
-            print_text(&format!("nothing to do: {name} is applied already (generation {generation})\n"))?;
-        }
-        UpdateOutcome::Live { plan, generation } => {
-            let text = format!("applied {name} as generation {generation}; no reboot is needed\n");
-            print_text(&(text + &unapplied(&plan)))?;
-        }
-        UpdateOutcome::Staged { plan, pending } => {
-            let left = plan.map(|plan| unapplied(&plan)).unwrap_or_default();
-            print_text(&(staged(&pending, name) + &left))?;
-            if reboot == RebootMode::Never {
-                say("staged and locked: it boots after the same command is called without `--reboot never`");
-                return Ok(CommandOutcome::Success);
-            }
-            pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
-            drop((session, host));
-            request_reboot(&pending, name, reboot)?;
-        }
+    let StagedUpdate { plan, pending } = update;
+    let left = plan.map(|plan| unapplied(&plan)).unwrap_or_default();
+    print_text(&(staged(&pending, name) + &left))?;
+    if reboot == RebootMode::Never {
+        say("staged and locked: it boots after the same command is called without `--reboot never`");
+        return Ok(CommandOutcome::Success);
     }
+    pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
+    // Others can work on the host while the reboot waits for inhibitor locks.
+    drop((session, host));
+    request_reboot(&pending, name, reboot)?;
     Ok(CommandOutcome::Success)
 }
 

@@ -10,6 +10,7 @@ pub mod first_boot;
 pub mod first_presets;
 pub mod password;
 pub mod reconcile;
+pub mod remaining_work;
 pub mod service_actions;
 pub mod steps;
 pub mod tree_plan;

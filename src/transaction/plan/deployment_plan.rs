@@ -27,6 +27,7 @@ use crate::transaction::state::current::{CurrentState, CurrentStateError};
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
 
 /// Planned deployment: the base to start from, and everything that changes.
+#[derive(Debug)]
 pub(crate) struct DeploymentPlan {
     pub(crate) base: Deployment,
     pub(crate) current: CurrentState,

@@ -3,6 +3,7 @@
 
 pub(crate) mod extensions;
 pub mod finalize;
+pub mod live_update;
 pub mod offline_sysroot;
 pub mod plain_tree;
 pub mod repair;

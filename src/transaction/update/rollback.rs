@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::differing_paths;
 use crate::core::plan::Plan;
+use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::record::GenerationRecord;
 use crate::core::state::rollback;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
-use crate::host::{HostError, LockedHost, Root, RunningHost, ServiceControl};
+use crate::host::{HostError, LockedHost, Root, RunningHost};
 use crate::os::{Deployment, Sysroot};
 
 use super::running_host;
-use super::running_host::UpdateOutcome;
+use super::running_host::StagedUpdate;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::blocked::block;
@@ -95,11 +96,10 @@ pub fn unmanaged_differences(
 /// Stage the rollback and block the generation that is rolled back from.
 pub fn stage_rollback(
     os: &mut dyn Sysroot,
-    services: &dyn ServiceControl,
     host: &LockedHost<'_>,
     previous: &PreviousGeneration,
     progress: &mut dyn FnMut(UpdateProgress),
-) -> Result<UpdateOutcome, TransactionError> {
+) -> Result<StagedUpdate, TransactionError> {
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(host.running),
         desired: &previous.configuration,
@@ -108,9 +108,11 @@ pub fn stage_rollback(
         profile: previous.record.profile,
         policy: &DisruptionPolicy::default(),
     };
-    let outcome = running_host::apply(os, services, host, target, progress)?;
+    let RemainingWork::Reboot(staged) = running_host::prepare(os, host, target, progress)? else {
+        return Err(TransactionError::NoPreviousGeneration(host.running.booted.deployment.stateroot.clone()));
+    };
     if let Some(left) = CurrentState::load_record(host)? {
         block(host, &left, "rolled back by an operator")?;
     }
-    Ok(outcome)
+    Ok(staged)
 }

@@ -2,109 +2,49 @@
 //! deployment receives its configuration at shutdown.
 
 use crate::core::plan::Plan;
-use crate::core::plan::service_actions;
+use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
-use crate::host::{LockedHost, LockedRoot, ServiceControl};
+use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, Sysroot};
 use crate::transaction::state::boot_check_time;
 use crate::transaction::state::interrupted;
 
-use super::offline_sysroot::deployment_record;
+use super::live_update::LiveUpdate;
 use super::{extensions, stage};
-use crate::transaction::engine::apply;
-use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::plan::deployment_plan::unchanged_generation;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::{blocked, pending, rpm_ostree_request};
 use crate::transaction::{SysrootOpener, TransactionError};
 
-/// Result of an update.
+/// Remaining work of an update, with its plan.
+pub type UpdateWork<'a> = RemainingWork<LiveUpdate<'a>, StagedUpdate>;
+
+/// Update whose deployment is staged and locked.
 #[derive(Debug)]
-pub enum UpdateOutcome {
-    /// The desired config is already the current one.
-    Unchanged { generation: String },
-    /// A live update was applied.
-    Live { plan: Plan, generation: String },
-    /// A staged update: the deployment boots with the next reboot after it is unlocked.
-    Staged {
-        /// Plan of the staged generation; `None` if an earlier command staged it.
-        plan: Option<Plan>,
-        pending: Box<PendingGeneration>,
-    },
+pub struct StagedUpdate {
+    /// Plan of the staged generation; `None` if an earlier command staged it.
+    pub plan: Option<Plan>,
+    pub pending: Box<PendingGeneration>,
 }
 
-/// Remaining work after the preparation.
-#[derive(Debug)]
-pub enum UpdatePreparation {
-    /// None: the desired config is already the current one.
-    Unchanged { generation: String },
-    /// A live update, without a reboot.
-    Live { plan: Plan },
-    /// Unlocking and rebooting.
-    Staged {
-        /// Plan of the staged generation; `None` if an earlier command staged it.
-        plan: Option<Plan>,
-        pending: Box<PendingGeneration>,
-    },
-}
-
-/// Apply the target to the running host, or stage it if it needs a reboot.
-pub fn apply(
-    os: &mut dyn Sysroot,
-    services: &dyn ServiceControl,
-    host: &LockedHost<'_>,
-    target: UpdateTarget<'_>,
-    progress: &mut dyn FnMut(UpdateProgress),
-) -> Result<UpdateOutcome, TransactionError> {
-    match decide(host, os, target, progress)? {
-        Decision::Nothing { generation } => Ok(UpdateOutcome::Unchanged { generation }),
-        Decision::Ready(draft) => apply_live(host, services, *draft, target),
-        Decision::Staged(plan, pending) => {
-            Ok(UpdateOutcome::Staged { plan: plan.map(|plan| *plan), pending })
-        }
-    }
-}
-
-/// Do all work of an update that does not disrupt workloads: plan, import, stage. [`apply()`] does the rest
-/// and reuses the results.
-pub fn prepare(
+/// Do all work of an update that does not disrupt workloads: plan, import, stage. The result tells what
+/// remains: nothing, [`LiveUpdate::apply`], or
+/// [`unlock`](crate::transaction::boot::pending_deployment::unlock) and a reboot. A repeated call reuses the
+/// results.
+pub fn prepare<'a>(
     os: &mut dyn Sysroot,
     host: &LockedHost<'_>,
-    target: UpdateTarget<'_>,
+    target: UpdateTarget<'a>,
     progress: &mut dyn FnMut(UpdateProgress),
-) -> Result<UpdatePreparation, TransactionError> {
-    Ok(match decide(host, os, target, progress)? {
-        Decision::Nothing { generation } => UpdatePreparation::Unchanged { generation },
-        Decision::Ready(draft) => UpdatePreparation::Live { plan: draft.plan },
-        Decision::Staged(plan, pending) => {
-            UpdatePreparation::Staged { plan: plan.map(|plan| *plan), pending }
-        }
-    })
-}
-
-/// Way from the current config to the desired one.
-enum Decision {
-    Nothing { generation: String },
-    Ready(Box<DeploymentPlan>),
-    Staged(Option<Box<Plan>>, Box<PendingGeneration>),
-}
-
-/// Choose between no update, a live update and a staged one, and stage the latter.
-fn decide(
-    host: &LockedHost<'_>,
-    os: &mut dyn Sysroot,
-    target: UpdateTarget<'_>,
-    progress: &mut dyn FnMut(UpdateProgress),
-) -> Result<Decision, TransactionError> {
+) -> Result<UpdateWork<'a>, TransactionError> {
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
     let found = observe_pending(host)?;
@@ -124,28 +64,26 @@ fn decide(
             ensure_confirmed(host, found.as_ref())?;
         }
         if let Some(pending) = keep_or_unstage(host, os, waits.take(), target, draft.digest())? {
-            return Ok(Decision::Staged(None, pending));
+            return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
         }
     }
     let imported = import(host, os, &mut draft, target, progress)?;
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
     if let Some(pending) = keep_or_unstage(host, os, waits, target, digest)? {
-        return Ok(Decision::Staged(None, pending));
+        return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
     }
-    if !target.always_reboots()
-        && let Some(generation) = unchanged_generation(&draft, target)
-    {
-        return Ok(Decision::Nothing { generation });
+    if !target.always_reboots() && unchanged_generation(&draft, target).is_some() {
+        return Ok(RemainingWork::Nothing);
     }
     if !needs_reboot(&draft, target) {
-        return Ok(Decision::Ready(Box::new(draft)));
+        return Ok(RemainingWork::Live(LiveUpdate { draft: Box::new(draft), target }));
     }
     if runs {
         replace_unconfirmed(host, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;
     }
     let pending = stage_checked(host, os, &draft, imported.as_ref(), target, progress)
         .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
-    Ok(Decision::Staged(Some(Box::new(draft.plan)), Box::new(pending)))
+    Ok(RemainingWork::Reboot(StagedUpdate { plan: Some(draft.plan), pending: Box::new(pending) }))
 }
 
 /// Import the image or packages that the plan needs, with the extensions repository in place.
@@ -349,28 +287,4 @@ pub fn unstage_leftover(host: &LockedHost<'_>, open: SysrootOpener<'_>) -> Resul
 fn needs_reboot(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> bool {
     let is_deployed_anew = !draft.is_same_os() || target.always_reboots() || draft.kernel_arguments_change;
     is_deployed_anew || draft.plan.disruption.reboots()
-}
-
-/// Apply a live update to the running system, as a journaled change.
-fn apply_live(
-    root: &LockedRoot<'_>,
-    services: &dyn ServiceControl,
-    draft: DeploymentPlan,
-    target: UpdateTarget<'_>,
-) -> Result<UpdateOutcome, TransactionError> {
-    // During a first boot, the services are not started yet, and a job of a unit ordered after ours would
-    // never finish.
-    let actions = match target.purpose {
-        UpdatePurpose::FirstBoot => Vec::new(),
-        _ => service_actions::service_actions_of(&draft.plan.disruption)?,
-    };
-    let bound = deployment_record(&draft.base, &draft, None, target);
-    let decided = DecidedChange::of(root, &draft.current, target.desired, draft.plan, Some(bound), None)?;
-    apply::apply(
-        root.as_root(),
-        services,
-        JournaledChange { actions: &actions, ..decided.change(root.boot_id()) },
-    )?;
-    let DecidedChange { plan, generation, .. } = decided;
-    Ok(UpdateOutcome::Live { plan, generation })
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use flameholder::core::daemon::lifecycle::{
-    AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, PreparedUpdate,
-    ProblemClass,
+    AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, ProblemClass,
 };
+use flameholder::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 
 use crate::lifecycle::{desired, problem};
 
@@ -56,10 +56,10 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         look(BootCheckState::Confirmed),
         look(BootCheckState::Unconfirmed { failed_checks: None }),
         DaemonEvent::Fetched,
-        DaemonEvent::Prepared(PreparedUpdate::Nothing),
-        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }),
-        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }),
-        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Prepared(RemainingWork::Nothing),
+        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false })),
+        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: true })),
+        DaemonEvent::Prepared(RemainingWork::Reboot(())),
         DaemonEvent::Drained,
         DaemonEvent::Applied,
         DaemonEvent::Inhibited { by: "a backup".into() },
@@ -82,10 +82,10 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "confirmed",
         DaemonEvent::Observed(_) => "unconfirmed",
         DaemonEvent::Fetched => "fetched",
-        DaemonEvent::Prepared(PreparedUpdate::Nothing) => "nothing to do",
-        DaemonEvent::Prepared(PreparedUpdate::Live { drain: false }) => "live",
-        DaemonEvent::Prepared(PreparedUpdate::Live { drain: true }) => "live, drained",
-        DaemonEvent::Prepared(PreparedUpdate::Staged) => "staged",
+        DaemonEvent::Prepared(RemainingWork::Nothing) => "nothing to do",
+        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false })) => "live",
+        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: true })) => "live, drained",
+        DaemonEvent::Prepared(RemainingWork::Reboot(())) => "staged",
         DaemonEvent::Drained => "drained",
         DaemonEvent::Applied => "applied",
         DaemonEvent::Inhibited { .. } => "inhibited",

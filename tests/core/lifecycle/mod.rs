@@ -4,8 +4,9 @@ mod chart;
 
 use flameholder::core::daemon::lifecycle::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
-    DaemonPhase, DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
+    DaemonPhase, DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
+use flameholder::core::plan::remaining_work::RemainingWork;
 use flameholder::core::values::backoff::RetryClass;
 
 use chart::{all_events, all_phases};
@@ -46,7 +47,7 @@ fn update_with_a_reboot_ends_in_done() {
         DaemonEvent::Uncordoned,
         DaemonEvent::DesiredChanged(desired("b")),
         DaemonEvent::Fetched,
-        DaemonEvent::Prepared(PreparedUpdate::Staged),
+        DaemonEvent::Prepared(RemainingWork::Reboot(())),
         DaemonEvent::Drained,
         DaemonEvent::Unlocked,
         DaemonEvent::Inhibited { by: "an administrator".into() },
@@ -104,7 +105,7 @@ fn new_desired_config_is_followed_from_every_phase() {
         ),
         (
             DaemonPhase::Preparing { target: target.clone() },
-            vec![DaemonEvent::Prepared(PreparedUpdate::Staged)],
+            vec![DaemonEvent::Prepared(RemainingWork::Reboot(()))],
             "Fetching",
         ),
         (draining, vec![], "Fetching"),
@@ -167,7 +168,7 @@ fn forced_config_is_applied_although_it_is_current() {
     });
     let (end, phases) = history(
         at(DaemonPhase::Observing),
-        [looked, DaemonEvent::Fetched, DaemonEvent::Prepared(PreparedUpdate::Staged)],
+        [looked, DaemonEvent::Fetched, DaemonEvent::Prepared(RemainingWork::Reboot(()))],
     );
     assert_eq!(phases, ["Observing", "Fetching", "Preparing", "Draining"]);
     assert!(!end.is_forced);
@@ -189,7 +190,7 @@ fn failures_are_counted_until_a_success() {
     }
     let events = [
         DaemonEvent::Fetched,
-        DaemonEvent::Prepared(PreparedUpdate::Nothing),
+        DaemonEvent::Prepared(RemainingWork::Nothing),
         DaemonEvent::Verified,
         DaemonEvent::Uncordoned,
     ];

@@ -1,6 +1,7 @@
-//! Hardware virtualization where it really runs a guest, else QEMU's own emulation.
+//! Choice between KVM and QEMU's own emulation (TCG).
 //!
-//! A `/dev/kvm` that opens proves little: on nested hosts the machine is made, and hangs at its first instructions.
+//! A `/dev/kvm` that opens proves little: on some nested hosts KVM creates a virtual machine that hangs at
+//! its first instructions. The build therefore boots a kernel once before it relies on KVM.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -13,7 +14,7 @@ use crate::lab::Lab;
 use crate::program;
 use crate::wait::until;
 
-/// What executes the guest's instructions.
+/// QEMU accelerator that executes the guest's instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Accelerator {
     Kvm,
@@ -21,13 +22,13 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// The one that the lab was built for.
+    /// Return the accelerator that the build has chosen.
     pub fn of(lab: &Lab) -> Result<Self> {
         let name = fs::read_to_string(lab.stage("accelerator")?.join("name"))?;
         match name.trim() {
             "kvm" => Ok(Self::Kvm),
             "tcg" => Ok(Self::Tcg),
-            other => bail!("the build names an unknown accelerator, {other:?}; remove it and build again"),
+            other => bail!("unknown accelerator {other:?} in the build; remove target/vm and run: cargo xtask vm build"),
         }
     }
 
@@ -38,17 +39,16 @@ impl Accelerator {
         }
     }
 
-    /// QEMU's arguments.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kvm => &["-accel", "kvm", "-cpu", "host"],
-            // With all the room that QEMU takes by itself, what it translated for one boot makes the next one a third
-            // slower.
+            // With the default size of its translation buffer (`tb-size`), code that QEMU translated for one
+            // boot makes the next boot a third slower.
             Self::Tcg => &["-accel", "tcg,thread=multi,tb-size=100", "-cpu", "max"],
         }
     }
 
-    /// Tries a kernel on KVM for as long as a slow machine needs to say its first line.
+    /// Boot a kernel on KVM, and fall back to TCG if it does not reach the mount of its root in 20 seconds.
     pub fn probe(builder: &Path, kernel: &Path, scratch: &Path) -> Result<Self> {
         if File::options().read(true).write(true).open("/dev/kvm").is_err() {
             return Ok(Self::Tcg);
@@ -65,15 +65,15 @@ impl Accelerator {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("starting QEMU to try KVM")?;
-        // The end of the boot, not its start: the instructions that hang come in between.
-        let booted = until("a kernel on KVM", Duration::from_secs(20), || {
+            .context("starting QEMU for the KVM check")?;
+        // Wait for the end of the kernel's boot: nested KVM hangs before that.
+        let booted = until("the test kernel on KVM", Duration::from_secs(20), || {
             let text = fs::read(&console).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             Ok((text.contains("Unable to mount root fs") || child.try_wait()?.is_some())
                 .then(|| text.contains("Unable to mount root fs")))
         });
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = child.kill();
         child.wait()?;
         Ok(if booted.unwrap_or(false) { Self::Kvm } else { Self::Tcg })

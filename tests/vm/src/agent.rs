@@ -1,4 +1,4 @@
-//! The guest's agent (qemu-guest-agent): commands and files without a network or a login.
+//! Client of the guest agent (qemu-guest-agent): commands and files without a network or a login.
 
 use std::path::Path;
 use std::process::id;
@@ -11,35 +11,35 @@ use serde_json::{Value, json};
 use crate::lines::Lines;
 use crate::wait::until;
 
-/// How long the agent may take to answer a request of its own.
+/// Time limit for the agent's answer to one request.
 const LIMIT: Duration = Duration::from_secs(60);
-/// How many bytes of a file go into one request.
+/// Bytes of a file per request.
 const CHUNK: usize = 1 << 20;
 
 static SYNCS: AtomicU64 = AtomicU64::new(1);
 
-/// What a command in the guest left.
+/// Result of a command in the guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Output {
-    /// The exit code; a signal's number made negative.
+    /// Exit code, or the negated number of the signal that killed the command.
     pub code: i64,
-    /// Standard output; what is not UTF-8 is replaced.
+    /// Standard output; invalid UTF-8 is replaced.
     pub stdout: String,
-    /// Standard error, likewise.
+    /// Standard error; invalid UTF-8 is replaced.
     pub stderr: String,
 }
 
-/// A connection to the agent.
+/// Connection to the agent.
 #[derive(Debug)]
 pub struct Agent(Lines);
 
 impl Agent {
-    /// Connects to QEMU's end; the agent itself may not run yet.
+    /// Connect to QEMU's end of the agent's channel; the agent itself may not run yet.
     pub fn connect(socket: &Path) -> Result<Self> {
-        Ok(Self(until("the socket of the guest's agent", LIMIT, || Ok(Lines::connect(socket).ok()))?))
+        Ok(Self(until("the socket of the guest agent", LIMIT, || Ok(Lines::connect(socket).ok()))?))
     }
 
-    /// Whether the agent answers within `limit`. Whatever was said before is forgotten by both sides.
+    /// Return true if the agent answers within `limit`. Both sides discard messages from before this call.
     pub fn answers(&mut self, limit: Duration) -> Result<bool> {
         let number = u64::from(id()) << 16 | SYNCS.fetch_add(1, Ordering::Relaxed) & 0xffff;
         self.0.forget();
@@ -51,7 +51,7 @@ impl Agent {
                 Ok(Some(line)) if line.get("return").and_then(Value::as_u64) == Some(number) => {
                     return Ok(true);
                 }
-                // Answers to earlier questions, and halves of them.
+                // Late answers to earlier requests, possibly truncated.
                 Ok(Some(_)) => {}
                 Err(error) if error.is::<serde_json::Error>() => {}
                 Err(error) => return Err(error),
@@ -59,15 +59,15 @@ impl Agent {
         }
     }
 
-    /// Starts a shell script and returns its process number.
+    /// Start a shell script and return its process number.
     pub fn start(&mut self, script: &str) -> Result<u64> {
         let arguments = json!({ "path": "/bin/sh", "arg": ["-c", script], "capture-output": true });
         let answer = self.request("guest-exec", &arguments)?;
-        answer.get("pid").and_then(Value::as_u64).with_context(|| format!("no process number in {answer}"))
+        answer.get("pid").and_then(Value::as_u64).with_context(|| format!("guest-exec returned no process number: {answer}"))
     }
 
-    /// What the process left, if it has ended.
-    pub fn ended(&mut self, process: u64) -> Result<Option<Output>> {
+    /// Return the result of a process that [`Agent::start`] started, or `None` while it runs.
+    pub fn output_if_ended(&mut self, process: u64) -> Result<Option<Output>> {
         let status = self.request("guest-exec-status", &json!({ "pid": process }))?;
         if status.get("exited").and_then(Value::as_bool) != Some(true) {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Agent {
         }))
     }
 
-    /// The bytes of a file.
+    /// Read a file of the guest.
     pub fn read(&mut self, path: &str) -> Result<Vec<u8>> {
         let handle = self.request("guest-file-open", &json!({ "path": path, "mode": "r" }))?;
         let mut bytes = Vec::new();
@@ -98,14 +98,14 @@ impl Agent {
         Ok(bytes)
     }
 
-    /// Writes a file in place of what it held.
+    /// Replace the content of a file in the guest.
     pub fn write(&mut self, path: &str, bytes: &[u8]) -> Result<()> {
         let handle = self.request("guest-file-open", &json!({ "path": path, "mode": "w" }))?;
         for chunk in bytes.chunks(CHUNK) {
             let arguments = json!({ "handle": handle, "buf-b64": base64::encode(chunk) });
             let answer = self.request("guest-file-write", &arguments)?;
             let written = answer.get("count").and_then(Value::as_u64);
-            ensure!(written == u64::try_from(chunk.len()).ok(), "{path} was written in part: {answer}");
+            ensure!(written == u64::try_from(chunk.len()).ok(), "short write to {path}: {answer}");
         }
         self.request("guest-file-close", &json!({ "handle": handle }))?;
         Ok(())

@@ -26,7 +26,7 @@ pub fn text_of(data_url: &str) -> String {
 }
 
 #[test]
-fn a_text_comes_back_from_its_url() {
+fn data_url_round_trips() {
     for text in ["", "a b\n", "[boot-check]\nname = \"%\"\n", "ö"] {
         assert_eq!(text_of(&data_url(text)), text);
     }

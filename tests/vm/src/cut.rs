@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::host::{Host, Warm};
+use crate::host::{Host, HostOrigin};
 use crate::lab::Lab;
 use crate::program;
 use crate::snapshot;
@@ -18,14 +18,14 @@ use crate::writelog;
 impl Host {
     /// Stops QEMU as a kill would, shows its disk image, and lets it go on. What the guest had not written by then, or
     /// QEMU not yet passed on, is not in the image: nothing is flushed for this, as the monitor's `stop` would.
-    pub fn frozen<T>(&mut self, look: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    pub fn frozen<T>(&mut self, inspect: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let id = i32::try_from(self.alive()?.qemu.id())?;
         let qemu = Pid::from_raw(id).context("QEMU has a process number")?;
         kill_process(qemu, Signal::STOP).context("stopping QEMU")?;
         until("QEMU's threads to stop", Duration::from_secs(10), || Ok(is_stopped(id)?.then_some(())))?;
-        let seen = look(&self.disk);
+        let result = inspect(&self.disk);
         kill_process(qemu, Signal::CONT).context("letting QEMU go on")?;
-        seen
+        result
     }
 
     /// Lets the guest run for a while: how long decides at which of its instructions the next cut comes.
@@ -41,11 +41,11 @@ impl Host {
     }
 }
 
-impl Warm {
+impl HostOrigin {
     /// Whether a host was saved under this name by this test program with this build.
     pub(crate) fn is_saved(&self) -> Result<bool> {
         match self {
-            Self::Named(name) => Ok(snapshot::folder(&Lab::locate()?, name)?.is_dir()),
+            HostOrigin::Saved(name) => Ok(snapshot::folder(&Lab::locate()?, name)?.is_dir()),
             _ => Ok(true),
         }
     }
@@ -60,7 +60,7 @@ impl Warm {
 
     /// A host that boots a state that a replay kept, on the raw disk `base` that the replay began with. The disk is
     /// written to `image`.
-    pub fn of_kept(kept: &Path, base: &Path, image: PathBuf) -> Result<Self> {
+    pub fn of_kept_state(kept: &Path, base: &Path, image: PathBuf) -> Result<Self> {
         let raw = image.with_extension("raw");
         writelog::join(base, kept, &raw)
             .with_context(|| format!("joining the disk of {}", kept.display()))?;

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use crate::host::Host;
 
 /// What the guest is asked for, and the file that it goes to.
-const QUESTIONS: [(&str, &str); 5] = [
+const GUEST_REPORTS: [(&str, &str); 5] = [
     ("journal", "journalctl --no-pager --output=short-precise"),
     ("failed-units", "systemctl --failed --no-pager --full"),
     ("deployments", "ostree admin status --verbose; cat /boot/loader/entries/*; cat /proc/cmdline"),
@@ -39,7 +39,7 @@ fn keep(host: &mut Host) -> Result<PathBuf> {
         }
     }
     if host.running.is_some() {
-        for (file, command) in QUESTIONS {
+        for (file, command) in GUEST_REPORTS {
             match host.run(command) {
                 Ok(output) => fs::write(folder.join(file), output.stdout + &output.stderr)?,
                 // A guest that no longer answers is itself a finding; it is not asked again.
@@ -54,7 +54,7 @@ fn keep(host: &mut Host) -> Result<PathBuf> {
 }
 
 /// The same in words for an error.
-pub fn keep_or_say(host: &mut Host) -> String {
+pub fn keep_and_describe(host: &mut Host) -> String {
     match keep(host) {
         Ok(folder) => format!("consoles, journal and state are in {}", folder.display()),
         Err(error) => format!("nothing was kept: {error:#}"),

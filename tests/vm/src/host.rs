@@ -21,16 +21,16 @@ const COMMAND: Duration = Duration::from_secs(300);
 
 /// What a host is started from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Warm {
+pub enum HostOrigin {
     /// Version 1 of the OS, booted once and running.
     Fresh,
     /// The same disk as an installer leaves it: its first boot is waited for.
-    Cold,
+    NeverBooted,
     /// A machine as an installer leaves it for Ignition, which gets this configuration: its first boot is not waited
     /// for.
     Unprovisioned(String),
-    /// What [`Host::save_warm`] saved under this name.
-    Named(String),
+    /// What [`Host::save_as`] saved under this name.
+    Saved(String),
     /// A disk image in the qcow2 format: it is booted.
     Disk(PathBuf),
     /// The same, and it is not switched on yet.
@@ -41,7 +41,7 @@ pub enum Warm {
 #[derive(Debug, Clone)]
 pub struct Start {
     /// From what.
-    pub warm: Warm,
+    pub origin: HostOrigin,
     /// Where to record every write to its disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<PathBuf>,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Running {
     pub(crate) monitor: Monitor,
     pub(crate) serial: Serial,
     /// How much of the console was waited through.
-    pub(crate) heard: usize,
+    pub(crate) console_offset: usize,
 }
 
 impl Drop for Running {
@@ -84,16 +84,16 @@ impl Drop for Running {
 
 impl Host {
     /// Starts a host on a disk of its own.
-    pub fn start(warm: Warm) -> Result<Self> {
-        Self::start_with(Start { warm, write_log: None })
+    pub fn start(origin: HostOrigin) -> Result<Self> {
+        Self::start_with(Start { origin, write_log: None })
     }
 
     /// The same with all that can be chosen.
     pub fn start_with(start: Start) -> Result<Self> {
         let lab = Lab::locate()?;
-        let base = snapshot::base(&lab, &start.warm)?;
-        match start.warm {
-            Warm::Unprovisioned(config) => {
+        let base = snapshot::base(&lab, &start.origin)?;
+        match start.origin {
+            HostOrigin::Unprovisioned(config) => {
                 let mut host = Self::new(lab, &base, start.write_log)?;
                 let file = host.folder().join("ignition.json");
                 std::fs::write(&file, config)?;
@@ -101,7 +101,7 @@ impl Host {
                 host.switch_on()?;
                 Ok(host)
             }
-            Warm::SwitchedOff(_) => Self::new(lab, &base, start.write_log),
+            HostOrigin::SwitchedOff(_) => Self::new(lab, &base, start.write_log),
             _ => Self::start_from(lab, &base, start.write_log),
         }
     }
@@ -140,14 +140,14 @@ impl Host {
         };
         match up {
             Ok(()) => Ok(host),
-            Err(error) => Err(error.context(evidence::keep_or_say(&mut host))),
+            Err(error) => Err(error.context(evidence::keep_and_describe(&mut host))),
         }
     }
 
     /// Runs a shell command as root and returns what it left, however it ended.
     pub fn run(&mut self, command: &str) -> Result<Output> {
         let process = self.spawn(command)?;
-        until(&format!("`{command}` in the guest"), COMMAND, || self.ended(process))
+        until(&format!("`{command}` in the guest"), COMMAND, || self.output_if_ended(process))
     }
 
     /// Runs a shell command and returns its standard output.
@@ -160,14 +160,14 @@ impl Host {
         Ok(stdout)
     }
 
-    /// Starts a shell command and returns its process number for [`Host::ended`]; a reboot forgets it.
+    /// Starts a shell command and returns its process number for [`Host::output_if_ended`]; a reboot forgets it.
     pub fn spawn(&mut self, command: &str) -> Result<u64> {
         self.alive()?.agent.start(command)
     }
 
     /// What a started command left, if it has ended.
-    pub fn ended(&mut self, process: u64) -> Result<Option<Output>> {
-        self.alive()?.agent.ended(process)
+    pub fn output_if_ended(&mut self, process: u64) -> Result<Option<Output>> {
+        self.alive()?.agent.output_if_ended(process)
     }
 
     /// The bytes of a file in the guest.
@@ -193,12 +193,12 @@ impl Host {
     pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
         until(&format!("{text:?} on the console"), limit, || {
             let running = self.alive()?;
-            running.serial.ensure_alive(running.heard)?;
+            running.serial.ensure_alive(running.console_offset)?;
             let console = running.serial.text()?;
-            let Some(at) = console.get(running.heard..).and_then(|new| new.find(text)) else {
+            let Some(at) = console.get(running.console_offset..).and_then(|new| new.find(text)) else {
                 return Ok(None);
             };
-            running.heard += at + text.len();
+            running.console_offset += at + text.len();
             Ok(Some(()))
         })
     }
@@ -239,8 +239,8 @@ impl Host {
         self.errors.push(text.to_owned());
     }
 
-    /// Ends this run and keeps disk and memory under a name, for [`Warm::Named`] and until the next build.
-    pub fn save_warm(&mut self, name: &str) -> Result<()> {
+    /// Ends this run and keeps disk and memory under a name, for [`HostOrigin::Saved`] and until the next build.
+    pub fn save_as(&mut self, name: &str) -> Result<()> {
         let target = snapshot::folder(&self.lab, name)?;
         snapshot::remove_others(&target)?;
         self.save_to(&target)

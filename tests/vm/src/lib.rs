@@ -1,4 +1,4 @@
-//! Booted OSTree hosts in QEMU.
+//! BootedSystem OSTree hosts in QEMU.
 //!
 //! `build` makes everything that boots from Debian packages, in stages that are kept by what went into them. [`Host`] is
 //! one running machine on a disk of its own: commands, files, reboots, power cuts. [`Registry`] serves the OS images that
@@ -28,7 +28,7 @@ mod wait;
 mod witness;
 
 pub use agent::Output;
-pub use host::{Host, Start, Warm};
+pub use host::{Host, HostOrigin, Start};
 pub use lab::Lab;
 pub use machine::Forward;
 pub use registry::Registry;

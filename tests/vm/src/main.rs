@@ -1,4 +1,4 @@
-//! `vm`: builds the hosts that the scenarios boot, and boots one for somebody to look around.
+//! `vm`: builds the hosts that the scenarios boot, and boots one on this terminal.
 
 use std::path::{Path, PathBuf};
 
@@ -7,19 +7,19 @@ use clap::{Args, Parser};
 use vm::Forward;
 use vm::build::{Sources, build, run};
 
-/// Builds and boots OSTree hosts in QEMU.
+/// Build and boot OSTree hosts in QEMU.
 #[derive(Debug, Parser)]
 enum Command {
-    /// Makes whatever is missing or out of date, and prints how long each stage took.
+    /// Build missing and outdated stages, and print the seconds that each takes.
     Build(SourcesArgs),
-    /// Boots a host on this terminal, on a disk that is thrown away afterwards.
+    /// Boot a host on this terminal, on a temporary disk.
     Run {
         #[command(flatten)]
         sources: SourcesArgs,
-        /// The version of the OS that it boots.
+        /// Version of the OS to boot.
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=3))]
         os: u32,
-        /// A port on loopback that leads to one of the guest's, which is given after a colon.
+        /// Forward a port of this machine's loopback to a port of the guest.
         #[arg(long, value_name = "HERE:GUEST")]
         forward: Vec<Forward>,
     },
@@ -27,10 +27,10 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct SourcesArgs {
-    /// The folder of `flameholder` and `flameholder-ostree`.
+    /// Folder with the executables `flameholder` and `flameholder-ostree`.
     #[arg(long, value_name = "DIR", env = "FLAMEHOLDER_BINARIES")]
     binaries: PathBuf,
-    /// The executable of tests/osimage.
+    /// Path of the `osimage` executable (tests/osimage).
     #[arg(long, value_name = "FILE")]
     osimage: PathBuf,
 }

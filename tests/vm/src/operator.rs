@@ -21,28 +21,28 @@ pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String
 /// Applies a configuration that needs a reboot, and returns when the host is up again.
 pub fn update(host: &mut Host, config: &Config) -> Result<()> {
     host.write("/var/tmp/desired.json", config.render())?;
-    go(host, "flameholder apply --desired /var/tmp/desired.json")?;
-    settled(host, config.name())
+    run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+    ensure_current(host, config.name())
 }
 
 /// Runs a command that reboots the host, and returns when it is up again.
-pub fn go(host: &mut Host, command: &str) -> Result<()> {
+pub fn run_until_rebooted(host: &mut Host, command: &str) -> Result<()> {
     let before = host.boot_id()?;
     // Nobody waits for its end: the host may be gone by then.
-    host.spawn(&format!("{command} > /var/tmp/said 2>&1"))?;
+    host.spawn(&format!("{command} > /var/tmp/output 2>&1"))?;
     let booted = host.wait_for_boot(&before, UPDATE);
-    let said = |host: &mut Host| host.run_ok("cat /var/tmp/said").unwrap_or_default();
-    booted.map_err(|error| error.context(format!("`{command}` said: {}", said(host))))
+    let output = |host: &mut Host| host.run_ok("cat /var/tmp/output").unwrap_or_default();
+    booted.map_err(|error| error.context(format!("`{command}` printed: {}", output(host))))
 }
 
 /// Goes back, and returns when the host is up again.
 pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
-    go(host, "flameholder rollback")?;
-    settled(host, to)
+    run_until_rebooted(host, "flameholder rollback")?;
+    ensure_current(host, to)
 }
 
 /// The generation of this configuration runs, is whole, and nothing is left open.
-pub fn settled(host: &mut Host, config: &str) -> Result<()> {
+pub fn ensure_current(host: &mut Host, config: &str) -> Result<()> {
     let status = status(host)?;
     ensure!(status["pending"].is_null() && status["transaction"].is_null(), "not settled: {status:#}");
     let booted = booted(&status)?;
@@ -85,7 +85,7 @@ pub fn booted(status: &Value) -> Result<&Value> {
 }
 
 /// Every reader of this boot saw this generation, and no other.
-pub fn only_seen(host: &mut Host, expected: &str) -> Result<()> {
+pub fn ensure_readers_saw(host: &mut Host, expected: &str) -> Result<()> {
     let boot = host.boot_id()?;
     for (moment, witness) in host.witnesses()? {
         ensure!(witness.boot == boot, "{moment} is of another boot");

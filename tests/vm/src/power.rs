@@ -32,28 +32,28 @@ impl Host {
 
     /// Waits for another boot than this one, until its units have started or failed, and what booted was judged.
     pub fn wait_for_boot(&mut self, previous: &str, limit: Duration) -> Result<()> {
-        self.wait_for_boot_that(limit, |host| Ok(host.boot_id()? != previous))?;
-        self.wait_until_judged(limit)
+        self.wait_for_matching_boot(limit, |host| Ok(host.boot_id()? != previous))?;
+        self.wait_for_boot_check(limit)
     }
 
     /// The same without the judgement.
     pub fn wait_for_units(&mut self, previous: &str, limit: Duration) -> Result<()> {
-        self.wait_for_boot_that(limit, |host| Ok(host.boot_id()? != previous))
+        self.wait_for_matching_boot(limit, |host| Ok(host.boot_id()? != previous))
     }
 
     /// Waits for a boot whose kernel was started with this argument, and otherwise as [`Host::wait_for_boot`].
     pub fn wait_for_boot_with(&mut self, argument: &str, limit: Duration) -> Result<()> {
-        self.wait_for_boot_that(limit, |host| {
+        self.wait_for_matching_boot(limit, |host| {
             let line = host.read("/proc/cmdline")?;
             Ok(String::from_utf8_lossy(&line).split_whitespace().any(|word| word == argument))
         })?;
-        self.wait_until_judged(limit)
+        self.wait_for_boot_check(limit)
     }
 
-    fn wait_for_boot_that(
+    fn wait_for_matching_boot(
         &mut self,
         limit: Duration,
-        is_it: impl Fn(&mut Self) -> Result<bool>,
+        matches_boot: impl Fn(&mut Self) -> Result<bool>,
     ) -> Result<()> {
         let mut from = self.alive()?.serial.text()?.len();
         until("another boot", limit, || {
@@ -65,7 +65,7 @@ impl Host {
                 return Ok(None);
             }
             // The agent may end between one request and the next.
-            Ok(is_it(self).unwrap_or_default().then_some(()))
+            Ok(matches_boot(self).unwrap_or_default().then_some(()))
         })?;
         self.wait_until_up(limit)
     }
@@ -85,7 +85,7 @@ impl Host {
             Ok(self.agent_answers(0)?.then_some(()))
         })?;
         self.wait_until_up(BOOT)?;
-        self.wait_until_judged(BOOT)
+        self.wait_for_boot_check(BOOT)
     }
 
     /// Switches the host on, and waits for nothing.
@@ -183,18 +183,18 @@ impl Host {
             Err(error) => {
                 let _ = qemu.kill();
                 let _ = qemu.wait();
-                let said = std::fs::read_to_string(log.with_extension("qemu")).unwrap_or_default();
-                return Err(error.context(format!("QEMU did not start: {said}")));
+                let output = std::fs::read_to_string(log.with_extension("qemu")).unwrap_or_default();
+                return Err(error.context(format!("QEMU did not start: {output}")));
             }
         };
-        self.running = Some(Running { qemu, agent, monitor, serial: Serial::new(log), heard: 0 });
+        self.running = Some(Running { qemu, agent, monitor, serial: Serial::new(log), console_offset: 0 });
         Ok(())
     }
 
     fn wait_until_up(&mut self, limit: Duration) -> Result<()> {
         // It exits with an error where the state is anything but `running`; which it may be, see `allow_failed_unit`.
         let process = self.spawn("systemctl is-system-running --wait")?;
-        let output = until("the last unit of the boot", limit, || self.ended(process))?;
+        let output = until("the last unit of the boot", limit, || self.output_if_ended(process))?;
         match output.stdout.trim() {
             "running" | "degraded" => Ok(()),
             state => bail!("the guest is {state:?} after its boot: {}", output.stderr),
@@ -202,7 +202,7 @@ impl Host {
     }
 
     /// The judgement comes after the last unit: it waits for that.
-    fn wait_until_judged(&mut self, limit: Duration) -> Result<()> {
+    fn wait_for_boot_check(&mut self, limit: Duration) -> Result<()> {
         until("the judgement on what booted", limit, || {
             let state = self
                 .run_ok("systemctl show --property=ActiveState --value flameholder-confirm-boot.service")?;

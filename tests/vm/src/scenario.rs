@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{FlockOperation, flock};
 
 use crate::evidence;
-use crate::host::{Host, Start, Warm};
+use crate::host::{Host, HostOrigin, Start};
 use crate::lab::Lab;
 
 /// What Flameholder installs, or adds to.
@@ -19,8 +19,8 @@ const UNITS: &str = "flameholder-activate.service flameholder-daemon.service fla
 /// # Errors
 /// The test's; or a unit has failed, or one of Flameholder's has logged an error, that the test did not expect. What
 /// explains it is then kept in the target directory, and the error says where.
-pub fn scenario(warm: Warm, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
-    scenario_from(Start { warm, write_log: None }, test)
+pub fn scenario(origin: HostOrigin, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
+    scenario_from(Start { origin, write_log: None }, test)
 }
 
 /// The same with all that can be chosen.
@@ -28,12 +28,12 @@ pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -
     let mut host = Host::start_with(start)?;
     let ended = catch_unwind(AssertUnwindSafe(|| {
         test(&mut host)?;
-        ensure_well(&mut host)
+        ensure_no_failures(&mut host)
     }));
     if matches!(ended, Ok(Ok(()))) {
         return Ok(());
     }
-    let kept = evidence::keep_or_say(&mut host);
+    let kept = evidence::keep_and_describe(&mut host);
     match ended {
         Ok(result) => result.map_err(|error| error.context(kept)),
         Err(panic) => {
@@ -44,19 +44,19 @@ pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -
 }
 
 /// The host of this name, which `make` saves where no test of this program did. Tests in other processes wait for that.
-pub fn prepared(name: &str, make: impl FnOnce() -> Result<()>) -> Result<Warm> {
+pub fn prepared(name: &str, make: impl FnOnce() -> Result<()>) -> Result<HostOrigin> {
     let lock = Lab::locate()?.folder("prepared")?.join(format!("{name}.lock"));
     let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
     flock(&lock, FlockOperation::LockExclusive).context("waiting for who prepares a host")?;
-    let warm = Warm::Named(name.to_owned());
-    if !warm.is_saved()? {
+    let origin = HostOrigin::Saved(name.to_owned());
+    if !origin.is_saved()? {
         make()?;
     }
-    Ok(warm)
+    Ok(origin)
 }
 
 /// A host that the test left switched off is not switched on for this.
-fn ensure_well(host: &mut Host) -> Result<()> {
+fn ensure_no_failures(host: &mut Host) -> Result<()> {
     if host.running.is_none() {
         return Ok(());
     }

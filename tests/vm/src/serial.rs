@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result, bail};
 
 /// What says that this boot comes to nothing.
-const DEAD_ENDS: [&str; 4] = [
+const FATAL_MESSAGES: [&str; 4] = [
     "Kernel panic - not syncing",
     "No DEFAULT or UI configuration directive found",
     "You are in emergency mode",
@@ -41,7 +41,7 @@ impl Serial {
     pub fn ensure_alive(&self, from: usize) -> Result<()> {
         let text = self.text()?;
         let new = text.get(from..).unwrap_or(&text);
-        if let Some(end) = DEAD_ENDS.iter().find(|end| new.contains(*end)) {
+        if let Some(end) = FATAL_MESSAGES.iter().find(|end| new.contains(*end)) {
             bail!("the guest's console says {end:?}; its end is\n{}", self.tail());
         }
         Ok(())

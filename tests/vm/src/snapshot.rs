@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 
-use crate::host::Warm;
+use crate::host::HostOrigin;
 use crate::lab::{INSTALLED, Lab};
 
 /// A disk that is only read, and the state to go on from.
@@ -29,17 +29,19 @@ impl Base {
 }
 
 /// Finds what `warm` names.
-pub fn base(lab: &Lab, warm: &Warm) -> Result<Base> {
-    match warm {
-        Warm::Fresh => Ok(Base::running(&lab.stage("warm")?)),
-        Warm::Cold => Ok(Base::switched_off(&lab.stage("disk")?)),
-        Warm::Unprovisioned(_) => Ok(Base::switched_off(&lab.stage(&format!("disk{INSTALLED}"))?)),
-        Warm::Named(name) => {
+pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
+    match origin {
+        HostOrigin::Fresh => Ok(Base::running(&lab.stage("warm")?)),
+        HostOrigin::NeverBooted => Ok(Base::switched_off(&lab.stage("disk")?)),
+        HostOrigin::Unprovisioned(_) => Ok(Base::switched_off(&lab.stage(&format!("disk{INSTALLED}"))?)),
+        HostOrigin::Saved(name) => {
             let folder = folder(lab, name)?;
             ensure!(folder.is_dir(), "no host was saved as {name:?} by this test program with this build");
             Ok(Base::running(&folder))
         }
-        Warm::Disk(disk) | Warm::SwitchedOff(disk) => Ok(Base { disk: disk.clone(), state: None }),
+        HostOrigin::Disk(disk) | HostOrigin::SwitchedOff(disk) => {
+            Ok(Base { disk: disk.clone(), state: None })
+        }
     }
 }
 
@@ -49,9 +51,9 @@ pub fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     let warm = lab.stage("warm")?;
     let program = std::env::current_exe()?;
     let changed = fs::metadata(&program)?.modified()?;
-    let origin = format!("{} {} {changed:?}", warm.display(), program.display());
-    let origin = format!("{:x}", Sha256::digest(origin));
-    Ok(lab.folder("prepared")?.join(format!("{name}-{}", origin.get(..12).unwrap_or_default())))
+    let build = format!("{} {} {changed:?}", warm.display(), program.display());
+    let digest = format!("{:x}", Sha256::digest(build));
+    Ok(lab.folder("prepared")?.join(format!("{name}-{}", digest.get(..12).unwrap_or_default())))
 }
 
 /// Moves a disk and a state into a new folder. The disk goes on naming its own base.

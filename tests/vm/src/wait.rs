@@ -13,11 +13,11 @@ const LONGEST: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 /// `look` fails, or sees nothing until `limit` has passed; the error then says `what` was waited for.
-pub fn until<T>(what: &str, limit: Duration, mut look: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+pub fn until<T>(what: &str, limit: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
-        if let Some(seen) = look()? {
-            return Ok(seen);
+        if let Some(result) = poll()? {
+            return Ok(result);
         }
         if start.elapsed() >= limit {
             bail!("waited {} s in vain for {what}", limit.as_secs());
@@ -31,13 +31,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_did_not_happen_is_named() {
+    fn timeout_error_names_the_awaited_event() {
         let error = until("rain", Duration::ZERO, || Ok(None::<()>)).unwrap_err();
         assert_eq!(error.to_string(), "waited 0 s in vain for rain");
     }
 
     #[test]
-    fn one_look_is_taken_after_the_deadline_too() {
+    fn condition_is_polled_once_even_with_zero_timeout() {
         assert_eq!(until("anything", Duration::ZERO, || Ok(Some(1))).unwrap(), 1);
     }
 }

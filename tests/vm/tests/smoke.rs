@@ -1,13 +1,13 @@
 //! The machine itself: that hosts start, reboot, lose power and come back, and can be looked at.
 
 use anyhow::{Result, ensure};
-use vm::{Warm, scenario};
+use vm::{HostOrigin, scenario};
 
 const MOMENTS: [&str; 6] = ["generator", "early", "sysinit", "network-pre", "basic", "multi-user"];
 
 #[test]
-fn a_fresh_host_runs() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn fresh_host_runs_commands() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         assert_eq!(host.run_ok("cat /usr/lib/os-version")?, "1\n");
         assert_eq!(host.run("exit 3")?.code, 3);
         Ok(())
@@ -15,8 +15,8 @@ fn a_fresh_host_runs() -> Result<()> {
 }
 
 #[test]
-fn files_go_both_ways_unchanged() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn file_is_written_and_read_back_unchanged() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         let bytes: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251).to_le_bytes()[0]).collect();
         host.write("/var/tmp/bytes", &bytes)?;
         assert!(host.read("/var/tmp/bytes")? == bytes);
@@ -25,8 +25,8 @@ fn files_go_both_ways_unchanged() -> Result<()> {
 }
 
 #[test]
-fn a_reboot_is_another_boot_in_which_every_reader_saw_its_files() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn reboot_starts_new_boot_in_which_every_reader_saw_its_files() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         for path in ["/etc/witness", "/usr/local/witness", "/var/witness"] {
             host.write(path, format!("in {path}"))?;
         }
@@ -50,8 +50,8 @@ fn a_reboot_is_another_boot_in_which_every_reader_saw_its_files() -> Result<()> 
 }
 
 #[test]
-fn a_host_comes_back_after_a_power_cut() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn host_boots_after_power_cut_with_synced_data() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         host.run_ok("echo kept > /var/kept && sync")?;
         let before = host.boot_id()?;
         host.power_cut();
@@ -64,8 +64,8 @@ fn a_host_comes_back_after_a_power_cut() -> Result<()> {
 }
 
 #[test]
-fn the_executables_start() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn executables_start() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         let version = host.run_ok("flameholder --version")?;
         assert!(version.starts_with("flameholder "), "{version}");
         // Without a client the worker has nothing to do.
@@ -75,8 +75,8 @@ fn the_executables_start() -> Result<()> {
 }
 
 #[test]
-fn the_registry_is_there_when_it_runs_and_only_then() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn registry_answers_only_while_it_runs() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         let image = host.image(2)?;
         let inspect = format!("skopeo inspect --raw --retry-times=0 docker://{image}");
         ensure!(host.run(&inspect)?.code != 0, "a registry that does not run answers");
@@ -89,13 +89,13 @@ fn the_registry_is_there_when_it_runs_and_only_then() -> Result<()> {
 }
 
 #[test]
-fn a_saved_host_is_the_start_of_others() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn saved_host_resumes_in_other_scenarios() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         host.run_ok("echo prepared > /run/prepared")?;
-        host.save_warm("prepared")
+        host.save_as("prepared")
     })?;
     for _ in 0..2 {
-        scenario(Warm::Named("prepared".into()), |host| {
+        scenario(HostOrigin::Saved("prepared".into()), |host| {
             assert_eq!(host.run_ok("cat /run/prepared")?, "prepared\n");
             host.run_ok("rm /run/prepared")?;
             Ok(())
@@ -105,8 +105,8 @@ fn a_saved_host_is_the_start_of_others() -> Result<()> {
 }
 
 #[test]
-fn the_state_is_what_a_generation_is_made_of() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn state_hash_covers_generation_and_no_times() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         let before = host.state_hash()?;
         host.run_ok("touch /etc/hostname /var/elsewhere")?;
         assert_eq!(host.state_hash()?, before);

@@ -9,6 +9,8 @@ pub use problem::{DaemonProblem, ProblemClass};
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::plan::remaining_work::RemainingWork;
+
 /// Config that a source refers to, such as the desired config of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigRef {
@@ -140,7 +142,7 @@ pub enum DaemonEvent {
     /// The desired config was fetched.
     Fetched,
     /// Planning and staging are done.
-    Prepared(PreparedUpdate),
+    Prepared(RemainingWork),
     /// The node is drained.
     Drained,
     /// The live update is applied.
@@ -205,20 +207,6 @@ pub enum BootCheckState {
         /// Health checks that failed.
         failed_checks: String,
     },
-}
-
-/// Result of preparation: the kind of update that remains.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PreparedUpdate {
-    /// The host already has the desired config.
-    Nothing,
-    /// Live update, without a reboot.
-    Live {
-        /// True if the node must be drained first.
-        drain: bool,
-    },
-    /// Staged update, activated by a reboot.
-    Staged,
 }
 
 /// Output of the state machine, carried out by the daemon.

@@ -3,8 +3,9 @@
 
 use super::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase,
-    DaemonProblem, HostObservation, Lifecycle, PreparedUpdate, ProblemClass,
+    DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
+use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 
 /// Next state, and the commands to carry out in it.
 type Step = (Lifecycle, Vec<DaemonCommand>);
@@ -136,17 +137,19 @@ impl Lifecycle {
         }
     }
 
-    fn prepared(mut self, target: ConfigRef, prepared: PreparedUpdate) -> Step {
+    fn prepared(mut self, target: ConfigRef, remaining: RemainingWork) -> Step {
         self.is_forced = false;
         if self.is_superseded() {
             return self.follow_desired();
         }
         let draining = |next| DaemonPhase::Draining { target: target.clone(), next, is_overdue: false };
-        match prepared {
-            PreparedUpdate::Nothing => self.applied(target),
-            PreparedUpdate::Live { drain: false } => self.enter(DaemonPhase::Applying { target }),
-            PreparedUpdate::Live { drain: true } => self.enter(draining(AfterDrain::Apply)),
-            PreparedUpdate::Staged => self.enter(draining(AfterDrain::Unlock)),
+        match remaining {
+            RemainingWork::Nothing => self.applied(target),
+            RemainingWork::Live(LiveDisruption { drain: false }) => {
+                self.enter(DaemonPhase::Applying { target })
+            }
+            RemainingWork::Live(LiveDisruption { drain: true }) => self.enter(draining(AfterDrain::Apply)),
+            RemainingWork::Reboot(()) => self.enter(draining(AfterDrain::Unlock)),
         }
     }
 

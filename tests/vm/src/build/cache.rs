@@ -1,4 +1,4 @@
-//! Stages of a build, each kept under a key that is made of everything that went into it.
+//! Cached stages of a build. The key of a stage is a digest of its inputs.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,12 +9,12 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, bail, ensure};
 use sha2::{Digest as _, Sha256};
 
-/// What a stage is made from.
+/// Inputs of a stage: the digest of everything that the stage is built from.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs(Sha256);
 
 impl Inputs {
-    /// A text, or the path of an earlier stage, which ends with that stage's key.
+    /// Add a text.
     #[must_use]
     pub fn text(mut self, text: &str) -> Self {
         self.0.update(text.len().to_le_bytes());
@@ -22,14 +22,14 @@ impl Inputs {
         self
     }
 
-    /// The folder of an earlier stage.
+    /// Add an earlier stage by the name of its folder, which ends with that stage's key.
     #[must_use]
     pub fn stage(self, folder: &Path) -> Self {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         self.text(&name)
     }
 
-    /// A file's content.
+    /// Add the content of a file.
     pub fn file(mut self, path: &Path) -> Result<Self> {
         let content = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
         self.0.update(content.len().to_le_bytes());
@@ -43,7 +43,7 @@ impl Inputs {
     }
 }
 
-/// The folder that all stages are in, and a link to each current one.
+/// Directory of all stages, with a link to the current version of each.
 #[derive(Debug)]
 pub struct Cache {
     root: PathBuf,
@@ -58,7 +58,8 @@ impl Cache {
         Ok(Self { root: root.canonicalize()? })
     }
 
-    /// The folder of a stage: the one that is there, or one that `make` fills. Older ones of the name are removed.
+    /// Return the folder of a stage, after `make` has filled it if there is none for these inputs. Older
+    /// versions of the stage are removed.
     pub fn stage(
         &self,
         name: &str,
@@ -72,8 +73,8 @@ impl Cache {
             let partial = cache.join(format!("{name}.partial"));
             remove(&partial)?;
             fs::create_dir(&partial).with_context(|| format!("making {}", partial.display()))?;
-            make(&partial).with_context(|| format!("building the stage {name}"))?;
-            fs::rename(&partial, &folder).with_context(|| format!("naming {}", folder.display()))?;
+            make(&partial).with_context(|| format!("building stage {name}"))?;
+            fs::rename(&partial, &folder).with_context(|| format!("renaming the built stage to {}", folder.display()))?;
             eprintln!("{name:<12} {:>6.1} s", start.elapsed().as_secs_f64());
         }
         self.link(name, &folder)?;
@@ -81,10 +82,10 @@ impl Cache {
         Ok(folder)
     }
 
-    /// The folder of a stage that was made before.
+    /// Return the current folder of a stage that an earlier build made.
     pub fn current(&self, name: &str) -> Result<PathBuf> {
         let link = self.root.join("current").join(name);
-        fs::read_link(&link).with_context(|| format!("looking for {}", link.display()))
+        fs::read_link(&link).with_context(|| format!("reading the link to the stage {}", link.display()))
     }
 
     fn link(&self, name: &str, folder: &Path) -> Result<()> {
@@ -93,7 +94,7 @@ impl Cache {
             return Ok(());
         }
         let new = link.with_extension("new");
-        // One may be left by a build that was killed.
+        // A build that was killed may have left one.
         let _ = fs::remove_file(&new);
         std::os::unix::fs::symlink(folder, &new)?;
         fs::rename(&new, &link).with_context(|| format!("linking {}", link.display()))
@@ -102,9 +103,9 @@ impl Cache {
     fn remove_others(&self, name: &str, folder: &Path) -> Result<()> {
         for entry in fs::read_dir(self.root.join("cache"))? {
             let path = entry?.path();
-            let other =
+            let stage_and_key =
                 path.file_name().and_then(|file| file.to_str()).and_then(|file| file.rsplit_once('-'));
-            if other.is_some_and(|(stage, _)| stage == name) && path != folder {
+            if stage_and_key.is_some_and(|(stage, _)| stage == name) && path != folder {
                 remove(&path)?;
             }
         }
@@ -112,7 +113,8 @@ impl Cache {
     }
 }
 
-/// Modes do not depend on who runs a recipe, and programs of the builder tree run without entering it.
+/// Prelude of each recipe: a fixed umask, so that modes do not depend on the user's, and a function that runs
+/// a program of the builder tree without a chroot.
 const PRELUDE: &str = "umask 022
 of_builder() {
   \"$BUILDER/lib64/ld-linux-x86-64.so.2\" --library-path \"$BUILDER/usr/lib/x86_64-linux-gnu\" \"$BUILDER/$1\" \"${@:2}\"
@@ -130,19 +132,19 @@ pub fn run_recipe(text: &str, out: &Path, variables: &[(&str, &Path)]) -> Result
     command.env("OUT", out).env("SCRATCH", scratch.path()).env("LC_ALL", "C.UTF-8");
     command.envs(variables.iter().copied());
     let output = command.stdin(std::process::Stdio::null()).output().context("starting bash for a recipe")?;
-    let said = [output.stdout, output.stderr].concat();
-    let said = String::from_utf8_lossy(&said);
+    let output_text = [output.stdout, output.stderr].concat();
+    let output_text = String::from_utf8_lossy(&output_text);
     if !output.status.success() {
-        bail!("the recipe ended with {}:\n{said}", output.status);
+        bail!("recipe failed with {}:\n{output_text}", output.status);
     }
     Ok(())
 }
 
 fn remove(folder: &Path) -> Result<()> {
-    // A tree may have mounts where a recipe was stopped from outside; never look behind one.
+    // A recipe that was killed may have left mounts in its tree: never delete files behind a mount.
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let prefix = format!(" {}/", folder.display());
-    ensure!(!mounts.contains(&prefix), "something is mounted below {}", folder.display());
+    ensure!(!mounts.contains(&prefix), "file systems are mounted below {}; unmount them before the stage is removed", folder.display());
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("removing {}", folder.display()))
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stage_is_made_once_and_its_forerunner_is_removed() {
+    fn stage_is_built_once_and_replaces_its_predecessor() {
         let root = tempfile::tempdir().unwrap();
         let cache = Cache::open(root.path()).unwrap();
         let build = |text: &str| {
@@ -177,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_recipe_says_why() {
+    fn failed_recipe_reports_its_output() {
         let root = tempfile::tempdir().unwrap();
         let out = root.path().join("out");
         let error = run_recipe("echo to $OUT >&2; false", &out, &[]).unwrap_err();

@@ -124,7 +124,7 @@ fn enable_units(units: &Path) -> Result<()> {
         }
         let name = unit.file_name().unwrap_or_default();
         let text = fs::read_to_string(&unit).with_context(|| format!("reading {}", unit.display()))?;
-        for folder in wanting(&text) {
+        for folder in link_folders(&text) {
             let link = units.join(folder).join(name);
             create_parent(&link)?;
             symlink(Path::new("..").join(name), &link)
@@ -135,7 +135,7 @@ fn enable_units(units: &Path) -> Result<()> {
 }
 
 /// The folders in which an enabled unit has a link, such as `multi-user.target.wants`.
-fn wanting(unit: &str) -> Vec<String> {
+fn link_folders(unit: &str) -> Vec<String> {
     let install = unit.lines().map(str::trim).skip_while(|line| *line != "[Install]").skip(1);
     let mut folders = Vec::new();
     for line in install.take_while(|line| !line.starts_with('[')) {
@@ -152,9 +152,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_where_the_install_section_says() {
+    fn install_section_determines_link_folders() {
         let unit = "[Unit]\nWantedBy=no\n[Install]\nWantedBy=a.target b.target\nRequiredBy=c.target\n[X]\nWantedBy=no\n";
-        assert_eq!(wanting(unit), ["a.target.wants", "b.target.wants", "c.target.requires"]);
-        assert_eq!(wanting("[Service]\nExecStart=true\n"), Vec::<String>::new());
+        assert_eq!(link_folders(unit), ["a.target.wants", "b.target.wants", "c.target.requires"]);
+        assert_eq!(link_folders("[Service]\nExecStart=true\n"), Vec::<String>::new());
     }
 }

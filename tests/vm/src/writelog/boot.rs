@@ -9,7 +9,7 @@ const SYSLINUX: [&str; 3] = ["syslinux/syslinux.cfg", "extlinux/extlinux.conf", 
 
 /// The boot entry that comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct BootEntry {
     /// The kernel, as the entry spells it.
     pub kernel: String,
     /// The initial RAM disks, as the entry spells them.
@@ -20,9 +20,9 @@ pub struct Choice {
 
 /// What a power cut would have led to.
 #[derive(Debug)]
-pub struct Booted {
+pub struct BootedSystem {
     /// The entry that is booted.
-    pub choice: Choice,
+    pub entry: BootEntry,
     /// The file system that has the boot entries and kernels.
     pub boot: Tree,
     /// The root of the deployment that it boots.
@@ -31,7 +31,7 @@ pub struct Booted {
     pub var: Tree,
 }
 
-impl Choice {
+impl BootEntry {
     /// The value of the last argument `name=`.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
@@ -43,27 +43,27 @@ impl Choice {
     pub(super) fn of_syslinux(text: &str) -> Option<Self> {
         let lines = text.lines().filter_map(|line| line.trim().split_once([' ', '\t']));
         let mut first = lines.skip_while(|(word, _)| !word.eq_ignore_ascii_case("label")).skip(1);
-        let mut choice = Self { kernel: String::new(), initrds: Vec::new(), arguments: Vec::new() };
+        let mut entry = Self { kernel: String::new(), initrds: Vec::new(), arguments: Vec::new() };
         for (word, value) in first.by_ref().take_while(|(word, _)| !word.eq_ignore_ascii_case("label")) {
-            choice.take(&word.to_ascii_lowercase(), value);
+            entry.set(&word.to_ascii_lowercase(), value);
         }
-        (!choice.kernel.is_empty()).then_some(choice)
+        (!entry.kernel.is_empty()).then_some(entry)
     }
 
     /// Reads an entry of the Boot Loader Specification, with the version that it is sorted by.
-    pub(super) fn of_entry(text: &str) -> Option<(u64, Self)> {
-        let mut choice = Self { kernel: String::new(), initrds: Vec::new(), arguments: Vec::new() };
+    pub(super) fn of_bls(text: &str) -> Option<(u64, Self)> {
+        let mut entry = Self { kernel: String::new(), initrds: Vec::new(), arguments: Vec::new() };
         let mut version = 0;
         for (word, value) in text.lines().filter_map(|line| line.trim().split_once([' ', '\t'])) {
             if word == "version" {
                 version = value.trim().parse().ok()?;
             }
-            choice.take(word, value);
+            entry.set(word, value);
         }
-        (!choice.kernel.is_empty()).then_some((version, choice))
+        (!entry.kernel.is_empty()).then_some((version, entry))
     }
 
-    fn take(&mut self, word: &str, value: &str) {
+    fn set(&mut self, word: &str, value: &str) {
         let words = || value.split_whitespace().map(str::to_owned);
         match word {
             "kernel" | "linux" => value.trim().clone_into(&mut self.kernel),
@@ -84,23 +84,23 @@ impl Choice {
         let mut entries = Vec::new();
         for name in boot.names("loader/entries").context("there is neither syslinux.cfg nor an entry")? {
             let text = boot.text(&format!("loader/entries/{name}"))?.unwrap_or_default();
-            entries.push(Self::of_entry(&text).with_context(|| format!("{name} is no boot entry"))?);
+            entries.push(Self::of_bls(&text).with_context(|| format!("{name} is no boot entry"))?);
         }
         let highest = entries.into_iter().max_by_key(|(version, _)| *version);
-        highest.map(|(_, choice)| choice).context("loader/entries is empty")
+        highest.map(|(_, entry)| entry).context("loader/entries is empty")
     }
 }
 
-impl Booted {
+impl BootedSystem {
     /// Follows the first entry. Kernel, initial RAM disk and deployment have to be there.
     pub(super) fn of(boot: &Tree, root: &Tree) -> Result<Self> {
-        let choice = Choice::of(boot)?;
-        for path in std::iter::once(&choice.kernel).chain(&choice.initrds) {
+        let entry = BootEntry::of(boot)?;
+        for path in std::iter::once(&entry.kernel).chain(&entry.initrds) {
             // `/boot` may be part of the path, whether or not the file system is mounted there.
             let inside = path.strip_prefix("/boot/").unwrap_or(path);
             ensure!(boot.has(path)? || boot.has(inside)?, "the boot entry names {path}, which is not there");
         }
-        let link = choice.argument("ostree").context("the boot entry has no `ostree=`")?;
+        let link = entry.argument("ostree").context("the boot entry has no `ostree=`")?;
         let deployment = root.at(link).context("the boot entry leads to no deployment")?;
         let (stateroot, _) = deployment
             .path()
@@ -108,6 +108,6 @@ impl Booted {
             .and_then(|(_, below)| below.split_once("/deploy/"))
             .with_context(|| format!("{} is not where deployments are", deployment.path()))?;
         let var = root.at(&format!("ostree/deploy/{stateroot}/var"))?;
-        Ok(Self { choice, boot: boot.clone(), deployment, var })
+        Ok(Self { entry, boot: boot.clone(), deployment, var })
     }
 }

@@ -57,7 +57,7 @@ pub struct Image {
 
 /// What stood where a request has written.
 #[derive(Debug)]
-pub struct Before(Vec<(Part, u64, Vec<u8>)>);
+pub struct PreImage(Vec<(Part, u64, Vec<u8>)>);
 
 #[derive(Debug, Clone, Copy)]
 enum Part {
@@ -135,20 +135,20 @@ impl Disk {
     }
 
     /// What stands now where the request writes.
-    pub fn before(&self, entry: &Entry) -> Result<Before> {
-        let mut before = Vec::new();
+    pub fn pre_image(&self, entry: &Entry) -> Result<PreImage> {
+        let mut content_before = Vec::new();
         for (part, image) in [(Part::Boot, &self.boot), (Part::Root, &self.root)] {
             let Some((at, _, length)) = image.overlap(entry.start, entry.length) else { continue };
             let mut content = vec![0; usize::try_from(length)?];
             image.file.read_exact_at(&mut content, at)?;
-            before.push((part, at, content));
+            content_before.push((part, at, content));
         }
-        Ok(Before(before))
+        Ok(PreImage(content_before))
     }
 
     /// Puts it back.
-    pub fn restore(&self, before: &Before) -> Result<()> {
-        for (part, at, content) in &before.0 {
+    pub fn restore(&self, pre_image: &PreImage) -> Result<()> {
+        for (part, at, content) in &pre_image.0 {
             let image = match part {
                 Part::Boot => &self.boot,
                 Part::Root => &self.root,

@@ -20,30 +20,31 @@ pub struct Repair {
 impl Repair {
     /// Replays the journal and repairs what is safe to repair, as systemd-fsck does. The second value
     /// is what was said, where that is not enough.
-    pub fn make(image: &Path) -> Result<(Self, Option<String>)> {
+    pub fn apply(image: &Path) -> Result<(Self, Option<String>)> {
         let undo = image.with_extension("undo");
         remove(&undo)?;
         File::options().write(true).open(image)?.set_modified(UNIX_EPOCH)?;
         let mut fsck = Command::new("e2fsck");
-        let (code, said) = run(fsck.arg("-p").arg("-z").arg(&undo).arg(image))?;
-        let damage = (code > REPAIRED).then(|| format!("e2fsck -p ended with {code}: {}", said.trim()));
+        let (code, output_text) = run(fsck.arg("-p").arg("-z").arg(&undo).arg(image))?;
+        let damage =
+            (code > REPAIRED).then(|| format!("e2fsck -p ended with {code}: {}", output_text.trim()));
         Ok((Self { image: image.to_owned(), undo }, damage))
     }
 
     /// Looks at everything, and returns what is wrong.
     pub fn audit(&self) -> Result<Option<String>> {
-        let (code, said) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
-        Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", said.trim())))
+        let (code, output_text) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
+        Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", output_text.trim())))
     }
 
     /// Makes it what it was before.
-    pub fn take_back(self) -> Result<()> {
+    pub fn revert(self) -> Result<()> {
         // Where it changed nothing, what e2fsck leaves is no file that e2undo would take.
         if std::fs::metadata(&self.image)?.modified()? != UNIX_EPOCH {
-            let (code, said) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
+            let (code, output_text) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
             ensure!(
                 code == 0,
-                "{} cannot be made what it was before its repair: e2undo ended with {code}: {said}",
+                "{} cannot be made what it was before its repair: e2undo ended with {code}: {output_text}",
                 self.image.display()
             );
         }
@@ -58,12 +59,12 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// Exit code, and all that it said.
+/// Exit code, and all that it output_text.
 fn run(command: &mut Command) -> Result<(i32, String)> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).env("LC_ALL", "C").output();
     let output = output.with_context(|| format!("starting {program}; it is in the package e2fsprogs"))?;
     let code = output.status.code().with_context(|| format!("{program} was killed: {}", output.status))?;
-    let said = [output.stdout, output.stderr].concat();
-    Ok((code, String::from_utf8_lossy(&said).into_owned()))
+    let output_text = [output.stdout, output.stderr].concat();
+    Ok((code, String::from_utf8_lossy(&output_text).into_owned()))
 }

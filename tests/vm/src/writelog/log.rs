@@ -106,10 +106,10 @@ impl WriteLog {
         let content = at + sector;
         start.checked_add(length)?;
         let has_content = flags & (DISCARD | MARK) == 0;
-        let is_there = content.checked_add(if has_content { length } else { 0 })? <= end;
+        let is_complete = content.checked_add(if has_content { length } else { 0 })? <= end;
         // Requests are logged side by side: one that was not written yet is a hole before others.
-        let says_something = flags & KNOWN != 0 || length > 0;
-        if flags & !KNOWN != 0 || !is_there || !says_something {
+        let is_written = flags & KNOWN != 0 || length > 0;
+        if flags & !KNOWN != 0 || !is_complete || !is_written {
             return None;
         }
         let kind = match length {

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use crate::lab::Lab;
 use crate::program;
 
-use super::boot::Booted;
+use super::boot::BootedSystem;
 use super::disk::{Disk, Layout};
-use super::look::{Wrong, look};
+use super::inspect::{Defect, inspect};
 use super::replay::Side;
 
 /// A disk, and what a host has written over it since.
@@ -41,12 +41,12 @@ impl OverlayDisk {
 
     /// Asks `judge` what the disk boots that `image` is, an overlay of the base, which no host writes to meanwhile.
     /// Overlays only grow: of one host, one image may follow the other. The inner error is the state's.
-    pub fn look(
+    pub fn inspect(
         &mut self,
         image: &Path,
         is_audited: bool,
-        judge: &mut dyn FnMut(&Booted) -> Result<Side>,
-    ) -> Result<Result<Side, Wrong>> {
+        judge: &mut dyn FnMut(&BootedSystem) -> Result<Side>,
+    ) -> Result<Result<Side, Defect>> {
         let mut map = self.lab.program("usr/bin/qemu-img")?;
         map.args(["map", "--force-share", "--output=json", "-f", "qcow2"]).arg(image);
         let extents: Vec<Extent> = serde_json::from_str(&program::read(&mut map)?)?;
@@ -59,6 +59,6 @@ impl OverlayDisk {
                 _ => self.disk.clear(extent.start, extent.length)?,
             }
         }
-        look(&self.disk, is_audited, judge)
+        inspect(&self.disk, is_audited, judge)
     }
 }

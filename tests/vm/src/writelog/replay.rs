@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, anyhow};
 
-use super::boot::Booted;
+use super::boot::BootedSystem;
 use super::disk::{Disk, Layout};
+use super::inspect::{Defect, inspect};
 use super::log::{Entry, Epoch, Kind, WriteLog};
-use super::look::{Wrong, look};
 use super::report::{Fault, Place, Report};
 
 /// Which system a state boots. What is neither is an error of whoever is asked.
@@ -66,7 +66,7 @@ impl Replay {
         base: &Path,
         layout: Layout,
         directory: &Path,
-        judge: &mut dyn FnMut(&Booted) -> Result<Side>,
+        judge: &mut dyn FnMut(&BootedSystem) -> Result<Side>,
     ) -> Result<Report> {
         let disk = Disk::extract(base, layout, directory)?;
         let report = Report { torn_at: log.torn_at(), ..Report::default() };
@@ -86,7 +86,7 @@ struct Run<'r> {
     replay: &'r Replay,
     log: &'r WriteLog,
     disk: Disk,
-    judge: &'r mut dyn FnMut(&Booted) -> Result<Side>,
+    judge: &'r mut dyn FnMut(&BootedSystem) -> Result<Side>,
     random: fastrand::Rng,
     report: Report,
     /// What the last good state at a flush boots.
@@ -104,20 +104,20 @@ impl Run<'_> {
         let writes: Vec<_> = epoch.entries.iter().filter(|entry| entry.kind == Kind::Write).collect();
         // Lost or not: of a single write there is no half.
         let variants = if writes.len() > 1 { self.replay.variants } else { 0 };
-        let mut early = Vec::new();
+        let mut reordered = Vec::new();
         for variant in 0..variants {
-            early.push(self.variant(epoch.number, variant, &writes)?);
+            reordered.push(self.variant(epoch.number, variant, &writes)?);
         }
         for entry in epoch.entries {
             self.disk.apply(self.log, entry)?;
         }
         let entry = epoch.entries.last().map(|entry| entry.index);
         let after = self.at_flush(Place { epoch: epoch.number, entry, variant: None })?;
-        for (place, side) in early.into_iter().flatten() {
+        for (place, side) in reordered.into_iter().flatten() {
             // What was lost may be what switches, but nothing else decides.
             if after == Some(Side::Old) && side == Side::New {
-                let what = "boots the New system, before a flush that has the Old one still".to_owned();
-                self.report.faults.push(Fault { place, what, kept: None });
+                let reason = "boots the New system, before a flush that has the Old one still".to_owned();
+                self.report.faults.push(Fault { place, reason, kept: None });
                 self.report.reordered.bad += 1;
             } else {
                 count(&mut self.report.reordered, side);
@@ -128,9 +128,9 @@ impl Run<'_> {
 
     /// Looks at the disk as it is; none where it is bad.
     fn at_flush(&mut self, place: Place) -> Result<Option<Side>> {
-        let seen = self.look()?;
-        let judged = seen.and_then(|side| self.unless_back(side)).and_then(|side| match side {
-            Side::New if place.epoch == 0 => Err(Wrong::Bad(anyhow!("boots the New system at the start"))),
+        let inspected = self.inspect()?;
+        let judged = inspected.and_then(|side| self.reject_return_to_old(side)).and_then(|side| match side {
+            Side::New if place.epoch == 0 => Err(Defect::Bad(anyhow!("boots the New system at the start"))),
             side => Ok(side),
         });
         match judged {
@@ -151,9 +151,9 @@ impl Run<'_> {
     }
 
     /// There is no way back.
-    fn unless_back(&self, side: Side) -> Result<Side, Wrong> {
+    fn reject_return_to_old(&self, side: Side) -> Result<Side, Defect> {
         if side < self.at_flush {
-            return Err(Wrong::Bad(anyhow!("boots the Old system again, after the New one")));
+            return Err(Defect::Bad(anyhow!("boots the Old system again, after the New one")));
         }
         Ok(side)
     }
@@ -162,16 +162,16 @@ impl Run<'_> {
     fn variant(&mut self, epoch: usize, variant: u32, writes: &[&Entry]) -> Result<Option<(Place, Side)>> {
         let reached =
             if variant.is_multiple_of(2) { writes.len() } else { self.random.usize(1..=writes.len()) };
-        let mut before = Vec::new();
+        let mut pre_images = Vec::new();
         for entry in writes.iter().take(reached) {
             if entry.is_durable || self.random.bool() {
-                before.push(self.disk.before(entry)?);
+                pre_images.push(self.disk.pre_image(entry)?);
                 self.disk.apply(self.log, entry)?;
             }
         }
         let last = writes.get(reached.saturating_sub(1)).map(|entry| entry.index);
         let place = Place { epoch, entry: last, variant: Some(variant) };
-        let judged = self.look()?.and_then(|side| self.unless_back(side));
+        let judged = self.inspect()?.and_then(|side| self.reject_return_to_old(side));
         let outcome = match judged {
             Ok(side) => {
                 if side == Side::New {
@@ -181,18 +181,18 @@ impl Run<'_> {
             }
             // Neither the agent nor libostree can help it: no file system writes its journal back at one stroke, and the
             // bootloader comes before the kernel, which would replay it.
-            Err(Wrong::OnlyInJournal(_)) => {
+            Err(Defect::OnlyInJournal(_)) => {
                 self.report.only_in_journal.push(place);
                 None
             }
-            Err(wrong @ Wrong::Bad(_)) => {
+            Err(wrong @ Defect::Bad(_)) => {
                 self.report.reordered.bad += 1;
                 self.fault(place, &wrong)?;
                 None
             }
         };
-        for overwritten in before.iter().rev() {
-            self.disk.restore(overwritten)?;
+        for pre_image in pre_images.iter().rev() {
+            self.disk.restore(pre_image)?;
         }
         Ok(outcome)
     }
@@ -207,15 +207,15 @@ impl Run<'_> {
     }
 
     /// The inner error is the state's.
-    fn look(&mut self) -> Result<Result<Side, Wrong>> {
+    fn inspect(&mut self) -> Result<Result<Side, Defect>> {
         let every = self.replay.audit_every;
         let is_audited = every > 0 && self.report.states().is_multiple_of(every);
-        look(&self.disk, is_audited, self.judge)
+        inspect(&self.disk, is_audited, self.judge)
     }
 
-    fn fault(&mut self, place: Place, wrong: &Wrong) -> Result<()> {
+    fn fault(&mut self, place: Place, wrong: &Defect) -> Result<()> {
         let kept = self.report.faults.iter().filter(|fault| fault.kept.is_some()).count();
-        let mut fault = Fault { place, what: wrong.to_string(), kept: None };
+        let mut fault = Fault { place, reason: wrong.to_string(), kept: None };
         if kept < self.replay.keep_at_most {
             let variant = place.variant.map(|variant| format!("-lost-{variant}")).unwrap_or_default();
             let directory = self.replay.keep_in.join(format!("flush-{}{variant}", place.epoch));

@@ -21,7 +21,7 @@ pub struct Fault {
     /// Which.
     pub place: Place,
     /// What is wrong with it.
-    pub what: String,
+    pub reason: String,
     /// Where its partitions are, as they were before any repair.
     pub kept: Option<PathBuf>,
 }
@@ -100,7 +100,7 @@ impl fmt::Display for Place {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.place, self.what)?;
+        write!(f, "{}: {}", self.place, self.reason)?;
         self.kept.as_ref().map_or(Ok(()), |kept| write!(f, " (kept in {})", kept.display()))
     }
 }

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use vm::operator::enable_rpm_ostreed;
-use vm::{Host, Output, Warm, until};
+use vm::{Host, HostOrigin, Output, until};
 
 use crate::prepared::{running_one, running_two, staged_faulty, three, two};
 
 /// An emulated shutdown and boot.
 pub const REBOOT: Duration = Duration::from_secs(600);
 /// An import, or checksums of a whole OS, emulated on a machine that has other things to do.
-const LONGEST: Duration = Duration::from_secs(1200);
+const LONG_COMMAND: Duration = Duration::from_secs(1200);
 
 /// From one generation to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,9 @@ pub enum Change {
     /// The same without an image and without arguments, by libostree alone.
     Files,
     /// Back from the first.
-    Back,
+    Rollback,
     /// Away from what is not healthy.
-    Leave,
+    AutomaticRollback,
 }
 
 impl Change {
@@ -32,20 +32,20 @@ impl Change {
         match self {
             Self::Image => "flameholder apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
             Self::Files => "flameholder apply --desired /var/tmp/desired.json",
-            Self::Back => "flameholder rollback",
+            Self::Rollback => "flameholder rollback",
             // Its time is over at once.
-            Self::Leave => {
+            Self::AutomaticRollback => {
                 "printf '[boot-check]\\ntimeout = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-confirm-boot.service"
             }
         }
     }
 
     /// The host that it begins with.
-    pub fn before(self) -> Result<Warm> {
+    pub fn origin(self) -> Result<HostOrigin> {
         match self {
             Self::Image | Self::Files => running_one(),
-            Self::Back => running_two(),
-            Self::Leave => staged_faulty(),
+            Self::Rollback => running_two(),
+            Self::AutomaticRollback => staged_faulty(),
         }
     }
 
@@ -64,18 +64,18 @@ impl Change {
                 enable_rpm_ostreed(host)?;
                 host.registry().start()?;
                 host.write("/var/tmp/desired.json", two(host).render())?;
-                ends_well(host, &format!("{} --reboot never", self.command()))?;
+                run_to_success(host, &format!("{} --reboot never", self.command()))?;
                 host.registry().stop();
                 Ok(())
             }
             Self::Files => {
                 host.write("/var/tmp/desired.json", three().render())?;
-                ends_well(host, &format!("{} --reboot never", self.command()))
+                run_to_success(host, &format!("{} --reboot never", self.command()))
             }
-            Self::Back => ends_well(host, &format!("{} --reboot never", self.command())),
-            Self::Leave => {
-                let long = "mkdir -p /etc/flameholder/config.d && printf '[boot-check]\\ntimeout = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
-                host.run_ok(&format!("{long} && echo unit > /var/fault && sync"))?;
+            Self::Rollback => run_to_success(host, &format!("{} --reboot never", self.command())),
+            Self::AutomaticRollback => {
+                let long_timeout = "mkdir -p /etc/flameholder/config.d && printf '[boot-check]\\ntimeout = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
+                host.run_ok(&format!("{long_timeout} && echo unit > /var/fault && sync"))?;
                 let before = host.boot_id()?;
                 host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
                 host.wait_for_units(&before, REBOOT)
@@ -88,15 +88,15 @@ impl Change {
         match self {
             Self::Image => "two",
             Self::Files => "three",
-            Self::Back | Self::Leave => "one",
+            Self::Rollback | Self::AutomaticRollback => "one",
         }
     }
 }
 
 /// Runs what takes longer than other commands.
-pub fn ends_well(host: &mut Host, command: &str) -> Result<()> {
+pub fn run_to_success(host: &mut Host, command: &str) -> Result<()> {
     let process = host.spawn(command)?;
-    let Output { code, stdout, stderr } = until(command, LONGEST, || host.ended(process))?;
+    let Output { code, stdout, stderr } = until(command, LONG_COMMAND, || host.output_if_ended(process))?;
     ensure!(code == 0, "`{command}` ended with {code}: {stdout}{stderr}");
     Ok(())
 }

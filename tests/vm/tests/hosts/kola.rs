@@ -4,18 +4,18 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use vm::{Host, Output, Warm, scenario, until};
+use vm::{Host, HostOrigin, Output, scenario, until};
 
 use crate::change::REBOOT;
 
 /// What a script does between two reboots.
-const STEP: Duration = Duration::from_secs(900);
+const STEP_TIMEOUT: Duration = Duration::from_secs(900);
 /// Where the announced mark is kept.
 const MARK: &str = "/var/tmp/kola-mark";
 const SCRIPT: &str = "/var/tmp/kola-test";
 
 /// Runs a script to its end, over all its reboots.
-fn kola(host: &mut Host, script: &str) -> Result<()> {
+fn run_kola_script(host: &mut Host, script: &str) -> Result<()> {
     host.write(SCRIPT, script)?;
     let mut mark = String::new();
     loop {
@@ -24,8 +24,8 @@ fn kola(host: &mut Host, script: &str) -> Result<()> {
         host.run_ok(&format!("chmod 755 /tmp/autopkgtest-reboot-prepare {SCRIPT} && rm -f {MARK}"))?;
         let before = host.boot_id()?;
         let process = host.spawn(&format!("AUTOPKGTEST_REBOOT_MARK={mark} {SCRIPT}"))?;
-        let ended = until("the script to end, or to announce a reboot", STEP, || {
-            if let Some(output) = host.ended(process)? {
+        let ended = until("the script to end, or to announce a reboot", STEP_TIMEOUT, || {
+            if let Some(output) = host.output_if_ended(process)? {
                 return Ok(Some(Some(output)));
             }
             Ok((host.run(&format!("test -e {MARK}"))?.code == 0).then_some(None))
@@ -41,6 +41,8 @@ fn kola(host: &mut Host, script: &str) -> Result<()> {
 
 #[test]
 #[ignore = "exhaustive: other tests update and go back as well"]
-fn updates_and_goes_back() -> Result<()> {
-    scenario(Warm::Fresh, |host| kola(host, include_str!("../../kola/tests/kola/generations/update")))
+fn update_and_rollback_script_passes() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
+        run_kola_script(host, include_str!("../../kola/tests/kola/generations/update"))
+    })
 }

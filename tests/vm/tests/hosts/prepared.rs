@@ -2,61 +2,61 @@
 
 use anyhow::Result;
 use vm::config::Config;
-use vm::operator::{settled, update};
-use vm::{Host, Warm, prepared, scenario};
+use vm::operator::{ensure_current, update};
+use vm::{Host, HostOrigin, prepared, scenario};
 
-use crate::change::{Change, REBOOT, ends_well};
+use crate::change::{Change, REBOOT, run_to_success};
 
 /// A host with the generation `one` on version 1 of the OS.
-pub fn running_one() -> Result<Warm> {
+pub fn running_one() -> Result<HostOrigin> {
     prepared("one", || {
-        scenario(Warm::Fresh, |host| {
+        scenario(HostOrigin::Fresh, |host| {
             update(host, &one())?;
-            host.save_warm("one")
+            host.save_as("one")
         })
     })
 }
 
 /// The same after the update to `two`, which came with version 2.
-pub fn running_two() -> Result<Warm> {
+pub fn running_two() -> Result<HostOrigin> {
     let before = staged(Change::Image)?;
     prepared("two", || {
         scenario(before, |host| {
             let before = host.boot_id()?;
             host.spawn(Change::Image.command())?;
             host.wait_for_boot(&before, REBOOT)?;
-            settled(host, "two")?;
-            host.save_warm("two")
+            ensure_current(host, "two")?;
+            host.save_as("two")
         })
     })
 }
 
 /// A host on which a change is staged, and waits.
-pub fn staged(change: Change) -> Result<Warm> {
-    let before = change.before()?;
+pub fn staged(change: Change) -> Result<HostOrigin> {
+    let before = change.origin()?;
     let name = format!("staged-{change:?}").to_lowercase();
     prepared(&name, || {
         scenario(before, |host| {
             change.stage(host)?;
             // By others, between staging and the reboot.
             host.run_ok("echo local > /etc/local && sync")?;
-            host.save_warm(&name)
+            host.save_as(&name)
         })
     })
 }
 
 /// A host on which the faulty version of the OS is staged; `/var/fault` is to say what is wrong with it.
-pub fn staged_faulty() -> Result<Warm> {
+pub fn staged_faulty() -> Result<HostOrigin> {
     let before = running_one()?;
     prepared("staged-faulty", || {
         scenario(before, |host| {
             host.registry().start()?;
             host.write("/var/tmp/desired.json", faulty(host).render())?;
-            ends_well(host, "flameholder apply --desired /var/tmp/desired.json --reboot never")?;
+            run_to_success(host, "flameholder apply --desired /var/tmp/desired.json --reboot never")?;
             // Neither the API nor a registry is there from here on.
             host.registry().stop();
             host.run_ok("echo local > /etc/local && sync")?;
-            host.save_warm("staged-faulty")
+            host.save_as("staged-faulty")
         })
     })
 }

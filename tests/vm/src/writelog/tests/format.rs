@@ -16,7 +16,7 @@ fn write(at: u64, byte: u8) -> Request {
 }
 
 #[test]
-fn requests_are_read_as_they_were_written() {
+fn requests_are_read_as_they_were_logged() {
     let requests =
         [write(4096, 7), Request::Flush, Request::Through(512, vec![9; 512]), Request::Discard(0, 8192)];
     let log = read(&requests);
@@ -32,7 +32,7 @@ fn requests_are_read_as_they_were_written() {
 }
 
 #[test]
-fn epochs_end_with_their_flush() {
+fn epoch_ends_with_its_flush() {
     let log = read(&[write(0, 1), write(0, 2), Request::Flush, Request::Flush, write(0, 3)]);
     let epochs: Vec<_> = log.epochs().map(|e| (e.number, e.entries.len(), e.is_flushed)).collect();
     assert_eq!(epochs, [(1, 3, true), (2, 1, true), (3, 1, false)]);
@@ -41,7 +41,7 @@ fn epochs_end_with_their_flush() {
 
 /// The kernel's own log has flushes that write, and they flush what was before them.
 #[test]
-fn a_flush_that_writes_begins_an_epoch() {
+fn flush_with_data_begins_new_epoch() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     write_log(&path, &[write(0, 1), write(0, 2), write(0, 3), write(0, 4)]);
@@ -58,7 +58,7 @@ fn a_flush_that_writes_begins_an_epoch() {
 }
 
 #[test]
-fn a_torn_end_is_left_out() {
+fn torn_end_of_log_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     write_log(&path, &[write(0, 1), Request::Flush, write(0, 2)]);

@@ -31,7 +31,7 @@ fn cut_short(directory: &Path, image: &Path) -> Result<(), String> {
 }
 
 #[test]
-fn it_is_replayed_and_that_is_taken_back() {
+fn journal_replay_by_fsck_is_reverted() {
     if !can_run() {
         return;
     }
@@ -44,13 +44,13 @@ fn it_is_replayed_and_that_is_taken_back() {
     let before = std::fs::read(&image).unwrap();
     let seen_by_bootloader = Tree::without_journal(&image).unwrap().names("").unwrap();
     assert!(seen_by_bootloader.len() < 201, "all is where it belongs already");
-    let (repair, damage) = Repair::make(&image).unwrap();
+    let (repair, damage) = Repair::apply(&image).unwrap();
     assert_eq!(damage, None);
     assert_eq!(repair.audit().unwrap(), None);
     assert!(std::fs::read(&image).unwrap() != before, "there was nothing to replay");
     let tree = Tree::open(&image).unwrap();
     assert_eq!(tree.names("").unwrap().len(), 201, "200 files and lost+found");
     drop(tree);
-    repair.take_back().unwrap();
+    repair.revert().unwrap();
     assert!(std::fs::read(&image).unwrap() == before, "the repair is not all taken back");
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::writelog::{Booted, Layout, Side};
+use crate::writelog::{BootedSystem, Layout, Side};
 
 use super::Request;
 
@@ -61,7 +61,7 @@ impl Pair {
 }
 
 /// The new system with the old configuration is what must not be.
-pub fn judge(booted: &Booted) -> Result<Side> {
+pub fn judge(booted: &BootedSystem) -> Result<Side> {
     let config = booted.deployment.text("etc/config")?.unwrap_or_default();
     let config = config.trim();
     ensure!(booted.var.text("shared")?.as_deref() == Some("here"), "/var is not here");

@@ -5,14 +5,14 @@ use crate::writelog::{Layout, Replay, Report, WriteLog, join};
 use super::pair::{BOOT, Loader, Pair, ROOT, judge};
 use super::{Request, can_run, write_log};
 
-fn replayed(pair: &Pair, variants: u32, requests: &[Vec<Request>]) -> Report {
+fn replay(pair: &Pair, variants: u32, requests: &[Vec<Request>]) -> Report {
     let log = pair.file("log");
     write_log(&log, &requests.concat());
     let sample_in = Some(pair.file("sample"));
-    let replay = Replay { variants, audit_every: 1, sample_in, ..Replay::keeping_in(&pair.file("kept")) };
+    let options = Replay { variants, audit_every: 1, sample_in, ..Replay::keeping_in(&pair.file("kept")) };
     let layout = Layout::of_mbr(&pair.old).unwrap();
     let log = WriteLog::open(&log).unwrap();
-    replay.run(&log, &pair.old, layout, pair.directory.path(), &mut judge).unwrap()
+    options.run(&log, &pair.old, layout, pair.directory.path(), &mut judge).unwrap()
 }
 
 fn flush() -> Vec<Request> {
@@ -20,7 +20,7 @@ fn flush() -> Vec<Request> {
 }
 
 #[test]
-fn content_before_the_entry_that_names_it() {
+fn content_flushed_before_its_entry_is_correct() {
     if !can_run() {
         return;
     }
@@ -28,7 +28,7 @@ fn content_before_the_entry_that_names_it() {
         let pair = Pair::make(loader);
         let root = || pair.changes(ROOT);
         let requests = [root(), flush(), flush(), pair.changes(BOOT), flush(), root(), flush()];
-        let report = replayed(&pair, 8, &requests);
+        let report = replay(&pair, 8, &requests);
         assert!(report.faults.is_empty(), "{report}");
         let switched = report.switched.unwrap();
         assert_eq!((switched.epoch, switched.variant), (3, None));
@@ -48,17 +48,17 @@ fn content_before_the_entry_that_names_it() {
 }
 
 #[test]
-fn an_entry_before_the_content_that_it_names() {
+fn entry_flushed_before_its_content_is_a_fault() {
     if !can_run() {
         return;
     }
     let pair = Pair::make(Loader::Syslinux);
     let boot = pair.changes(BOOT);
     let last = boot.len();
-    let report = replayed(&pair, 0, &[boot, flush(), pair.changes(ROOT), flush()]);
+    let report = replay(&pair, 0, &[boot, flush(), pair.changes(ROOT), flush()]);
     let [fault] = report.faults.as_slice() else { panic!("{report}") };
     assert_eq!((fault.place.epoch, fault.place.entry), (1, Some(last)));
-    assert!(fault.what.contains("the new system has the configuration \"---\""), "{fault}");
+    assert!(fault.reason.contains("the new system has the configuration \"---\""), "{fault}");
     // The state as it was: the boot partition is the new one, the other one is not.
     let kept = fault.kept.clone().unwrap();
     let same = |kept_name: &str, name: &str| {
@@ -68,25 +68,25 @@ fn an_entry_before_the_content_that_it_names() {
 }
 
 #[test]
-fn an_entry_that_nothing_keeps_behind_its_content() {
+fn entry_not_ordered_after_its_content_is_a_fault() {
     if !can_run() {
         return;
     }
     let pair = Pair::make(Loader::Syslinux);
     let unordered = [pair.changes(ROOT), pair.changes(BOOT), flush()];
-    let report = replayed(&pair, 0, &unordered);
+    let report = replay(&pair, 0, &unordered);
     assert!(report.faults.is_empty(), "at the flushes all is well: {report}");
-    let report = replayed(&pair, 32, &unordered);
+    let report = replay(&pair, 32, &unordered);
     assert!(!report.faults.is_empty(), "{report}");
     assert!(report.faults.iter().all(|fault| fault.place.variant.is_some()), "{report}");
     assert_eq!(report.faults.iter().filter(|fault| fault.kept.is_some()).count(), 3);
     // The same in each run.
     let places = |report: &Report| report.faults.iter().map(|fault| fault.place).collect::<Vec<_>>();
-    assert_eq!(places(&report), places(&replayed(&pair, 32, &unordered)));
+    assert_eq!(places(&report), places(&replay(&pair, 32, &unordered)));
 }
 
 #[test]
-fn content_that_is_written_through_is_not_lost() {
+fn content_written_with_fua_is_never_lost() {
     if !can_run() {
         return;
     }
@@ -95,12 +95,12 @@ fn content_that_is_written_through_is_not_lost() {
         Request::Write(at, content) => Request::Through(at, content),
         other => other,
     });
-    let report = replayed(&pair, 32, &[through.collect(), pair.changes(BOOT), flush()]);
+    let report = replay(&pair, 32, &[through.collect(), pair.changes(BOOT), flush()]);
     assert!(report.faults.is_empty(), "{report}");
 }
 
 #[test]
-fn a_system_that_comes_back() {
+fn return_to_the_old_system_is_a_fault() {
     if !can_run() {
         return;
     }
@@ -115,14 +115,14 @@ fn a_system_that_comes_back() {
         other => other,
     });
     let requests = [pair.changes(ROOT), flush(), pair.changes(BOOT), flush(), back.collect(), flush()];
-    let report = replayed(&pair, 0, &requests);
+    let report = replay(&pair, 0, &requests);
     let [fault] = report.faults.as_slice() else { panic!("{report}") };
     assert_eq!(fault.place.epoch, 3);
-    assert!(fault.what.contains("again"), "{fault}");
+    assert!(fault.reason.contains("again"), "{fault}");
 }
 
 #[test]
-fn a_file_system_that_is_damaged_or_gone() {
+fn damaged_or_missing_file_system_is_a_fault() {
     if !can_run() {
         return;
     }
@@ -131,8 +131,8 @@ fn a_file_system_that_is_damaged_or_gone() {
     let damage = vec![Request::Write(ROOT.0 + 4096, noise)];
     let gone = vec![Request::Discard(BOOT.0, BOOT.1)];
     for (request, at) in [(damage, "/: e2fsck -p"), (gone, "/boot: e2fsck -p")] {
-        let report = replayed(&pair, 0, &[request, flush()]);
+        let report = replay(&pair, 0, &[request, flush()]);
         let [fault] = report.faults.as_slice() else { panic!("{report}") };
-        assert!(fault.what.starts_with(at), "{fault}");
+        assert!(fault.reason.starts_with(at), "{fault}");
     }
 }

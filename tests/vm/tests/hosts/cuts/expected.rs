@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use vm::writelog::{Choice, Tree};
+use vm::writelog::{BootEntry, Tree};
 
 use vm::config::{Config, text_of};
 
@@ -60,41 +60,41 @@ impl Expected {
     /// How its files below `/etc`, or those elsewhere, differ from this tree; `other` has what else may have been there.
     pub fn differences(&self, other: &Self, tree: &Tree, in_etc: bool) -> Vec<String> {
         let mut found = Vec::new();
-        for path in self.either(other) {
-            let Some(place) = place(path, in_etc) else { continue };
-            let (wanted, seen) = (self.files.get(path), seen(tree, &place));
-            if seen.as_ref() != Ok(&wanted.cloned()) {
-                found.push(format!("{path} is {}", shown(&seen)));
+        for path in self.paths_of_both(other) {
+            let Some(place) = path_on_disk(path, in_etc) else { continue };
+            let (expected, found_file) = (self.files.get(path), read_file(tree, &place));
+            if found_file.as_ref() != Ok(&expected.cloned()) {
+                found.push(format!("{path} is {}", describe(&found_file)));
             }
         }
         found
     }
 
     /// Those of its files outside `/etc` that are neither its own nor the other's.
-    pub fn strange(&self, other: &Self, var: &Tree) -> Vec<String> {
+    pub fn unexpected_files(&self, other: &Self, var: &Tree) -> Vec<String> {
         let mut found = Vec::new();
-        for path in self.either(other) {
-            let Some(place) = place(path, false) else { continue };
-            let seen = seen(var, &place);
+        for path in self.paths_of_both(other) {
+            let Some(place) = path_on_disk(path, false) else { continue };
+            let seen = read_file(var, &place);
             let is_known = |of: &Self| seen.as_ref() == Ok(&of.files.get(path).cloned());
             if !is_known(self) && !is_known(other) {
-                found.push(format!("{path} is {}", shown(&seen)));
+                found.push(format!("{path} is {}", describe(&seen)));
             }
         }
         found
     }
 
-    fn either<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a String> {
+    fn paths_of_both<'a>(&'a self, other: &'a Self) -> BTreeSet<&'a String> {
         self.files.keys().chain(other.files.keys()).collect()
     }
 
     /// How its kernel arguments differ from those of a boot entry.
-    pub fn argument_differences(&self, other: &Self, choice: &Choice) -> Vec<String> {
+    pub fn argument_differences(&self, other: &Self, entry: &BootEntry) -> Vec<String> {
         let mut found = Vec::new();
         for argument in self.arguments.iter().chain(&other.arguments) {
             let count = |of: &[String]| of.iter().filter(|found| *found == argument).count();
-            if count(&self.arguments) != count(&choice.arguments) {
-                found.push(format!("{argument} is there {} times", count(&choice.arguments)));
+            if count(&self.arguments) != count(&entry.arguments) {
+                found.push(format!("{argument} is there {} times", count(&entry.arguments)));
             }
         }
         found
@@ -102,7 +102,7 @@ impl Expected {
 }
 
 /// Where a path of a configuration lies: in the deployment, or in `/var`.
-fn place(path: &str, in_etc: bool) -> Option<String> {
+fn path_on_disk(path: &str, in_etc: bool) -> Option<String> {
     match (in_etc, path.strip_prefix("/etc/"), path.strip_prefix("/usr/local/"), path.strip_prefix("/var/")) {
         (true, Some(below), ..) => Some(format!("etc/{below}")),
         (false, _, Some(below), _) => Some(format!("usrlocal/{below}")),
@@ -112,7 +112,7 @@ fn place(path: &str, in_etc: bool) -> Option<String> {
 }
 
 /// Nothing where nothing is there.
-fn seen(tree: &Tree, place: &str) -> Result<Option<File>, String> {
+fn read_file(tree: &Tree, place: &str) -> Result<Option<File>, String> {
     if place.contains(WANTS) {
         return Ok(tree.link(place).ok().map(|target| File::link(&target)));
     }
@@ -124,7 +124,7 @@ fn seen(tree: &Tree, place: &str) -> Result<Option<File>, String> {
     read().map_err(|error| format!("{error:#}"))
 }
 
-fn shown(seen: &Result<Option<File>, String>) -> String {
+fn describe(seen: &Result<Option<File>, String>) -> String {
     match seen {
         Ok(None) => "absent".to_owned(),
         Ok(Some(File { contents, mode })) => {

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use vm::Host;
-use vm::writelog::{Booted, Side, Tree};
+use vm::writelog::{BootedSystem, Side, Tree};
 
 use super::expected::Expected;
 use super::state;
@@ -18,28 +18,28 @@ pub struct Generation {
 }
 
 /// Says which of two systems a disk boots.
-pub trait Judging {
+pub trait DiskJudge {
     /// Which of them.
     ///
     /// # Errors
     /// It boots a part of one, or a mixture, or something else.
-    fn side(&mut self, booted: &Booted) -> Result<Side>;
+    fn side(&mut self, booted: &BootedSystem) -> Result<Side>;
 
     /// Whether nothing is left to be done on the last disk.
-    fn is_settled(&self) -> bool;
+    fn is_complete(&self) -> bool;
 }
 
 /// A change from one to the other.
 #[derive(Debug, Clone)]
-pub struct Judge {
+pub struct ChangeJudge {
     pub old: Generation,
     pub new: Generation,
     /// How many states were seen that boot the new one.
-    arrived: usize,
-    is_settled: bool,
+    new_states: usize,
+    is_complete: bool,
 }
 
-impl Judge {
+impl ChangeJudge {
     /// For disks of a host on which the change is staged, or is about to be.
     pub fn of(change: Change, host: &mut Host) -> Result<Self> {
         let (one, two, three) =
@@ -48,8 +48,8 @@ impl Judge {
         let (old, new) = match change {
             Change::Image => (one, two),
             Change::Files => (one, three),
-            Change::Back => (two, one),
-            Change::Leave => (faulty, one),
+            Change::Rollback => (two, one),
+            Change::AutomaticRollback => (faulty, one),
         };
         let line = host.run_ok("cat /proc/cmdline")?;
         let booted = line.split_whitespace().find_map(|word| word.strip_prefix("flameholder.generation="));
@@ -57,57 +57,60 @@ impl Judge {
         // Before it is staged it has no name, and nothing may boot it.
         let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
         // What is left is pending itself, and what it replaced boots again.
-        let name =
-            if change == Change::Leave { &pending["replaces"] } else { &pending["record"]["generation"] };
+        let name = if change == Change::AutomaticRollback {
+            &pending["replaces"]
+        } else {
+            &pending["record"]["generation"]
+        };
         let pending = name.as_str().unwrap_or("none");
         let booted = booted.context("no generation runs")?;
         let old = Generation { id: booted.to_owned(), expected: old };
         let new = Generation { id: pending.to_owned(), expected: new };
-        Ok(Self { old, new, arrived: 0, is_settled: false })
+        Ok(Self { old, new, new_states: 0, is_complete: false })
     }
 }
 
-impl Judging for Judge {
-    fn side(&mut self, booted: &Booted) -> Result<Side> {
+impl DiskJudge for ChangeJudge {
+    fn side(&mut self, booted: &BootedSystem) -> Result<Side> {
         let id =
-            booted.choice.argument("flameholder.generation").context("the boot entry names no generation")?;
-        let (side, its, other) = match id {
+            booted.entry.argument("flameholder.generation").context("the boot entry names no generation")?;
+        let (side, generation, other) = match id {
             _ if id == self.old.id => (Side::Old, &self.old, &self.new),
             _ if id == self.new.id => (Side::New, &self.new, &self.old),
             _ => anyhow::bail!("the boot entry names {id}, which is neither generation"),
         };
-        let mixture = deviations(its, other, booted)?;
+        let mismatches = mismatches(generation, other, booted)?;
         ensure!(
-            mixture.is_empty(),
+            mismatches.is_empty(),
             "a mixture: it boots the {side:?} system, {}, and of {} deviations the first are: {}",
-            its.expected.config,
-            mixture.len(),
-            mixture.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
+            generation.expected.config,
+            mismatches.len(),
+            mismatches.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
         );
-        state::ensure_sound(booted, side, &self.old, &self.new)
+        state::ensure_var_sound(booted, side, &self.old, &self.new)
             .with_context(|| format!("it boots the {side:?} system"))?;
         if side == Side::New {
             // Reading a kernel takes longer than all the rest.
-            if self.arrived < 6 || self.arrived.is_multiple_of(50) {
+            if self.new_states < 6 || self.new_states.is_multiple_of(50) {
                 ensure_bootable(booted)?;
             }
-            self.arrived += 1;
+            self.new_states += 1;
             // What is left is closed before the reboot: it is over once the other one ran.
-            let has_run = state::ran(&booted.var)? == self.new.id;
-            self.is_settled = has_run && !booted.var.has("lib/flameholder/pending")?;
+            let has_booted = state::last_booted(&booted.var)? == self.new.id;
+            self.is_complete = has_booted && !booted.var.has("lib/flameholder/pending")?;
         }
         Ok(side)
     }
 
-    fn is_settled(&self) -> bool {
-        self.is_settled
+    fn is_complete(&self) -> bool {
+        self.is_complete
     }
 }
 
-fn deviations(its: &Generation, other: &Generation, booted: &Booted) -> Result<Vec<String>> {
-    let (expected, deployment) = (&its.expected, &booted.deployment);
+fn mismatches(generation: &Generation, other: &Generation, booted: &BootedSystem) -> Result<Vec<String>> {
+    let (expected, deployment) = (&generation.expected, &booted.deployment);
     let mut found = expected.differences(&other.expected, deployment, true);
-    found.extend(expected.argument_differences(&other.expected, &booted.choice));
+    found.extend(expected.argument_differences(&other.expected, &booted.entry));
     let version = deployment.text("usr/lib/os-version")?.unwrap_or_default();
     if version.trim() != expected.version.to_string() {
         found.push(format!("the OS is version {version:?}"));
@@ -120,18 +123,21 @@ fn deviations(its: &Generation, other: &Generation, booted: &Booted) -> Result<V
     if deployment.text("etc/local")?.as_deref() != Some("local\n") {
         found.push("/etc/local is not what others wrote".to_owned());
     }
-    found.extend(record_deviations(its, deployment)?);
+    found.extend(record_mismatches(generation, deployment)?);
     Ok(found)
 }
 
 /// What is wrong with its record and the configuration beside it.
-pub fn record_deviations(its: &Generation, deployment: &Tree) -> Result<Vec<String>> {
-    let (expected, mut found) = (&its.expected, Vec::new());
+pub fn record_mismatches(generation: &Generation, deployment: &Tree) -> Result<Vec<String>> {
+    let (expected, mut found) = (&generation.expected, Vec::new());
     let record = state::document(deployment, "etc/flameholder/generation")?;
-    let bound = &record["deployment"];
-    let named = format!("{}.{}", bound["commit"].as_str().unwrap_or_default(), bound["serial"]);
-    if record["generation"] != its.id || !deployment.path().ends_with(&format!("/deploy/{named}")) {
-        found.push(format!("the record names {} and {named}", record["generation"]));
+    let bound_to = &record["deployment"];
+    let deployment_name =
+        format!("{}.{}", bound_to["commit"].as_str().unwrap_or_default(), bound_to["serial"]);
+    if record["generation"] != generation.id
+        || !deployment.path().ends_with(&format!("/deploy/{deployment_name}"))
+    {
+        found.push(format!("the record names {} and {deployment_name}", record["generation"]));
     }
     let config: Value = state::document(deployment, "etc/machine-config-daemon/currentconfig")?;
     if record["config"] != expected.config || config["metadata"]["name"] != expected.config {
@@ -141,13 +147,13 @@ pub fn record_deviations(its: &Generation, deployment: &Tree) -> Result<Vec<Stri
 }
 
 /// Kernel and initial RAM disk are those of the deployment, to the last byte.
-fn ensure_bootable(booted: &Booted) -> Result<()> {
+fn ensure_bootable(booted: &BootedSystem) -> Result<()> {
     let modules = booted.deployment.names("usr/lib/modules")?;
     let modules = format!("usr/lib/modules/{}", modules.first().context("the deployment has no kernel")?);
-    let [initrd] = booted.choice.initrds.as_slice() else {
-        anyhow::bail!("there is not one initial RAM disk: {:?}", booted.choice.initrds)
+    let [initrd] = booted.entry.initrds.as_slice() else {
+        anyhow::bail!("there is not one initial RAM disk: {:?}", booted.entry.initrds)
     };
-    for (path, name) in [(&booted.choice.kernel, "vmlinuz"), (initrd, "initramfs.img")] {
+    for (path, name) in [(&booted.entry.kernel, "vmlinuz"), (initrd, "initramfs.img")] {
         let inside = path.strip_prefix("/boot/").unwrap_or(path);
         let is_same = booted.boot.read(inside)? == booted.deployment.read(&format!("{modules}/{name}"))?;
         ensure!(is_same, "{path} is not the deployment's {name}");

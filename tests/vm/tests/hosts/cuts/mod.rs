@@ -3,9 +3,9 @@
 mod boots;
 pub mod expected;
 pub mod judge;
-mod moments;
 pub mod orders;
 mod planted;
 mod staging;
 mod state;
+mod steps;
 pub mod sweep;

@@ -6,18 +6,18 @@ use std::time::Instant;
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
 use vm::writelog::{Layout, Replay, Report, Side, WriteLog};
-use vm::{Start, Warm, scenario_from};
+use vm::{HostOrigin, Start, scenario_from};
 
-use super::boots::boots;
-use super::judge::{Judge, Judging as _};
-use super::sweep::{Kept, Sweep};
+use super::boots::ensure_disk_boots;
+use super::judge::{ChangeJudge, DiskJudge as _};
+use super::sweep::{KeptDisk, Sweep};
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
-use vm::operator::settled;
+use vm::operator::ensure_current;
 
 /// How often each change is cut at least, and how often where there are hours for it; four changes are.
-const CUTS: usize = 20;
-const EXHAUSTIVE_CUTS: usize = 350;
+const MIN_CUTS: usize = 20;
+const MIN_EXHAUSTIVE_CUTS: usize = 350;
 
 /// The same cuts and the same lost writes as in a run that printed it.
 pub fn seed() -> Result<u64> {
@@ -39,29 +39,29 @@ pub fn memory() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("vm-cuts-").tempdir_in("/dev/shm")?)
 }
 
-fn survives(change: Change) -> Result<()> {
+fn ensure_survives_cuts(change: Change) -> Result<()> {
     let staged = staged(change)?;
     let seed = seed()?;
     let memory = memory()?;
     let log = memory.path().join("log");
-    let (sweep, judge) = swept(change, &staged, memory.path(), Some(log.clone()), seed)?;
-    let report = replayed(memory.path(), &log, seed, &judge)?;
+    let (sweep, judge) = cut_change(change, &staged, memory.path(), Some(log.clone()), seed)?;
+    let report = replay_log(memory.path(), &log, seed, &judge)?;
     eprintln!("{change:?}, in every order: {report}");
     ensure!(sweep.faults.is_empty() && report.faults.is_empty(), "{sweep}{report}");
     let stuck = report.only_in_journal.len();
     ensure!(stuck <= report.states() / 20, "many states that a bootloader cannot read: {report}");
-    for (disk, side, origin) in booted_of(change, &sweep.kept, &report, memory.path())? {
+    for (disk, side, origin) in disks_to_boot(change, &sweep.kept, &report, memory.path())? {
         let begun = Instant::now();
-        boots(change, disk, side, &judge)?;
+        ensure_disk_boots(change, disk, side, &judge)?;
         eprintln!("booted the disk of {origin} in {:.1} s", begun.elapsed().as_secs_f64());
     }
     // Most of what is left is the boot that leads away, which others are cut in as well.
-    let few = if change == Change::Leave { CUTS / 2 } else { CUTS };
-    let wanted = if is_exhaustive() { EXHAUSTIVE_CUTS } else { few };
+    let fewest = if change == Change::AutomaticRollback { MIN_CUTS / 2 } else { MIN_CUTS };
+    let required = if is_exhaustive() { MIN_EXHAUSTIVE_CUTS } else { fewest };
     let (mut cuts, mut seed) = (sweep.cuts(), seed);
-    while cuts < wanted {
+    while cuts < required {
         seed = seed.wrapping_add(1);
-        let (sweep, _) = swept(change, &staged, memory.path(), None, seed)?;
+        let (sweep, _) = cut_change(change, &staged, memory.path(), None, seed)?;
         ensure!(sweep.faults.is_empty(), "with seed {seed}: {sweep}");
         cuts += sweep.cuts();
     }
@@ -69,46 +69,48 @@ fn survives(change: Change) -> Result<()> {
 }
 
 /// The disks that are booted, each of which takes a minute: what they boot, and where they are from.
-fn booted_of(
+fn disks_to_boot(
     change: Change,
-    kept: &[Kept],
+    kept: &[KeptDisk],
     report: &Report,
     memory: &Path,
-) -> Result<Vec<(Warm, Side, String)>> {
-    let cut = |kept: &Kept| (Warm::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step));
+) -> Result<Vec<(HostOrigin, Side, String)>> {
+    let cut = |kept: &KeptDisk| {
+        (HostOrigin::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step))
+    };
     // From the old system the change can be made after all.
-    let one = kept.iter().find(|kept| kept.side == Side::Old).or(kept.first());
+    let chosen = kept.iter().find(|kept| kept.side == Side::Old).or(kept.first());
     let reordered = || -> Result<_> {
         let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
-        let disk = Warm::of_kept(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
+        let disk = HostOrigin::of_kept_state(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
         Ok((disk, Side::New, "a state with lost writes".to_owned()))
     };
     Ok(match change {
         _ if is_exhaustive() => kept.iter().map(cut).chain([reordered()?]).collect(),
-        Change::Image | Change::Leave => one.map(cut).into_iter().collect(),
+        Change::Image | Change::AutomaticRollback => chosen.map(cut).into_iter().collect(),
         Change::Files => Vec::new(),
-        Change::Back => vec![reordered()?],
+        Change::Rollback => vec![reordered()?],
     })
 }
 
 /// Makes the change once, cutting it at every step.
-fn swept(
+fn cut_change(
     change: Change,
-    staged: &Warm,
+    staged: &HostOrigin,
     memory: &Path,
     write_log: Option<PathBuf>,
     seed: u64,
-) -> Result<(Sweep, Judge)> {
+) -> Result<(Sweep, ChangeJudge)> {
     let mut sweep = Sweep::new(staged, memory, seed)?;
     let mut judge = None;
     let begun = Instant::now();
-    scenario_from(Start { warm: staged.clone(), write_log }, |host| {
-        let judge = judge.insert(Judge::of(change, host)?);
+    scenario_from(Start { origin: staged.clone(), write_log }, |host| {
+        let judge = judge.insert(ChangeJudge::of(change, host)?);
         let before = host.boot_id()?;
         host.spawn(change.command())?;
         sweep.run(host, judge, REBOOT, |_, _| Ok(false))?;
         host.wait_for_boot(&before, REBOOT)?;
-        settled(host, change.target())?;
+        ensure_current(host, change.target())?;
         host.power_cut();
         Ok(())
     })?;
@@ -117,7 +119,7 @@ fn swept(
 }
 
 /// Judges all states that the log leads through, in two shares; the disk that it begins with is `base` in `memory`.
-pub fn replayed(memory: &Path, log: &Path, seed: u64, judge: &Judge) -> Result<Report> {
+pub fn replay_log(memory: &Path, log: &Path, seed: u64, judge: &ChangeJudge) -> Result<Report> {
     let (base, log) = (memory.join("base"), WriteLog::open(log)?);
     let variants = if is_exhaustive() { 32 } else { 4 };
     let share = |share: usize| -> Result<Report> {
@@ -143,22 +145,22 @@ pub fn replayed(memory: &Path, log: &Path, seed: u64, judge: &Judge) -> Result<R
 }
 
 #[test]
-fn an_update_of_everything() -> Result<()> {
-    survives(Change::Image)
+fn image_update_survives_power_cuts() -> Result<()> {
+    ensure_survives_cuts(Change::Image)
 }
 
 #[test]
-fn an_update_of_files() -> Result<()> {
-    survives(Change::Files)
+fn file_update_survives_power_cuts() -> Result<()> {
+    ensure_survives_cuts(Change::Files)
 }
 
 #[test]
-fn what_is_not_healthy_is_left() -> Result<()> {
-    survives(Change::Leave)
+fn automatic_rollback_survives_power_cuts() -> Result<()> {
+    ensure_survives_cuts(Change::AutomaticRollback)
 }
 
 #[test]
 #[ignore = "exhaustive: it is staged, bound and finalized as an update is, which is cut there"]
-fn a_rollback() -> Result<()> {
-    survives(Change::Back)
+fn rollback_survives_power_cuts() -> Result<()> {
+    ensure_survives_cuts(Change::Rollback)
 }

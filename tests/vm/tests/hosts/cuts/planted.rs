@@ -3,20 +3,20 @@
 use anyhow::{Result, ensure};
 use vm::{Start, scenario_from};
 
-use super::judge::Judge;
-use super::orders::{memory, replayed, seed};
+use super::judge::ChangeJudge;
+use super::orders::{memory, replay_log, seed};
 use super::sweep::Sweep;
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
 
 /// In the place of our own command, which systemd is asked for before anything is armed.
-const LATE: &str = "[Service]
+const LATE_DROP_IN: &str = "[Service]
 ExecStop=
 ExecStop=/var/late/flameholder finalize
 ";
 
 /// The new entry boots before the new configuration is in `/etc`.
-const LATE_BINDING: &str = "#!/bin/sh -e
+const LATE_CONFIG_WRITE: &str = "#!/bin/sh -e
 /usr/bin/ostree admin finalize-staged
 mount -o remount,rw /sysroot
 cd $(ls -1tcd /sysroot/ostree/deploy/os/deploy/*/ | head -n 1)
@@ -25,24 +25,24 @@ sync
 ";
 
 #[test]
-fn binding_after_finalization_is_found_out() -> Result<()> {
+fn config_written_after_finalization_is_detected() -> Result<()> {
     let change = Change::Files;
     let staged = staged(change)?;
     let seed = seed()?;
     let memory = memory()?;
     let log = memory.path().join("log");
-    let start = Start { warm: staged.clone(), write_log: Some(log.clone()) };
+    let start = Start { origin: staged.clone(), write_log: Some(log.clone()) };
     let mut sweep = Sweep::new(&staged, memory.path(), seed)?;
     let mut judge = None;
     scenario_from(start, |host| {
-        let judge = judge.insert(Judge::of(change, host)?);
+        let judge = judge.insert(ChangeJudge::of(change, host)?);
         let folder = "/run/systemd/system/ostree-finalize-staged.service.d";
         host.run_ok(&format!("mkdir -p {folder} /var/late"))?;
-        host.write(&format!("{folder}/99-late.conf"), LATE)?;
-        host.write("/var/late/flameholder", LATE_BINDING)?;
+        host.write(&format!("{folder}/99-late.conf"), LATE_DROP_IN)?;
+        host.write("/var/late/flameholder", LATE_CONFIG_WRITE)?;
         host.run_ok("chmod 755 /var/late/flameholder && systemctl daemon-reload")?;
         host.spawn(change.command())?;
-        sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "starting"))?;
+        sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "restarting"))?;
         host.power_cut();
         Ok(())
     })?;
@@ -51,9 +51,9 @@ fn binding_after_finalization_is_found_out() -> Result<()> {
         sweep.faults.iter().any(|fault| fault.contains("a mixture")),
         "the cuts did not find it: {sweep}"
     );
-    let report = replayed(memory.path(), &log, seed, &judge.expect("the scenario ran"))?;
+    let report = replay_log(memory.path(), &log, seed, &judge.expect("the scenario ran"))?;
     eprintln!("{} of {} states are bad", report.flushed.bad + report.reordered.bad, report.states());
-    let found = report.faults.iter().any(|fault| fault.what.contains("a mixture"));
+    let found = report.faults.iter().any(|fault| fault.reason.contains("a mixture"));
     ensure!(found, "no order of the writes shows it: {report}");
     Ok(())
 }

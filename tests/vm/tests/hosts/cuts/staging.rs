@@ -5,31 +5,31 @@ use anyhow::{Result, ensure};
 use vm::scenario;
 use vm::writelog::Side;
 
-use super::boots::{goes_on, is_whole};
-use super::judge::Judge;
+use super::boots::{complete_change, ensure_intact};
+use super::judge::ChangeJudge;
 use super::orders::{memory, seed};
 use super::sweep::Sweep;
 use crate::change::{Change, REBOOT};
 
 #[test]
-fn an_import_and_a_staging() -> Result<()> {
+fn import_and_staging_survive_power_cuts() -> Result<()> {
     let change = Change::Image;
-    let before = change.before()?;
+    let before = change.origin()?;
     let memory = memory()?;
     let mut sweep = Sweep::new(&before, memory.path(), seed()?)?;
     scenario(before, |host| {
         host.run_ok("echo local > /etc/local && sync")?;
-        let mut judge = Judge::of(change, host)?;
+        let mut judge = ChangeJudge::of(change, host)?;
         let staging = change.begin_staging(host)?;
-        sweep.run(host, &mut judge, REBOOT, |host, _| Ok(host.ended(staging)?.is_some()))?;
+        sweep.run(host, &mut judge, REBOOT, |host, _| Ok(host.output_if_ended(staging)?.is_some()))?;
         // QEMU is killed, and what runs next is what it left.
         host.power_cut();
-        sweep.look(host.disk(), &mut judge, 0)?;
+        sweep.judge_disk(host.disk(), &mut judge, 0)?;
         eprintln!("{sweep}");
         ensure!(sweep.faults.is_empty(), "{sweep}");
         host.power_on()?;
-        is_whole(host, change, Side::Old, &judge)?;
+        ensure_intact(host, change, Side::Old, &judge)?;
         change.stage(host)?;
-        goes_on(host, change)
+        complete_change(host, change)
     })
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use vm::writelog::{Booted, Side, Tree};
+use vm::writelog::{BootedSystem, Side, Tree};
 
 use super::judge::Generation;
 
@@ -16,33 +16,33 @@ pub fn document(tree: &Tree, path: &str) -> Result<Value> {
 }
 
 /// The generation that ran last.
-pub fn ran(var: &Tree) -> Result<String> {
+pub fn last_booted(var: &Tree) -> Result<String> {
     let active = document(var, &format!("{STATE}/active"))?;
     Ok(active["lastBooted"]["generation"].as_str().unwrap_or_default().to_owned())
 }
 
-/// All that the booted generation needs is there, what is open can be settled, and what is settled is whole.
-pub fn ensure_sound(booted: &Booted, side: Side, old: &Generation, new: &Generation) -> Result<()> {
+/// All that the booted generation needs is there, what is open can be ensure_current, and what is settled is whole.
+pub fn ensure_var_sound(booted: &BootedSystem, side: Side, old: &Generation, new: &Generation) -> Result<()> {
     let var = &booted.var;
     let record = document(&booted.deployment, "etc/flameholder/generation")?;
     if let Some(digest) = record["manifest"].as_str() {
         ensure_stored(var, digest)?;
     }
-    log(var, "pending")?;
-    let journal = log(var, "journal")?;
+    log_lines(var, "pending")?;
+    let journal = log_lines(var, "journal")?;
     let active = document(var, &format!("{STATE}/active"))?;
-    let ran = ran(var)?;
+    let last_booted = last_booted(var)?;
     if let Some(digest) = active["manifest"].as_str() {
         ensure_stored(var, digest)?;
     }
-    let strange = new.expected.strange(&old.expected, var);
-    ensure!(strange.is_empty(), "neither generation's: {}", strange.join("; "));
-    let (active, other) = match ran {
-        _ if ran == old.id => (old, new),
-        _ if ran == new.id && side == Side::New => (new, old),
-        _ => bail!("/var belongs to generation {ran}"),
+    let unexpected = new.expected.unexpected_files(&old.expected, var);
+    ensure!(unexpected.is_empty(), "neither generation's: {}", unexpected.join("; "));
+    let (active, other) = match last_booted {
+        _ if last_booted == old.id => (old, new),
+        _ if last_booted == new.id && side == Side::New => (new, old),
+        _ => bail!("/var belongs to generation {last_booted}"),
     };
-    // Until the journal is settled, any of its moves may have been made.
+    // Until the journal is ensure_current, any of its moves may have been made.
     let differences = active.expected.differences(&other.expected, var, false);
     let is_open = journal.is_some_and(|lines| lines[0]["scope"] == "var");
     ensure!(
@@ -73,18 +73,18 @@ fn object(var: &Tree, digest: &str) -> Result<Vec<u8>> {
 }
 
 /// The whole lines of a log; none where it is not there.
-fn log(var: &Tree, name: &str) -> Result<Option<Vec<Value>>> {
+fn log_lines(var: &Tree, name: &str) -> Result<Option<Vec<Value>>> {
     let Some(text) = var.text(&format!("{STATE}/{name}")).with_context(|| format!("{name} is torn"))? else {
         return Ok(None);
     };
     // A line without its end was never written.
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines: Option<Vec<Value>> = whole.split('\n').map(checked).collect();
+    let complete = text.rfind('\n').map_or("", |end| &text[..end]);
+    let lines: Option<Vec<Value>> = complete.split('\n').map(verified_line).collect();
     lines.with_context(|| format!("{name} is damaged: {text:?}")).map(Some)
 }
 
-fn checked(line: &str) -> Option<Value> {
+fn verified_line(line: &str) -> Option<Value> {
     let (sum, json) = line.split_once(' ')?;
-    let is_whole = format!("{:x}", Sha256::digest(json)).starts_with(sum) && sum.len() == 16;
-    if is_whole { serde_json::from_str(json).ok() } else { None }
+    let is_valid = format!("{:x}", Sha256::digest(json)).starts_with(sum) && sum.len() == 16;
+    if is_valid { serde_json::from_str(json).ok() } else { None }
 }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, bail};
 use fastrand::Rng;
 use vm::writelog::{OverlayDisk, Side};
-use vm::{Host, Lab, Warm};
+use vm::{Host, HostOrigin, Lab};
 
-use super::judge::Judging;
-use super::moments::{Progress, STEPS};
+use super::judge::DiskJudge;
+use super::steps::{Progress, STEPS};
 
 /// A disk as a cut left it, kept to be booted.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptDisk {
     pub image: PathBuf,
     pub side: Side,
     pub step: &'static str,
@@ -29,48 +29,48 @@ pub struct Sweep {
     random: Rng,
     folder: PathBuf,
     /// By step: how many disks boot the old system, and the new one.
-    seen: BTreeMap<usize, (usize, usize)>,
+    tallies: BTreeMap<usize, (usize, usize)>,
     last: Option<(SystemTime, Side)>,
     /// Cuts at which nothing had been written since the one before.
-    same: usize,
-    pub kept: Vec<Kept>,
+    unchanged: usize,
+    pub kept: Vec<KeptDisk>,
     pub faults: Vec<String>,
     judging: Duration,
 }
 
 impl Sweep {
     /// Cuts of a host that starts as `warm`; `folder` is in memory.
-    pub fn new(warm: &Warm, folder: &Path, seed: u64) -> Result<Self> {
+    pub fn new(origin: &HostOrigin, folder: &Path, seed: u64) -> Result<Self> {
         let base = folder.join("base");
-        warm.write_raw(&base)?;
+        origin.write_raw(&base)?;
         let partitions = folder.join("cut");
         fs::create_dir_all(&partitions)?;
         Ok(Self {
             disk: OverlayDisk::new(Lab::locate()?, &base, &partitions)?,
             random: Rng::with_seed(seed),
             folder: folder.to_owned(),
-            seen: BTreeMap::new(),
+            tallies: BTreeMap::new(),
             last: None,
-            same: 0,
+            unchanged: 0,
             kept: Vec::new(),
             faults: Vec::new(),
             judging: Duration::ZERO,
         })
     }
 
-    /// Cuts the host until a disk has the change settled, or `done` says that it is enough.
+    /// Cuts the host until a disk has the change ensure_current, or `done` says that it is enough.
     pub fn run(
         &mut self,
         host: &mut Host,
-        judge: &mut dyn Judging,
+        judge: &mut dyn DiskJudge,
         limit: Duration,
-        mut done: impl FnMut(&mut Host, &Progress) -> Result<bool>,
+        mut is_enough: impl FnMut(&mut Host, &Progress) -> Result<bool>,
     ) -> Result<()> {
         let begun = Instant::now();
         let mut progress = Progress::default();
-        while !judge.is_settled() {
+        while !judge.is_complete() {
             progress.follow(&host.console()?);
-            if done(host, &progress)? {
+            if is_enough(host, &progress)? {
                 break;
             }
             if begun.elapsed() > limit {
@@ -78,36 +78,36 @@ impl Sweep {
             }
             let step = progress.step();
             let number = STEPS.iter().position(|other| other.name == step.name).unwrap_or_default();
-            let (old, new) = self.seen.get(&number).copied().unwrap_or_default();
-            let pace = if old + new > step.dense { 10 } else { 1 };
-            host.run_for(Duration::from_millis(pace * self.random.u64(step.between.clone())))?;
+            let (old, new) = self.tallies.get(&number).copied().unwrap_or_default();
+            let pace = if old + new > step.dense_cuts { 10 } else { 1 };
+            host.run_for(Duration::from_millis(pace * self.random.u64(step.interval_ms.clone())))?;
             self.cut(host, judge, number)?;
         }
         Ok(())
     }
 
-    fn cut(&mut self, host: &mut Host, judge: &mut dyn Judging, step: usize) -> Result<()> {
+    fn cut(&mut self, host: &mut Host, judge: &mut dyn DiskJudge, step: usize) -> Result<()> {
         let begun = Instant::now();
-        host.frozen(|image| self.look(image, judge, step))?;
+        host.frozen(|image| self.judge_disk(image, judge, step))?;
         self.judging += begun.elapsed();
         Ok(())
     }
 
     /// Judges a disk that nobody writes to.
-    pub fn look(&mut self, image: &Path, judge: &mut dyn Judging, step: usize) -> Result<()> {
+    pub fn judge_disk(&mut self, image: &Path, judge: &mut dyn DiskJudge, step: usize) -> Result<()> {
         let written = fs::metadata(image)?.modified()?;
         if self.last.is_some_and(|(last, _)| last == written) {
-            self.same += 1;
+            self.unchanged += 1;
             return Ok(());
         }
         let before = self.last.map(|(_, side)| side);
-        let seen = self.disk.look(image, false, &mut |booted| judge.side(booted))?;
-        let seen = match seen {
+        let judged = self.disk.inspect(image, false, &mut |booted| judge.side(booted))?;
+        let judged = match judged {
             Ok(Side::Old) if before == Some(Side::New) => Err("the old system again".to_owned()),
-            seen => seen.map_err(|wrong| wrong.to_string()),
+            judged => judged.map_err(|wrong| wrong.to_string()),
         };
-        let tally = self.seen.entry(step).or_default();
-        match seen {
+        let tally = self.tallies.entry(step).or_default();
+        match judged {
             Ok(side) => {
                 if side == Side::Old {
                     tally.0 += 1;
@@ -117,9 +117,9 @@ impl Sweep {
                 self.last = Some((written, side));
                 self.keep(image, side, before, step)?;
             }
-            Err(what) => {
+            Err(reason) => {
                 self.last = Some((written, before.unwrap_or(Side::Old)));
-                let fault = format!("{}: {what}", STEPS[step].name);
+                let fault = format!("{}: {reason}", STEPS[step].name);
                 if self.faults.last() != Some(&fault) {
                     eprintln!("{fault}");
                 }
@@ -134,30 +134,30 @@ impl Sweep {
         let step = STEPS[step].name;
         let is_last = side == Side::Old && step == "finalizing";
         let is_first = side == Side::New && before == Some(Side::Old);
-        let has_some = self.kept.iter().any(|kept| kept.step == "activating");
-        let is_of_activation = step == "activating" && !has_some && self.random.u8(..4) == 0;
+        let has_one = self.kept.iter().any(|kept| kept.step == "activating");
+        let is_of_activation = step == "activating" && !has_one && self.random.u8(..4) == 0;
         if is_last || is_first || is_of_activation {
             let kept = self.folder.join(format!("kept-{side:?}-{step}.qcow2"));
             fs::copy(image, &kept)?;
             self.kept.retain(|other| other.image != kept);
-            self.kept.push(Kept { image: kept, side, step });
+            self.kept.push(KeptDisk { image: kept, side, step });
         }
         Ok(())
     }
 
     /// How many cuts found a disk that was not judged before.
     pub fn cuts(&self) -> usize {
-        self.seen.values().map(|(old, new)| old + new).sum::<usize>() + self.faults.len()
+        self.tallies.values().map(|(old, new)| old + new).sum::<usize>() + self.faults.len()
     }
 }
 
 impl fmt::Display for Sweep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (step, (old, new)) in &self.seen {
+        for (step, (old, new)) in &self.tallies {
             writeln!(f, "{:12} {old:4} old {new:4} new", STEPS[*step].name)?;
         }
-        let (cuts, same, seconds) = (self.cuts(), self.same, self.judging.as_secs_f64());
-        writeln!(f, "{cuts} cuts judged in {seconds:.1} s; at {same} more nothing new was on the disk")?;
+        let (cuts, unchanged, seconds) = (self.cuts(), self.unchanged, self.judging.as_secs_f64());
+        writeln!(f, "{cuts} cuts judged in {seconds:.1} s; {unchanged} more found the disk unchanged")?;
         let bad = self.faults.len();
         self.faults.iter().take(5).try_for_each(|fault| writeln!(f, "one of {bad} that are bad, {fault}"))
     }

@@ -5,42 +5,42 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use vm::config::Config;
-use vm::writelog::{Booted, Side};
-use vm::{Lab, Start, Warm, scenario, scenario_from};
+use vm::writelog::{BootedSystem, Side};
+use vm::{HostOrigin, Lab, Start, scenario, scenario_from};
 
-use super::node::{ensure_complete, served};
+use super::node::{ensure_complete, ignition_config};
 use crate::cuts::expected::Expected;
-use crate::cuts::judge::{Generation, Judging, record_deviations};
+use crate::cuts::judge::{DiskJudge, Generation, record_mismatches};
 use crate::cuts::orders::{is_exhaustive, memory, seed};
 use crate::cuts::sweep::Sweep;
 
 /// Ignition, an import, a reboot and the rest.
-const ALL: Duration = Duration::from_secs(1500);
+const COMPLETION_TIMEOUT: Duration = Duration::from_secs(1500);
 /// At least so often the power goes.
-const CUTS: usize = 10;
+const MIN_CUTS: usize = 10;
 
 /// For disks of a machine that completes its first boot.
 #[derive(Debug)]
-struct FirstBoot {
-    wanted: Generation,
+struct FirstBootJudge {
+    desired: Generation,
     is_complete: bool,
 }
 
-impl Judging for FirstBoot {
-    fn side(&mut self, booted: &Booted) -> Result<Side> {
-        let (deployment, wanted) = (&booted.deployment, &self.wanted);
+impl DiskJudge for FirstBootJudge {
+    fn side(&mut self, booted: &BootedSystem) -> Result<Side> {
+        let (deployment, desired) = (&booted.deployment, &self.desired);
         let version = deployment.text("usr/lib/os-version")?.unwrap_or_default();
-        let Some(id) = booted.choice.argument("flameholder.generation") else {
+        let Some(id) = booted.entry.argument("flameholder.generation") else {
             ensure!(version.trim() == "4", "version {version} boots without a generation");
             ensure!(!deployment.has("etc/flameholder/generation")?, "what was installed has a record");
             return Ok(Side::Old);
         };
-        let wanted = Generation { id: id.to_owned(), ..wanted.clone() };
-        let nothing = Expected::new(&Config::named("nothing"), 4);
-        let mut found = wanted.expected.differences(&nothing, deployment, true);
-        found.extend(wanted.expected.differences(&nothing, &booted.var, false));
-        found.extend(wanted.expected.argument_differences(&nothing, &booted.choice));
-        found.extend(record_deviations(&wanted, deployment)?);
+        let desired = Generation { id: id.to_owned(), ..desired.clone() };
+        let absent = Expected::new(&Config::named("absent"), 4);
+        let mut found = desired.expected.differences(&absent, deployment, true);
+        found.extend(desired.expected.differences(&absent, &booted.var, false));
+        found.extend(desired.expected.argument_differences(&absent, &booted.entry));
+        found.extend(record_mismatches(&desired, deployment)?);
         ensure!(version.trim() == "2", "the configuration is on version {version}");
         ensure!(found.is_empty(), "a mixture: {}", found.join("; "));
         let seed = "etc/ignition-machine-config-encapsulated.json";
@@ -50,41 +50,44 @@ impl Judging for FirstBoot {
         Ok(Side::New)
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_complete(&self) -> bool {
         self.is_complete
     }
 }
 
 #[test]
-fn a_first_boot_goes_on_wherever_it_was_cut() -> Result<()> {
+fn first_boot_completes_after_power_cut_at_any_step() -> Result<()> {
     let config = Config::named("final").image(&Lab::locate()?.image(2)?).unit("ours.service");
     let config = config.kernel_argument("flameholder-test=final").file("/etc/app/a.conf", "final");
     let object: Value = serde_json::from_str(&config.render())?;
-    let mut served: Value = serde_json::from_str(&served(&object)?)?;
-    served["ignition"]["version"] = "3.3.0".into();
-    let machine = Warm::Unprovisioned(served.to_string());
-    let wanted = Generation { id: String::new(), expected: Expected::new(&config, 2) };
-    let mut judge = FirstBoot { wanted, is_complete: false };
+    let mut ignition: Value = serde_json::from_str(&ignition_config(&object)?)?;
+    ignition["ignition"]["version"] = "3.3.0".into();
+    let machine = HostOrigin::Unprovisioned(ignition.to_string());
+    let desired = Generation { id: String::new(), expected: Expected::new(&config, 2) };
+    let mut judge = FirstBootJudge { desired, is_complete: false };
     let memory = memory()?;
     let mut sweep = Sweep::new(&machine, memory.path(), seed()?)?;
-    scenario_from(Start { warm: machine, write_log: None }, |host| {
+    scenario_from(Start { origin: machine, write_log: None }, |host| {
         host.registry().start()?;
-        sweep.run(host, &mut judge, ALL, |_, _| Ok(false))?;
+        sweep.run(host, &mut judge, COMPLETION_TIMEOUT, |_, _| Ok(false))?;
         host.power_cut();
         Ok(())
     })?;
     eprintln!("{sweep}");
-    ensure!(sweep.faults.is_empty() && sweep.cuts() >= CUTS, "{sweep}");
+    ensure!(sweep.faults.is_empty() && sweep.cuts() >= MIN_CUTS, "{sweep}");
     let first = sweep.kept.first().context("no disk was kept")?;
     let kept: Vec<_> = if is_exhaustive() { sweep.kept.iter().collect() } else { vec![first] };
     for kept in kept {
-        scenario(Warm::SwitchedOff(kept.image.clone()), |host| {
+        scenario(HostOrigin::SwitchedOff(kept.image.clone()), |host| {
             host.registry().start()?;
             host.switch_on()?;
             if kept.side == Side::Old {
-                host.wait_for_console("rebooting: the first boot continues in the deployment of", ALL)?;
+                host.wait_for_console(
+                    "rebooting: the first boot continues in the deployment of",
+                    COMPLETION_TIMEOUT,
+                )?;
             }
-            host.wait_for_boot_with("flameholder-test=final", ALL)?;
+            host.wait_for_boot_with("flameholder-test=final", COMPLETION_TIMEOUT)?;
             host.allow_error("flameholder-firstboot.service");
             ensure_complete(host, "final", 2)
         })?;

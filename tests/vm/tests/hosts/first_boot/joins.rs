@@ -5,44 +5,47 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use vm::config::data_url;
 use vm::operator::RPM_OSTREED;
-use vm::{Host, Lab, Warm, scenario};
+use vm::{Host, HostOrigin, Lab, scenario};
 
-use super::node::{ensure_complete, served, wanted};
+use super::node::{desired, ensure_complete, ignition_config};
 use crate::change::REBOOT;
 
 /// Ignition, and everything up to the reboot or the last unit: emulated, on a busy machine.
-const FIRST: Duration = Duration::from_secs(900);
+const FIRST_BOOT_TIMEOUT: Duration = Duration::from_secs(900);
 /// bcrypt of the passwords of these names.
-const RIGHT: &str = "node:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
-const OTHER: &str = "someone:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
+const NODE_LOGIN: &str = "node:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
+const FOREIGN_LOGIN: &str = "someone:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
 /// `node:right`, as Docker writes it.
-const SECRET: &str = r#"{"auths": {"10.0.2.100:5000": {"auth": "bm9kZTpyaWdodA=="}}}"#;
+const PULL_SECRET: &str = r#"{"auths": {"10.0.2.100:5000": {"auth": "bm9kZTpyaWdodA=="}}}"#;
 
 fn image(version: u32) -> Result<String> {
     Lab::locate()?.image(version)
 }
 
 /// A machine that Ignition provisions for this configuration.
-fn unprovisioned(object: &serde_json::Value) -> Result<Warm> {
+fn unprovisioned(object: &serde_json::Value) -> Result<HostOrigin> {
     // And images are rpm-ostreed's there, as on CoreOS.
-    let mut config: serde_json::Value = serde_json::from_str(&served(object)?)?;
+    let mut config: serde_json::Value = serde_json::from_str(&ignition_config(object)?)?;
     let (path, text) = RPM_OSTREED;
     let file = serde_json::json!({"path": path, "mode": 0o644, "contents": {"source": data_url(text)}});
     config["storage"]["files"].as_array_mut().context("it has files")?.push(file);
-    Ok(Warm::Unprovisioned(config.to_string()))
+    Ok(HostOrigin::Unprovisioned(config.to_string()))
 }
 
 #[test]
-fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()> {
-    let object = wanted(&image(2)?, SECRET)?;
+fn first_boot_replaces_image_with_one_reboot_once_registry_answers() -> Result<()> {
+    let object = desired(&image(2)?, PULL_SECRET)?;
     scenario(unprovisioned(&object)?, |host| {
         // The registry is down, then it does not know us, then it does.
-        host.wait_for_console("the first boot waits for the network", FIRST)?;
+        host.wait_for_console("the first boot waits for the network", FIRST_BOOT_TIMEOUT)?;
         let before = host.boot_id()?;
-        host.registry().start_for(OTHER)?;
-        host.wait_for_console("the registry denies access; check the pull secret", FIRST)?;
-        host.registry().start_for(RIGHT)?;
-        host.wait_for_console("rebooting: the first boot continues in the deployment of", FIRST)?;
+        host.registry().start_for(FOREIGN_LOGIN)?;
+        host.wait_for_console("the registry denies access; check the pull secret", FIRST_BOOT_TIMEOUT)?;
+        host.registry().start_for(NODE_LOGIN)?;
+        host.wait_for_console(
+            "rebooting: the first boot continues in the deployment of",
+            FIRST_BOOT_TIMEOUT,
+        )?;
         host.wait_for_boot(&before, REBOOT)?;
         host.registry().stop();
         ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 2)?;
@@ -50,31 +53,31 @@ fn from_image_to_image_with_one_reboot_once_the_registry_answers() -> Result<()>
         host.allow_error("flameholder-firstboot.service");
         let line = host.run_ok("cat /proc/cmdline")?;
         ensure!(!line.contains("ignition.firstboot"), "{line}");
-        nothing_is_left_to_do(host)
+        ensure_second_run_changes_nothing(host)
     })
 }
 
 /// Another boot changes nothing.
-fn nothing_is_left_to_do(host: &mut Host) -> Result<()> {
+fn ensure_second_run_changes_nothing(host: &mut Host) -> Result<()> {
     let before = host.state_hash()?;
     host.run_ok("systemctl restart flameholder-firstboot.service")?;
     ensure!(host.state_hash()? == before, "something changed");
-    let said = host.run_ok("flameholder firstboot")?;
-    ensure!(said.contains("no first boot to complete"), "{said}");
+    let output = host.run_ok("flameholder firstboot")?;
+    ensure!(output.contains("no first boot to complete"), "{output}");
     Ok(())
 }
 
 #[test]
-fn without_anything_to_do_the_workload_starts_in_the_first_boot() -> Result<()> {
-    let mut object = wanted(&image(4)?, SECRET)?;
+fn first_boot_without_changes_starts_workload_without_reboot() -> Result<()> {
+    let mut object = desired(&image(4)?, PULL_SECRET)?;
     object["spec"]["kernelArguments"] = serde_json::json!(["quiet"]);
     // What Ignition enables, it leaves to presets, which systemd applies to no machine with an empty ID.
     object["spec"]["config"]["systemd"]["units"] = serde_json::json!([]);
-    let served = served(&object)?.replace("data:,draft", "data:,final");
-    scenario(Warm::Unprovisioned(served), |host| {
-        host.wait_for_console("the first boot is complete", FIRST)?;
-        host.wait_for_boot_with("ignition.firstboot", FIRST)?;
+    let config = ignition_config(&object)?.replace("data:,draft", "data:,final");
+    scenario(HostOrigin::Unprovisioned(config), |host| {
+        host.wait_for_console("the first boot is complete", FIRST_BOOT_TIMEOUT)?;
+        host.wait_for_boot_with("ignition.firstboot", FIRST_BOOT_TIMEOUT)?;
         ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 4)?;
-        nothing_is_left_to_do(host)
+        ensure_second_run_changes_nothing(host)
     })
 }

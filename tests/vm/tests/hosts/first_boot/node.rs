@@ -22,7 +22,7 @@ const IGNITION: &str = "3.3.0";
 
 /// A rendered configuration of a real controller, made fit for a Debian host: with our image, and the pull secret for our
 /// registry.
-pub fn wanted(image: &str, secret: &str) -> Result<Value> {
+pub fn desired(image: &str, secret: &str) -> Result<Value> {
     let own = Config::named("final").image(image).unit("ours.service").key("ssh-ed25519 AAAA first");
     let mut object: Value = serde_json::from_str(&std::fs::read_to_string(RENDERED)?)?;
     let own: Value = serde_json::from_str(&own.render())?;
@@ -44,14 +44,14 @@ pub fn wanted(image: &str, secret: &str) -> Result<Value> {
 }
 
 /// What Ignition gets: the configuration, as the server's own additions make it. The witness in `/etc` is not final.
-pub fn served(object: &Value) -> Result<String> {
+pub fn ignition_config(object: &Value) -> Result<String> {
     let mut config = object["spec"]["config"].clone();
-    let mut hollow = object.clone();
-    hollow["spec"]["config"] = json!({"ignition": {"version": IGNITION}});
+    let mut encapsulated = object.clone();
+    encapsulated["spec"]["config"] = json!({"ignition": {"version": IGNITION}});
     let added = [
         ("/etc/kubernetes/kubeconfig", "{}".to_owned()),
         ("/etc/mcs-machine-config-content.json", serde_json::to_string_pretty(object)?),
-        ("/etc/ignition-machine-config-encapsulated.json", hollow.to_string()),
+        ("/etc/ignition-machine-config-encapsulated.json", encapsulated.to_string()),
     ];
     let files = config["storage"]["files"].as_array_mut().context("it has files")?;
     for file in files.iter_mut().filter(|file| file["path"] == "/etc/witness") {
@@ -84,10 +84,10 @@ pub fn ensure_complete(host: &mut Host, config: &str, os: u32) -> Result<()> {
     let journal =
         host.run_ok("journalctl --boot --no-pager --output=cat --unit=flameholder-firstboot.service")?;
     // A boot that was cut may have come that far.
-    let is_of_this_boot =
+    let condition =
         host.run_ok("systemctl show --property=ConditionResult --value flameholder-firstboot.service")?;
-    let is_told = journal.contains("the first boot is complete");
-    ensure!(is_told || is_of_this_boot.trim() == "no", "{journal}");
+    let is_logged = journal.contains("the first boot is complete");
+    ensure!(is_logged || condition.trim() == "no", "{journal}");
     eprintln!("{}", journal.lines().find(|line| line.contains("is complete")).unwrap_or_default());
     // The daemon that is replaced would do the same once more.
     let daemon =

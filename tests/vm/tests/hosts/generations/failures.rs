@@ -2,8 +2,8 @@
 
 use anyhow::{Result, ensure};
 use vm::config::Config;
-use vm::operator::{apply, booted, go, only_seen, settled, status, update};
-use vm::{Host, Warm, scenario};
+use vm::operator::{apply, booted, ensure_current, ensure_readers_saw, run_until_rebooted, status, update};
+use vm::{Host, HostOrigin, scenario};
 
 use crate::prepared::{running_one, running_two};
 
@@ -15,7 +15,7 @@ fn kubelet_starts(host: &mut Host) -> Result<usize> {
 }
 
 #[test]
-fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<()> {
+fn generation_booted_without_config_gets_it_before_workload() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         apply(host, &Config::named("two").kernel_argument("flameholder-test=two"), "--reboot never")?;
@@ -24,15 +24,15 @@ fn what_boots_unbound_is_bound_and_rebooted_before_anything_starts() -> Result<(
         host.spawn("systemctl reboot")?;
         host.wait_for_console("the configuration is now written", std::time::Duration::from_secs(600))?;
         host.wait_for_boot(&before, std::time::Duration::from_secs(600))?;
-        settled(host, "two")?;
-        only_seen(host, "two")?;
+        ensure_current(host, "two")?;
+        ensure_readers_saw(host, "two")?;
         ensure!(kubelet_starts(host)? == starts + 1, "the workload ran in the mixed boot");
         Ok(())
     })
 }
 
 #[test]
-fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()> {
+fn failed_finalization_boots_old_generation_and_is_staged_again() -> Result<()> {
     scenario(running_one()?, |host| {
         let second = Config::named("two");
         apply(host, &second, "--reboot never")?;
@@ -40,37 +40,37 @@ fn what_cannot_be_bound_leaves_the_old_system_and_is_staged_again() -> Result<()
         host.run_ok("mount --bind /dev/null /usr/libexec/flameholder/flameholder-ostree && rm /run/ostree/staged-deployment-locked")?;
         host.allow_error("flameholder-ostree");
         host.reboot()?;
-        only_seen(host, "one")?;
+        ensure_readers_saw(host, "one")?;
         let status = status(host)?;
         ensure!(booted(&status)?["generation"]["config"] == "one", "{status:#}");
         let pending = &status["pending"];
         ensure!(pending["config"] == "two" && pending["unlocked"] == false, "{status:#}");
         ensure!(pending["failure"]["kind"] == "config-not-written", "{status:#}");
         update(host, &second)?;
-        only_seen(host, "two")
+        ensure_readers_saw(host, "two")
     })
 }
 
 #[test]
-fn the_boot_menu_leads_back_with_what_runs_carried_over() -> Result<()> {
+fn boot_menu_rollback_carries_run_time_files_forward() -> Result<()> {
     scenario(running_two()?, |host| {
         host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && ostree admin set-default 1")?;
         host.reboot()?;
-        only_seen(host, "one")?;
+        ensure_readers_saw(host, "one")?;
         // The keys are not those of `one`, which is said, and right.
         let verified = host.run("flameholder verify")?;
         ensure!(verified.code == 0 && verified.stdout.contains("authorized_keys"), "{}", verified.stdout);
         assert_eq!(host.run_ok("cat /etc/kubernetes/manifests/etcd.yaml")?, "pod\n");
         let keys = host.run_ok("cat /var/home/core/.ssh/authorized_keys.d/ignition")?;
         assert_eq!(keys.trim(), "ssh-ed25519 AAAA two", "keys are never older");
-        let held = status(host)?["blocked"].clone();
-        ensure!(held["config"] == "two", "what was left is held: {held}");
+        let blocked = status(host)?["blocked"].clone();
+        ensure!(blocked["config"] == "two", "what was left is held: {blocked}");
         Ok(())
     })
 }
 
 #[test]
-fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
+fn apply_is_refused_until_foreign_staged_deployment_boots() -> Result<()> {
     scenario(running_one()?, |host| {
         host.run_ok("ostree admin deploy --stage $(ostree admin status | sed -n 's/^\\* [^ ]* \\([0-9a-f]*\\).*/\\1/p')")?;
         let config = Config::named("two");
@@ -78,18 +78,18 @@ fn a_deployment_of_somebody_else_is_told_apart() -> Result<()> {
         let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot never")?;
         ensure!(refused.code == 1 && refused.stderr.contains("is staged already"), "{}", refused.stderr);
         host.reboot()?;
-        only_seen(host, "one")?;
+        ensure_readers_saw(host, "one")?;
         let status = status(host)?;
         ensure!(booted(&status)?["generation"]["recordMatches"] == false, "{status:#}");
-        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
-        settled(host, "two")?;
-        only_seen(host, "two")
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        ensure_current(host, "two")?;
+        ensure_readers_saw(host, "two")
     })
 }
 
 #[test]
-fn full_disks_are_found_before_anything_is_disturbed() -> Result<()> {
-    scenario(Warm::Fresh, |host| {
+fn full_disk_refuses_update_before_staging() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
         host.registry().start()?;
         let image = host.image(2)?;
         host.write("/var/tmp/desired.json", Config::named("two").image(&image).render())?;
@@ -106,14 +106,14 @@ fn full_disks_are_found_before_anything_is_disturbed() -> Result<()> {
         }
         // Nor does a clock that stands at its beginning keep it from its work.
         host.run_ok("date --set=@1000")?;
-        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
-        settled(host, "two")?;
-        only_seen(host, "two")
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        ensure_current(host, "two")?;
+        ensure_readers_saw(host, "two")
     })
 }
 
 #[test]
-fn without_var_the_workload_does_not_start() -> Result<()> {
+fn unmounted_state_directory_keeps_workload_from_starting() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         // The directory of the agent is on a file system whose device never comes.
@@ -125,6 +125,6 @@ fn without_var_the_workload_does_not_start() -> Result<()> {
         host.run_ok("sed -i '/missing/d' /etc/fstab")?;
         host.reboot()?;
         ensure!(kubelet_starts(host)? == starts + 1, "the workload did not start");
-        only_seen(host, "one")
+        ensure_readers_saw(host, "one")
     })
 }

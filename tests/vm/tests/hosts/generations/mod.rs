@@ -1,5 +1,5 @@
 //! Generations as an operator sees them, and what goes wrong on the way.
 
-mod as_planned;
 mod failures;
 mod unhealthy;
+mod updates;

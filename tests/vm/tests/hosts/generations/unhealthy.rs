@@ -3,26 +3,26 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use vm::operator::{booted, go, only_seen, settled, status};
+use vm::operator::{booted, ensure_current, ensure_readers_saw, run_until_rebooted, status};
 use vm::{Host, scenario};
 
 use crate::change::REBOOT;
 use crate::prepared::staged_faulty;
 
 /// A boot with a probation of two minutes, an orderly shutdown, and another boot: emulated, on a busy machine.
-const AND_BACK: Duration = Duration::from_secs(900);
+const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Goes to the faulty version, which comes back by itself, for a reason that says `expected`.
-fn goes_back(fault: &str, expected: &str) -> Result<()> {
+fn ensure_rolled_back_and_blocked(fault: &str, expected: &str) -> Result<()> {
     scenario(staged_faulty()?, |host| {
-        leaves_by_itself(host, fault, expected)?;
+        ensure_rolled_back(host, fault, expected)?;
         let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
         ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
         Ok(())
     })
 }
 
-fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> {
+fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()> {
     host.run_ok(&format!("echo {fault} > /var/fault && sync"))?;
     let line = host.run_ok("cat /proc/cmdline")?;
     let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
@@ -30,17 +30,20 @@ fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> 
     let (before, begun) = (host.boot_id()?, Instant::now());
     host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
     host.wait_for_console("reboot: Restarting system", REBOOT)?;
-    host.wait_for_boot_with(&old, AND_BACK)?;
+    host.wait_for_boot_with(&old, ROLLBACK_TIMEOUT)?;
     ensure!(host.boot_id()? != before, "it never left");
     eprintln!("{fault}: back after {:.0} s", begun.elapsed().as_secs_f64());
-    settled(host, "one")?;
-    only_seen(host, "one")?;
-    let held = status(host)?["blocked"].clone();
-    let reason = held["reason"].as_str().unwrap_or_default();
-    ensure!(held["config"] == "faulty" && held["attempts"] == 1 && reason.contains(expected), "{held}");
-    for place in ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"] {
-        let notice = host.run_ok(&format!("cat {place}"))?;
-        ensure!(notice.contains("faulty is blocked") && notice.contains(expected), "{place}: {notice}");
+    ensure_current(host, "one")?;
+    ensure_readers_saw(host, "one")?;
+    let blocked = status(host)?["blocked"].clone();
+    let reason = blocked["reason"].as_str().unwrap_or_default();
+    ensure!(
+        blocked["config"] == "faulty" && blocked["attempts"] == 1 && reason.contains(expected),
+        "{blocked}"
+    );
+    for path in ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"] {
+        let notice = host.run_ok(&format!("cat {path}"))?;
+        ensure!(notice.contains("faulty is blocked") && notice.contains(expected), "{path}: {notice}");
     }
     let journal = host.run_ok("journalctl --no-pager --output=cat --unit='flameholder*'")?;
     // Where it is left early in a boot, that may be over before the journal has the line.
@@ -51,14 +54,14 @@ fn leaves_by_itself(host: &mut Host, fault: &str, expected: &str) -> Result<()> 
 }
 
 #[test]
-fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
+fn failed_required_unit_rolls_back_until_retry() -> Result<()> {
     scenario(staged_faulty()?, |host| {
-        leaves_by_itself(host, "unit", "unit needed.service: failed")?;
+        ensure_rolled_back(host, "unit", "unit needed.service: failed")?;
         host.run_ok("rm /var/fault && flameholder retry")?;
         host.registry().start()?;
-        go(host, "flameholder apply --desired /var/tmp/desired.json")?;
-        settled(host, "faulty")?;
-        only_seen(host, "faulty")?;
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        ensure_current(host, "faulty")?;
+        ensure_readers_saw(host, "faulty")?;
         let status = status(host)?;
         ensure!(status["blocked"].is_null() && status["bootCheck"]["phase"] == "healthy", "{status:#}");
         ensure!(booted(&status)?["version"] == "3", "{status:#}");
@@ -68,23 +71,23 @@ fn a_required_unit_fails_until_somebody_says_to_try_again() -> Result<()> {
 
 #[test]
 #[ignore = "exhaustive: it takes as long as the others, and leads back by the same way"]
-fn the_network_breaks() -> Result<()> {
-    goes_back("network", "network: no interface is up")
+fn lost_network_rolls_back() -> Result<()> {
+    ensure_rolled_back_and_blocked("network", "network: no interface is up")
 }
 
 #[test]
 #[ignore = "exhaustive: it takes as long as the others, and a check is ended without a reboot too"]
-fn a_check_hangs() -> Result<()> {
-    goes_back("hang", "check 10-hang: timed out after")
+fn hanging_health_check_rolls_back() -> Result<()> {
+    ensure_rolled_back_and_blocked("hang", "check 10-hang: timed out after")
 }
 
 #[test]
 #[ignore = "exhaustive: it takes as long as the others, and what deviates is looked at without a reboot too"]
-fn usr_local_is_lost() -> Result<()> {
-    goes_back("usr-local", "/usr/local/bin/program")
+fn lost_usr_local_rolls_back() -> Result<()> {
+    ensure_rolled_back_and_blocked("usr-local", "/usr/local/bin/program")
 }
 
 #[test]
-fn every_boot_of_it_ends_at_once() -> Result<()> {
-    goes_back("reset", "it was booted 2 times")
+fn reset_in_every_boot_rolls_back() -> Result<()> {
+    ensure_rolled_back_and_blocked("reset", "it was booted 2 times")
 }

@@ -6,29 +6,29 @@ use std::ops::Range;
 #[derive(Debug)]
 pub struct Step {
     pub name: &'static str,
-    /// What the console says when it begins.
-    begins: &'static str,
+    /// What the console says when it marker.
+    marker: &'static str,
     /// How long the guest runs between two cuts, in milliseconds.
-    pub between: Range<u64>,
+    pub interval_ms: Range<u64>,
     /// After so many cuts they come at a tenth of the pace.
-    pub dense: usize,
+    pub dense_cuts: usize,
 }
 
 /// In this order. The boot entries are written at the end of `finalizing`, and no longer than that takes.
 pub const STEPS: [Step; 9] = [
     step("running", "", 100..500, 4),
-    step("going down", "Stopped target", 100..500, 8),
+    step("shutdown", "Stopped target", 100..500, 8),
     step("finalizing", "Stopping ostree-finalize-staged.s", 20..60, 200),
     step("finalized", "Stopped ostree-finalize-staged.s", 30..200, 20),
-    step("starting", "reboot: Restarting system", 300..2000, 6),
-    step("new system", "Switch Root", 50..300, 20),
+    step("restarting", "reboot: Restarting system", 300..2000, 6),
+    step("switch root", "Switch Root", 50..300, 20),
     step("activating", "Starting flameholder-activate.s", 15..60, 60),
     step("activated", "Finished flameholder-activate.s", 150..500, 12),
-    step("settling", "Finished flameholder-recover.s", 30..200, 40),
+    step("boot check", "Finished flameholder-recover.s", 30..200, 40),
 ];
 
-const fn step(name: &'static str, begins: &'static str, between: Range<u64>, dense: usize) -> Step {
-    Step { name, begins, between, dense }
+const fn step(name: &'static str, marker: &'static str, interval_ms: Range<u64>, dense_cuts: usize) -> Step {
+    Step { name, marker, interval_ms, dense_cuts }
 }
 
 /// How far the console says that the host is.
@@ -36,7 +36,7 @@ const fn step(name: &'static str, begins: &'static str, between: Range<u64>, den
 pub struct Progress {
     step: usize,
     /// How much of the console was read to the end of.
-    heard: usize,
+    offset: usize,
 }
 
 impl Progress {
@@ -49,15 +49,15 @@ impl Progress {
         let console = plain(console);
         // A step may be too short to be told of.
         while let Some((step, at)) = self.next(&console) {
-            (self.step, self.heard) = (step, at);
+            (self.step, self.offset) = (step, at);
         }
     }
 
     fn next(&self, console: &str) -> Option<(usize, usize)> {
-        let new = console.get(self.heard..)?;
+        let new = console.get(self.offset..)?;
         let later = STEPS.iter().enumerate().skip(self.step + 1);
         later
-            .filter_map(|(step, next)| new.find(next.begins).map(|at| (step, self.heard + at)))
+            .filter_map(|(step, next)| new.find(next.marker).map(|at| (step, self.offset + at)))
             .min_by_key(|(_, at)| *at)
     }
 }
@@ -74,12 +74,12 @@ fn plain(console: &str) -> String {
 }
 
 #[test]
-fn the_console_is_followed_through_its_colours() {
+fn step_is_recognized_in_console_output_with_colours() {
     let mut progress = Progress::default();
     progress.follow("\u{1b}[0m Stopping \u{1b}[0;1;39mostree-finalize-staged.se\u{2026}");
     assert_eq!(progress.step().name, "finalizing");
     progress.follow(
         "\u{1b}[0m Stopping \u{1b}[0;1;39mostree-finalize-staged.se\u{2026} reboot: Restarting system",
     );
-    assert_eq!(progress.step().name, "starting");
+    assert_eq!(progress.step().name, "restarting");
 }

@@ -2,7 +2,10 @@
 
 use anyhow::{Context as _, Result, ensure};
 use vm::config::Config;
-use vm::operator::{apply, enable_rpm_ostreed, go, only_seen, roll_back, settled, status, update};
+use vm::operator::{
+    apply, enable_rpm_ostreed, ensure_current, ensure_readers_saw, roll_back, run_until_rebooted, status,
+    update,
+};
 use vm::{Host, scenario};
 
 use crate::change::Change;
@@ -13,7 +16,7 @@ const RPM_PATH: &str = "/org/projectatomic/rpmostree1/Sysroot";
 const KEY: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 #[test]
-fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()> {
+fn image_arguments_files_units_and_keys_switch_together_and_roll_back() -> Result<()> {
     scenario(staged(Change::Image)?, |host| {
         let transactions = status(host)?["pending"]["rpmOstreeTransactions"].clone();
         ensure!(transactions == 1, "rpm-ostreed was asked {transactions} times");
@@ -21,24 +24,24 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
         host.run_ok(
             "echo late > /etc/late && mkdir -p /etc/os && echo local > /etc/os/changed-in-both && cp -a /etc /var/etc-before",
         )?;
-        go(host, Change::Image.command())?;
-        settled(host, "two")?;
-        only_seen(host, "two")?;
+        run_until_rebooted(host, Change::Image.command())?;
+        ensure_current(host, "two")?;
+        ensure_readers_saw(host, "two")?;
         assert_eq!(host.run_ok("cat /usr/lib/os-version /etc/late /run/ours.service.ran")?, "2\nlate\ntwo\n");
         assert_eq!(host.run_ok("cat /etc/os/changed /etc/os/changed-in-both")?, "version 2\nlocal\n");
         assert!(host.run_ok("cat /proc/cmdline")?.contains("flameholder-test=two"));
         assert_eq!(host.run_ok(&format!("cat {KEY}"))?.trim(), "ssh-ed25519 AAAA two");
-        old_etc_is_untouched(host)?;
+        ensure_old_etc_unchanged(host)?;
 
         // Written by others, after the switch: it does not go back in time.
         host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && echo rotated > /etc/host_key")?;
         roll_back(host, "one")?;
-        only_seen(host, "one")?;
-        let said = host.run_ok("cat /var/tmp/said")?;
+        ensure_readers_saw(host, "one")?;
+        let output = host.run_ok("cat /var/tmp/output")?;
         for path in ["/etc/host_key", "/etc/kubernetes/manifests/etcd.yaml"] {
-            ensure!(said.contains(&format!("\n  {path}\n")), "{path} does not go back: {said}");
+            ensure!(output.contains(&format!("\n  {path}\n")), "{path} does not go back: {output}");
         }
-        ensure!(!said.contains("/etc/os/changed\n"), "the image's own goes back: {said}");
+        ensure!(!output.contains("/etc/os/changed\n"), "the image's own goes back: {output}");
         assert_eq!(
             host.run_ok("cat /usr/lib/os-version /etc/kubernetes/manifests/etcd.yaml /etc/host_key")?,
             "1\npod\nrotated\n"
@@ -49,24 +52,25 @@ fn image_arguments_files_units_and_keys_switch_together_and_back() -> Result<()>
             "ssh-ed25519 AAAA two",
             "keys are never older"
         );
-        let held = status(host)?["blocked"].clone();
-        ensure!(held["config"] == "two", "what was left is held: {held}");
+        let blocked = status(host)?["blocked"].clone();
+        ensure!(blocked["config"] == "two", "what was left is held: {blocked}");
 
         let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
         ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
         host.run_ok("flameholder retry")?;
         let again = two(host);
         update(host, &again)?;
-        only_seen(host, "two")
+        ensure_readers_saw(host, "two")
     })
 }
 
 /// The deployment that was left is as it was when it was left.
-fn old_etc_is_untouched(host: &mut Host) -> Result<()> {
+fn ensure_old_etc_unchanged(host: &mut Host) -> Result<()> {
     let status = status(host)?;
-    let left = status["deployments"].as_array().into_iter().flatten().find(|other| other["booted"] == false);
-    let left = left.context("the old deployment is gone")?;
-    let (commit, serial) = (left["commit"].as_str().unwrap_or_default(), &left["serial"]);
+    let previous =
+        status["deployments"].as_array().into_iter().flatten().find(|other| other["booted"] == false);
+    let previous = previous.context("the old deployment is gone")?;
+    let (commit, serial) = (previous["commit"].as_str().unwrap_or_default(), &previous["serial"]);
     let etc = format!("/sysroot/ostree/deploy/os/deploy/{commit}.{serial}/etc");
     let seen =
         host.run_ok(&format!("cat {etc}/witness {etc}/late && diff -r {etc} /var/etc-before | cut -d: -f2"))?;
@@ -75,7 +79,7 @@ fn old_etc_is_untouched(host: &mut Host) -> Result<()> {
 }
 
 #[test]
-fn a_change_without_an_image_is_a_deployment_of_the_same_commit() -> Result<()> {
+fn update_without_image_deploys_same_commit() -> Result<()> {
     scenario(running_one()?, |host| {
         let commit = |host: &mut Host| -> Result<String> {
             Ok(vm::operator::booted(&status(host)?)?["commit"].to_string())
@@ -89,8 +93,8 @@ fn a_change_without_an_image_is_a_deployment_of_the_same_commit() -> Result<()> 
         ensure!(status(host)?["pending"]["rpmOstreeTransactions"] == 0, "it was asked");
         update(host, &Config::named("two").kernel_argument("flameholder-test=two"))?;
         assert_eq!(commit(host)?, before);
-        only_seen(host, "two")?;
+        ensure_readers_saw(host, "two")?;
         roll_back(host, "one")?;
-        only_seen(host, "one")
+        ensure_readers_saw(host, "one")
     })
 }

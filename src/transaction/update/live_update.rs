@@ -1,0 +1,57 @@
+//! Live update of the running host: planned, and not applied yet.
+
+use crate::core::plan::Plan;
+use crate::core::plan::service_actions;
+use crate::host::{LockedHost, ServiceControl};
+
+use super::offline_sysroot::deployment_record;
+use crate::transaction::TransactionError;
+use crate::transaction::engine::apply;
+use crate::transaction::engine::apply::JournaledChange;
+use crate::transaction::plan::deployment_plan::DeploymentPlan;
+use crate::transaction::plan::target::{UpdatePurpose, UpdateTarget};
+use crate::transaction::state::decided_change::DecidedChange;
+
+/// Update without a reboot.
+#[derive(Debug)]
+pub struct LiveUpdate<'a> {
+    pub(super) draft: Box<DeploymentPlan>,
+    pub(super) target: UpdateTarget<'a>,
+}
+
+/// Live update that is applied.
+#[derive(Debug)]
+pub struct AppliedUpdate {
+    pub plan: Plan,
+    /// Generation after the update.
+    pub generation: String,
+}
+
+impl LiveUpdate<'_> {
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.draft.plan
+    }
+
+    /// Apply the update to the running system, as a journaled change. `host` has been locked since the
+    /// update was planned.
+    pub fn apply(
+        self,
+        services: &dyn ServiceControl,
+        host: &LockedHost<'_>,
+    ) -> Result<AppliedUpdate, TransactionError> {
+        let Self { draft, target } = self;
+        // During a first boot, the services are not started yet, and a job of a unit ordered after ours would
+        // never finish.
+        let actions = match target.purpose {
+            UpdatePurpose::FirstBoot => Vec::new(),
+            _ => service_actions::service_actions_of(&draft.plan.disruption)?,
+        };
+        let bound = deployment_record(&draft.base, &draft, None, target);
+        let decided = DecidedChange::of(host, &draft.current, target.desired, draft.plan, Some(bound), None)?;
+        let change = JournaledChange { actions: &actions, ..decided.change(host.boot_id()) };
+        apply::apply(host.as_root(), services, change)?;
+        let DecidedChange { plan, generation, .. } = decided;
+        Ok(AppliedUpdate { plan, generation })
+    }
+}
