@@ -10,6 +10,9 @@ use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::os::OsError;
 use crate::transaction::TransactionError;
+use crate::transaction::plan::error::PlanError;
+use crate::transaction::state::error::StateError;
+use crate::transaction::update::error::UpdateError;
 
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
@@ -83,10 +86,13 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::Image(_) => ExitCode::from(USAGE),
             Self::Refused { .. }
-            | Self::Transaction(TransactionError::Refused(_) | TransactionError::Settings(_)) => {
-                ExitCode::from(CONFIG)
+            | Self::Transaction(
+                TransactionError::Plan(PlanError::Refused(_))
+                | TransactionError::State(StateError::Settings(_)),
+            ) => ExitCode::from(CONFIG),
+            Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => {
+                ExitCode::from(TRY_AGAIN)
             }
-            Self::Transaction(TransactionError::Unconfirmed { .. }) => ExitCode::from(TRY_AGAIN),
             Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,
         }

@@ -3,13 +3,16 @@
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::backoff::RetryClass;
 use crate::transaction::TransactionError;
+use crate::transaction::update::error::UpdateError;
 
 /// Classify an error.
 pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
     let class = match (error.retry_class(), error) {
         (RetryClass::Time, _) => ProblemClass::Transient,
         // A blocked target is not a bad config: `flameholder retry` releases it.
-        (RetryClass::Configuration, error) if !matches!(error, TransactionError::Blocked(_)) => {
+        (RetryClass::Configuration, error)
+            if !matches!(error, TransactionError::Update(UpdateError::Blocked(_))) =>
+        {
             ProblemClass::Configuration
         }
         (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,

@@ -35,7 +35,9 @@ use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::handover;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::{blocked, pending, status_files};
+use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError};
@@ -123,7 +125,7 @@ impl WorkPorts<'_> {
         let mut facts = None;
         let running = RunningHost::open().map_err(TransactionError::from);
         let running =
-            running.and_then(|host| host.ok_or_else(|| TransactionError::NoDeployment("/".to_owned())));
+            running.and_then(|host| host.ok_or_else(|| StateError::NoDeployment("/".to_owned()).into()));
         let event = running.and_then(|host| match job {
             WorkJob::Observe => self.observe(&host).map(DaemonEvent::Observed),
             WorkJob::Prepare(desired) => self.prepare(&host, desired, delivery).map(DaemonEvent::Prepared),
@@ -301,7 +303,7 @@ impl WorkPorts<'_> {
 fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&host.root)?;
     let pending = pending.filter(|pending| pending.staged.record.config == desired.config);
-    pending.ok_or_else(|| TransactionError::NotStaged(desired.config.clone()))
+    pending.ok_or_else(|| UpdateError::NotStaged(desired.config.clone()).into())
 }
 
 fn reboot(host: &RunningHost, desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
@@ -331,7 +333,7 @@ fn desired_configuration(host: &RunningHost, document: &[u8]) -> Result<DecodedC
         return Ok(DecodedConfig::parse(document)?);
     }
     let applied = CurrentState::load(&host.root)?.configuration;
-    applied.ok_or_else(|| TransactionError::NoGeneration("/".to_owned()))
+    applied.ok_or_else(|| StateError::NoGeneration("/".to_owned()).into())
 }
 
 fn is_forced() -> bool {
@@ -347,9 +349,12 @@ fn remove_force_file() {
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.
 fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
     match sysroot::verify_running(os, host) {
-        Ok(verified) if verified.has_drift() => Err(TransactionError::Drifted(verified.drifted_paths())),
+        Ok(verified) if verified.has_drift() => Err(UpdateError::Drifted(verified.drifted_paths()).into()),
         // No generation yet, or a foreign deployment: no record to compare with.
-        Ok(_) | Err(TransactionError::NoGeneration(_) | TransactionError::ForeignDeployment(_)) => Ok(()),
+        Ok(_)
+        | Err(TransactionError::State(StateError::NoGeneration(_) | StateError::ForeignDeployment(_))) => {
+            Ok(())
+        }
         Err(error) => Err(error),
     }
 }

@@ -12,6 +12,7 @@ use crate::transaction::boot::first_boot::FirstBootProgress;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
+use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::running_host;
 use crate::transaction::update::running_host::StagedUpdate;
 use crate::transaction::update::sysroot;
@@ -66,7 +67,7 @@ impl FirstBootAttempt<'_> {
                 if reach == FirstBootProgress::AppliedByReboot =>
             {
                 running_host::unstage(&mut *os, &host, &pending)?;
-                return Err(TransactionError::RebootIneffective(pending.generation().to_owned()));
+                return Err(UpdateError::RebootIneffective(pending.generation().to_owned()).into());
             }
             RemainingWork::Reboot(StagedUpdate { pending, .. }) => {
                 stopwatch.begin("unlocking");
@@ -79,7 +80,7 @@ impl FirstBootAttempt<'_> {
         stopwatch.begin("verifying");
         let verified = sysroot::verify_running(&mut *os, self.host)?;
         if verified.has_drift() {
-            return Err(TransactionError::Drifted(verified.drifted_paths()));
+            return Err(UpdateError::Drifted(verified.drifted_paths()).into());
         }
         Ok(AttemptOutcome::Verified)
     }
@@ -125,7 +126,7 @@ mod tests {
             (pull(PullFailure::NotFound), RetryClass::Repair),
             (RefusalList::one("spec", "wrong").into(), RetryClass::Configuration),
             (OsError::Busy { sysroot: "/".into() }.into(), RetryClass::Time),
-            (TransactionError::Drifted(vec!["/etc/a".into()]), RetryClass::Repair),
+            (UpdateError::Drifted(vec!["/etc/a".into()]).into(), RetryClass::Repair),
         ] {
             assert_eq!(error.retry_class(), expected, "{error}");
         }

@@ -171,6 +171,24 @@ pub enum OsError {
     },
 }
 
+impl OsError {
+    /// Return true if another program holds the sysroot or runs an operation, so that a later retry may
+    /// succeed.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::RpmOstreedBusy { .. })
+    }
+
+    /// Return true if a retry may succeed without a change to this host or its config.
+    #[must_use]
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Pull { reason, .. } => reason.is_transient(),
+            error => error.is_busy(),
+        }
+    }
+}
+
 /// Reason why an image could not be pulled or deployed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -118,6 +118,12 @@ impl HostError {
         Self::new(op, &path.display().to_string(), errno_of(error))
     }
 
+    /// Return true if another agent holds the lock, so that a later retry may succeed.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Locked { .. })
+    }
+
     /// Error number; `None` for errors that were detected without a failed system call.
     #[must_use]
     pub fn errno(&self) -> Option<Errno> {

@@ -2,7 +2,9 @@
 //! `/etc`, for newer and older generations alike. Needs no network, no D-Bus and no libostree.
 
 use crate::host::facts::booted;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::is_older_than_last_booted;
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -86,12 +88,12 @@ pub(crate) fn activate_recovered(root: &LockedRoot<'_>) -> Result<ActivationOutc
 /// Activate the default deployment of a sysroot that is not running.
 pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOutcome, TransactionError> {
     let Some(next) = os.deployments()?.into_iter().next() else {
-        return Err(TransactionError::NoDeployment(place.display().to_string()));
+        return Err(StateError::NoDeployment(place.display().to_string()).into());
     };
     let root = booted::open_deployment(place, &next.id)?;
     let record = CurrentState::load_record(&root)?;
     if !record.is_some_and(|record| record.names(&next.id)) {
-        return Err(TransactionError::ForeignDeployment(next.id.to_string()));
+        return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
     activate(&LockedRoot::lock(&root)?)
 }
@@ -124,7 +126,7 @@ struct FilesOutsideEtc {
 /// Load the managed files outside `/etc` of the generation recorded in the `/etc` of `root`.
 fn files_outside_etc(root: &Root) -> Result<FilesOutsideEtc, TransactionError> {
     let Some(record) = CurrentState::load_record(root)? else {
-        return Err(TransactionError::NoGeneration(root.path().display().to_string()));
+        return Err(StateError::NoGeneration(root.path().display().to_string()).into());
     };
     let (managed, profile) = match record.manifest {
         Some(digest) => objects::load_managed(root, digest)?,
@@ -226,5 +228,5 @@ fn steps(
     });
     let obstacles: Vec<String> =
         steps.obstructions.iter().map(|obstruction| obstruction.reason.clone()).collect();
-    if obstacles.is_empty() { Ok(steps) } else { Err(TransactionError::Obstructed(obstacles)) }
+    if obstacles.is_empty() { Ok(steps) } else { Err(PlanError::Obstructed(obstacles).into()) }
 }

@@ -1,6 +1,7 @@
 //! Boot check: run health checks until they pass, then confirm the booted generation; or, after the
 //! timeout, roll back to the deployment that it was staged on.
 
+use crate::transaction::boot::error::BootError;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use std::path::Path;
 use std::time::Duration;
@@ -198,7 +199,7 @@ fn roll_back(
     }
     let base = &pending.staged.base;
     if !os(SysrootAccess::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
-        return Err(TransactionError::RollbackDeploymentGone { generation, base: base.to_string() });
+        return Err(BootError::RollbackDeploymentGone { generation, base: base.to_string() }.into());
     }
     early_boot::roll_back(os, host, pending, &reason)?;
     Ok(BootCheckOutcome::RolledBack { generation, reason })

@@ -1,6 +1,7 @@
 //! Activation service, early in boot: identify the booted deployment, recover an interrupted change, and
 //! make the generation complete before other services start. Needs no network, no D-Bus and no libostree.
 
+use crate::transaction::boot::error::BootError;
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::boot_check_time;
 use crate::transaction::state::interrupted;
@@ -177,7 +178,7 @@ pub fn roll_back(
     reason: &str,
 ) -> Result<(), TransactionError> {
     if !booted::has_entries_within(ENTRIES_LIMIT) {
-        return Err(TransactionError::NoBootEntries(ENTRIES_LIMIT.as_secs()));
+        return Err(BootError::NoBootEntries(ENTRIES_LIMIT.as_secs()).into());
     }
     let mut os = os(SysrootAccess::Stage)?;
     let host = host.lock()?;

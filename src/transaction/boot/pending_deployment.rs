@@ -1,6 +1,8 @@
 //! Unlocking of the staged generation before the reboot, and recovery of the pending one after it.
 
+use crate::transaction::boot::error::BootError;
 use crate::transaction::state::interrupted;
+use crate::transaction::update::error::UpdateError;
 use std::path::Path;
 
 use crate::core::state::booted_state;
@@ -31,7 +33,7 @@ pub fn unlock(
     ensure_finalize_drop_in(services)?;
     let id = pending.staged.deployment.id();
     if !stage::staged_deployment(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
-        return Err(TransactionError::NotStaged(pending.generation().to_owned()));
+        return Err(UpdateError::NotStaged(pending.generation().to_owned()).into());
     }
     space::ensure_space(&Path::new(SYSROOT).join(id.path()))?;
     pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
@@ -52,7 +54,7 @@ fn ensure_finalize_drop_in(services: &dyn ServiceControl) -> Result<(), Transact
     }
     let lines: Vec<String> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
     let instead = if lines.is_empty() { "empty".to_owned() } else { lines.join(", ") };
-    Err(TransactionError::FinalizeDropInMissing { unit: FINALIZER, instead })
+    Err(BootError::FinalizeDropInMissing { unit: FINALIZER, instead }.into())
 }
 
 /// State of the pending generation after recovery.
@@ -120,7 +122,7 @@ pub fn recover_pending(
         }
         // The activation service handles both early in boot, so it failed or did not run.
         PendingOutcome::WriteConfig | PendingOutcome::RollBack(_) => {
-            Err(TransactionError::ConfigNotWritten(found.generation().to_owned()))
+            Err(BootError::ConfigNotWritten(found.generation().to_owned()).into())
         }
     }
 }

@@ -25,6 +25,7 @@ use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::{interrupted, objects, pending};
 use crate::transaction::update::sysroot;
 
@@ -90,7 +91,7 @@ fn ensure_releasable(
 ) -> Result<(), TransactionError> {
     let booted = &running.booted.deployment;
     if !record.names(booted) {
-        return Err(TransactionError::ForeignDeployment(booted.to_string()));
+        return Err(StateError::ForeignDeployment(booted.to_string()).into());
     }
     if let Some((path, _)) = host.files.iter().find(|(_, file)| !file.append.is_empty()) {
         return Err(HandoverError::Appended(path.to_string()).into());

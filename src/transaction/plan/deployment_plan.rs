@@ -16,6 +16,8 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 use crate::host::Root;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
+use crate::transaction::plan::error::PlanError;
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::interrupted;
 
 use super::{layering, tree_plan};
@@ -79,7 +81,7 @@ impl DeploymentPlan {
     /// Fail if obstacles on the host prevent the plan.
     pub(crate) fn ensure_unobstructed(&self) -> Result<(), TransactionError> {
         let obstacles = self.plan.obstacles();
-        if obstacles.is_empty() { Ok(()) } else { Err(TransactionError::Obstructed(obstacles)) }
+        if obstacles.is_empty() { Ok(()) } else { Err(PlanError::Obstructed(obstacles).into()) }
     }
 
     /// Return true if the base already has the desired OS image and packages.
@@ -124,7 +126,7 @@ pub(crate) fn plan_deployment_after(
 ) -> Result<DeploymentPlan, TransactionError> {
     let site = target.sysroot;
     let Some(base) = site.base(os.deployments()?) else {
-        return Err(TransactionError::NoDeployment(site.display_name()));
+        return Err(StateError::NoDeployment(site.display_name()).into());
     };
     let root = site.open(&base.id)?;
     interrupted::ensure_not_interrupted(&root)?;
@@ -191,7 +193,7 @@ fn plan_for_base(
     let (profile, reach) = (target.profile, target.sysroot.scope());
     let (mut plan, unresolved) =
         match tree_plan::plan_tree_update(root, current, before, desired, profile, reach) {
-            Err(TransactionError::Refused(refusals)) if has_image => {
+            Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
                 (Plan::between(before, desired, profile), Some(refusals))
             }
             plan => (plan?, None),

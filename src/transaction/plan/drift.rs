@@ -13,6 +13,7 @@ use crate::core::values::tree::{DriftKind, PathState};
 use crate::host::Root;
 use crate::host::facts::tree_facts;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
@@ -84,7 +85,7 @@ pub(crate) fn find_drift(
     policies: DriftPolicies,
 ) -> Result<DriftReport, TransactionError> {
     let CurrentState { record: Some(record), configuration: Some(configuration), .. } = current else {
-        return Err(TransactionError::NoGeneration(root.path().display().to_string()));
+        return Err(StateError::NoGeneration(root.path().display().to_string()).into());
     };
     let prior = current.prior_changes();
     let facts = facts_of(root, record, configuration, &prior, reach)?;

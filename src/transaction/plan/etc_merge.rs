@@ -9,6 +9,8 @@ use crate::core::values::names::ManagedPath;
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, DeploymentId, ImportedCommit, OsError, Sysroot};
+use crate::transaction::plan::error::PlanError;
+use crate::transaction::state::error::StateError;
 
 use super::deployment_plan::DeploymentPlan;
 use crate::transaction::TransactionError;
@@ -54,7 +56,7 @@ pub fn diff(os: &mut dyn Sysroot, sysroot: &Path, to: Option<&str>) -> Result<Et
     let booted = deployments.iter().find(|deployment| deployment.booted);
     let default = || deployments.iter().find(|deployment| !deployment.staged);
     let Some(from) = booted.or_else(default) else {
-        return Err(TransactionError::NoDeployment(sysroot.display().to_string()));
+        return Err(StateError::NoDeployment(sysroot.display().to_string()).into());
     };
     let to = match to {
         Some(name) => find_by_commit(&deployments, name)?,
@@ -133,7 +135,7 @@ pub(crate) fn ensure_mergeable(
 /// Fail if the predicted merge contains refusals.
 pub(crate) fn ensure_accepted(merge: &EtcMerge) -> Result<(), TransactionError> {
     let refusals: Vec<String> = merge.findings.refusals.iter().map(ToString::to_string).collect();
-    if refusals.is_empty() { Ok(()) } else { Err(TransactionError::EtcRefused(refusals)) }
+    if refusals.is_empty() { Ok(()) } else { Err(PlanError::EtcRefused(refusals).into()) }
 }
 
 fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root, HostError> {

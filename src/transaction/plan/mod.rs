@@ -2,6 +2,7 @@
 
 pub(crate) mod deployment_plan;
 pub mod drift;
+pub mod error;
 pub mod etc_merge;
 pub(crate) mod layering;
 pub mod target;

@@ -11,6 +11,7 @@ use crate::transaction::engine::journal;
 use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::error::StateError;
 
 /// Return the open change of the tree at `root`, and true if a process is still working on it.
 pub fn open_change(root: &Root) -> Result<Option<(Journal, bool)>, TransactionError> {
@@ -34,7 +35,7 @@ pub(crate) fn ensure_not_interrupted(root: &Root) -> Result<(), TransactionError
     }
     // A change still in progress is reported as a held lock.
     HostLock::ensure_free(root)?;
-    Err(TransactionError::Interrupted(root.path().display().to_string()))
+    Err(StateError::Interrupted(root.path().display().to_string()).into())
 }
 
 /// Recover an interrupted change of the tree at `root`.

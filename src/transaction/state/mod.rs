@@ -5,6 +5,7 @@ pub mod blocked;
 pub mod boot_check_time;
 pub mod current;
 pub mod decided_change;
+pub mod error;
 pub mod interrupted;
 pub mod login_message;
 pub mod objects;

@@ -19,6 +19,9 @@ use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
+use crate::transaction::plan::error::PlanError;
+use crate::transaction::state::error::StateError;
+use crate::transaction::update::error::UpdateError;
 
 use super::{shipped_links, stage};
 use crate::transaction::engine::labels;
@@ -88,7 +91,7 @@ fn pass_through(
     staged: Option<&Deployment>,
 ) -> Result<FinalizeOutcome, TransactionError> {
     if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_staged_by_us(staged, booted)) {
-        return Err(TransactionError::PendingRecordMissing(staged.id.to_string()));
+        return Err(UpdateError::PendingRecordMissing(staged.id.to_string()).into());
     }
     finalize_staged::finalize_staged()?;
     Ok(FinalizeOutcome::PassedThrough)
@@ -215,7 +218,7 @@ fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(),
     match open {
         Some(open) if open.state != TransactionState::Committed => {
             let what = format!("the running system (needed to finalize generation {})", pending.generation());
-            Err(TransactionError::Interrupted(what))
+            Err(StateError::Interrupted(what).into())
         }
         _ => Ok(()),
     }
@@ -248,7 +251,7 @@ pub(crate) fn etc_steps(
     let plan =
         tree_plan::plan_tree_update(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
-        return Err(TransactionError::Obstructed(plan.obstacles()));
+        return Err(PlanError::Obstructed(plan.obstacles()).into());
     }
     let tree = plan.tree.clone().unwrap_or_default();
     let composed = record::compose_record(
@@ -284,5 +287,5 @@ fn ensure_written(directory: &Path, pending: &PendingGeneration) -> Result<(), T
         return Ok(());
     }
     let path = directory.join(RECORD.trim_start_matches('/'));
-    Err(TransactionError::NotFinalized { generation: pending.generation().to_owned(), path })
+    Err(UpdateError::NotFinalized { generation: pending.generation().to_owned(), path }.into())
 }

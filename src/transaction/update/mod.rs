@@ -1,6 +1,7 @@
 //! Updates, rollbacks and drift repair of a plain tree, of a sysroot that is not running, and of the
 //! running host.
 
+pub mod error;
 pub(crate) mod extensions;
 pub mod finalize;
 pub mod live_update;

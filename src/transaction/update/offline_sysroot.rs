@@ -2,6 +2,7 @@
 //! entry refers to it.
 
 use crate::transaction::plan::deployment_plan::unchanged_generation;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use std::path::Path;
 
@@ -146,7 +147,7 @@ fn write_generation(
     let mut plan =
         tree_plan::plan_tree_update(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
-        return Err(TransactionError::Obstructed(plan.obstacles()));
+        return Err(PlanError::Obstructed(plan.obstacles()).into());
     }
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);

@@ -6,6 +6,7 @@ use crate::core::values::profile::Profile;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedRoot, Root};
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
 
 use crate::transaction::TransactionError;
@@ -86,7 +87,7 @@ pub fn decide(
     let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
     let obstacles = plan.obstacles();
     if !obstacles.is_empty() {
-        return Err(TransactionError::Obstructed(obstacles));
+        return Err(PlanError::Obstructed(obstacles).into());
     }
     DecidedChange::of(root, &current, desired, plan, None, None)
 }

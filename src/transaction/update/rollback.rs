@@ -2,6 +2,7 @@
 //! the running `/etc`, with the old generation's managed paths. Unmanaged paths stay as they are now.
 
 use crate::host::facts::booted;
+use crate::transaction::update::error::UpdateError;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -64,7 +65,7 @@ pub fn previous_generation(
             return Ok(PreviousGeneration { deployment, record, configuration });
         }
     }
-    Err(TransactionError::NoPreviousGeneration(stateroot.clone()))
+    Err(UpdateError::NoPreviousGeneration(stateroot.clone()).into())
 }
 
 /// List paths, relative to `/etc`, that keep their current content although the previous deployment has
@@ -109,7 +110,9 @@ pub fn stage_rollback(
         policy: &DisruptionPolicy::default(),
     };
     let RemainingWork::Reboot(staged) = running_host::prepare(os, host, target, progress)? else {
-        return Err(TransactionError::NoPreviousGeneration(host.running.booted.deployment.stateroot.clone()));
+        return Err(
+            UpdateError::NoPreviousGeneration(host.running.booted.deployment.stateroot.clone()).into()
+        );
     };
     if let Some(left) = CurrentState::load_record(host)? {
         block(host, &left, "rolled back by an operator")?;

@@ -12,6 +12,7 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, Sysroot};
 use crate::transaction::state::boot_check_time;
 use crate::transaction::state::interrupted;
+use crate::transaction::update::error::UpdateError;
 
 use super::live_update::LiveUpdate;
 use super::{extensions, stage};
@@ -184,7 +185,7 @@ fn ensure_confirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Resu
             match boot_check_time::time_left(host.running) {
                 Some(left) => {
                     let (generation, seconds) = (pending.generation().to_owned(), left.as_secs());
-                    Err(TransactionError::Unconfirmed { generation, seconds })
+                    Err(UpdateError::Unconfirmed { generation, seconds }.into())
                 }
                 None => Ok(()),
             }
@@ -197,7 +198,7 @@ fn ensure_not_blocked(host: &LockedRoot<'_>, target: UpdateTarget<'_>) -> Result
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     match blocked::load(host.as_root())? {
         Some(held) if held.blocks(&target.desired.config_hash()) && !is_forced => {
-            Err(TransactionError::Blocked(Box::new(held)))
+            Err(UpdateError::Blocked(Box::new(held)).into())
         }
         // Another config is desired, so the block no longer applies.
         Some(BlockedTarget { .. }) => Ok(blocked::release(host)?),

@@ -14,6 +14,7 @@ use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
 };
+use crate::transaction::plan::error::PlanError;
 
 use super::finalize;
 use super::offline_sysroot::{deploy_request, deployment_record};
@@ -98,7 +99,7 @@ fn prepare(
     let mut plan =
         tree_plan::plan_tree_update(&next, current, before, desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {
-        return Err(TransactionError::Obstructed(plan.obstacles()));
+        return Err(PlanError::Obstructed(plan.obstacles()).into());
     }
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);

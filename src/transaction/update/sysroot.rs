@@ -2,7 +2,9 @@
 
 use crate::host::facts::booted::open_deployment;
 use crate::transaction::state::current;
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::interrupted;
+use crate::transaction::update::error::UpdateError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -124,12 +126,12 @@ pub fn deployment_states(
 pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, TransactionError> {
     let place = || sysroot.display().to_string();
     let Some(next) = os.deployments()?.into_iter().next() else {
-        return Err(TransactionError::NoDeployment(place()));
+        return Err(StateError::NoDeployment(place()).into());
     };
     let root = open_deployment(sysroot, &next.id)?;
     let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Etc)?;
     if !verified.record.names(&next.id) {
-        return Err(TransactionError::ForeignDeployment(next.id.to_string()));
+        return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
     verify_boot_entry(&mut verified, &next);
     Ok(verified)
@@ -143,10 +145,10 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
         verified.ignore_trust_material();
     }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
-        return Err(TransactionError::NoDeployment("/".to_owned()));
+        return Err(StateError::NoDeployment("/".to_owned()).into());
     };
     if !verified.record.names(&running.id) {
-        return Err(TransactionError::ForeignDeployment(running.id.to_string()));
+        return Err(StateError::ForeignDeployment(running.id.to_string()).into());
     }
     verify_boot_entry(&mut verified, &running);
     // The bootloader can pass other arguments than the boot entry lists.
@@ -185,12 +187,12 @@ fn verify_boot_entry(verified: &mut DriftReport, next: &Deployment) {
 pub fn roll_back(os: &mut dyn Sysroot, sysroot: &Path) -> Result<(Deployment, Deployment), TransactionError> {
     let deployments = os.deployments()?;
     let Some(default) = deployments.first() else {
-        return Err(TransactionError::NoDeployment(sysroot.display().to_string()));
+        return Err(StateError::NoDeployment(sysroot.display().to_string()).into());
     };
     let stateroot = &default.id.stateroot;
     let previous = deployments.iter().skip(1).find(|other| other.id.stateroot == *stateroot);
     let Some(previous) = previous else {
-        return Err(TransactionError::NoPreviousDeployment(stateroot.clone()));
+        return Err(UpdateError::NoPreviousDeployment(stateroot.clone()).into());
     };
     os.set_default(&previous.id)?;
     Ok((default.clone(), previous.clone()))

@@ -28,7 +28,9 @@ impl Accelerator {
         match name.trim() {
             "kvm" => Ok(Self::Kvm),
             "tcg" => Ok(Self::Tcg),
-            other => bail!("unknown accelerator {other:?} in the build; remove target/vm and run: cargo xtask vm build"),
+            other => bail!(
+                "unknown accelerator {other:?} in the build; remove target/vm and run: cargo xtask vm build"
+            ),
         }
     }
 

@@ -63,7 +63,10 @@ impl Agent {
     pub fn start(&mut self, script: &str) -> Result<u64> {
         let arguments = json!({ "path": "/bin/sh", "arg": ["-c", script], "capture-output": true });
         let answer = self.request("guest-exec", &arguments)?;
-        answer.get("pid").and_then(Value::as_u64).with_context(|| format!("guest-exec returned no process number: {answer}"))
+        answer
+            .get("pid")
+            .and_then(Value::as_u64)
+            .with_context(|| format!("guest-exec returned no process number: {answer}"))
     }
 
     /// Return the result of a process that [`Agent::start`] started, or `None` while it runs.

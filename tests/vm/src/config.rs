@@ -1,8 +1,8 @@
-//! Rendered configs for the guest: each states what a generation of a given name looks like.
+//! Rendered configs for the guest. Their witness files hold the name of the config.
 
 use serde_json::{Value, json};
 
-/// A URL that holds this text.
+/// Return a data URL with this text.
 #[must_use]
 pub fn data_url(text: &str) -> String {
     let escape = |byte: u8| match byte {
@@ -12,7 +12,7 @@ pub fn data_url(text: &str) -> String {
     format!("data:,{}", text.bytes().map(escape).collect::<String>())
 }
 
-/// The text that such a URL holds.
+/// Return the text of a data URL that [`data_url`] made.
 #[must_use]
 pub fn text_of(data_url: &str) -> String {
     let mut pieces = data_url.trim_start_matches("data:,").split('%');
@@ -32,7 +32,7 @@ fn data_url_round_trips() {
     }
 }
 
-/// A configuration in the making.
+/// Builder of a rendered config (MachineConfig).
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Config {
@@ -45,7 +45,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// One whose witness files hold its name, in `/etc`, `/usr/local` and `/var`.
+    /// Return a config with the witness files `/etc/witness`, `/usr/local/witness` and `/var/witness`, which
+    /// hold its name.
     pub fn named(name: &str) -> Self {
         let config = Self {
             name: name.to_owned(),
@@ -58,30 +59,29 @@ impl Config {
         config.file("/etc/witness", name).file("/usr/local/witness", name).file("/var/witness", name)
     }
 
-    /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// With the OS image of this reference.
+    /// Set the OS image, by its reference.
     pub fn image(mut self, reference: &str) -> Self {
         self.image = Some(reference.to_owned());
         self
     }
 
-    /// With a kernel argument.
+    /// Add a kernel argument.
     pub fn kernel_argument(mut self, argument: &str) -> Self {
         self.kernel_arguments.push(argument.to_owned());
         self
     }
 
-    /// With a file.
+    /// Add a file of mode 0644.
     pub fn file(self, path: &str, contents: &str) -> Self {
         self.file_of_mode(path, contents, 0o644)
     }
 
-    /// With a file that others may do other things with.
+    /// Add a file of the given mode.
     pub fn file_of_mode(mut self, path: &str, contents: &str, mode: u32) -> Self {
         let source = data_url(contents);
         self.files
@@ -89,7 +89,7 @@ impl Config {
         self
     }
 
-    /// With an enabled unit that writes its configuration's name.
+    /// Add an enabled unit, which writes the name of the config to `/run/UNIT.ran`.
     pub fn unit(mut self, name: &str) -> Self {
         let contents = format!(
             "[Unit]\nAfter=flameholder-activate.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c 'echo {} > /run/{name}.ran'\n[Install]\nWantedBy=multi-user.target\n",
@@ -99,13 +99,13 @@ impl Config {
         self
     }
 
-    /// With a key of the user `core`.
+    /// Add an SSH key of the user `core`.
     pub fn key(mut self, key: &str) -> Self {
         self.keys.push(key.to_owned());
         self
     }
 
-    /// The document.
+    /// Render the config as JSON.
     #[must_use]
     pub fn render(&self) -> String {
         let users = if self.keys.is_empty() {

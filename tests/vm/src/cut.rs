@@ -1,4 +1,4 @@
-//! Power cuts that can be looked at: what the disk is when QEMU is gone from one instruction to the next.
+//! Power cuts: the disk as it is when QEMU stops between two instructions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,9 @@ use crate::wait::until;
 use crate::writelog;
 
 impl Host {
-    /// Stops QEMU as a kill would, shows its disk image, and lets it go on. What the guest had not written by then, or
-    /// QEMU not yet passed on, is not in the image: nothing is flushed for this, as the monitor's `stop` would.
+    /// Stop QEMU's threads, call `inspect` on the disk image, and let QEMU continue. The image is as a kill
+    /// of QEMU would leave it: it lacks the data that the guest has not written, and the data that QEMU has
+    /// not passed on. (The monitor's `stop` would flush.)
     pub fn frozen<T>(&mut self, inspect: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
         let id = i32::try_from(self.alive()?.qemu.id())?;
         let qemu = Pid::from_raw(id).context("QEMU has a process number")?;
@@ -28,13 +29,13 @@ impl Host {
         result
     }
 
-    /// Lets the guest run for a while: how long decides at which of its instructions the next cut comes.
+    /// Let the guest run for this time, which determines the instruction at which the next cut comes.
     pub fn run_for(&mut self, time: Duration) -> Result<()> {
         thread::sleep(time);
         self.alive().map(drop)
     }
 
-    /// The disk image, which names others that it is an overlay of.
+    /// Return the path of the disk image, an overlay that names its base image.
     #[must_use]
     pub fn disk(&self) -> &Path {
         &self.disk
@@ -42,7 +43,7 @@ impl Host {
 }
 
 impl HostOrigin {
-    /// Whether a host was saved under this name by this test program with this build.
+    /// Return true if this test program has saved the host with this build; always true for other origins.
     pub(crate) fn is_saved(&self) -> Result<bool> {
         match self {
             HostOrigin::Saved(name) => Ok(snapshot::folder(&Lab::locate()?, name)?.is_dir()),
@@ -50,7 +51,7 @@ impl HostOrigin {
         }
     }
 
-    /// Writes the disk that such a host starts with as a raw image.
+    /// Write the disk that a host of this origin starts with, as a raw image.
     pub fn write_raw(&self, to: &Path) -> Result<()> {
         let lab = Lab::locate()?;
         let mut convert = lab.program("usr/bin/qemu-img")?;
@@ -58,8 +59,8 @@ impl HostOrigin {
         program::read(&mut convert).map(drop)
     }
 
-    /// A host that boots a state that a replay kept, on the raw disk `base` that the replay began with. The disk is
-    /// written to `image`.
+    /// Return the origin of a host that boots a state kept by a replay. `base` is the raw disk that the
+    /// replay began with; the disk is written to `image`.
     pub fn of_kept_state(kept: &Path, base: &Path, image: PathBuf) -> Result<Self> {
         let raw = image.with_extension("raw");
         writelog::join(base, kept, &raw)
@@ -72,10 +73,10 @@ impl HostOrigin {
     }
 }
 
-/// Whether no thread of this process runs, or waits for something that it began.
+/// Return true if each thread of the process is stopped, so that none is in a system call.
 fn is_stopped(id: i32) -> Result<bool> {
     for task in fs::read_dir(format!("/proc/{id}/task"))? {
-        // A thread may end meanwhile.
+        // A thread may have ended since the listing.
         let Ok(stat) = fs::read_to_string(task?.path().join("stat")) else { continue };
         let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
         if state != Some('T') {

@@ -1,4 +1,4 @@
-//! What is kept of a failed test.
+//! Evidence of a failed test: consoles, journal, state.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 
 use crate::host::Host;
 
-/// What the guest is asked for, and the file that it goes to.
+/// File name of a report, and the command in the guest that prints it.
 const GUEST_REPORTS: [(&str, &str); 5] = [
     ("journal", "journalctl --no-pager --output=short-precise"),
     ("failed-units", "systemctl --failed --no-pager --full"),
@@ -16,14 +16,15 @@ const GUEST_REPORTS: [(&str, &str); 5] = [
     ("witnesses", "cd /run/witness && grep --recursive '' ."),
 ];
 
-/// The name of the running test, as its runner tells it.
+/// Return the name of the running test, from nextest or from the thread.
 pub fn test_name() -> String {
     let name = std::env::var("NEXTEST_TEST_NAME").ok();
     let thread = || std::thread::current().name().map(str::to_owned);
     name.or_else(thread).unwrap_or_else(|| "unnamed".into()).replace("::", "-")
 }
 
-/// Keeps consoles and, where the guest still answers, what it says of itself. Returns the folder.
+/// Copy the consoles, and the reports of a guest that still answers, to the folder of failures; return the
+/// folder of this test.
 fn keep(host: &mut Host) -> Result<PathBuf> {
     let folder = host.lab().folder("failures")?.join(host.name());
     if folder.exists() {
@@ -42,7 +43,7 @@ fn keep(host: &mut Host) -> Result<PathBuf> {
         for (file, command) in GUEST_REPORTS {
             match host.run(command) {
                 Ok(output) => fs::write(folder.join(file), output.stdout + &output.stderr)?,
-                // A guest that no longer answers is itself a finding; it is not asked again.
+                // A guest that does not answer one request does not answer the next one.
                 Err(error) => {
                     fs::write(folder.join(file), format!("{error:#}\n"))?;
                     break;
@@ -53,10 +54,10 @@ fn keep(host: &mut Host) -> Result<PathBuf> {
     Ok(folder)
 }
 
-/// The same in words for an error.
+/// Keep the evidence, and describe where it is, for the context of an error.
 pub fn keep_and_describe(host: &mut Host) -> String {
     match keep(host) {
         Ok(folder) => format!("consoles, journal and state are in {}", folder.display()),
-        Err(error) => format!("nothing was kept: {error:#}"),
+        Err(error) => format!("keeping consoles and journal failed: {error:#}"),
     }
 }

@@ -1,4 +1,4 @@
-//! One running host.
+//! A host: a virtual machine with a disk, a console and a registry.
 
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -16,37 +16,36 @@ use crate::serial::Serial;
 use crate::wait::until;
 use crate::{evidence, snapshot};
 
-/// A command that takes longer is stuck.
+/// Time limit of a command in the guest.
 const COMMAND: Duration = Duration::from_secs(300);
 
-/// What a host is started from.
+/// State from which a host starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostOrigin {
     /// Version 1 of the OS, booted once and running.
     Fresh,
-    /// The same disk as an installer leaves it: its first boot is waited for.
+    /// Version 1 of the OS as an installer leaves it. [`Host::start`] waits for its first boot.
     NeverBooted,
-    /// A machine as an installer leaves it for Ignition, which gets this configuration: its first boot is not waited
-    /// for.
+    /// A machine as an installer leaves it for Ignition, and its Ignition config. [`Host::start`] does not
+    /// wait for the first boot.
     Unprovisioned(String),
-    /// What [`Host::save_as`] saved under this name.
+    /// A host that [`Host::save_as`] saved under this name.
     Saved(String),
-    /// A disk image in the qcow2 format: it is booted.
+    /// A disk image in the qcow2 format, which is booted.
     Disk(PathBuf),
-    /// The same, and it is not switched on yet.
+    /// A disk image in the qcow2 format; the host stays switched off.
     SwitchedOff(PathBuf),
 }
 
-/// How to start a host.
+/// Options for the start of a host.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// From what.
     pub origin: HostOrigin,
-    /// Where to record every write to its disk, in the format of the kernel's dm-log-writes.
+    /// Record each write to the disk in this file, in the format of the kernel's dm-log-writes.
     pub write_log: Option<PathBuf>,
 }
 
-/// A host, running or switched off. Its QEMU is killed when this is dropped.
+/// A host, running or switched off. Dropping it kills its QEMU.
 #[derive(Debug)]
 pub struct Host {
     pub(crate) lab: Lab,
@@ -55,7 +54,7 @@ pub struct Host {
     pub(crate) sockets: TempDir,
     pub(crate) disk: PathBuf,
     pub(crate) write_log: Option<PathBuf>,
-    /// What Ignition gets.
+    /// File with the Ignition config of an unprovisioned machine.
     pub(crate) ignition: Option<PathBuf>,
     pub(crate) registry: Registry,
     pub(crate) boots: u32,
@@ -70,25 +69,25 @@ pub(crate) struct Running {
     pub(crate) agent: Agent,
     pub(crate) monitor: Monitor,
     pub(crate) serial: Serial,
-    /// How much of the console was waited through.
+    /// Byte of the console up to which [`Host::wait_for_console`] has searched.
     pub(crate) console_offset: usize,
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // QEMU may have ended by itself.
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
     }
 }
 
 impl Host {
-    /// Starts a host on a disk of its own.
+    /// Start a host on a disk of its own.
     pub fn start(origin: HostOrigin) -> Result<Self> {
         Self::start_with(Start { origin, write_log: None })
     }
 
-    /// The same with all that can be chosen.
+    /// Start a host with all options.
     pub fn start_with(start: Start) -> Result<Self> {
         let lab = Lab::locate()?;
         let base = snapshot::base(&lab, &start.origin)?;
@@ -106,7 +105,7 @@ impl Host {
         }
     }
 
-    /// One that is switched off.
+    /// Create a host that is switched off.
     fn new(lab: Lab, base: &snapshot::Base, write_log: Option<PathBuf>) -> Result<Self> {
         let name = evidence::test_name();
         let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
@@ -114,7 +113,7 @@ impl Host {
         lab.overlay(&base.disk, &disk)?;
         let builder = lab.stage("builder")?.join("tree");
         let port = registry::free_port()?;
-        // While the images are being made there are none to serve.
+        // While the images are built, there are none to serve.
         let images = lab.stage("images").unwrap_or_default().join("registry");
         Ok(Self {
             registry: Registry::new(&builder, &images, folder.path(), port),
@@ -144,38 +143,39 @@ impl Host {
         }
     }
 
-    /// Runs a shell command as root and returns what it left, however it ended.
+    /// Run a shell command as root, and return its result whatever its exit code.
     pub fn run(&mut self, command: &str) -> Result<Output> {
         let process = self.spawn(command)?;
         until(&format!("`{command}` in the guest"), COMMAND, || self.output_if_ended(process))
     }
 
-    /// Runs a shell command and returns its standard output.
+    /// Run a shell command as root, and return its standard output.
     ///
     /// # Errors
-    /// Its exit code is not 0; the error has all that it said.
+    /// The exit code is not 0; the error has both output streams.
     pub fn run_ok(&mut self, command: &str) -> Result<String> {
         let Output { code, stdout, stderr } = self.run(command)?;
-        ensure!(code == 0, "`{command}` ended with {code} in the guest:\n{stdout}{stderr}");
+        ensure!(code == 0, "`{command}` failed in the guest with exit code {code}:\n{stdout}{stderr}");
         Ok(stdout)
     }
 
-    /// Starts a shell command and returns its process number for [`Host::output_if_ended`]; a reboot forgets it.
+    /// Start a shell command, and return its process number for [`Host::output_if_ended`]. The number is
+    /// invalid after a reboot.
     pub fn spawn(&mut self, command: &str) -> Result<u64> {
         self.alive()?.agent.start(command)
     }
 
-    /// What a started command left, if it has ended.
+    /// Return the result of a started command, or `None` while it runs.
     pub fn output_if_ended(&mut self, process: u64) -> Result<Option<Output>> {
         self.alive()?.agent.output_if_ended(process)
     }
 
-    /// The bytes of a file in the guest.
+    /// Read a file of the guest.
     pub fn read(&mut self, path: &str) -> Result<Vec<u8>> {
         self.alive()?.agent.read(path).with_context(|| format!("reading {path} in the guest"))
     }
 
-    /// Writes a file in the guest, in place of what it held; its directory exists.
+    /// Replace the content of a file in the guest; its directory exists.
     pub fn write(&mut self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.alive()?
             .agent
@@ -183,13 +183,13 @@ impl Host {
             .with_context(|| format!("writing {path} in the guest"))
     }
 
-    /// The kernel's identifier of this boot.
+    /// Return the kernel's ID of this boot.
     pub fn boot_id(&mut self) -> Result<String> {
         let bytes = self.read("/proc/sys/kernel/random/boot_id")?;
         Ok(String::from_utf8_lossy(&bytes).trim().to_owned())
     }
 
-    /// Waits until the console says this, after what was waited for before.
+    /// Wait for this text on the console, after the text of the previous call.
     pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
         until(&format!("{text:?} on the console"), limit, || {
             let running = self.alive()?;
@@ -203,52 +203,53 @@ impl Host {
         })
     }
 
-    /// All that the console said since power-on.
+    /// Return the console's output since power-on.
     pub fn console(&mut self) -> Result<String> {
         self.running.as_ref().context("the host is switched off")?.serial.text()
     }
 
-    /// The registry that this guest knows, not running at first.
+    /// Return the registry of this host. It is stopped at first.
     pub fn registry(&mut self) -> &mut Registry {
         &mut self.registry
     }
 
-    /// What the guest calls this version of the OS.
+    /// Return the reference under which the guest finds this version of the OS.
     pub fn image(&self, version: u32) -> Result<String> {
         self.lab.image(version)
     }
 
-    /// Executes a command of QEMU's monitor: `stop`, `cont`, `query-block`.
+    /// Execute a command of QEMU's monitor, such as `stop`, `cont` or `query-block`.
     pub fn monitor(&mut self, command: &str, arguments: &Value) -> Result<Value> {
         self.alive()?.monitor.execute(command, arguments)
     }
 
-    /// A checksum over all that a generation is: `/etc`, `/usr/local`, Flameholder's state and the boot entries, with
-    /// modes, owners and links, without times.
+    /// Return a checksum over everything that belongs to a generation: `/etc`, `/usr/local`, Flameholder's
+    /// state and the boot entries, with modes, owners and links, without times.
     pub fn state_hash(&mut self) -> Result<String> {
         Ok(self.run_ok("/usr/libexec/flameholder-test/state | sha256sum | cut -d' ' -f1")?.trim().to_owned())
     }
 
-    /// Says that this unit (a name, or its beginning) may have failed when the test ends.
+    /// Accept a failed unit at the end of the test: `name` is the unit's name or its beginning.
     pub fn allow_failed_unit(&mut self, name: &str) {
         self.failed_units.push(name.to_owned());
     }
 
-    /// Says that messages of priority error with this text in them are expected from Flameholder's units.
+    /// Accept error messages with this text from Flameholder's units.
     pub fn allow_error(&mut self, text: &str) {
         self.errors.push(text.to_owned());
     }
 
-    /// Ends this run and keeps disk and memory under a name, for [`HostOrigin::Saved`] and until the next build.
+    /// Stop the host, and save its disk and memory under a name, for [`HostOrigin::Saved`]. They are valid
+    /// until the next build.
     pub fn save_as(&mut self, name: &str) -> Result<()> {
         let target = snapshot::folder(&self.lab, name)?;
         snapshot::remove_others(&target)?;
         self.save_to(&target)
     }
 
-    /// Stops the machine and moves its disk and state into a new folder.
+    /// Stop the machine, and move its disk and its memory into a new folder.
     pub(crate) fn save_to(&mut self, target: &Path) -> Result<()> {
-        // The less memory is in use, the less is read back each time.
+        // Each resume reads the saved memory: drop the caches to keep it small.
         self.run_ok("sync && echo 3 > /proc/sys/vm/drop_caches")?;
         let state = self.folder.path().join("state");
         self.alive()?.monitor.save(&state)?;
@@ -269,16 +270,19 @@ impl Host {
         &self.lab
     }
 
-    /// The folder of this host's disk and logs.
+    /// Return the folder with this host's disk and logs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The running machine.
+    /// Return the running machine.
+    ///
+    /// # Errors
+    /// The host is switched off, or QEMU has ended.
     pub(crate) fn alive(&mut self) -> Result<&mut Running> {
         let running = self.running.as_mut().context("the host is switched off")?;
         if let Some(status) = running.qemu.try_wait()? {
-            bail!("QEMU ended with {status}; the console's end is\n{}", running.serial.tail());
+            bail!("QEMU ended with {status}; last lines of the console:\n{}", running.serial.tail());
         }
         Ok(running)
     }

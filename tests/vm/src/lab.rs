@@ -1,4 +1,4 @@
-//! Where what was built lies.
+//! Paths of a finished build.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,33 +8,34 @@ use anyhow::{Context as _, Result};
 
 use crate::program;
 
-/// The registry's address in every guest; QEMU connects it to one on this machine, or to nothing.
+/// Address of the registry in each guest. QEMU forwards it to the host's registry on this machine, if that
+/// runs.
 pub const REGISTRY: &str = "10.0.2.100:5000";
-/// The version of the OS that machines are installed with, for Ignition to provision them.
+/// Version of the OS on the disk of an unprovisioned machine; its initramfs has Ignition.
 pub const INSTALLED: u32 = 4;
-/// The repository in it.
+/// Repository of the OS images in the registry.
 pub const REPOSITORY: &str = "flameholder/os";
 
-/// A finished build: what hosts are started from.
+/// A finished build, whose stages hosts start from.
 #[derive(Debug, Clone)]
 pub struct Lab {
     root: PathBuf,
 }
 
 impl Lab {
-    /// The build in the workspace's target directory, or where `FLAMEHOLDER_VM` says.
+    /// Find the build in the workspace's target directory, or in the directory that `FLAMEHOLDER_VM` names.
     ///
     /// # Errors
-    /// Nothing is built there.
+    /// There is no finished build.
     pub fn locate() -> Result<Self> {
         let lab = Self::at(Self::directory());
         fs::metadata(lab.root.join("current/warm")).with_context(|| {
-            format!("no host is built in {}; run: cargo xtask vm build", lab.root.display())
+            format!("no finished build in {}; run: cargo xtask vm build", lab.root.display())
         })?;
         Ok(lab)
     }
 
-    /// Where a build is, or is to be.
+    /// Return the directory of the build, which may not exist yet.
     pub fn directory() -> PathBuf {
         std::env::var_os("FLAMEHOLDER_VM")
             .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/vm"), PathBuf::from)
@@ -44,34 +45,33 @@ impl Lab {
         Self { root }
     }
 
-    /// The folder of one stage.
+    /// Return the folder of a stage.
     ///
     /// # Errors
-    /// The stage was not built.
+    /// The stage is not built.
     pub fn stage(&self, name: &str) -> Result<PathBuf> {
         let link = self.root.join("current").join(name);
-        link.canonicalize()
-            .with_context(|| format!("looking for the stage {name} in {}", self.root.display()))
+        link.canonicalize().with_context(|| format!("finding stage {name} in {}", self.root.display()))
     }
 
-    /// A folder beside the build, made where it is missing: `run`, `failures`, `prepared`.
+    /// Return a folder beside the build (`run`, `failures`, `prepared`), and create it if it is missing.
     pub(crate) fn folder(&self, name: &str) -> Result<PathBuf> {
         let folder = self.root.join(name);
         fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
         Ok(folder.canonicalize()?)
     }
 
-    /// What every guest calls this version of the OS: registry, repository and digest.
+    /// Return the reference of this version of the OS in each guest: registry, repository and digest.
     pub fn image(&self, version: u32) -> Result<String> {
         image_reference(&self.stage("images")?, version)
     }
 
-    /// A program of the builder tree.
+    /// Return a command that runs a program of the builder tree.
     pub(crate) fn program(&self, path: &str) -> Result<Command> {
         Ok(program::of_tree(&self.stage("builder")?.join("tree"), path))
     }
 
-    /// A new disk that shows what `base` holds and keeps what is written to it for itself.
+    /// Create a disk image as an overlay on `base`: writes go to the overlay only.
     pub(crate) fn overlay(&self, base: &Path, disk: &Path) -> Result<()> {
         let mut create = self.program("usr/bin/qemu-img")?;
         create.args(["create", "-q", "-f", "qcow2", "-F", "qcow2", "-b"]).arg(base).arg(disk);

@@ -1,8 +1,9 @@
-//! BootedSystem OSTree hosts in QEMU.
+//! Booted OSTree hosts in QEMU, and the scenarios that run on them.
 //!
-//! `build` makes everything that boots from Debian packages, in stages that are kept by what went into them. [`Host`] is
-//! one running machine on a disk of its own: commands, files, reboots, power cuts. [`Registry`] serves the OS images that
-//! it updates to. [`scenario()`] runs one test on a host and keeps what explains a failure.
+//! `build` builds disks and images from Debian packages, in stages that are cached by their inputs. [`Host`]
+//! is one virtual machine on a disk of its own: commands, files, reboots, power cuts. [`Registry`] serves the
+//! OS images that the host updates to. [`scenario()`] runs one test on a host and keeps consoles and journal
+//! if the test fails.
 
 pub mod build;
 pub mod config;

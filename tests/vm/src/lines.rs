@@ -1,4 +1,4 @@
-//! A socket on which both sides write one JSON document per line: QEMU's monitor and the guest's agent.
+//! JSON documents, one per line, over a Unix socket: the protocol of QEMU's monitor and of the guest agent.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 
-/// The socket, with what was received behind the last whole line.
+/// A connection, with the received bytes of an incomplete line.
 #[derive(Debug)]
 pub struct Lines {
     socket: UnixStream,
@@ -16,14 +16,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Connects to a socket that is listened on.
+    /// Connect to a listening socket.
     pub fn connect(path: &Path) -> Result<Self> {
         let socket =
             UnixStream::connect(path).with_context(|| format!("connecting to {}", path.display()))?;
         Ok(Self { socket, received: Vec::new() })
     }
 
-    /// Writes one line.
+    /// Send a document as one line.
     pub fn send(&mut self, document: &Value) -> Result<()> {
         self.socket.set_write_timeout(Some(Duration::from_secs(5)))?;
         self.socket
@@ -31,18 +31,18 @@ impl Lines {
             .with_context(|| format!("sending {document}"))
     }
 
-    /// Writes the byte that makes the guest's agent forget what it has half received.
+    /// Send the byte 0xff, which makes the guest agent discard an incomplete request.
     pub fn send_delimiter(&mut self) -> Result<()> {
         self.socket.set_write_timeout(Some(Duration::from_secs(5)))?;
         Ok(self.socket.write_all(&[0xff])?)
     }
 
-    /// Forgets what was received and not read.
+    /// Discard the received lines that were not read.
     pub fn forget(&mut self) {
         self.received.clear();
     }
 
-    /// The next line, or nothing when none is complete within `limit`.
+    /// Return the next line, or `None` if none is complete within `limit`.
     ///
     /// # Errors
     /// The other side closed the socket, or the line is no JSON.
@@ -61,24 +61,24 @@ impl Lines {
         }
     }
 
-    /// The answer to a request that was sent: the member `return`.
+    /// Return the member `return` of the answer to the request that was sent last, and skip events.
     ///
     /// # Errors
-    /// As for [`Lines::receive`]; none came within `limit`, or it is an error.
+    /// As for [`Lines::receive`]; there is no answer within `limit`, or the answer is an error.
     pub fn answer(&mut self, what: &str, limit: Duration) -> Result<Value> {
         loop {
             let Some(mut line) = self.receive(limit)? else {
-                bail!("waited {} s in vain for the answer to {what}", limit.as_secs());
+                bail!("no answer to {what} within {} s", limit.as_secs());
             };
             if let Some(answer) = line.get_mut("return") {
                 return Ok(answer.take());
             }
-            ensure!(line.get("error").is_none(), "{what} was refused: {line}");
-            // Anything else is an event.
+            ensure!(line.get("error").is_none(), "{what} failed: {line}");
+            // Any other line is an event.
         }
     }
 
-    /// Returns whether something came.
+    /// Read from the socket. Returns false if nothing arrives within `limit`.
     fn fill(&mut self, limit: Duration) -> Result<bool> {
         self.socket.set_read_timeout(Some(limit))?;
         let mut buffer = vec![0; 1 << 16];

@@ -1,4 +1,4 @@
-//! QEMU's command line, and QEMU itself while it runs.
+//! QEMU's command line and process.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,32 +11,31 @@ use crate::accel::Accelerator;
 use crate::lab::{Lab, REGISTRY};
 use crate::program;
 
-/// What a saved state depends on, beside QEMU's version: a state fits no other machine.
+/// Hardware of each machine. A saved state resumes only on this hardware, with the same version of QEMU.
 pub const HARDWARE: &str = "-nodefaults -no-user-config -display none -machine q35 -smp 2 -m 1024 \
     -device virtio-serial-pci -object rng-random,id=random,filename=/dev/urandom -device virtio-rng-pci,rng=random";
 
-/// One machine, not yet started.
+/// A machine that is not started yet.
 #[derive(Debug)]
 pub struct Machine<'a> {
     pub lab: &'a Lab,
-    /// Written to; in the qcow2 format.
+    /// Disk image in the qcow2 format, which the machine writes to.
     pub disk: &'a Path,
-    /// For sockets: their paths have to be short.
+    /// Folder for sockets, with a short path: a socket's path has at most 107 bytes.
     pub sockets: &'a Path,
-    /// On this machine's loopback; may be silent.
+    /// Port of the registry on this machine's loopback; the registry may be stopped.
     pub registry_port: u16,
-    /// What leads into the guest.
     pub forwards: &'a [Forward],
     pub console: Console,
-    /// A saved state to go on from, in place of booting.
+    /// Saved state to resume from, instead of a boot.
     pub incoming: Option<&'a Path>,
-    /// What Ignition gets.
+    /// File with the Ignition config, passed as QEMU's fw_cfg `opt/com.coreos/config`.
     pub ignition: Option<&'a Path>,
-    /// Records every write to the disk, in the format of the kernel's dm-log-writes.
+    /// File for a record of each write to the disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<&'a Path>,
 }
 
-/// A port of this machine, on loopback, that leads to one of the guest's.
+/// Forward of a port of this machine's loopback to a port of the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Forward {
     here: u16,
@@ -47,31 +46,31 @@ impl FromStr for Forward {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (here, guest) = text.split_once(':').context("it is spelt HERE:GUEST, as in 2222:22")?;
+        let (here, guest) = text.split_once(':').context("expected HERE:GUEST, such as 2222:22")?;
         Ok(Self { here: here.parse()?, guest: guest.parse()? })
     }
 }
 
-/// Where the serial console goes.
+/// Destination of the serial console.
 #[derive(Debug)]
 pub enum Console {
     Log(PathBuf),
-    /// To the terminal that this runs in, QEMU's monitor with it.
+    /// This terminal, together with QEMU's monitor.
     Terminal,
 }
 
 impl Machine<'_> {
-    /// The socket of the guest's agent.
+    /// Return the path of the guest agent's socket.
     pub fn agent(&self) -> PathBuf {
         self.sockets.join("agent")
     }
 
-    /// The socket of QEMU's monitor.
+    /// Return the path of the monitor's socket.
     pub fn monitor(&self) -> PathBuf {
         self.sockets.join("monitor")
     }
 
-    /// Starts QEMU; it is killed with the thread that calls this.
+    /// Start QEMU. The kernel kills it when the calling thread ends.
     pub fn start(&self) -> Result<Child> {
         let mut qemu = self.command()?;
         if let Console::Log(log) = &self.console {
@@ -137,8 +136,8 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// The guest reaches its own registry and, since nothing routes, nothing else. Nothing reaches it but what is
-    /// forwarded.
+    /// Add a network in which the guest reaches its registry and nothing else, since nothing is routed, and
+    /// which is entered only through the forwarded ports.
     fn add_network(&self, command: &mut Command, builder: &Path) {
         let mut relay = program::of_tree(builder, "usr/bin/socat");
         relay.arg("STDIO").arg(format!("TCP:127.0.0.1:{}", self.registry_port));

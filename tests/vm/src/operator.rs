@@ -1,5 +1,5 @@
-//! What an operator does on the guest, and what they look at.
-#![allow(clippy::indexing_slicing, reason = "of a JSON value it gives null where nothing is")]
+//! Actions of an operator on the guest, and checks of their results.
+#![allow(clippy::indexing_slicing, reason = "indexing a JSON value yields null for an absent member")]
 
 use std::time::Duration;
 
@@ -9,66 +9,77 @@ use serde_json::Value;
 use crate::config::Config;
 use crate::host::Host;
 
-/// From the call to the host being up again: an import, a shutdown and a boot, emulated.
+/// Time limit of a command that reboots the host: an import, a shutdown and a boot, all emulated.
 const UPDATE: Duration = Duration::from_secs(900);
 
-/// Applies a configuration, with whatever follows `apply --desired FILE`.
+/// Apply a config, with further arguments of `flameholder apply`, and return the output.
 pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String> {
     host.write("/var/tmp/desired.json", config.render())?;
     host.run_ok(&format!("flameholder apply --desired /var/tmp/desired.json {arguments} 2>&1"))
 }
 
-/// Applies a configuration that needs a reboot, and returns when the host is up again.
+/// Apply a config that requires a reboot, and check that it is current after the reboot.
 pub fn update(host: &mut Host, config: &Config) -> Result<()> {
     host.write("/var/tmp/desired.json", config.render())?;
     run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
     ensure_current(host, config.name())
 }
 
-/// Runs a command that reboots the host, and returns when it is up again.
+/// Run a command that reboots the host, and wait for the next boot and its boot check.
 pub fn run_until_rebooted(host: &mut Host, command: &str) -> Result<()> {
     let before = host.boot_id()?;
-    // Nobody waits for its end: the host may be gone by then.
+    // The command is not waited for: the host may shut down before it ends.
     host.spawn(&format!("{command} > /var/tmp/output 2>&1"))?;
     let booted = host.wait_for_boot(&before, UPDATE);
     let output = |host: &mut Host| host.run_ok("cat /var/tmp/output").unwrap_or_default();
     booted.map_err(|error| error.context(format!("`{command}` printed: {}", output(host))))
 }
 
-/// Goes back, and returns when the host is up again.
+/// Roll back, and check that the config `to` is current after the reboot.
 pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
     run_until_rebooted(host, "flameholder rollback")?;
     ensure_current(host, to)
 }
 
-/// The generation of this configuration runs, is whole, and nothing is left open.
+/// Check that `config` is the current config: its generation is booted, is the default boot entry, has a
+/// matching record and passes `flameholder verify`, and no change is pending or open.
 pub fn ensure_current(host: &mut Host, config: &str) -> Result<()> {
     let status = status(host)?;
-    ensure!(status["pending"].is_null() && status["transaction"].is_null(), "not settled: {status:#}");
+    ensure!(
+        status["pending"].is_null() && status["transaction"].is_null(),
+        "a change is pending or open: {status:#}"
+    );
     let booted = booted(&status)?;
-    ensure!(booted["next"] == true, "another deployment boots next: {status:#}");
-    ensure!(booted["generation"]["config"] == config, "{config} does not run: {status:#}");
-    ensure!(booted["generation"]["recordMatches"] == true, "the record is another's: {status:#}");
+    ensure!(booted["next"] == true, "the booted deployment is not the default boot entry: {status:#}");
+    ensure!(booted["generation"]["config"] == config, "{config} is not booted: {status:#}");
+    ensure!(
+        booted["generation"]["recordMatches"] == true,
+        "the record does not match the booted deployment: {status:#}"
+    );
     let name = booted["generation"]["generation"].as_str().unwrap_or_default();
     let line = host.run_ok("cat /proc/cmdline")?;
-    ensure!(line.contains(&format!("flameholder.generation={name}")), "{name} is not in {line}");
+    ensure!(
+        line.contains(&format!("flameholder.generation={name}")),
+        "generation {name} is not on the kernel command line: {line}"
+    );
     host.run_ok("flameholder verify")?;
     Ok(())
 }
 
-/// `status -o json`.
+/// Return the output of `flameholder status -o json`.
 pub fn status(host: &mut Host) -> Result<Value> {
     let text = host.run_ok("flameholder status -o json")?;
-    serde_json::from_str(&text).with_context(|| format!("reading {text}"))
+    serde_json::from_str(&text).with_context(|| format!("parsing the status {text}"))
 }
 
-/// What has the message bus start the stand-in for rpm-ostreed: a path, and what is there.
+/// D-Bus service file that starts rpm-ostreed's stand-in on demand: its path and content.
 pub const RPM_OSTREED: (&str, &str) = (
     "/usr/local/share/dbus-1/system-services/org.projectatomic.rpmostree1.service",
     "[D-BUS Service]\nName=org.projectatomic.rpmostree1\nExec=/bin/false\nUser=root\nSystemdService=rpm-ostreed.service\n",
 );
 
-/// From now on images and packages are rpm-ostreed's, as on CoreOS.
+/// Install the D-Bus service of rpm-ostreed's stand-in, so that images and packages go through it, as on
+/// CoreOS.
 pub fn enable_rpm_ostreed(host: &mut Host) -> Result<()> {
     let (path, text) = RPM_OSTREED;
     let directory = path.rsplit_once('/').map_or("/", |(directory, _)| directory);
@@ -78,22 +89,22 @@ pub fn enable_rpm_ostreed(host: &mut Host) -> Result<()> {
     Ok(())
 }
 
-/// The deployment that runs.
+/// Return the booted deployment of a status.
 pub fn booted(status: &Value) -> Result<&Value> {
-    let deployments = status["deployments"].as_array().context("no deployments")?;
-    deployments.iter().find(|deployment| deployment["booted"] == true).context("none runs")
+    let deployments = status["deployments"].as_array().context("the status has no deployments")?;
+    deployments.iter().find(|deployment| deployment["booted"] == true).context("no deployment is booted")
 }
 
-/// Every reader of this boot saw this generation, and no other.
+/// Check that each reader of this boot saw the witness files of the config `expected`, and of no other.
 pub fn ensure_readers_saw(host: &mut Host, expected: &str) -> Result<()> {
     let boot = host.boot_id()?;
     for (moment, witness) in host.witnesses()? {
-        ensure!(witness.boot == boot, "{moment} is of another boot");
+        ensure!(witness.boot == boot, "the record of {moment} is from another boot");
         for (path, seen) in &witness.seen {
-            // Nothing of /var is mounted for generators.
+            // `/var` is not mounted when generators run.
             let is_hidden = moment == "generator" && path != "/etc/witness";
-            let wanted = (!is_hidden).then_some(expected);
-            ensure!(seen.as_deref() == wanted, "{moment} saw {seen:?} in {path}");
+            let expected = (!is_hidden).then_some(expected);
+            ensure!(seen.as_deref() == expected, "{moment} saw {seen:?} in {path}");
         }
     }
     let kubelet = host.run_ok("tail -n 1 /var/log/kubelet-stand-in")?;

@@ -1,4 +1,4 @@
-//! Switching a host on and off, in an orderly way and otherwise.
+//! Power: boots, orderly reboots and power cuts.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -13,35 +13,38 @@ use crate::monitor::Monitor;
 use crate::serial::Serial;
 use crate::wait::until;
 
-/// From power-on to the last unit; emulated, on a loaded machine.
+/// Time limit from power-on to the last unit, emulated on a loaded machine.
 const BOOT: Duration = Duration::from_secs(420);
-/// The same with an orderly shutdown before.
+/// Time limit of an orderly shutdown and a boot.
 const REBOOT: Duration = Duration::from_secs(600);
-/// How long one question to a guest that may still be booting waits.
+/// Time limit of one request to a guest that may still be booting.
 const ANSWER: Duration = Duration::from_secs(1);
-/// How a program ends that fails an assertion of its own.
+/// Signal that ends a program after a failed assertion.
 const SIGABRT: i32 = 6;
 
 impl Host {
-    /// Reboots in an orderly way and returns when all units of the new boot have started or failed.
+    /// Reboot in an orderly way, and wait for the next boot and its boot check.
     pub fn reboot(&mut self) -> Result<()> {
         let previous = self.boot_id()?;
         self.spawn("systemctl reboot")?;
         self.wait_for_boot(&previous, REBOOT)
     }
 
-    /// Waits for another boot than this one, until its units have started or failed, and what booted was judged.
+    /// Wait for a boot other than `previous`, until its units have started or failed and its boot check is
+    /// over.
     pub fn wait_for_boot(&mut self, previous: &str, limit: Duration) -> Result<()> {
         self.wait_for_matching_boot(limit, |host| Ok(host.boot_id()? != previous))?;
         self.wait_for_boot_check(limit)
     }
 
-    /// The same without the judgement.
+    /// Wait for a boot other than `previous`, until its units have started or failed, but not for the boot
+    /// check.
     pub fn wait_for_units(&mut self, previous: &str, limit: Duration) -> Result<()> {
         self.wait_for_matching_boot(limit, |host| Ok(host.boot_id()? != previous))
     }
 
-    /// Waits for a boot whose kernel was started with this argument, and otherwise as [`Host::wait_for_boot`].
+    /// Wait for a boot with this kernel argument, until its units have started or failed and its boot check
+    /// is over.
     pub fn wait_for_boot_with(&mut self, argument: &str, limit: Duration) -> Result<()> {
         self.wait_for_matching_boot(limit, |host| {
             let line = host.read("/proc/cmdline")?;
@@ -56,7 +59,7 @@ impl Host {
         matches_boot: impl Fn(&mut Self) -> Result<bool>,
     ) -> Result<()> {
         let mut from = self.alive()?.serial.text()?.len();
-        until("another boot", limit, || {
+        until("the next boot", limit, || {
             if self.failed_early(from)? {
                 self.start_booting()?;
                 from = 0;
@@ -64,21 +67,21 @@ impl Host {
             if !self.agent_answers(from)? {
                 return Ok(None);
             }
-            // The agent may end between one request and the next.
+            // The agent may end between two requests.
             Ok(matches_boot(self).unwrap_or_default().then_some(()))
         })?;
         self.wait_until_up(limit)
     }
 
-    /// Kills QEMU: what the guest had not flushed is lost.
+    /// Kill QEMU: data that the guest has not flushed is lost.
     pub fn power_cut(&mut self) {
         self.running = None;
     }
 
-    /// Switches the host on and returns when its units have started or failed.
+    /// Switch the host on, and wait until its units have started or failed and its boot check is over.
     pub fn power_on(&mut self) -> Result<()> {
         self.start_booting()?;
-        until("the guest's agent", BOOT, || {
+        until("the guest agent to answer", BOOT, || {
             if self.failed_early(0)? {
                 self.start_booting()?;
             }
@@ -88,12 +91,12 @@ impl Host {
         self.wait_for_boot_check(BOOT)
     }
 
-    /// Switches the host on, and waits for nothing.
+    /// Switch the host on without waiting for its boot.
     pub fn switch_on(&mut self) -> Result<()> {
         self.start_booting()
     }
 
-    /// Switches the host off in an orderly way.
+    /// Switch the host off in an orderly way.
     pub fn power_off(&mut self) -> Result<()> {
         self.spawn("systemctl poweroff")?;
         until("the guest to power off", REBOOT, || {
@@ -104,25 +107,29 @@ impl Host {
         Ok(())
     }
 
-    /// Whether the agent runs, in a guest whose console says nothing fatal `from` this place on.
+    /// Return true if the agent answers.
+    ///
+    /// # Errors
+    /// The console has reported a panic or an emergency shell after its first `from` bytes.
     fn agent_answers(&mut self, from: usize) -> Result<bool> {
         let running = self.alive()?;
         running.serial.ensure_alive(from)?;
-        // A connection that breaks is QEMU's end, which the next look tells apart.
+        // A broken connection means that QEMU has ended, which the next call of `alive` reports.
         Ok(running.agent.answers(ANSWER).unwrap_or(false))
     }
 
-    /// Starts from the bootloader; the QEMU that ran before is gone.
+    /// Start a new QEMU from the bootloader.
     fn start_booting(&mut self) -> Result<()> {
         self.running = None;
         self.launch(None)
     }
 
-    /// Whether QEMU has stopped by a fault of its own before the guest's root file system was in use again, `from` this
-    /// place in the console on.
+    /// Return true if QEMU has crashed before the guest's root file system was in use again, after the first
+    /// `from` bytes of the console.
     ///
-    /// Emulating two processors, QEMU now and then fails an assertion while the firmware or the kernel maps devices
-    /// (`iotlb_to_section`, QEMU 10.0), the more often the busier the machine. Nothing has been written then.
+    /// QEMU 10.0 emulating two processors sometimes fails an assertion while the firmware or the kernel maps
+    /// devices (`iotlb_to_section`), more often on a busy machine. The guest has written nothing by then, so
+    /// the boot can be repeated.
     fn failed_early(&mut self, from: usize) -> Result<bool> {
         let running = self.running.as_mut().context("the host is switched off")?;
         let Some(status) = running.qemu.try_wait()? else {
@@ -138,7 +145,7 @@ impl Host {
             };
         let fault = status.signal() == Some(SIGABRT) && !since_firmware.contains("Switch Root");
         if fault {
-            eprintln!("QEMU failed in the firmware or the early kernel, and is started again");
+            eprintln!("QEMU crashed in the firmware or the early kernel; starting it again");
         }
         Ok(fault)
     }
@@ -147,19 +154,19 @@ impl Host {
         self.launch(Some(state))?;
         let running = self.alive()?;
         running.monitor.resume_restored()?;
-        until("the restored guest's agent", Duration::from_secs(60), || {
+        until("the guest agent to answer after the resume", Duration::from_secs(60), || {
             Ok(running.agent.answers(Duration::from_secs(1))?.then_some(()))
         })?;
-        // Its clock stands at the moment of saving.
+        // The guest's clock shows the time of saving.
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_secs();
         self.run_ok(&format!("date --set=@{now}")).map(drop)
     }
 
     fn launch(&mut self, incoming: Option<&Path>) -> Result<()> {
-        ensure!(self.running.is_none(), "the host is switched on already");
+        ensure!(self.running.is_none(), "the host is already switched on");
         self.boots += 1;
         let log = self.folder.path().join(format!("console-{}", self.boots));
-        // The sockets of an earlier run are replaced by QEMU.
+        // QEMU creates new sockets in place of those of an earlier run.
         let machine = Machine {
             lab: &self.lab,
             disk: &self.disk,
@@ -173,7 +180,7 @@ impl Host {
         };
         let (agent, monitor) = (machine.agent(), machine.monitor());
         for socket in [&agent, &monitor] {
-            // There is none before the first run.
+            // Before the first run there is no socket.
             let _ = std::fs::remove_file(socket);
         }
         let mut qemu = machine.start()?;
@@ -192,18 +199,19 @@ impl Host {
     }
 
     fn wait_until_up(&mut self, limit: Duration) -> Result<()> {
-        // It exits with an error where the state is anything but `running`; which it may be, see `allow_failed_unit`.
+        // `is-system-running` exits with an error in each state but `running`. `degraded` is valid here: the
+        // scenario checks failed units.
         let process = self.spawn("systemctl is-system-running --wait")?;
-        let output = until("the last unit of the boot", limit, || self.output_if_ended(process))?;
+        let output = until("the last unit of the boot to start", limit, || self.output_if_ended(process))?;
         match output.stdout.trim() {
             "running" | "degraded" => Ok(()),
-            state => bail!("the guest is {state:?} after its boot: {}", output.stderr),
+            state => bail!("systemd reports the state {state:?} after the boot: {}", output.stderr),
         }
     }
 
-    /// The judgement comes after the last unit: it waits for that.
+    /// Wait for the end of the boot check, which starts after the last unit of the boot.
     fn wait_for_boot_check(&mut self, limit: Duration) -> Result<()> {
-        until("the judgement on what booted", limit, || {
+        until("the boot check to end", limit, || {
             let state = self
                 .run_ok("systemctl show --property=ActiveState --value flameholder-confirm-boot.service")?;
             Ok((!state.starts_with("activ")).then_some(()))

@@ -1,4 +1,4 @@
-//! Running programs, those of this machine and those of the builder tree.
+//! Programs of this machine and of the builder tree.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,26 +6,27 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-/// A program of a Debian tree, run on this machine by the tree's own loader and libraries.
+/// Return a command that runs a program of a Debian tree on this machine, with the tree's own loader and
+/// libraries.
 pub fn of_tree(tree: &Path, program: &str) -> Command {
     let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(tree.join("usr/lib/x86_64-linux-gnu")).arg(tree.join(program));
     command
 }
 
-/// Runs it to its end without input and returns its standard output.
+/// Run a command without input, and return its standard output.
 ///
 /// # Errors
-/// It does not start, or ends with anything but success; its standard error is in the error.
+/// The program does not start or fails; the error has its standard error.
 pub fn read(command: &mut Command) -> Result<String> {
     let shown = shown(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {shown}"))?;
     let stderr = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{shown} ended with {}:\n{stderr}", output.status);
+    ensure!(output.status.success(), "{shown} failed with {}:\n{stderr}", output.status);
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Program and arguments, separated by spaces.
+/// Format a command as program and arguments, separated by spaces.
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")

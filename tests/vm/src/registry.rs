@@ -1,4 +1,4 @@
-//! A registry on this machine's loopback that serves the OS images to a guest.
+//! Container registry on this machine's loopback, which serves the OS images to a guest.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::program;
 use crate::wait::until;
 
-/// A Docker registry over a folder of images; stopped when this is dropped.
+/// A Docker registry that serves a folder of images. Dropping it stops it.
 #[derive(Debug)]
 pub struct Registry {
     builder: PathBuf,
@@ -22,7 +22,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// A registry for this port, not started. Its configuration and log are in `folder`.
+    /// Create a registry for this port, which is not started. Its configuration and log are in `folder`.
     pub(crate) fn new(builder: &Path, storage: &Path, folder: &Path, port: u16) -> Self {
         Self {
             builder: builder.to_owned(),
@@ -33,21 +33,21 @@ impl Registry {
         }
     }
 
-    /// The port on 127.0.0.1.
+    /// Return the port on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Starts it and waits until it answers.
+    /// Start the registry without authentication, and wait until it answers.
     ///
     /// # Errors
-    /// It does not start, or ends at once; its log is then in the error.
+    /// The registry does not start or ends; the error has its log.
     pub fn start(&mut self) -> Result<()> {
         self.start_with("")
     }
 
-    /// The same for those only who log in as somebody of this file, as htpasswd(1) makes it with bcrypt.
+    /// Start the registry with basic authentication. `logins` is a file of htpasswd(1) with bcrypt digests.
     ///
     /// # Errors
     /// As for [`Registry::start`].
@@ -79,7 +79,7 @@ impl Registry {
             .spawn()
             .context("starting docker-registry")?;
         let port = self.port;
-        let answers = until("the registry", Duration::from_secs(30), || {
+        let answers = until("the registry to answer", Duration::from_secs(30), || {
             if let Some(status) = child.try_wait()? {
                 bail!("the registry ended with {status}:\n{}", fs::read_to_string(&log).unwrap_or_default());
             }
@@ -89,10 +89,10 @@ impl Registry {
         answers.map(drop)
     }
 
-    /// Stops it: the guest's connections are then refused.
+    /// Stop the registry; the guest's connections are refused from now on.
     pub fn stop(&mut self) {
         if let Some(mut child) = self.process.take() {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -105,8 +105,8 @@ impl Drop for Registry {
     }
 }
 
-/// A port of 127.0.0.1 that nobody listens on.
+/// Return a free port of 127.0.0.1.
 pub(crate) fn free_port() -> Result<u16> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("looking for a free port")?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("binding a free port of 127.0.0.1")?;
     Ok(listener.local_addr()?.port())
 }

@@ -1,4 +1,4 @@
-//! One test on one host.
+//! Scenarios: one test on one host.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -10,20 +10,21 @@ use crate::evidence;
 use crate::host::{Host, HostOrigin, Start};
 use crate::lab::Lab;
 
-/// What Flameholder installs, or adds to.
+/// Units that Flameholder installs or extends with a drop-in.
 const UNITS: &str = "flameholder-activate.service flameholder-daemon.service flameholder-firstboot.service \
     flameholder-recover.service flameholder-confirm-boot.service ostree-finalize-staged.service";
 
-/// Starts a host, runs the test on it, and looks afterwards whether all is well with the host.
+/// Start a host, run the test on it, and check the host afterwards: no failed units, no errors in the
+/// journal, valid unit files.
 ///
 /// # Errors
-/// The test's; or a unit has failed, or one of Flameholder's has logged an error, that the test did not expect. What
-/// explains it is then kept in the target directory, and the error says where.
+/// The test fails, or a check finds a failure that the test has not declared. Consoles and journal are then
+/// kept in the target directory; the error names the folder.
 pub fn scenario(origin: HostOrigin, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
     scenario_from(Start { origin, write_log: None }, test)
 }
 
-/// The same with all that can be chosen.
+/// Run a scenario with all options of the host's start.
 pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -> Result<()> {
     let mut host = Host::start_with(start)?;
     let ended = catch_unwind(AssertUnwindSafe(|| {
@@ -43,11 +44,12 @@ pub fn scenario_from(start: Start, test: impl FnOnce(&mut Host) -> Result<()>) -
     }
 }
 
-/// The host of this name, which `make` saves where no test of this program did. Tests in other processes wait for that.
+/// Return the saved host of this name. The first test that asks for it runs `make` to save it; tests in other
+/// processes wait.
 pub fn prepared(name: &str, make: impl FnOnce() -> Result<()>) -> Result<HostOrigin> {
     let lock = Lab::locate()?.folder("prepared")?.join(format!("{name}.lock"));
     let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
-    flock(&lock, FlockOperation::LockExclusive).context("waiting for who prepares a host")?;
+    flock(&lock, FlockOperation::LockExclusive).context("waiting for the lock of a prepared host")?;
     let origin = HostOrigin::Saved(name.to_owned());
     if !origin.is_saved()? {
         make()?;
@@ -55,13 +57,13 @@ pub fn prepared(name: &str, make: impl FnOnce() -> Result<()>) -> Result<HostOri
     Ok(origin)
 }
 
-/// A host that the test left switched off is not switched on for this.
+/// Check units and journal of a running host. A host that the test left switched off is not checked.
 fn ensure_no_failures(host: &mut Host) -> Result<()> {
     if host.running.is_none() {
         return Ok(());
     }
     let verified = host.run(&format!("systemd-analyze verify --man=no {UNITS} 2>&1"))?;
-    ensure!(verified.code == 0, "systemd finds fault with {UNITS}:\n{}", verified.stdout);
+    ensure!(verified.code == 0, "systemd-analyze verify reports problems with {UNITS}:\n{}", verified.stdout);
     let failed = host.run_ok("systemctl --failed --plain --no-legend | cut -d' ' -f1")?;
     let failed: Vec<_> = failed
         .lines()

@@ -1,4 +1,4 @@
-//! Disks and saved states that hosts are started from.
+//! Disks and saved memory that hosts start from.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use crate::host::HostOrigin;
 use crate::lab::{INSTALLED, Lab};
 
-/// A disk that is only read, and the state to go on from.
+/// Base of a host: a read-only disk image, and the saved memory to resume from, if any.
 #[derive(Debug)]
 pub struct Base {
     pub disk: PathBuf,
@@ -22,13 +22,16 @@ impl Base {
         Self { disk: folder.join("disk.qcow2"), state: Some(folder.join("state")) }
     }
 
-    /// A disk that is to be booted.
+    /// Return the base of a host that boots from the disk in `folder`.
     pub fn switched_off(folder: &Path) -> Self {
         Self { disk: folder.join("disk.qcow2"), state: None }
     }
 }
 
-/// Finds what `warm` names.
+/// Return the base for an origin.
+///
+/// # Errors
+/// The stage is not built, or no host is saved under the name.
 pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
     match origin {
         HostOrigin::Fresh => Ok(Base::running(&lab.stage("warm")?)),
@@ -36,7 +39,7 @@ pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
         HostOrigin::Unprovisioned(_) => Ok(Base::switched_off(&lab.stage(&format!("disk{INSTALLED}"))?)),
         HostOrigin::Saved(name) => {
             let folder = folder(lab, name)?;
-            ensure!(folder.is_dir(), "no host was saved as {name:?} by this test program with this build");
+            ensure!(folder.is_dir(), "no host {name:?} is saved by this test program for this build");
             Ok(Base::running(&folder))
         }
         HostOrigin::Disk(disk) | HostOrigin::SwitchedOff(disk) => {
@@ -45,8 +48,8 @@ pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
     }
 }
 
-/// Where the state of this name is: another place for each build and for each test program, so that what an older
-/// program prepared is not mistaken for what this one would prepare.
+/// Return the folder of a saved host. The path depends on the build and on the test program, so that a state
+/// that an older program prepared is never taken for a current one.
 pub fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     let warm = lab.stage("warm")?;
     let program = std::env::current_exe()?;
@@ -56,18 +59,19 @@ pub fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     Ok(lab.folder("prepared")?.join(format!("{name}-{}", digest.get(..12).unwrap_or_default())))
 }
 
-/// Moves a disk and a state into a new folder. The disk goes on naming its own base.
+/// Move a disk and a saved memory into a new folder. The disk still names its own base image.
 pub fn keep(target: &Path, disk: &Path, state: &Path) -> Result<()> {
     let partial = target.with_extension("partial");
     remove(&partial)?;
     fs::create_dir_all(&partial).with_context(|| format!("making {}", partial.display()))?;
-    fs::rename(disk, partial.join("disk.qcow2")).context("keeping the disk")?;
-    fs::rename(state, partial.join("state")).context("keeping the state")?;
+    fs::rename(disk, partial.join("disk.qcow2")).context("moving the disk")?;
+    fs::rename(state, partial.join("state")).context("moving the saved memory")?;
     remove(target)?;
     fs::rename(&partial, target).with_context(|| format!("making {}", target.display()))
 }
 
-/// Removes what older programs and builds saved under the name of `target`; each holds a guest's memory.
+/// Remove the hosts that older programs and builds saved under the name of `target`: each holds the memory of
+/// a guest.
 pub fn remove_others(target: &Path) -> Result<()> {
     let name = |path: &Path| path.file_name()?.to_str()?.rsplit_once('-').map(|(name, _)| name.to_owned());
     let parent = target.parent().with_context(|| format!("{} has no parent", target.display()))?;

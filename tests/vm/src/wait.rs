@@ -1,18 +1,19 @@
-//! Waiting for what happens elsewhere: always with a deadline, and with a name for what did not happen.
+//! Waits for conditions, each with a deadline and a name for the error.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long to look away between two looks: a tenth of the time that was waited, since looking costs the guest time.
+/// Bounds of the pause between two polls. A pause is a tenth of the time waited so far, since each poll costs
+/// the guest time.
 const SHORTEST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_millis(250);
 
-/// Looks until there is something to see, and returns it.
+/// Poll until there is a result, and return it.
 ///
 /// # Errors
-/// `look` fails, or sees nothing until `limit` has passed; the error then says `what` was waited for.
+/// `poll` fails, or returns `None` until `limit` has passed; the error names `what`.
 pub fn until<T>(what: &str, limit: Duration, mut poll: impl FnMut() -> Result<Option<T>>) -> Result<T> {
     let start = Instant::now();
     loop {
@@ -20,7 +21,7 @@ pub fn until<T>(what: &str, limit: Duration, mut poll: impl FnMut() -> Result<Op
             return Ok(result);
         }
         if start.elapsed() >= limit {
-            bail!("waited {} s in vain for {what}", limit.as_secs());
+            bail!("timed out after {} s waiting for {what}", limit.as_secs());
         }
         thread::sleep((start.elapsed() / 10).clamp(SHORTEST, LONGEST));
     }
@@ -33,7 +34,7 @@ mod tests {
     #[test]
     fn timeout_error_names_the_awaited_event() {
         let error = until("rain", Duration::ZERO, || Ok(None::<()>)).unwrap_err();
-        assert_eq!(error.to_string(), "waited 0 s in vain for rain");
+        assert_eq!(error.to_string(), "timed out after 0 s waiting for rain");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! What the guest's own readers saw at several moments of its boot; `guest/usr/libexec/flameholder-test/look` writes it.
+//! Observations of the witness files at several moments of the guest's boot, recorded by units and a
+//! generator with `guest/usr/libexec/flameholder-test/print-witnesses`.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +7,17 @@ use anyhow::{Context as _, Result};
 
 use crate::host::Host;
 
-/// What a reader at one moment of the boot saw.
+/// Observations of one reader.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Witness {
-    /// The boot that it saw it in.
+    /// ID of the observed boot.
     pub boot: String,
-    /// Path and contents; nothing where the file was absent.
+    /// Content by path; `None` for an absent file.
     pub seen: BTreeMap<String, Option<String>>,
 }
 
 impl Host {
-    /// What the readers of the early boot saw, by the name of their moment.
+    /// Return the observations of this boot by the name of their moment, such as `generator` or `sysinit`.
     pub fn witnesses(&mut self) -> Result<BTreeMap<String, Witness>> {
         let records = self.run_ok("cd /run/witness && grep --recursive '' .")?;
         let mut witnesses = BTreeMap::new();
@@ -24,7 +25,7 @@ impl Host {
             let (stage, record) = line
                 .strip_prefix("./")
                 .and_then(|line| line.split_once(':'))
-                .with_context(|| format!("no record of a witness: {line:?}"))?;
+                .with_context(|| format!("invalid witness record {line:?}"))?;
             let witness = witnesses
                 .entry(stage.to_owned())
                 .or_insert_with(|| Witness { boot: String::new(), seen: BTreeMap::new() });

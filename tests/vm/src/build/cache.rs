@@ -74,7 +74,8 @@ impl Cache {
             remove(&partial)?;
             fs::create_dir(&partial).with_context(|| format!("making {}", partial.display()))?;
             make(&partial).with_context(|| format!("building stage {name}"))?;
-            fs::rename(&partial, &folder).with_context(|| format!("renaming the built stage to {}", folder.display()))?;
+            fs::rename(&partial, &folder)
+                .with_context(|| format!("renaming the built stage to {}", folder.display()))?;
             eprintln!("{name:<12} {:>6.1} s", start.elapsed().as_secs_f64());
         }
         self.link(name, &folder)?;
@@ -121,7 +122,7 @@ of_builder() {
 }
 ";
 
-/// Runs a recipe with these variables, in a mount namespace of its own: what it mounts is gone when it ends.
+/// Run a recipe with these variables, in a mount namespace of its own: its mounts end with it.
 pub fn run_recipe(text: &str, out: &Path, variables: &[(&str, &Path)]) -> Result<()> {
     let scratch = tempfile::Builder::new()
         .prefix("scratch-")
@@ -144,7 +145,11 @@ fn remove(folder: &Path) -> Result<()> {
     // A recipe that was killed may have left mounts in its tree: never delete files behind a mount.
     let mounts = fs::read_to_string("/proc/self/mountinfo")?;
     let prefix = format!(" {}/", folder.display());
-    ensure!(!mounts.contains(&prefix), "file systems are mounted below {}; unmount them before the stage is removed", folder.display());
+    ensure!(
+        !mounts.contains(&prefix),
+        "file systems are mounted below {}; unmount them before the stage is removed",
+        folder.display()
+    );
     match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
             Err(error).with_context(|| format!("removing {}", folder.display()))

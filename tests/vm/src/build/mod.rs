@@ -1,15 +1,15 @@
-//! From Debian packages to a host that is up and running, saved to a file.
+//! Build of a booted host from Debian packages, saved to a file.
 //!
-//! | stage | holds | made again when |
+//! | stage | contents | rebuilt when |
 //! |---|---|---|
 //! | `builder` | a Debian tree with QEMU, bootloader and registry | its list of packages changes |
 //! | `debian` | a Debian tree with a kernel, OSTree and skopeo | its list of packages changes |
-//! | `tree` | the same laid out for OSTree, with an initramfs | its recipe changes |
-//! | `accelerator` | whether KVM runs a guest here | the machine or QEMU changes |
-//! | `overlay` | this project's executables and units, and the tests' own files | one of them changes |
-//! | `images` | four versions as container images, in a layout and a registry's storage | `tree` or `overlay` do |
-//! | `disk`, `disk4` | a disk with version 1 deployed, and one as an installer leaves it for Ignition | `images` do |
-//! | `warm` | that disk and the memory of a host that booted from it | `disk` or the machine do |
+//! | `tree` | the `debian` tree in OSTree's layout, with an initramfs | its recipe changes |
+//! | `accelerator` | the name of the accelerator: `kvm` if KVM runs a guest, else `tcg` | the machine or QEMU changes |
+//! | `overlay` | this project's executables and units, and the files of the tests | one of them changes |
+//! | `images` | four versions of the OS as container images, in a layout and a registry's storage | `tree` or `overlay` changes |
+//! | `disk`, `disk4` | a disk with version 1 deployed, and one as an installer leaves it for Ignition | `images` changes |
+//! | `warm` | `disk` after a boot, with the memory of the running host | `disk` or the machine changes |
 
 mod cache;
 mod overlay;
@@ -32,21 +32,20 @@ use crate::snapshot::Base;
 use cache::{Cache, Inputs, run_recipe};
 use overlay::Overlay;
 
-/// What a build is made from, beside Debian's packages.
+/// Inputs of a build, besides Debian's packages.
 #[derive(Debug)]
 pub struct Sources {
-    /// The repository.
     pub repository: PathBuf,
-    /// The folder of the executables that go into the guest.
+    /// Folder with the executables for the guest.
     pub binaries: PathBuf,
     /// The executable of `tests/osimage`.
     pub osimage: PathBuf,
 }
 
-/// Makes whatever is missing or out of date.
+/// Build missing and outdated stages.
 ///
 /// # Errors
-/// A stage fails; nothing of it is kept. Root is needed: for mounts, owners and device files.
+/// A stage fails; nothing of it is kept. Root is required, for mounts, owners and device files.
 pub fn build(sources: &Sources) -> Result<Lab> {
     let _lock = lock()?;
     let (lab, disk) = build_disk(sources, 1)?;
@@ -54,7 +53,7 @@ pub fn build(sources: &Sources) -> Result<Lab> {
     Ok(lab)
 }
 
-/// Boots a host with this version of the OS at the terminal, on a disk that is thrown away when QEMU ends.
+/// Boot a host with this version of the OS on this terminal. Its disk is deleted when QEMU ends.
 ///
 /// # Errors
 /// As for [`build`]; QEMU does not start, or fails.
@@ -65,7 +64,7 @@ pub fn run(sources: &Sources, version: u32, forwards: &[Forward]) -> Result<()> 
     terminal::run(&lab, &Base::switched_off(&disk), forwards)
 }
 
-/// A second build at the same time waits for the first one.
+/// Take the lock of the build. A second build waits for the first one.
 fn lock() -> Result<File> {
     let root = Lab::directory();
     fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
@@ -74,9 +73,9 @@ fn lock() -> Result<File> {
     Ok(lock)
 }
 
-/// All but the last stage.
+/// Build all stages but `warm`, and return the folder of the disk with this version of the OS.
 fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
-    ensure!(rustix::process::geteuid().is_root(), "building a host needs root: it mounts file systems");
+    ensure!(rustix::process::geteuid().is_root(), "building a host mounts file systems: run this as root");
     let root = Lab::directory();
     let cache = Cache::open(&root)?;
     let lab = Lab::at(root);
@@ -114,7 +113,7 @@ fn tree(cache: &Cache, debian: &Path) -> Result<PathBuf> {
 
 fn accelerator(cache: &Cache, builder: &Path, tree: &Path) -> Result<PathBuf> {
     let machine = fs::read_to_string("/proc/sys/kernel/osrelease")? + &fs::read_to_string("/proc/cpuinfo")?;
-    // The clock rate of the moment is no property of the machine.
+    // The current clock rate is no property of the machine.
     let machine: String = machine.lines().filter(|line| !line.starts_with("cpu MHz")).collect();
     cache.stage("accelerator", Inputs::default().text(&machine).stage(builder), |out| {
         let modules = tree.join("tree/usr/lib/modules");
@@ -137,7 +136,7 @@ fn images(cache: &Cache, sources: &Sources, [builder, tree, overlay]: [&Path; 3]
     })
 }
 
-/// Copies the images into the storage that registries serve later.
+/// Copy the images into the storage that registries serve in the scenarios.
 fn fill_registry(builder: &Path, images: &Path) -> Result<()> {
     let storage = images.join("registry");
     fs::create_dir(&storage)?;
@@ -158,7 +157,7 @@ fn disk(cache: &Cache, sources: &Sources, images: &Path, version: u32) -> Result
     let recipe = include_str!("../../recipe/disk.sh");
     let name = if version == 1 { "disk".to_owned() } else { format!("disk{version}") };
     let builder = cache.current("builder")?;
-    // Debian's Ignition is told by the boot entry that it is to run, and where.
+    // Debian's Ignition takes the order to run, and its platform, from the kernel arguments.
     let is_installed = version == lab::INSTALLED;
     let arguments = if is_installed { "ignition.firstboot ignition.platform.id=qemu" } else { "" };
     cache.stage(&name, Inputs::default().text(recipe).text(arguments).stage(&builder).stage(images), |out| {

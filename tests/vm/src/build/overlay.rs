@@ -1,4 +1,4 @@
-//! The files of this project in the guest's OS: executables, units, and what tests look through.
+//! Overlay on the guest's OS: this project's executables and units, and the files of the tests.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -18,27 +18,27 @@ const EXECUTABLES: [(&str, &str); 2] = [
 ];
 const STAND_INS: [(&str, &str); 1] = [("rpmostreed", "usr/libexec/flameholder-test/rpm-ostreed")];
 
-/// Where the files come from.
+/// Sources of the overlay.
 #[derive(Debug)]
 pub struct Overlay {
-    /// The repository.
+    /// The repository: `systemd/` and `tests/vm/guest`.
     pub sources: PathBuf,
-    /// The folder of the executables.
+    /// Folder with the agent's executables.
     pub binaries: PathBuf,
-    /// The folder of the tests' own.
+    /// Folder with the executables of the tests, such as the stand-in for rpm-ostreed.
     pub stand_ins: PathBuf,
 }
 
-/// One file to install.
+/// A file to install.
 #[derive(Debug)]
 struct Entry {
     from: PathBuf,
-    /// Relative to the tree's root.
+    /// Relative to the root of the tree.
     to: PathBuf,
 }
 
 impl Overlay {
-    /// What the stage depends on.
+    /// Return the inputs of the stage: content, path and mode of each file.
     pub fn inputs(&self) -> Result<Inputs> {
         let mut inputs = Inputs::default().text(include_str!("overlay.rs"));
         for entry in self.entries()? {
@@ -48,7 +48,7 @@ impl Overlay {
         Ok(inputs)
     }
 
-    /// Writes the files below `root`.
+    /// Write the files below `root`, and enable the units.
     pub fn write(&self, root: &Path) -> Result<()> {
         for entry in self.entries()? {
             let to = root.join(&entry.to);
@@ -58,7 +58,8 @@ impl Overlay {
             fs::set_permissions(&to, fs::Permissions::from_mode(mode(&entry.from)?))?;
         }
         for (_, to) in EXECUTABLES.into_iter().chain(STAND_INS) {
-            // A debug build is mostly symbols, which a guest would have to fetch.
+            // The symbols of a debug build are most of its size, and the guest would download them with each
+            // image.
             program::read(Command::new("strip").arg(root.join(to)))?;
         }
         enable_units(&root.join(UNITS))
@@ -81,7 +82,7 @@ impl Overlay {
         }
         entries.retain(|entry| entry.from.extension().is_none_or(|extension| extension != "md"));
         for entry in &mut entries {
-            // An OS ships its part of /etc there.
+            // An OSTree commit carries its `/etc` as `/usr/etc`.
             if let Ok(rest) = entry.to.strip_prefix("etc") {
                 entry.to = Path::new("usr/etc").join(rest);
             }
@@ -104,9 +105,9 @@ fn collect(folder: &Path, to: &Path, entries: &mut Vec<Entry>) -> Result<()> {
     Ok(())
 }
 
-/// The two modes that git knows.
+/// Return one of the two modes that git records.
 fn mode(path: &Path) -> Result<u32> {
-    let metadata = fs::metadata(path).with_context(|| format!("looking at {}", path.display()))?;
+    let metadata = fs::metadata(path).with_context(|| format!("reading the mode of {}", path.display()))?;
     Ok(if metadata.permissions().mode() & 0o111 == 0 { 0o644 } else { 0o755 })
 }
 
@@ -115,7 +116,7 @@ fn create_parent(path: &Path) -> Result<()> {
     fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))
 }
 
-/// Links each unit to where its `[Install]` section says, in the OS and not in `/etc`: a vendor's links.
+/// Enable each unit by its `[Install]` section, with links in `/usr` as an OS vendor ships them.
 fn enable_units(units: &Path) -> Result<()> {
     for entry in fs::read_dir(units).with_context(|| format!("listing {}", units.display()))? {
         let unit = entry?.path();
@@ -134,7 +135,7 @@ fn enable_units(units: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The folders in which an enabled unit has a link, such as `multi-user.target.wants`.
+/// Return the folders with a link to the unit while it is enabled, such as `multi-user.target.wants`.
 fn link_folders(unit: &str) -> Vec<String> {
     let install = unit.lines().map(str::trim).skip_while(|line| *line != "[Install]").skip(1);
     let mut folders = Vec::new();

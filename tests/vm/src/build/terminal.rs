@@ -1,4 +1,4 @@
-//! A host for somebody at a terminal.
+//! An interactive host on this terminal (`cargo xtask vm run`).
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -7,7 +7,7 @@ use crate::machine::{Console, Forward, Machine};
 use crate::registry::{self, Registry};
 use crate::snapshot::Base;
 
-/// Boots from `base` and returns when QEMU ends. The registry runs meanwhile.
+/// Boot from `base`, and return when QEMU ends. The registry runs meanwhile.
 pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
     let folder = tempfile::Builder::new().prefix("host-").tempdir_in(lab.folder("run")?)?;
     let sockets = tempfile::Builder::new().prefix("vm-").tempdir()?;
@@ -17,11 +17,11 @@ pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
     let storage = lab.stage("images")?.join("registry");
     let mut registry = Registry::new(&builder, &storage, folder.path(), registry::free_port()?);
     registry.start()?;
-    println!("Log in as root, without a password. The registry has these images:");
+    println!("Log in as root; there is no password. Images in the registry:");
     for version in 1..=3 {
         println!("  {}", lab.image(version)?);
     }
-    println!("To leave: `poweroff` in the guest, or Ctrl-A X at any time. The disk is thrown away.\n");
+    println!("To leave: `poweroff` in the guest, or Ctrl-A X at any time. The disk is deleted.\n");
     let machine = Machine {
         lab,
         disk: &disk,
@@ -34,6 +34,6 @@ pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
         write_log: None,
     };
     let status = machine.start()?.wait().context("waiting for QEMU")?;
-    ensure!(status.success(), "QEMU ended with {status}");
+    ensure!(status.success(), "QEMU failed with {status}");
     Ok(())
 }

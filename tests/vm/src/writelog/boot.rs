@@ -1,45 +1,44 @@
-//! What the bootloader would boot, and where that lies.
+//! The default boot entry of a disk, and the deployment that it boots.
 
 use anyhow::{Context as _, Result, ensure};
 
 use super::tree::Tree;
 
-/// Where bootloaders look for syslinux's configuration; libostree links the first to the second.
+/// Paths in `/boot` at which bootloaders look for syslinux's configuration; libostree makes the first a link
+/// to the last.
 const SYSLINUX: [&str; 3] = ["syslinux/syslinux.cfg", "extlinux/extlinux.conf", "loader/syslinux.cfg"];
 
-/// The boot entry that comes first.
+/// The default boot entry: the one that comes first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootEntry {
-    /// The kernel, as the entry spells it.
+    /// Path of the kernel, as written in the entry.
     pub kernel: String,
-    /// The initial RAM disks, as the entry spells them.
+    /// Paths of the initial RAM disks, as written in the entry.
     pub initrds: Vec<String>,
-    /// The kernel arguments.
     pub arguments: Vec<String>,
 }
 
-/// What a power cut would have led to.
+/// The system that a disk boots.
 #[derive(Debug)]
 pub struct BootedSystem {
-    /// The entry that is booted.
     pub entry: BootEntry,
-    /// The file system that has the boot entries and kernels.
+    /// File system with the boot entries and kernels.
     pub boot: Tree,
-    /// The root of the deployment that it boots.
+    /// Root of the deployment that the entry boots.
     pub deployment: Tree,
-    /// What is mounted on its `/var`.
+    /// Directory of the stateroot that is mounted on `/var`.
     pub var: Tree,
 }
 
 impl BootEntry {
-    /// The value of the last argument `name=`.
+    /// Return the value of the last argument `name=`.
     #[must_use]
     pub fn argument(&self, name: &str) -> Option<&str> {
         let mut values = self.arguments.iter().rev().filter_map(|argument| argument.split_once('='));
         values.find_map(|(found, value)| (found == name).then_some(value))
     }
 
-    /// Reads the first label of a syslinux configuration.
+    /// Parse the first label of a syslinux configuration.
     pub(super) fn of_syslinux(text: &str) -> Option<Self> {
         let lines = text.lines().filter_map(|line| line.trim().split_once([' ', '\t']));
         let mut first = lines.skip_while(|(word, _)| !word.eq_ignore_ascii_case("label")).skip(1);
@@ -50,7 +49,8 @@ impl BootEntry {
         (!entry.kernel.is_empty()).then_some(entry)
     }
 
-    /// Reads an entry of the Boot Loader Specification, with the version that it is sorted by.
+    /// Parse an entry of the Boot Loader Specification, and return it with its version, which determines the
+    /// order.
     pub(super) fn of_bls(text: &str) -> Option<(u64, Self)> {
         let mut entry = Self { kernel: String::new(), initrds: Vec::new(), arguments: Vec::new() };
         let mut version = 0;
@@ -73,18 +73,20 @@ impl BootEntry {
         }
     }
 
-    /// The one that this `/boot` puts first.
+    /// Find the default boot entry of this `/boot`.
     fn of(boot: &Tree) -> Result<Self> {
         for path in SYSLINUX {
             if let Some(text) = boot.text(path)? {
                 return Self::of_syslinux(&text)
-                    .with_context(|| format!("{path} has no entry with a kernel"));
+                    .with_context(|| format!("{path} has no label with a kernel"));
             }
         }
         let mut entries = Vec::new();
-        for name in boot.names("loader/entries").context("there is neither syslinux.cfg nor an entry")? {
+        for name in
+            boot.names("loader/entries").context("/boot has neither syslinux.cfg nor loader/entries")?
+        {
             let text = boot.text(&format!("loader/entries/{name}"))?.unwrap_or_default();
-            entries.push(Self::of_bls(&text).with_context(|| format!("{name} is no boot entry"))?);
+            entries.push(Self::of_bls(&text).with_context(|| format!("invalid boot entry {name}"))?);
         }
         let highest = entries.into_iter().max_by_key(|(version, _)| *version);
         highest.map(|(_, entry)| entry).context("loader/entries is empty")
@@ -92,21 +94,28 @@ impl BootEntry {
 }
 
 impl BootedSystem {
-    /// Follows the first entry. Kernel, initial RAM disk and deployment have to be there.
+    /// Follow the default boot entry to its deployment.
+    ///
+    /// # Errors
+    /// The kernel, an initial RAM disk or the deployment does not exist.
     pub(super) fn of(boot: &Tree, root: &Tree) -> Result<Self> {
         let entry = BootEntry::of(boot)?;
         for path in std::iter::once(&entry.kernel).chain(&entry.initrds) {
-            // `/boot` may be part of the path, whether or not the file system is mounted there.
+            // The path may begin with `/boot`, regardless of where the file system is mounted.
             let inside = path.strip_prefix("/boot/").unwrap_or(path);
-            ensure!(boot.has(path)? || boot.has(inside)?, "the boot entry names {path}, which is not there");
+            ensure!(
+                boot.has(path)? || boot.has(inside)?,
+                "the boot entry names {path}, which does not exist"
+            );
         }
         let link = entry.argument("ostree").context("the boot entry has no `ostree=`")?;
-        let deployment = root.at(link).context("the boot entry leads to no deployment")?;
+        let deployment =
+            root.at(link).context("the `ostree=` argument of the boot entry leads to no deployment")?;
         let (stateroot, _) = deployment
             .path()
             .split_once("/deploy/")
             .and_then(|(_, below)| below.split_once("/deploy/"))
-            .with_context(|| format!("{} is not where deployments are", deployment.path()))?;
+            .with_context(|| format!("{} is not a path of a deployment", deployment.path()))?;
         let var = root.at(&format!("ostree/deploy/{stateroot}/var"))?;
         Ok(Self { entry, boot: boot.clone(), deployment, var })
     }

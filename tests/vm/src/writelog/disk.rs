@@ -1,4 +1,4 @@
-//! The two partitions as files, changed in place, request by request.
+//! The two partitions of a disk as files, to which logged requests are applied in place.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -10,26 +10,26 @@ use rustix::fs::{FallocateFlags, SeekFrom};
 use super::log::{Entry, Kind, WriteLog};
 
 const SECTOR: u64 = 512;
-/// What is all zero in such a piece becomes a hole.
+/// Granularity of sparse copies: a piece that is all zero becomes a hole.
 const PIECE: usize = 64 << 10;
-/// The partitions' files.
+/// File names of the partitions.
 const BOOT: &str = "boot.raw";
 const ROOT: &str = "root.raw";
 
-/// Where the file systems lie on the disk, in bytes.
+/// Location of the file systems on the disk, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {
-    /// First byte and length of the file system that `/boot` is.
+    /// First byte and length of the file system mounted on `/boot`.
     pub boot: (u64, u64),
-    /// The same for the one that has the deployments and `/var`.
+    /// First byte and length of the file system with the deployments and `/var`.
     pub root: (u64, u64),
 }
 
 impl Layout {
-    /// The first two partitions of a disk with a master boot record.
+    /// Read the first two partitions from a master boot record.
     ///
     /// # Errors
-    /// It cannot be read, or it has no two such partitions.
+    /// The disk cannot be read, or has fewer than two partitions.
     pub fn of_mbr(disk: &Path) -> Result<Self> {
         let mut record = [0; 512];
         let file = File::open(disk).with_context(|| format!("reading the disk {}", disk.display()))?;
@@ -55,7 +55,7 @@ pub struct Image {
     length: u64,
 }
 
-/// What stood where a request has written.
+/// Pre-image of a request: the content of the range that it writes to.
 #[derive(Debug)]
 pub struct PreImage(Vec<(Part, u64, Vec<u8>)>);
 
@@ -65,7 +65,7 @@ enum Part {
     Root,
 }
 
-/// Both partitions. What a request changes beside them is of no interest.
+/// Both partitions. Requests for other parts of the disk are ignored.
 #[derive(Debug)]
 pub struct Disk {
     pub boot: Image,
@@ -73,7 +73,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Takes the partitions out of a raw disk, into `directory`.
+    /// Copy the partitions of a raw disk into `directory`.
     pub fn extract(disk: &Path, layout: Layout, directory: &Path) -> Result<Self> {
         let from = File::open(disk).with_context(|| format!("reading the disk {}", disk.display()))?;
         let image = |name: &str, (start, length): (u64, u64)| -> Result<Image> {
@@ -88,7 +88,7 @@ impl Disk {
         Ok(Self { boot: image(BOOT, layout.boot)?, root: image(ROOT, layout.root)? })
     }
 
-    /// Does what the request did.
+    /// Apply a logged request.
     pub fn apply(&self, log: &WriteLog, entry: &Entry) -> Result<()> {
         for image in [&self.boot, &self.root] {
             let Some((at, skipped, length)) = image.overlap(entry.start, entry.length) else { continue };
@@ -98,7 +98,7 @@ impl Disk {
                     let content = log.content(entry)?;
                     let behind = content.split_at_checked(usize::try_from(skipped)?);
                     let inside = behind.and_then(|(_, rest)| rest.get(..usize::try_from(length).ok()?));
-                    let content = inside.context("a part of a request is longer than the whole")?;
+                    let content = inside.context("the content of a request is shorter than its length")?;
                     image.file.write_all_at(content, at)?;
                 }
                 Kind::Discard => punch(&image.file, at, length)?,
@@ -107,7 +107,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Copies `length` bytes from `offset` in a file to `start` on the disk.
+    /// Copy `length` bytes from `offset` in a file to `start` on the disk.
     pub fn copy_from(&self, file: &File, offset: u64, start: u64, length: u64) -> Result<()> {
         for image in [&self.boot, &self.root] {
             let Some((at, skipped, length)) = image.overlap(start, length) else { continue };
@@ -124,7 +124,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes a range of the disk all zero.
+    /// Zero a range of the disk.
     pub fn clear(&self, start: u64, length: u64) -> Result<()> {
         for image in [&self.boot, &self.root] {
             if let Some((at, _, length)) = image.overlap(start, length) {
@@ -134,7 +134,7 @@ impl Disk {
         Ok(())
     }
 
-    /// What stands now where the request writes.
+    /// Return the current content of the range that the request writes to.
     pub fn pre_image(&self, entry: &Entry) -> Result<PreImage> {
         let mut content_before = Vec::new();
         for (part, image) in [(Part::Boot, &self.boot), (Part::Root, &self.root)] {
@@ -146,7 +146,7 @@ impl Disk {
         Ok(PreImage(content_before))
     }
 
-    /// Puts it back.
+    /// Restore the content from before a request.
     pub fn restore(&self, pre_image: &PreImage) -> Result<()> {
         for (part, at, content) in &pre_image.0 {
             let image = match part {
@@ -158,11 +158,11 @@ impl Disk {
         Ok(())
     }
 
-    /// Copies both into a new directory.
+    /// Copy both partitions into a new directory.
     pub fn keep(&self, directory: &Path) -> Result<()> {
         std::fs::create_dir_all(directory)?;
         for image in [&self.boot, &self.root] {
-            let name = image.path.file_name().context("an image has a name")?;
+            let name = image.path.file_name().context("the partition file has no name")?;
             let file = File::create(directory.join(name))?;
             file.set_len(image.length)?;
             copy_sparsely(&image.file, 0, (&file, 0), image.length)?;
@@ -171,7 +171,8 @@ impl Disk {
     }
 }
 
-/// Makes a raw disk of the partitions that a replay kept in `directory`, and of what `base` has in front of them.
+/// Join the partitions that a replay kept in `directory` to a raw disk; the sectors before them come from
+/// `base`.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -188,8 +189,8 @@ pub fn join(base: &Path, directory: &Path, disk: &Path) -> Result<()> {
 }
 
 impl Image {
-    /// Where a range of the disk lies in this partition: at which byte, how much of the range is
-    /// before it, and how long it is.
+    /// Intersect a range of the disk with this partition. Return the offset in the partition, the length of
+    /// the part of the range before it, and the length of the intersection.
     fn overlap(&self, start: u64, length: u64) -> Option<(u64, u64, u64)> {
         let from = start.max(self.start);
         let to = (start + length).min(self.start + self.length);
@@ -202,7 +203,7 @@ fn punch(file: &File, at: u64, length: u64) -> Result<()> {
     Ok(rustix::fs::fallocate(file, hole, at, length)?)
 }
 
-/// Copies what is no hole, and leaves out what is zero: all is hole before where it is copied to.
+/// Copy data, and skip holes and zeros. The target range has to be a hole.
 fn copy_sparsely(from: &File, start: u64, (to, target): (&File, u64), length: u64) -> Result<()> {
     let end = start + length;
     let mut at = start;
@@ -210,7 +211,7 @@ fn copy_sparsely(from: &File, start: u64, (to, target): (&File, u64), length: u6
     while at < end {
         match rustix::fs::seek(from, SeekFrom::Data(at)) {
             Ok(found) => at = found,
-            // Nothing but a hole behind.
+            // The rest of the file is a hole.
             Err(rustix::io::Errno::NXIO) => return Ok(()),
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! What a boot does to a file system before it is mounted, and how that is taken back.
+//! File system repair as at boot, and its reversal.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::UNIX_EPOCH;
 
 use anyhow::{Context as _, Result, ensure};
 
-/// e2fsck has corrected something, or nothing was wrong.
+/// Highest exit code of e2fsck for a usable file system: errors were corrected.
 const REPAIRED: i32 = 1;
 
-/// A file system that was repaired and can be as before again.
+/// A repaired file system that can be reverted.
 #[derive(Debug)]
 pub struct Repair {
     image: PathBuf,
@@ -18,8 +18,8 @@ pub struct Repair {
 }
 
 impl Repair {
-    /// Replays the journal and repairs what is safe to repair, as systemd-fsck does. The second value
-    /// is what was said, where that is not enough.
+    /// Replay the journal and make safe repairs, as systemd-fsck does. The second value is the output of
+    /// e2fsck if the file system needs more than that.
     pub fn apply(image: &Path) -> Result<(Self, Option<String>)> {
         let undo = image.with_extension("undo");
         remove(&undo)?;
@@ -31,20 +31,20 @@ impl Repair {
         Ok((Self { image: image.to_owned(), undo }, damage))
     }
 
-    /// Looks at everything, and returns what is wrong.
+    /// Check the whole file system, and return the problems found.
     pub fn audit(&self) -> Result<Option<String>> {
         let (code, output_text) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
         Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", output_text.trim())))
     }
 
-    /// Makes it what it was before.
+    /// Restore the file system from before the repair.
     pub fn revert(self) -> Result<()> {
-        // Where it changed nothing, what e2fsck leaves is no file that e2undo would take.
+        // If e2fsck changed nothing, its undo file is not one that e2undo accepts.
         if std::fs::metadata(&self.image)?.modified()? != UNIX_EPOCH {
             let (code, output_text) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
             ensure!(
                 code == 0,
-                "{} cannot be made what it was before its repair: e2undo ended with {code}: {output_text}",
+                "reverting the repair of {} failed: e2undo ended with {code}: {output_text}",
                 self.image.display()
             );
         }
@@ -59,7 +59,7 @@ fn remove(file: &Path) -> Result<()> {
     }
 }
 
-/// Exit code, and all that it output_text.
+/// Run a command, and return its exit code and output.
 fn run(command: &mut Command) -> Result<(i32, String)> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).env("LC_ALL", "C").output();

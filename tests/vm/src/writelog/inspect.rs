@@ -1,4 +1,4 @@
-//! One look at a disk: repair it as a boot does, ask what it boots, and take the repair back.
+//! Inspection of a disk: repair it as a boot does, judge the system that it boots, and revert the repair.
 
 use std::fmt;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::fsck::Repair;
 use super::replay::Side;
 use super::tree::Tree;
 
-/// What is wrong with a disk.
+/// Defect of a disk.
 #[derive(Debug)]
 pub enum Defect {
-    /// What it boots is damaged, or neither system, or nothing.
+    /// The disk boots nothing, a damaged system, or a mixture of the old and the new one.
     Bad(Error),
-    /// All is well once the journal of `/boot` is replayed. Without it, as bootloaders read it, nothing boots.
+    /// The disk boots only once the journal of `/boot` is replayed, which bootloaders do not do.
     OnlyInJournal(Error),
 }
 
@@ -29,9 +29,11 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Asks `judge` what the disk boots. With `is_audited` the file systems are checked from end to end as well.
+/// Repair the file systems, ask `judge` about the system that the disk boots, and revert the repairs. With
+/// `is_audited`, e2fsck checks the whole file systems as well. The inner error is a defect of the disk.
 ///
-/// A bootloader replays no journal: what boots is what `/boot` has without it. What it has with it boots next.
+/// The bootloader reads `/boot` without its journal, and the boot after that reads it with its journal
+/// replayed. Both entries have to boot a sound system.
 pub fn inspect(
     disk: &Disk,
     is_audited: bool,
@@ -47,7 +49,7 @@ pub fn inspect(
     Ok(seen)
 }
 
-/// What the file system `boot` boots of `system`.
+/// Judge the system in `system` that the file system `boot` boots.
 fn inspect_boot(
     boot: &Path,
     system: &Tree,
@@ -70,7 +72,7 @@ fn inspect_boot(
     Ok(soundness.and(seen))
 }
 
-/// Repairs a file system; the second value says what cannot be repaired.
+/// Repair a file system; the second value is an error if it has further damage.
 fn repair(name: &str, image: &Path, is_audited: bool) -> Result<(Repair, Result<(), Defect>)> {
     let (undo, mut damage) = Repair::apply(image)?;
     if damage.is_none() && is_audited {

@@ -1,7 +1,7 @@
-//! The format of the kernel's dm-log-writes, which QEMU's `blklogwrites` writes too.
+//! Log of disk writes in the format of the kernel's dm-log-writes, which QEMU's `blklogwrites` writes too.
 //!
-//! A first sector says how many entries there are and how long a sector is. Each entry is a header in
-//! a sector of its own, with what was written behind it. All numbers are little-endian.
+//! The first sector has the number of entries and the size of a sector. Each entry is a header in a sector of
+//! its own, followed by the written data. Numbers are little-endian.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -17,48 +17,46 @@ const DISCARD: u64 = 1 << 2;
 const MARK: u64 = 1 << 3;
 const KNOWN: u64 = FLUSH | FUA | DISCARD | MARK;
 
-/// What an entry does to the disk.
+/// Effect of an entry on the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing.
+    /// No data: a flush or a mark.
     Nothing,
-    /// Writes.
     Write,
-    /// Says that the content is of no use any more.
+    /// Discards the content of the range.
     Discard,
 }
 
-/// One request.
+/// One logged request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Counted from 0.
     pub index: usize,
-    /// What it does.
     pub kind: Kind,
-    /// The first byte on the disk.
+    /// First byte on the disk.
     pub start: u64,
     /// In bytes.
     pub length: u64,
-    /// Whether everything before it is durable once it is done.
+    /// True if the request makes all earlier ones durable (FLUSH).
     pub flushes: bool,
-    /// Whether it is durable itself once it is done.
+    /// True if the request itself is durable once it completes (FUA).
     pub is_durable: bool,
-    /// Where its content begins in the log.
+    /// Offset of the written data in the log.
     content: u64,
 }
 
-/// The requests between two flushes.
+/// Requests between two flushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Epoch<'l> {
-    /// Counted from 1: the flush that ends it.
+    /// Number of the flush that ends the epoch, counted from 1.
     pub number: usize,
-    /// In the order in which they were made.
+    /// In the order of the log.
     pub entries: &'l [Entry],
-    /// Whether a flush ends it; the last one has none perhaps.
+    /// True if a flush ends the epoch; the last epoch may end without one.
     pub is_flushed: bool,
 }
 
-/// A log that was read; the contents stay in the file.
+/// A parsed log; the written data stays in the file.
 #[derive(Debug)]
 pub struct WriteLog {
     file: File,
@@ -67,10 +65,10 @@ pub struct WriteLog {
 }
 
 impl WriteLog {
-    /// Reads the headers. An end that is missing or half written is left out.
+    /// Read the headers. A missing or torn end is ignored.
     ///
     /// # Errors
-    /// It cannot be read, or it is no such log.
+    /// The file cannot be read, or is no such log.
     pub fn open(path: &Path) -> Result<Self> {
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("reading the write log {shown}"))?;
@@ -79,9 +77,15 @@ impl WriteLog {
         file.read_exact_at(&mut first, 0).with_context(|| format!("{shown} is too short for a write log"))?;
         let (magic, version, count) = (number(&first, 0), number(&first, 8), number(&first, 16));
         let sector = number(&first, 24);
-        ensure!(magic == MAGIC, "{shown} is no write log: it begins with {magic:#x}");
-        ensure!(version == VERSION, "{shown} is a write log of version {version}; {VERSION} is known");
-        ensure!(sector.is_power_of_two() && sector >= 512, "{shown} has sectors of {sector} bytes");
+        ensure!(magic == MAGIC, "{shown} is no write log: magic number {magic:#x}");
+        ensure!(
+            version == VERSION,
+            "unsupported version {version} of the write log {shown}; expected {VERSION}"
+        );
+        ensure!(
+            sector.is_power_of_two() && sector >= 512,
+            "invalid sector size {sector} in the write log {shown}"
+        );
         let mut log = Self { file, entries: Vec::new(), torn_at: None };
         let mut at = sector;
         for index in 0..usize::try_from(count)? {
@@ -96,7 +100,7 @@ impl WriteLog {
         Ok(log)
     }
 
-    /// None where it is not all there.
+    /// Parse the header at `at`. Returns `None` if the entry is incomplete.
     fn entry(&self, index: usize, at: u64, sector: u64, end: u64) -> Option<Entry> {
         let mut header = [0; 32];
         self.file.read_exact_at(&mut header, at).ok()?;
@@ -107,7 +111,7 @@ impl WriteLog {
         start.checked_add(length)?;
         let has_content = flags & (DISCARD | MARK) == 0;
         let is_complete = content.checked_add(if has_content { length } else { 0 })? <= end;
-        // Requests are logged side by side: one that was not written yet is a hole before others.
+        // Requests are logged in parallel: one that is not written yet is a hole before later ones.
         let is_written = flags & KNOWN != 0 || length > 0;
         if flags & !KNOWN != 0 || !is_complete || !is_written {
             return None;
@@ -122,19 +126,19 @@ impl WriteLog {
         Some(Entry { index, kind, start, length, flushes, is_durable, content })
     }
 
-    /// All of them, in the order in which they were made.
+    /// Return all complete entries, in the order of the log.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The first entry that is not all there, where the log's end is torn.
+    /// Return the index of the first incomplete entry if the end of the log is torn.
     #[must_use]
     pub fn torn_at(&self) -> Option<usize> {
         self.torn_at
     }
 
-    /// The requests, split at the flushes. One that flushes and writes flushes first.
+    /// Split the requests at the flushes. A request that flushes and writes flushes first.
     pub fn epochs(&self) -> impl Iterator<Item = Epoch<'_>> {
         let (mut rest, mut number) = (self.entries.as_slice(), 0);
         std::iter::from_fn(move || {
@@ -142,7 +146,7 @@ impl WriteLog {
                 return None;
             }
             number += 1;
-            // A flush that writes was the end of the epoch before: it is not looked at again.
+            // A flush with data ended the previous epoch, and is the first entry of this one.
             let flush = rest
                 .iter()
                 .enumerate()
@@ -155,13 +159,13 @@ impl WriteLog {
         })
     }
 
-    /// What an entry wrote.
+    /// Return the data that an entry wrote.
     ///
     /// # Errors
-    /// It cannot be read, or the entry does not write.
+    /// The log cannot be read, or the entry has no data.
     pub fn content(&self, entry: &Entry) -> Result<Vec<u8>> {
         if entry.kind != Kind::Write {
-            bail!("entry {} of the write log has no content", entry.index);
+            bail!("entry {} of the write log has no data", entry.index);
         }
         let mut content = vec![0; usize::try_from(entry.length)?];
         let read = self.file.read_exact_at(&mut content, entry.content);
@@ -170,7 +174,7 @@ impl WriteLog {
     }
 }
 
-/// The number at `at`: of 8 bytes, or of the 4 that are left there.
+/// Return the little-endian number at `at`: 8 bytes, or the last 4 of the buffer.
 fn number(bytes: &[u8], at: usize) -> u64 {
     let bytes = bytes.iter().skip(at).take(8);
     bytes.rev().fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -1,13 +1,12 @@
-//! Every state that a power cut could have left on a disk, from a record of its writes.
+//! Every state in which a power cut could have left a disk, from a log of its writes.
 //!
-//! QEMU's `blklogwrites` writes down what a guest wrote, and when it flushed. [`Replay`] rebuilds the
-//! disk as it stood at each flush, and as it might have stood in between, when some of the writes
-//! since the last flush were lost. In each of these states it repairs the file systems as a boot does,
-//! asks the boot entries what would be booted ([`BootedSystem`]), and asks the test what that is: the old
-//! system, the new one, or neither.
+//! QEMU's `blklogwrites` logs the writes and flushes of a guest. [`Replay`] rebuilds the disk at each flush,
+//! and in states between two flushes in which some of the writes are lost. In each state it repairs the file
+//! systems as a boot does, follows the default boot entry ([`BootedSystem`]), and calls the test's judge,
+//! which returns the [`Side`]: the old or the new system. A mixture of both is a fault.
 //!
-//! It needs neither root nor mounts, nor a copy of the disk for each state: `e2fsck` notes what it
-//! changes and `e2undo` takes that back, and the files are read by a library.
+//! A replay needs neither root nor mounts, nor a copy of the disk per state: `e2undo` reverts the changes of
+//! `e2fsck`, and a library reads the files.
 
 mod boot;
 mod disk;

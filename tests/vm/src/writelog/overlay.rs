@@ -1,4 +1,4 @@
-//! The disk of a host as its image file stands at this moment, judged without a copy of it.
+//! Inspection of a running host's disk image, without a copy of it.
 
 use std::fs::File;
 use std::path::Path;
@@ -14,33 +14,34 @@ use super::disk::{Disk, Layout};
 use super::inspect::{Defect, inspect};
 use super::replay::Side;
 
-/// A disk, and what a host has written over it since.
+/// The base disk of a host, updated to the overlays that are inspected.
 #[derive(Debug)]
 pub struct OverlayDisk {
     lab: Lab,
     disk: Disk,
 }
 
-/// A range of the disk, and which image file of the chain has it.
+/// Range of the disk, as `qemu-img map` prints it. `depth` is 0 if the overlay itself has the data.
 #[derive(Debug, Deserialize)]
 struct Extent {
     start: u64,
     length: u64,
     depth: u32,
     zero: bool,
-    /// Where its content begins in that file; none where it has none.
+    /// Offset of the data in the image file, if there is data.
     offset: Option<u64>,
 }
 
 impl OverlayDisk {
-    /// Over the raw disk `base`; `directory` has room for its partitions, in memory best.
+    /// Create a disk from the raw disk `base`. `directory` gets its partitions, and should be in memory.
     pub fn new(lab: Lab, base: &Path, directory: &Path) -> Result<Self> {
         let disk = Disk::extract(base, Layout::of_mbr(base)?, directory)?;
         Ok(Self { lab, disk })
     }
 
-    /// Asks `judge` what the disk boots that `image` is, an overlay of the base, which no host writes to meanwhile.
-    /// Overlays only grow: of one host, one image may follow the other. The inner error is the state's.
+    /// Ask `judge` about the system that the overlay `image` boots. No host may write to it meanwhile.
+    /// Several images of one host may be inspected in the order of their time, since overlays only grow. The
+    /// inner error is a defect of the disk.
     pub fn inspect(
         &mut self,
         image: &Path,

@@ -1,4 +1,4 @@
-//! State after state: rebuild it, repair it, ask what it boots, and take the repair back.
+//! Replay of a write log: rebuild, repair and judge one state after the other.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -11,36 +11,37 @@ use super::inspect::{Defect, inspect};
 use super::log::{Entry, Epoch, Kind, WriteLog};
 use super::report::{Fault, Place, Report};
 
-/// Which system a state boots. What is neither is an error of whoever is asked.
+/// The system that a state boots. A judge returns an error for a mixture of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
-    /// The one from before.
+    /// The system from before the change.
     Old,
-    /// The one that it is changed to.
+    /// The system that the change leads to.
     New,
 }
 
-/// A log, the disk that it begins with, and what is to be made of them.
+/// Options of a replay.
 #[derive(Debug, Clone)]
 pub struct Replay {
-    /// How often, between two flushes, a random half of the writes is lost. None at 0.
+    /// Number of states with lost writes between two flushes; each loses a random half of the writes.
     pub variants: u32,
-    /// For the same halves in each run.
+    /// Seed of the random choices, to repeat a run.
     pub seed: u64,
-    /// Which share of the states is looked at, and of how many: replays in threads of their own each take one.
+    /// Share of the states to judge, and number of shares. Replays in several threads take one share each.
     pub share: (usize, usize),
-    /// Every how many states the file systems are checked from end to end as well. Never at 0.
+    /// Number of states per full check of the file systems; 0 for no checks.
     pub audit_every: usize,
-    /// Where bad states are kept.
+    /// Folder for the disks of bad states.
     pub keep_in: PathBuf,
-    /// How many of them are kept at most.
+    /// Maximum number of bad states that are kept.
     pub keep_at_most: usize,
-    /// Where the first state that lost writes and boots the new system is kept, to be booted.
+    /// Folder for the first state that has lost writes and boots the new system, so that a host can boot it.
     pub sample_in: Option<PathBuf>,
 }
 
 impl Replay {
-    /// Two variants for each flush, an audit of every tenth state, and three bad states kept.
+    /// Return options with two variants per flush, a full check of every tenth state, and three bad states
+    /// kept.
     #[must_use]
     pub fn keeping_in(directory: &Path) -> Self {
         Self {
@@ -54,12 +55,12 @@ impl Replay {
         }
     }
 
-    /// Goes through all states. `judge` is asked what each of them boots; it fails where that is
-    /// neither the old system nor the new one. `base` is the raw disk before the first request, and
-    /// `directory` has room for its partitions, in memory best.
+    /// Judge all states of the log. `base` is the raw disk before the first request. `directory` gets its
+    /// partitions, and should be in memory. `judge` fails if a state boots neither the old system nor the new
+    /// one.
     ///
     /// # Errors
-    /// A state cannot be rebuilt. What is wrong with a state is in the report.
+    /// A state cannot be rebuilt. A bad state is no error, but a fault in the report.
     pub fn run(
         &self,
         log: &WriteLog,
@@ -89,7 +90,7 @@ struct Run<'r> {
     judge: &'r mut dyn FnMut(&BootedSystem) -> Result<Side>,
     random: fastrand::Rng,
     report: Report,
-    /// What the last good state at a flush boots.
+    /// Side that the last good state at a flush boots.
     at_flush: Side,
 }
 
@@ -99,10 +100,10 @@ impl Run<'_> {
         if epoch.number % shares != share {
             return epoch.entries.iter().try_for_each(|entry| self.disk.apply(self.log, entry));
         }
-        // The same halves whoever has the epochs before.
+        // Seed by epoch, so that the lost writes are the same for any division into shares.
         self.random.seed(self.replay.seed.wrapping_add(u64::try_from(epoch.number)?));
         let writes: Vec<_> = epoch.entries.iter().filter(|entry| entry.kind == Kind::Write).collect();
-        // Lost or not: of a single write there is no half.
+        // A single write has no half.
         let variants = if writes.len() > 1 { self.replay.variants } else { 0 };
         let mut reordered = Vec::new();
         for variant in 0..variants {
@@ -114,9 +115,10 @@ impl Run<'_> {
         let entry = epoch.entries.last().map(|entry| entry.index);
         let after = self.at_flush(Place { epoch: epoch.number, entry, variant: None })?;
         for (place, side) in reordered.into_iter().flatten() {
-            // What was lost may be what switches, but nothing else decides.
+            // Lost writes may include the switch to the new system, but must not cause it.
             if after == Some(Side::Old) && side == Side::New {
-                let reason = "boots the New system, before a flush that has the Old one still".to_owned();
+                let reason =
+                    "boots the new system with lost writes, but the old one at the next flush".to_owned();
                 self.report.faults.push(Fault { place, reason, kept: None });
                 self.report.reordered.bad += 1;
             } else {
@@ -126,11 +128,13 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Looks at the disk as it is; none where it is bad.
+    /// Judge the current disk. Returns `None` if the state is bad.
     fn at_flush(&mut self, place: Place) -> Result<Option<Side>> {
         let inspected = self.inspect()?;
         let judged = inspected.and_then(|side| self.reject_return_to_old(side)).and_then(|side| match side {
-            Side::New if place.epoch == 0 => Err(Defect::Bad(anyhow!("boots the New system at the start"))),
+            Side::New if place.epoch == 0 => {
+                Err(Defect::Bad(anyhow!("boots the new system before the first request")))
+            }
             side => Ok(side),
         });
         match judged {
@@ -150,15 +154,15 @@ impl Run<'_> {
         }
     }
 
-    /// There is no way back.
+    /// Reject a state that boots the old system after the new one was booted.
     fn reject_return_to_old(&self, side: Side) -> Result<Side, Defect> {
         if side < self.at_flush {
-            return Err(Defect::Bad(anyhow!("boots the Old system again, after the New one")));
+            return Err(Defect::Bad(anyhow!("boots the old system again, after the new one")));
         }
         Ok(side)
     }
 
-    /// Looks at the disk with a random half of the writes, up to the end or to a random one.
+    /// Judge the disk with a random half of the writes, either of all or of those up to a random one.
     fn variant(&mut self, epoch: usize, variant: u32, writes: &[&Entry]) -> Result<Option<(Place, Side)>> {
         let reached =
             if variant.is_multiple_of(2) { writes.len() } else { self.random.usize(1..=writes.len()) };
@@ -179,8 +183,8 @@ impl Run<'_> {
                 }
                 Some((place, side))
             }
-            // Neither the agent nor libostree can help it: no file system writes its journal back at one stroke, and the
-            // bootloader comes before the kernel, which would replay it.
+            // The agent and libostree cannot prevent this state: a file system does not write its journal
+            // back atomically, and the bootloader runs before the kernel, which would replay it.
             Err(Defect::OnlyInJournal(_)) => {
                 self.report.only_in_journal.push(place);
                 None
@@ -197,7 +201,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Keeps the state that the disk is in, if it is the first.
+    /// Keep the current disk as the sample, if there is none yet.
     fn sample(&mut self) -> Result<()> {
         if let (Some(directory), None) = (&self.replay.sample_in, &self.report.sample) {
             self.disk.keep(directory)?;
@@ -206,7 +210,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The inner error is the state's.
+    /// Inspect the current disk. The inner error is a defect of the state.
     fn inspect(&mut self) -> Result<Result<Side, Defect>> {
         let every = self.replay.audit_every;
         let is_audited = every > 0 && self.report.states().is_multiple_of(every);

@@ -1,39 +1,35 @@
-//! What came of a replay.
+//! Report of a replay.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Which state of the disk.
+/// Position of a state in the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// How many flushes are behind it.
+    /// Number of flushes before the state.
     pub epoch: usize,
-    /// The last request that may be in it; none where no request is.
+    /// Index of the last request that the state may contain, if any.
     pub entry: Option<usize>,
-    /// Which of the states with lost writes; none where all is as at the flush.
+    /// Number of the state among those with lost writes; `None` for the state at the flush.
     pub variant: Option<u32>,
 }
 
-/// A state that should not be.
+/// A bad state.
 #[derive(Debug)]
 pub struct Fault {
-    /// Which.
     pub place: Place,
-    /// What is wrong with it.
     pub reason: String,
-    /// Where its partitions are, as they were before any repair.
+    /// Folder with the partitions from before any repair, if the state was kept.
     pub kept: Option<PathBuf>,
 }
 
-/// How many states boot what.
+/// Number of states by the system that they boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// The old system.
     pub old: usize,
-    /// The new one.
     pub new: usize,
-    /// Neither, or what should not come any more.
+    /// States that boot neither system, or the old one after the new one.
     pub bad: usize,
 }
 
@@ -43,37 +39,36 @@ impl Tally {
     }
 }
 
-/// What came of a replay.
+/// Counts, positions and faults of the states of a replay.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// The states at flushes.
+    /// States at flushes.
     pub flushed: Tally,
-    /// The states with lost writes.
+    /// States with lost writes.
     pub reordered: Tally,
-    /// The states with lost writes that boot as soon as the journal of `/boot` is replayed, and not before: so that a
-    /// bootloader, which replays none, does not find what it boots.
+    /// States with lost writes that boot only once the journal of `/boot` is replayed, which bootloaders do
+    /// not do.
     pub only_in_journal: Vec<Place>,
-    /// The first state at a flush that boots the new system.
+    /// First state at a flush that boots the new system.
     pub switched: Option<Place>,
-    /// Whatever is wrong.
     pub faults: Vec<Fault>,
-    /// Where the partitions of a state with lost writes are that boots the new system.
+    /// Folder with the partitions of a state that has lost writes and boots the new system.
     pub sample: Option<PathBuf>,
-    /// The first entry of the log that is not all there.
+    /// Index of the first incomplete entry of the log, if its end is torn.
     pub torn_at: Option<usize>,
-    /// How long all that took, without copying the disk.
+    /// Duration of the replay, without the copy of the disk.
     pub elapsed: Duration,
 }
 
 impl Report {
-    /// How many states were looked at.
+    /// Return the number of judged states.
     #[must_use]
     pub fn states(&self) -> usize {
         let count = |tally: Tally| tally.old + tally.new + tally.bad;
         count(self.flushed) + count(self.reordered) + self.only_in_journal.len()
     }
 
-    /// Adds what came of another share of the same replay.
+    /// Add the report of another share of the same replay.
     #[must_use]
     pub fn and(mut self, other: Self) -> Self {
         self.flushed = self.flushed.and(other.flushed);
@@ -94,7 +89,7 @@ impl fmt::Display for Place {
         if let Some(entry) = self.entry {
             write!(f, ", entry {entry}")?;
         }
-        self.variant.map_or(Ok(()), |variant| write!(f, ", lost writes {variant}"))
+        self.variant.map_or(Ok(()), |variant| write!(f, ", variant {variant} of lost writes"))
     }
 }
 
@@ -116,14 +111,14 @@ impl fmt::Display for Report {
         writeln!(f, "at flushes: {}", self.flushed)?;
         writeln!(f, "with lost writes: {}", self.reordered)?;
         for place in &self.only_in_journal {
-            writeln!(f, "no bootloader finds its way before the journal of /boot is replayed: {place}")?;
+            writeln!(f, "boots only after the journal of /boot is replayed: {place}")?;
         }
         match self.switched {
-            Some(place) => writeln!(f, "the new system boots from {place} on")?,
-            None => writeln!(f, "the new system never boots")?,
+            Some(place) => writeln!(f, "first state that boots the new system: {place}")?,
+            None => writeln!(f, "no state boots the new system")?,
         }
         if let Some(entry) = self.torn_at {
-            writeln!(f, "the log ends with entry {entry}, which is not all there")?;
+            writeln!(f, "the log is torn at entry {entry}")?;
         }
         writeln!(f, "{} states in {:.1} s", self.states(), self.elapsed.as_secs_f64())?;
         self.faults.iter().try_for_each(|fault| writeln!(f, "{fault}"))

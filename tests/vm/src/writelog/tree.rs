@@ -1,4 +1,4 @@
-//! Files of a file system that is not mounted.
+//! Read access to the files of an ext4 file system that is not mounted.
 
 use std::error::Error;
 use std::fs::File;
@@ -8,10 +8,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use ext4_view::{Ext4, Ext4Error, Ext4Read};
 
-/// A file system that says it was unmounted properly: so its journal is of no interest.
+/// A file system whose superblock is read as cleanly unmounted, so that the library ignores its journal.
 struct WithoutJournal(File);
 
-/// Where its first block says that the journal has to be replayed, and the bit that says so.
+/// Offset of the superblock flag INCOMPAT_RECOVER, which requests a replay of the journal, and its bit.
 const NEEDS_RECOVERY: (u64, u8) = (1024 + 0x60, 0x4);
 
 impl Ext4Read for WithoutJournal {
@@ -26,8 +26,8 @@ impl Ext4Read for WithoutJournal {
     }
 }
 
-/// A directory and what is below it, to read. Symbolic links are followed as on the file system
-/// itself: an absolute one begins at its top and not at this directory.
+/// A directory of a file system. Absolute symbolic links are resolved from the root of the file system, not
+/// from this directory.
 #[derive(Debug, Clone)]
 pub struct Tree {
     system: Ext4,
@@ -35,12 +35,12 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// The whole file system in `image`.
+    /// Open the file system in `image`.
     pub(super) fn open(image: &Path) -> Result<Self> {
         Self::whole(image, |file| Box::new(file))
     }
 
-    /// The same without what is in its journal only.
+    /// Open the file system in `image`, and ignore its journal.
     pub(super) fn without_journal(image: &Path) -> Result<Self> {
         Self::whole(image, |file| Box::new(WithoutJournal(file)))
     }
@@ -52,35 +52,35 @@ impl Tree {
         Ok(Self { system, top: String::new() })
     }
 
-    /// The directory `path` of this one, which leads to it by its links now.
+    /// Return the subdirectory `path`, with its symbolic links resolved now.
     ///
     /// # Errors
-    /// There is none.
+    /// The path does not exist.
     pub fn at(&self, path: &str) -> Result<Self> {
         let full = self.full(path);
-        let top = self.system.canonicalize(full.as_str()).with_context(|| format!("looking for {full}"))?;
+        let top = self.system.canonicalize(full.as_str()).with_context(|| format!("finding {full}"))?;
         Ok(Self { system: self.system.clone(), top: top.to_str()?.to_owned() })
     }
 
-    /// Where it lies on its file system.
+    /// Return the path of the directory on its file system.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.top
     }
 
-    /// The content of a file.
+    /// Read a file.
     ///
     /// # Errors
-    /// It is not there, or cannot be read.
+    /// The file does not exist or cannot be read.
     pub fn read(&self, path: &str) -> Result<Vec<u8>> {
         let full = self.full(path);
         self.system.read(full.as_str()).with_context(|| format!("reading {full}"))
     }
 
-    /// The content of a file that is text; none where there is no file.
+    /// Read a text file, or return `None` if it does not exist.
     ///
     /// # Errors
-    /// It cannot be read, or is no text.
+    /// The file cannot be read, or is not UTF-8.
     pub fn text(&self, path: &str) -> Result<Option<String>> {
         let full = self.full(path);
         match self.system.read_to_string(full.as_str()) {
@@ -90,32 +90,33 @@ impl Tree {
         }
     }
 
-    /// Whether something is there, behind all links.
+    /// Return true if the path exists, with symbolic links followed.
     ///
     /// # Errors
-    /// It cannot be found out.
+    /// The file system cannot be read.
     pub fn has(&self, path: &str) -> Result<bool> {
         let full = self.full(path);
-        self.system.exists(full.as_str()).with_context(|| format!("looking for {full}"))
+        self.system.exists(full.as_str()).with_context(|| format!("finding {full}"))
     }
 
-    /// The type and permission bits of what is there, behind all links; none where nothing is.
+    /// Return the type and permission bits of a file, with symbolic links followed, or `None` if it does not
+    /// exist.
     ///
     /// # Errors
-    /// It cannot be found out.
+    /// The file system cannot be read.
     pub fn mode(&self, path: &str) -> Result<Option<u32>> {
         let full = self.full(path);
         match self.system.metadata(full.as_str()) {
             Ok(metadata) => Ok(Some(u32::from(metadata.mode()))),
             Err(Ext4Error::NotFound) => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("looking at {full}")),
+            Err(error) => Err(error).with_context(|| format!("reading the mode of {full}")),
         }
     }
 
-    /// What a symbolic link says.
+    /// Return the target of a symbolic link.
     ///
     /// # Errors
-    /// There is none.
+    /// The path is no symbolic link.
     pub fn link(&self, path: &str) -> Result<String> {
         let full = self.full(path);
         let link =
@@ -123,10 +124,10 @@ impl Tree {
         Ok(link.to_str()?.to_owned())
     }
 
-    /// The names in a directory, sorted.
+    /// Return the sorted names in a directory.
     ///
     /// # Errors
-    /// It is no directory, or cannot be read.
+    /// The path is no directory, or cannot be read.
     pub fn names(&self, path: &str) -> Result<Vec<String>> {
         let full = self.full(path);
         let entries = self.system.read_dir(full.as_str()).with_context(|| format!("listing {full}"))?;

@@ -1,4 +1,4 @@
-//! Logs of every shape, torn ones too.
+//! Parser tests: complete and torn logs.
 
 use crate::writelog::{Kind, WriteLog};
 
@@ -39,14 +39,14 @@ fn epoch_ends_with_its_flush() {
     assert_eq!(read(&[]).epochs().count(), 0);
 }
 
-/// The kernel's own log has flushes that write, and they flush what was before them.
+/// The kernel logs flushes with data, which flush the requests before them.
 #[test]
 fn flush_with_data_begins_new_epoch() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     write_log(&path, &[write(0, 1), write(0, 2), write(0, 3), write(0, 4)]);
     let mut bytes = std::fs::read(&path).unwrap();
-    // The flags of the second and of the third entry.
+    // Set the flush flag of the second and of the third entry.
     for entry in [1, 2] {
         bytes[512 + entry * 1536 + 16] = 1;
     }
@@ -66,12 +66,12 @@ fn torn_end_of_log_is_ignored() {
     for length in 512..whole.len() {
         std::fs::write(&path, &whole[..length]).unwrap();
         let log = WriteLog::open(&path).unwrap();
-        // A header and two sectors, then a header alone.
+        // An entry with a header and two sectors of data, then one with a header alone.
         let complete = [2048, 2560].into_iter().filter(|end| length >= *end).count();
         assert_eq!(log.entries().len(), complete, "{length}");
         assert_eq!(log.torn_at(), Some(complete), "{length}");
     }
-    // Room that was never written to.
+    // A hole in place of an entry that was not written.
     let mut hole = whole.clone();
     hole[2560..].fill(0);
     std::fs::write(&path, hole).unwrap();

@@ -1,4 +1,4 @@
-//! A file system that the kernel was writing to: its journal holds what its blocks do not have yet.
+//! Journal of a file system that was in use when the power went: it has writes that its blocks do not have.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,11 +10,11 @@ use super::can_run;
 
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    if output.status.success() { Ok(()) } else { Err(said) }
+    let stderr = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    if output.status.success() { Ok(()) } else { Err(stderr) }
 }
 
-/// Makes `image` a file system as a power cut leaves it; says why, where it cannot.
+/// Write a file system to `image` as a power cut leaves it. Returns the reason if that is impossible here.
 fn cut_short(directory: &Path, image: &Path) -> Result<(), String> {
     let (disk, mount) = (directory.join("disk"), directory.join("mount"));
     std::fs::File::create(&disk).and_then(|file| file.set_len(64 << 20)).unwrap();
@@ -38,19 +38,19 @@ fn journal_replay_by_fsck_is_reverted() {
     let directory = tempfile::tempdir().unwrap();
     let image = directory.path().join("image");
     if let Err(why) = cut_short(directory.path(), &image) {
-        eprintln!("skipped: no file system can be mounted here: {why}");
+        eprintln!("skipped: mounting a file system failed: {why}");
         return;
     }
     let before = std::fs::read(&image).unwrap();
     let seen_by_bootloader = Tree::without_journal(&image).unwrap().names("").unwrap();
-    assert!(seen_by_bootloader.len() < 201, "all is where it belongs already");
+    assert!(seen_by_bootloader.len() < 201, "the blocks have all files without a replay of the journal");
     let (repair, damage) = Repair::apply(&image).unwrap();
     assert_eq!(damage, None);
     assert_eq!(repair.audit().unwrap(), None);
-    assert!(std::fs::read(&image).unwrap() != before, "there was nothing to replay");
+    assert!(std::fs::read(&image).unwrap() != before, "e2fsck had no journal to replay");
     let tree = Tree::open(&image).unwrap();
     assert_eq!(tree.names("").unwrap().len(), 201, "200 files and lost+found");
     drop(tree);
     repair.revert().unwrap();
-    assert!(std::fs::read(&image).unwrap() == before, "the repair is not all taken back");
+    assert!(std::fs::read(&image).unwrap() == before, "the repair is not completely reverted");
 }

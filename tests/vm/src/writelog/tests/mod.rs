@@ -1,4 +1,4 @@
-//! Replays of logs that are written here, on file systems that are made here.
+//! Tests of replays, with logs and file systems that the tests make.
 
 mod bootloader;
 mod format;
@@ -8,17 +8,17 @@ mod replays;
 
 use std::path::Path;
 
-/// Something that a guest asks of its disk.
+/// A request of a guest to its disk.
 #[derive(Debug, Clone)]
 pub enum Request {
     Write(u64, Vec<u8>),
-    /// Durable by itself.
+    /// A write with FUA, which is durable without a flush.
     Through(u64, Vec<u8>),
     Discard(u64, u64),
     Flush,
 }
 
-/// Writes a log as `blklogwrites` does, with sectors of 512 bytes.
+/// Write a log as `blklogwrites` does, with sectors of 512 bytes.
 pub fn write_log(path: &Path, requests: &[Request]) {
     let sectors = |bytes: usize| u64::try_from(bytes.div_ceil(512)).unwrap();
     let mut log = sector(&[0x006a_7366_7773_6872, 1, sectors(requests.len() * 512), 512]);
@@ -43,11 +43,12 @@ fn sector(numbers: &[u64]) -> Vec<u8> {
     sector
 }
 
-/// Says why a test does nothing here.
+/// Return true if e2fsprogs is installed; print the reason for a skipped test otherwise.
 pub fn can_run() -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let is_there = |program: &&str| std::env::split_paths(&paths).any(|path| path.join(program).is_file());
-    let missing = ["mke2fs", "e2fsck", "e2undo"].into_iter().find(|program| !is_there(program));
+    let is_installed =
+        |program: &&str| std::env::split_paths(&paths).any(|path| path.join(program).is_file());
+    let missing = ["mke2fs", "e2fsck", "e2undo"].into_iter().find(|program| !is_installed(program));
     if let Some(program) = missing {
         eprintln!("skipped: {program} is not installed");
     }

@@ -1,5 +1,5 @@
-//! A disk before and after an update, with the same files in the same places: what differs are the
-//! contents of a few blocks, and they can be written in any order.
+//! A disk before and after an update. Both have the same files at the same places, so that they differ in the
+//! content of a few blocks only, which can be written in any order.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -16,14 +16,14 @@ pub const ROOT: (u64, u64) = (9 << 20, 16 << 20);
 const LAYOUT: Layout = Layout { boot: BOOT, root: ROOT };
 const BLOCK: usize = 4096;
 
-/// Where the boot entries are.
+/// Format of the boot entries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loader {
     Syslinux,
     Entries,
 }
 
-/// Two raw disks.
+/// The raw disks from before and after the update.
 #[derive(Debug)]
 pub struct Pair {
     pub directory: tempfile::TempDir,
@@ -33,7 +33,7 @@ pub struct Pair {
 
 impl Pair {
     pub fn make(loader: Loader) -> Self {
-        // What holds the states is in memory where that is possible.
+        // Keep the disks in memory if possible.
         let memory = Path::new("/dev/shm");
         let place = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
         let directory = tempfile::tempdir_in(place).unwrap();
@@ -46,7 +46,7 @@ impl Pair {
         self.directory.path().join(name)
     }
 
-    /// The writes that make a partition the new one.
+    /// Return the writes that turn a partition of the old disk into that of the new one.
     pub fn changes(&self, (start, length): (u64, u64)) -> Vec<Request> {
         let [old, new] = [&self.old, &self.new].map(|path| {
             let mut bytes = vec![0; usize::try_from(length).unwrap()];
@@ -60,11 +60,11 @@ impl Pair {
     }
 }
 
-/// The new system with the old configuration is what must not be.
+/// Judge a state. The new system with the old configuration is a mixture, which is an error.
 pub fn judge(booted: &BootedSystem) -> Result<Side> {
     let config = booted.deployment.text("etc/config")?.unwrap_or_default();
     let config = config.trim();
-    ensure!(booted.var.text("shared")?.as_deref() == Some("here"), "/var is not here");
+    ensure!(booted.var.text("shared")?.as_deref() == Some("here"), "/var lacks its file");
     match booted.deployment.path().rsplit('/').next() {
         Some("a.0") => {
             ensure!(config == "old", "the old system has the configuration {config:?}");
@@ -76,7 +76,7 @@ pub fn judge(booted: &BootedSystem) -> Result<Side> {
             ensure!(program == program_of("new"), "the new system's program is torn");
             Ok(Side::New)
         }
-        other => anyhow::bail!("{other:?} is neither deployment"),
+        other => anyhow::bail!("unknown deployment {other:?}"),
     }
 }
 
@@ -96,7 +96,7 @@ fn disk(directory: &Path, name: &str, loader: Loader) -> PathBuf {
     for (part, (start, length)) in [("boot", BOOT), ("root", ROOT)] {
         let image = directory.join(format!("{name}.{part}"));
         let mut mke2fs = Command::new("mke2fs");
-        // The same names everywhere, also where they come from chance.
+        // Fixed UUID and hash seed, so that both file systems have the same layout.
         let uuid = "00000000-0000-4000-8000-000000000000";
         mke2fs.args(["-q", "-t", "ext4", "-O", "verity", "-U", uuid, "-E"]).arg(format!("hash_seed={uuid}"));
         mke2fs.arg("-d").arg(tree.join(part)).arg(&image).arg(format!("{}k", length / 1024));
@@ -107,7 +107,7 @@ fn disk(directory: &Path, name: &str, loader: Loader) -> PathBuf {
     path
 }
 
-/// Some blocks, so that half of them can be lost.
+/// Return content of several blocks, half of which can be lost.
 fn program_of(config: &str) -> Vec<u8> {
     config.repeat(16 * BLOCK / config.len()).into_bytes()
 }

@@ -1,4 +1,4 @@
-//! Orders of writes that are right, and planted ones that are not.
+//! Correct orders of writes, and planted wrong ones.
 
 use crate::writelog::{Layout, Replay, Report, WriteLog, join};
 
@@ -34,11 +34,11 @@ fn content_flushed_before_its_entry_is_correct() {
         assert_eq!((switched.epoch, switched.variant), (3, None));
         assert_eq!((report.flushed.old, report.flushed.new), (3, 2));
         assert!(report.reordered.old > 0, "{report}");
-        // The repairs were taken back: what is left is what the log says.
+        // The repairs were reverted: the partition is as the log wrote it.
         let new = std::fs::read(pair.file("new.root")).unwrap();
         assert!(std::fs::read(pair.file("root.raw")).unwrap() == new);
-        // What is joined from a sample is a disk again.
-        let (sample, joined) = (report.sample.expect("a sample"), pair.file("joined"));
+        // A sample joins to a disk again.
+        let (sample, joined) = (report.sample.expect("no sample was kept"), pair.file("joined"));
         join(&pair.old, &sample, &joined).unwrap();
         let layout = Layout::of_mbr(&joined).unwrap();
         let (disk, root) = (std::fs::read(&joined).unwrap(), std::fs::read(sample.join("root.raw")).unwrap());
@@ -59,7 +59,7 @@ fn entry_flushed_before_its_content_is_a_fault() {
     let [fault] = report.faults.as_slice() else { panic!("{report}") };
     assert_eq!((fault.place.epoch, fault.place.entry), (1, Some(last)));
     assert!(fault.reason.contains("the new system has the configuration \"---\""), "{fault}");
-    // The state as it was: the boot partition is the new one, the other one is not.
+    // The kept state: the boot partition is new, the root partition is old.
     let kept = fault.kept.clone().unwrap();
     let same = |kept_name: &str, name: &str| {
         std::fs::read(kept.join(kept_name)).unwrap() == std::fs::read(pair.file(name)).unwrap()
@@ -75,12 +75,12 @@ fn entry_not_ordered_after_its_content_is_a_fault() {
     let pair = Pair::make(Loader::Syslinux);
     let unordered = [pair.changes(ROOT), pair.changes(BOOT), flush()];
     let report = replay(&pair, 0, &unordered);
-    assert!(report.faults.is_empty(), "at the flushes all is well: {report}");
+    assert!(report.faults.is_empty(), "faults at flushes: {report}");
     let report = replay(&pair, 32, &unordered);
     assert!(!report.faults.is_empty(), "{report}");
     assert!(report.faults.iter().all(|fault| fault.place.variant.is_some()), "{report}");
     assert_eq!(report.faults.iter().filter(|fault| fault.kept.is_some()).count(), 3);
-    // The same in each run.
+    // A second run finds the same faults.
     let places = |report: &Report| report.faults.iter().map(|fault| fault.place).collect::<Vec<_>>();
     assert_eq!(places(&report), places(&replay(&pair, 32, &unordered)));
 }

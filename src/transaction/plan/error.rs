@@ -1,0 +1,34 @@
+//! Errors of planning: the desired config cannot be applied to this host.
+
+use crate::core::plan::service_actions::NotLive;
+use crate::core::values::backoff::RetryClass;
+use crate::core::values::refusal::RefusalList;
+
+/// Error of a plan. Nothing on the host has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// The config is malformed or unsupported by the target.
+    #[error("the configuration is refused: {0}")]
+    Refused(#[from] RefusalList),
+    /// Paths on the host prevent the change, such as a directory where the config has a file.
+    #[error("the configuration cannot be applied here:{}", listed(.0))]
+    Obstructed(Vec<String>),
+    /// libostree's `/etc` merge would fail, so no deployment is made.
+    #[error("/etc cannot be merged into the new deployment:{}", listed(.0))]
+    EtcRefused(Vec<String>),
+    #[error(transparent)]
+    NotLive(#[from] NotLive),
+}
+
+impl PlanError {
+    pub(crate) fn retry_class(&self) -> RetryClass {
+        match self {
+            Self::Refused(_) | Self::Obstructed(_) | Self::EtcRefused(_) => RetryClass::Configuration,
+            Self::NotLive(_) => RetryClass::Repair,
+        }
+    }
+}
+
+fn listed(reasons: &[String]) -> String {
+    reasons.iter().map(|reason| format!("\n  {reason}")).collect()
+}

@@ -1,0 +1,84 @@
+//! Errors of an update, a rollback or a finalization.
+
+use std::path::PathBuf;
+
+use crate::core::state::blocked::BlockedTarget;
+use crate::core::values::backoff::RetryClass;
+use crate::host::mount_namespace::NamespaceError;
+use crate::transaction::update::space::SpaceError;
+
+/// Error of an update. Unless a variant says otherwise, nothing on the host has changed.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// The target failed its boot check, or was rolled back from, and is not retried.
+    #[error(
+        "{} is blocked: {} (generation {}); apply another configuration, or unblock it with `flameholder retry`",
+        .0.config, .0.reason, .0.generation
+    )]
+    Blocked(Box<BlockedTarget>),
+    /// A new deployment would replace the rollback deployment while the booted generation may still need
+    /// it.
+    #[error(
+        "generation {generation} is unconfirmed: its boot check may take {seconds} more seconds; try again then, or run `flameholder rollback`"
+    )]
+    Unconfirmed {
+        generation: String,
+        /// Time until the boot check times out.
+        seconds: u64,
+    },
+    /// Another program discarded or replaced the staged deployment.
+    #[error("generation {0} is no longer staged; apply its configuration again")]
+    NotStaged(String),
+    /// `ostree admin finalize-staged` succeeded, but the new deployment lacks the generation's record.
+    #[error(
+        "`ostree admin finalize-staged` did not finalize generation {generation}: {} does not name it; see `journalctl -u ostree-finalize-staged.service`",
+        path.display()
+    )]
+    NotFinalized {
+        generation: String,
+        /// Path of the record that the deployment should have.
+        path: PathBuf,
+    },
+    /// The staged deployment is ours, but its pending record, which holds its configuration, is missing.
+    #[error(
+        "staged deployment {0} is not finalized: flameholder staged it, but its pending record is missing; the booted deployment boots again, apply the configuration there"
+    )]
+    PendingRecordMissing(String),
+    #[error(transparent)]
+    NoSpace(#[from] SpaceError),
+    #[error("the stateroot {0} has only one deployment, so there is none to roll back to")]
+    NoPreviousDeployment(String),
+    /// The stateroot has other deployments, but none with a record of its own.
+    #[error(
+        "no other deployment of the stateroot {0} is a generation to roll back to; to boot a foreign deployment, choose it in the boot menu"
+    )]
+    NoPreviousGeneration(String),
+    /// Another program changes applied paths, or settings such as `umask` or a filesystem do not keep them.
+    #[error("drift right after the configuration was applied: {}; see `flameholder verify`", .0.join(", "))]
+    Drifted(Vec<String>),
+    #[error(transparent)]
+    Namespace(#[from] NamespaceError),
+    /// A reboot for this generation left differences that only a reboot can remove: another one would end
+    /// the same way.
+    #[error(
+        "generation {0} still needs a reboot, although the host was already rebooted for it; see `flameholder plan` and `flameholder verify`"
+    )]
+    RebootIneffective(String),
+}
+
+impl UpdateError {
+    pub(crate) fn retry_class(&self) -> RetryClass {
+        match self {
+            Self::Blocked(_) => RetryClass::Configuration,
+            Self::Unconfirmed { .. } | Self::NotStaged(_) => RetryClass::Time,
+            Self::NotFinalized { .. }
+            | Self::PendingRecordMissing(_)
+            | Self::NoSpace(_)
+            | Self::NoPreviousDeployment(_)
+            | Self::NoPreviousGeneration(_)
+            | Self::Drifted(_)
+            | Self::Namespace(_)
+            | Self::RebootIneffective(_) => RetryClass::Repair,
+        }
+    }
+}
