@@ -2,4 +2,6 @@
 
 pub mod etc_diff;
 pub mod plan;
+pub mod schema;
 pub mod status;
+pub mod verify;

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::core::config::host_config::OsSpec;
+use crate::core::config::host_config::{KernelType, OsSpec};
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::plan::Plan;
 use crate::core::plan::diff::ChangedItem;
-use crate::core::values::change::ChangeKind;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::patterns::UNIT_NAME;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
+use crate::core::values::tree::ChangeKind;
 use crate::core::values::tree::DriftKind;
 use crate::report::etc_diff::EtcSummary;
 
@@ -19,81 +21,156 @@ use crate::report::etc_diff::EtcSummary;
 const SCHEMA: u32 = 1;
 
 /// Changes, disruption, obstacles and drift between the current and the desired config.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanDocument<'a> {
+    /// Version of this document. Members may be added within a version; a member that changes its meaning
+    /// makes a new one.
+    #[schemars(extend("const" = SCHEMA))]
     schema: u32,
+    /// Profile whose rules decide which changes can be applied.
     profile: Profile,
+    /// `metadata.name` of the current config; null if none was applied.
+    #[schemars(length(min = 1))]
     current: Option<&'a str>,
+    /// `metadata.name` of the desired config.
+    #[schemars(length(min = 1))]
     desired: &'a str,
     changes: Changes<'a>,
+    /// Actions after the change, in order. `None` stands alone: no difference needs another one.
+    #[schemars(length(min = 1))]
     actions: Vec<ActionItem<'a>>,
+    /// True if workloads leave the node before the change.
     drain: bool,
+    /// True if the change needs a reboot: if the actions list one.
     reboot_required: bool,
+    /// Changes that cannot be made in place. Such a plan is never applied, and the command exits with 1.
     irreconcilable: &'a [Refusal],
+    /// Differences of the disk from the current config; empty if no tree was read.
     drift: Vec<DriftItem<'a>>,
-    /// Three-way merge of `/etc`; `None` without a deployment to merge from.
+    /// Three-way merge of `/etc` by libostree, before the config is written into it; null without a deployment
+    /// to merge from. `flameholder etc-diff` lists the paths.
     etc: Option<EtcSummary>,
+    /// Parts of the desired config that this host does not support, each with the reason.
+    #[schemars(inner(length(min = 1)))]
     unsupported: &'a [String],
+    /// Files that activation puts in place at the next boot, each with the reason.
+    #[schemars(inner(length(min = 1)))]
     deferred: &'a [String],
+    /// Conditions for applying the plan. A failed one is a warning.
     preflight: Vec<PreflightItem<'a>>,
 }
 
-#[derive(Debug, Serialize)]
+/// Differences between the two configs, contents compared decoded. Drift is not part of them.
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct Changes<'a> {
+    /// Differences in `spec.config.storage.files`, sorted by path.
     files: Vec<PathItem<'a>>,
+    /// Differences in `spec.config.storage.directories`, sorted by path.
     directories: Vec<PathItem<'a>>,
+    /// Differences in `spec.config.storage.links`, sorted by path.
     links: Vec<PathItem<'a>>,
+    /// Differences in `spec.config.systemd.units`: contents, drop-ins, enablement, mask; sorted by name.
     units: Vec<UnitItem<'a>>,
-    os_image: Option<FromTo<Option<&'a str>>>,
-    kernel_arguments: Option<FromTo<Vec<String>>>,
-    kernel_type: Option<FromTo<&'a str>>,
-    extensions: Option<FromTo<&'a [String]>>,
+    /// OS images as the configs spell them, or on a sysroot as the deployment's origin does, with scheme and
+    /// transport; null if the image stays.
+    os_image: Option<ImageChange<'a>>,
+    /// All kernel arguments of each config, in order, with repetitions; null if they stay.
+    kernel_arguments: Option<ListChange>,
+    /// Kernel types; null if the type stays.
+    kernel_type: Option<KernelTypeChange>,
+    /// All extensions of each config, in order; null if they stay.
+    extensions: Option<ListChange>,
+    /// True if the authorized SSH keys differ.
     ssh_keys: bool,
+    /// True if the password hash of the user `core` differs.
     password: bool,
+    /// True if FIPS mode differs.
     fips: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct FromTo<T> {
-    from: T,
-    to: T,
+#[derive(Debug, Serialize, JsonSchema)]
+struct ImageChange<'a> {
+    /// Current image; null if the config names none.
+    #[schemars(length(min = 1))]
+    from: Option<&'a str>,
+    /// Desired image; null if the config names none.
+    #[schemars(length(min = 1))]
+    to: Option<&'a str>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+struct ListChange {
+    /// Current list.
+    #[schemars(inner(length(min = 1)))]
+    from: Vec<String>,
+    /// Desired list.
+    #[schemars(inner(length(min = 1)))]
+    to: Vec<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct KernelTypeChange {
+    /// Current kernel type.
+    #[schemars(extend("enum" = KernelType::NAMES))]
+    from: &'static str,
+    /// Desired kernel type.
+    #[schemars(extend("enum" = KernelType::NAMES))]
+    to: &'static str,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 struct PathItem<'a> {
+    /// Absolute path on the host.
     path: &'a ManagedPath,
     change: ChangeKind,
+    /// Respects in which the item differs.
+    #[schemars(length(min = 1), inner(length(min = 1)))]
     reasons: &'a [String],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct UnitItem<'a> {
+    /// Unit name with its suffix.
+    #[schemars(regex(pattern = UNIT_NAME))]
     name: &'a str,
     change: ChangeKind,
+    /// Respects in which the unit differs.
+    #[schemars(length(min = 1), inner(length(min = 1)))]
     reasons: &'a [String],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct ActionItem<'a> {
+    /// Kind of the action. `Special` makes CRI-O read `registries.conf` again.
     #[serde(rename = "type")]
+    #[schemars(extend("enum" = ActionItem::KINDS))]
     kind: &'static str,
+    /// Unit that is reloaded or restarted; absent for the other kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(regex(pattern = UNIT_NAME))]
     unit: Option<&'a str>,
+    /// Differences that need the action, one sentence each; empty only for `None`.
+    #[schemars(inner(length(min = 1)))]
     because: &'a [String],
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct DriftItem<'a> {
+    /// Absolute path on the host.
     path: &'a ManagedPath,
     kind: DriftKind,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct PreflightItem<'a> {
+    /// Name of the condition.
+    #[schemars(length(min = 1))]
     check: &'a str,
+    /// True if the condition holds.
     ok: bool,
+    /// Observation, and the remedy if the condition does not hold.
     detail: &'a str,
 }
 
@@ -145,16 +222,16 @@ impl<'a> Changes<'a> {
                 .collect(),
             os_image: diff
                 .os_image
-                .then_some(FromTo { from: from.image.as_deref(), to: to.image.as_deref() }),
+                .then_some(ImageChange { from: from.image.as_deref(), to: to.image.as_deref() }),
             kernel_arguments: diff
                 .kernel_arguments
-                .then(|| FromTo { from: arguments(from), to: arguments(to) }),
+                .then(|| ListChange { from: arguments(from), to: arguments(to) }),
             kernel_type: diff
                 .kernel_type
-                .then(|| FromTo { from: from.kernel_type.as_str(), to: to.kernel_type.as_str() }),
+                .then(|| KernelTypeChange { from: from.kernel_type.as_str(), to: to.kernel_type.as_str() }),
             extensions: diff
                 .extensions
-                .then_some(FromTo { from: from.extensions.as_slice(), to: to.extensions.as_slice() }),
+                .then(|| ListChange { from: from.extensions.clone(), to: to.extensions.clone() }),
             ssh_keys: diff.ssh_keys,
             password: diff.password,
             fips: diff.fips,
@@ -170,6 +247,10 @@ fn paths(items: &BTreeMap<ManagedPath, ChangedItem>) -> Vec<PathItem<'_>> {
 }
 
 impl<'a> ActionItem<'a> {
+    /// Kinds of actions.
+    const KINDS: [&'static str; 7] =
+        ["None", "DaemonReload", "Reload", "Restart", "Special", "Drain", "Reboot"];
+
     fn of(action: &'a DisruptionAction, because: &'a [String]) -> Self {
         let (kind, unit) = match action {
             DisruptionAction::None => ("None", None),

@@ -1,43 +1,58 @@
 //! Document of `status -o json` (`docs/schema/status.json`).
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
-use crate::core::state::journal::TransactionState;
+use crate::core::state::journal::{Journal, TransactionState};
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::patterns::{COMMIT, DIGEST, GENERATION_ID, IMAGE, STATEROOT};
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
 
 /// State of a tree, a sysroot or the running host.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct StatusDocument {
+    /// Version of this document. Members may be added within a version; a member that changes its meaning
+    /// makes a new one.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
-    /// Generation of a plain tree; `None` for a sysroot, whose deployments have their own.
+    /// Generation of a plain tree; null before the first change, and for a sysroot, whose deployments have
+    /// their own.
     pub generation: Option<GenerationItem>,
-    /// Deployments of a sysroot, in boot order.
+    /// Deployments of a sysroot in boot order; empty for a plain tree.
     pub deployments: Vec<DeploymentItem>,
-    /// Change whose journal is open: under way or interrupted.
+    /// Change whose journal is open, in progress or interrupted; null without one. In a sysroot: the one in
+    /// the `/var` of the deployment that boots next.
     pub transaction: Option<TransactionItem>,
-    /// Generation that is staged for the next boot or not confirmed yet.
+    /// Generation of the running host that is staged for the next boot, or booted and unconfirmed.
     pub pending: Option<PendingItem>,
-    /// Config that failed its boot check or was rolled back from, and is not retried automatically.
+    /// Config that failed its boot check on the running host, or that an operator rolled back from. It is not
+    /// retried until `flameholder retry` or another desired config.
     pub blocked: Option<BlockedTarget>,
-    /// Last report of the boot check.
+    /// Last report of the boot check of the running host in this boot.
     pub boot_check: Option<HealthReport>,
+    /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
 }
 
 /// Pending generation: staged, or booted and unconfirmed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingItem {
+    /// Generation ID.
+    #[schemars(regex(pattern = GENERATION_ID))]
     pub generation: String,
+    /// `metadata.name` of its config.
+    #[schemars(length(min = 1))]
     pub config: String,
-    /// Commit of its deployment.
+    /// OSTree commit of its deployment.
+    #[schemars(regex(pattern = COMMIT))]
     pub commit: String,
     /// True if the next reboot switches to it.
     pub unlocked: bool,
@@ -63,59 +78,102 @@ impl PendingItem {
 }
 
 /// Change whose journal is open: under way while another process holds the lock, else interrupted.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TransactionItem {
     /// Generation before the change.
     pub current: Option<String>,
     /// Generation that the change creates.
     pub target: Option<String>,
-    /// Last state that the journal records.
-    #[serde(flatten)]
-    pub reached: TransactionState,
-    /// True if another process holds the lock.
+    /// Last state that the journal records. Until it is `committed`, recovery undoes the change.
+    pub state: JournalState,
+    /// Number of service actions that may have taken effect, in the state `acting`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub begun: Option<usize>,
+    /// True if another process works on the change; false if it was interrupted and `flameholder recover`
+    /// has to end it.
     pub in_progress: bool,
 }
 
+/// State of an open change.
+#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum JournalState {
+    /// Files are being put in place.
+    Prepared,
+    /// All files are in place; services are being reloaded and restarted.
+    Acting,
+    /// The change is kept; only temporary files remain to be removed.
+    Committed,
+}
+
+impl TransactionItem {
+    /// Describe an open change.
+    #[must_use]
+    pub fn of(open: Journal, in_progress: bool) -> Self {
+        let (state, begun) = match open.state {
+            TransactionState::Prepared => (JournalState::Prepared, None),
+            TransactionState::Acting { begun } => (JournalState::Acting, Some(begun)),
+            TransactionState::Committed => (JournalState::Committed, None),
+        };
+        Self { current: open.intent.current, target: open.intent.target, state, begun, in_progress }
+    }
+}
+
 /// Generation as its record describes it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationItem {
+    /// Generation ID: 128 bits in hexadecimal digits.
+    #[schemars(regex(pattern = GENERATION_ID))]
     pub generation: String,
+    /// `metadata.name` of its config.
+    #[schemars(length(min = 1))]
     pub config: String,
     /// Canonical digest of the config.
+    #[schemars(regex(pattern = DIGEST))]
     pub config_hash: String,
     /// True if the record names the deployment that holds it; false for a foreign deployment, whose `/etc`
     /// was merged from a generation.
     pub record_matches: bool,
     /// Parts of the config that were not applied, each with the reason.
+    #[schemars(inner(length(min = 1)))]
     pub unsupported: Vec<String>,
     /// Files that activation puts in place, each with the reason.
+    #[schemars(inner(length(min = 1)))]
     pub deferred: Vec<String>,
 }
 
 /// Deployment of a sysroot.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentItem {
     /// True for the first deployment in boot order.
     pub next: bool,
+    /// True if the deployment is the running system.
     pub booted: bool,
     /// True if the deployment is finalized at shutdown.
     pub staged: bool,
     /// True if `ostree admin pin` keeps the deployment.
     pub pinned: bool,
+    /// Stateroot, whose `/var` the deployment shares.
+    #[schemars(regex(pattern = STATEROOT))]
     pub stateroot: String,
     /// OSTree commit checksum, 64 hex digits.
+    #[schemars(regex(pattern = COMMIT))]
     pub commit: String,
     /// Number that tells deployments of one commit apart.
     pub serial: u32,
     /// Version in the image's metadata.
     pub version: Option<String>,
-    /// Container image of the origin; `None` for a plain OSTree commit.
+    /// Container image of the origin, with scheme and transport; null for a plain OSTree commit.
+    #[schemars(regex(pattern = IMAGE))]
     pub image: Option<String>,
+    /// Digest of the image's manifest.
+    #[schemars(regex(pattern = DIGEST))]
     pub manifest_digest: Option<String>,
-    /// Kernel arguments of the boot entry, without `ostree=`.
+    /// Kernel arguments of the boot entry, without `ostree=`; a quoted one is one item, with its quotes.
+    #[schemars(inner(length(min = 1)))]
     pub kernel_arguments: Vec<String>,
     /// Generation whose record is in its `/etc`.
     pub generation: Option<GenerationItem>,

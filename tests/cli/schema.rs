@@ -98,6 +98,32 @@ fn many_sided(name: &str) -> Value {
     config
 }
 
+/// Rewrites `docs/schema/` if `FLAMEHOLDER_BLESS` is set: after a change of a document's type.
+#[test]
+fn published_schemas_are_those_of_the_types() {
+    let mut stale = Vec::new();
+    for (name, schema) in flameholder::report::schema::all() {
+        let path = testbed::repository().join("docs/schema").join(name).with_extension("json");
+        let text = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+        if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
+            fs::write(path, text).unwrap();
+        } else if fs::read_to_string(&path).unwrap_or_default() != text {
+            stale.push(path.display().to_string());
+        }
+    }
+    assert!(
+        stale.is_empty(),
+        "{} differ from the types in src/report; check the change, and write it with FLAMEHOLDER_BLESS=1",
+        stale.join(", ")
+    );
+}
+
+#[test]
+fn every_document_has_a_published_schema() {
+    let names: Vec<&str> = flameholder::report::schema::all().iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, SCHEMAS);
+}
+
 #[test]
 fn schemas_are_valid_json_schemas() {
     for name in SCHEMAS {
@@ -336,7 +362,7 @@ fn damaged_documents_are_rejected() {
     let damages = [
         ("plan", "/schema", json!(2)),
         ("plan", "/profile", json!("own")),
-        ("plan", "/to", Value::Null),
+        ("plan", "/desired", Value::Null),
         ("plan", "/changes/files/0/path", json!("etc/a")),
         ("plan", "/changes/files/0/change", json!("added")),
         ("plan", "/changes/files/0/reasons", json!([])),
@@ -368,11 +394,11 @@ fn damaged_documents_are_rejected() {
         ("plan", "/preflight/0/ok", json!("yes")),
         ("verify", "/generation", json!("1")),
         ("verify", "/config", json!("")),
-        ("verify", "/deviations", Value::Null),
-        ("verify", "/deviations/0/kind", json!("Owner")),
-        ("verify", "/deviations/0/path", json!("a")),
-        ("verify", "/deviations/0/policy", json!("hide")),
-        ("verify", "/deviations/0/obstacle", json!("")),
+        ("verify", "/drift", Value::Null),
+        ("verify", "/drift/0/kind", json!("Owner")),
+        ("verify", "/drift/0/path", json!("a")),
+        ("verify", "/drift/0/policy", json!("hide")),
+        ("verify", "/drift/0/obstacle", json!("")),
         ("verify", "/repaired", Value::Null),
         ("verify", "/repaired/0/kind", json!("colour")),
         ("status", "/generation/configHash", json!("sha256:1")),

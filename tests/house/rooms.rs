@@ -6,7 +6,7 @@ use crate::{assert_none, root, sources};
 /// The rooms of a floor from the lowest level up. Rooms of one level do not know each other, and files beside the
 /// rooms may use all of them.
 const ROOMS: [(&str, &[&[&str]]); 4] = [
-    ("core", &[&["values"], &["enablement"], &["config", "etc_merge"], &["state"], &["plan", "daemon"]]),
+    ("core", &[&["values"], &["enablement"], &["config", "etc_merge"], &["state"], &["plan"], &["daemon"]]),
     ("transaction", &[&["engine"], &["state"], &["plan"], &["update"], &["boot", "handover"]]),
     ("host", &[&["fs", "systemd"], &["facts"]]),
     ("cli", &[&["output"], &["change", "inspect", "systemd"]]),

@@ -12,7 +12,7 @@ use crate::cli::{CliError, CommandOutcome, OutputFormat};
 use crate::core::etc_merge::{
     LostChange, LostPart, MergeConflict, MergeFindings, MergeItem, MergeRefusal, display_path,
 };
-use crate::core::values::change::ChangeKind;
+use crate::core::values::tree::ChangeKind;
 use crate::os::DeploymentId;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};

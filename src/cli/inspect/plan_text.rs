@@ -8,8 +8,8 @@ use crate::core::config::policy::DisruptionAction;
 use crate::core::etc_merge::{LostChange, display_path};
 use crate::core::plan::diff::ChangedItem;
 use crate::core::plan::{MergeImage, Plan, PreflightCheck};
-use crate::core::values::change::ChangeKind;
 use crate::core::values::image::redact_credentials;
+use crate::core::values::tree::ChangeKind;
 
 /// Reasons listed per action; further ones are counted.
 const LISTED_REASONS: usize = 8;

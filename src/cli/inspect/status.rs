@@ -14,13 +14,15 @@ use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
-use crate::core::state::journal::{Journal, TransactionState};
+use crate::core::state::journal::Journal;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::file_watch::FileWatch;
 use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::report::status::{DeploymentItem, GenerationItem, PendingItem, StatusDocument, TransactionItem};
+use crate::report::status::{
+    DeploymentItem, GenerationItem, JournalState, PendingItem, StatusDocument, TransactionItem,
+};
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, pending, status_files};
@@ -123,8 +125,7 @@ fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
 }
 
 fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
-    let Journal { intent, state: reached, .. } = open;
-    TransactionItem { current: intent.current, target: intent.target, reached, in_progress }
+    TransactionItem::of(open, in_progress)
 }
 
 /// Convert a deployment; the first one in boot order boots next.
@@ -196,11 +197,9 @@ fn pending_line(item: &PendingItem) -> String {
 
 fn transaction_line(item: &TransactionItem) -> String {
     let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
-    let state = match (item.in_progress, item.reached) {
+    let state = match (item.in_progress, item.state) {
         (true, _) => "is under way",
-        (false, TransactionState::Committed) => {
-            "is complete; `flameholder recover` removes its temporary files"
-        }
+        (false, JournalState::Committed) => "is complete; `flameholder recover` removes its temporary files",
         (false, _) => "was interrupted; `flameholder recover` undoes it",
     };
     format!("a change{to} {state}\n")

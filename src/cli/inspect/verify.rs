@@ -4,20 +4,18 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use serde::Serialize;
 
 use crate::cli::input::{open_to_change, print_json};
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
 use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::Drift;
-use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::DriftKind;
+use crate::core::plan::{Drift, DriftFinding};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::transaction::plan::drift::{DriftFinding, DriftReport, verify};
+use crate::report::verify::VerifyDocument;
+use crate::transaction::plan::drift::{DriftReport, verify};
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::sysroot;
 
@@ -31,50 +29,6 @@ pub(crate) struct VerifyArgs {
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: OutputFormat,
-}
-
-/// Document of `verify -o json` (`docs/schema/verify.json`).
-#[derive(Debug, Serialize)]
-struct VerifyDocument<'a> {
-    schema: u32,
-    generation: &'a str,
-    config: &'a str,
-    deviations: Vec<Item<'a>>,
-    repaired: Vec<RepairedItem<'a>>,
-}
-
-#[derive(Debug, Serialize)]
-struct Item<'a> {
-    path: &'a ManagedPath,
-    kind: DriftKind,
-    policy: DriftPolicy,
-    obstacle: Option<&'a str>,
-}
-
-#[derive(Debug, Serialize)]
-struct RepairedItem<'a> {
-    path: &'a ManagedPath,
-    kind: DriftKind,
-}
-
-impl<'a> VerifyDocument<'a> {
-    fn of(verified: &'a DriftReport) -> Self {
-        let record = &verified.record;
-        let item = |found: &'a DriftFinding| Item {
-            path: &found.drift.path,
-            kind: found.drift.kind,
-            policy: found.policy,
-            obstacle: found.obstacle.as_deref(),
-        };
-        let repaired = |drift: &'a Drift| RepairedItem { path: &drift.path, kind: drift.kind };
-        Self {
-            schema: 1,
-            generation: &record.generation,
-            config: &record.config,
-            deviations: verified.findings.iter().map(item).collect(),
-            repaired: verified.repaired.iter().map(repaired).collect(),
-        }
-    }
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
@@ -95,7 +49,9 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
 
 fn finish(verified: &DriftReport, args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     match args.output {
-        OutputFormat::Json => print_json(&VerifyDocument::of(verified))?,
+        OutputFormat::Json => {
+            print_json(&VerifyDocument::of(&verified.record, &verified.findings, &verified.repaired))?
+        }
         OutputFormat::Text => print_text(&render(verified))?,
     }
     Ok(if verified.has_drift() { CommandOutcome::Differences } else { CommandOutcome::Success })

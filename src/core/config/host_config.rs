@@ -196,6 +196,9 @@ pub enum KernelType {
 }
 
 impl KernelType {
+    /// All spellings.
+    pub const NAMES: [&'static str; 3] = ["default", "realtime", "64k-pages"];
+
     /// Parse a `spec.kernelType`. An unknown type is the default one, as in MCD; [`super::decode`] refuses it
     /// beforehand.
     #[must_use]

@@ -1,14 +1,16 @@
 //! Status report of the daemon, read by `flameholder status`: names, paths and reasons, but no secrets and no
 //! file contents.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 
 /// Phase, configs and current problem of the daemon.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DaemonReport {
+    /// Process ID.
     pub pid: u32,
     /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
@@ -18,7 +20,8 @@ pub struct DaemonReport {
     pub current: Option<String>,
     /// Reason for the error or the wait, in one sentence.
     pub reason: Option<String>,
-    /// Problem class of a failed attempt: `configuration`, `transient`, `host` or `bug`.
+    /// Problem class of a failed attempt: the party that can solve it.
+    #[schemars(extend("enum" = ["configuration", "transient", "host", "bug", "interrupted", null]))]
     pub class: Option<String>,
     /// Number of failed attempts in a row.
     pub failures: u32,

@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::refusal::MergeRefusal;
 use super::tree::{EtcBody, EtcEntries, EtcNode};
-use crate::core::values::change::ChangeKind;
+use crate::core::values::tree::ChangeKind;
 
 /// Findings by outcome. Each list is sorted; paths are relative to `/etc`, and the empty path is `/etc`
 /// itself.
@@ -62,7 +63,7 @@ pub struct LostChange {
 }
 
 /// Part of a local change that libostree's merge loses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LostPart {
     /// Mode and owner of a directory: libostree copies them only if an entry of the directory changed.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::display_path;
@@ -16,7 +17,7 @@ pub struct MergeRefusal {
 }
 
 /// Reason for refusing a merge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum RefusalReason {
     /// The path is a file, link or special file locally, and a directory in the new image.

@@ -1,6 +1,6 @@
 //! Differences between two configurations: files, units, SSH keys, kernel arguments, OS image, by property.
 
-use crate::core::values::change::ChangeKind;
+use crate::core::values::tree::ChangeKind;
 use std::collections::BTreeMap;
 
 use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
@@ -88,10 +88,10 @@ fn items<K: Ord + Clone, T>(
     let mut changed = BTreeMap::new();
     for (key, item) in desired {
         let (change, reasons) = match current.get(key) {
-            None => (crate::core::values::change::ChangeKind::Add, vec!["new in the config".to_owned()]),
+            None => (crate::core::values::tree::ChangeKind::Add, vec!["new in the config".to_owned()]),
             Some(before) => match reasons(before, item) {
                 none if none.is_empty() => continue,
-                reasons => (crate::core::values::change::ChangeKind::Modify, reasons),
+                reasons => (crate::core::values::tree::ChangeKind::Modify, reasons),
             },
         };
         changed.insert(key.clone(), ChangedItem { change, reasons, listed: index(item) });
@@ -102,7 +102,7 @@ fn items<K: Ord + Clone, T>(
         (
             key.clone(),
             ChangedItem {
-                change: crate::core::values::change::ChangeKind::Remove,
+                change: crate::core::values::tree::ChangeKind::Remove,
                 reasons,
                 listed: index(item),
             },

@@ -5,8 +5,8 @@ use super::diff::{ChangedItem, ConfigDiff};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction, DisruptionPolicy, REGISTRIES};
 use crate::core::config::registries;
-use crate::core::values::change::ChangeKind;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::ChangeKind;
 
 /// Action with all its causes.
 #[derive(Debug, Clone, PartialEq, Eq)]

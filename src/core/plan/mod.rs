@@ -17,11 +17,13 @@ pub mod tree_plan;
 pub mod unit_links;
 pub mod unit_texts;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::config::settings::DriftPolicy;
 use crate::core::etc_merge::MergeFindings;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
@@ -72,7 +74,7 @@ pub struct EtcPlan {
 }
 
 /// Image whose `/usr/etc` is merged with the local changes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum MergeImage {
     /// Image of the next deployment.
@@ -101,6 +103,16 @@ pub struct Drift {
     pub path: ManagedPath,
     /// Property that differs.
     pub kind: DriftKind,
+}
+
+/// One drifted path with its drift policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DriftFinding {
+    pub drift: Drift,
+    /// Policy from the settings: report, repair or ignore.
+    pub policy: DriftPolicy,
+    /// Reason for which a repair was not possible.
+    pub obstacle: Option<String>,
 }
 
 /// Result of a preflight check, such as free space or a missing program.

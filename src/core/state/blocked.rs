@@ -1,10 +1,12 @@
 //! Blocked target: a configuration that failed its boot check, or that an operator rolled back from. It is
 //! not retried until the desired config changes or `flameholder retry` releases it.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::own_document;
 use crate::core::state::own_document::DocumentError;
+use crate::core::values::patterns::DIGEST;
 
 /// Path of the document: outside every deployment, so that neither update nor rollback changes it.
 pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
@@ -13,13 +15,16 @@ pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
 pub const SCHEMA: u32 = 1;
 
 /// Blocked target, as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedTarget {
+    /// Version of the stored document.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
     /// Name of the `MachineConfig`.
     pub config: String,
     /// Digest of the configuration document.
+    #[schemars(regex(pattern = DIGEST))]
     pub config_hash: String,
     /// Digest of the OS image's manifest; `None` where the config names no image.
     pub image_digest: Option<String>,
@@ -28,6 +33,7 @@ pub struct BlockedTarget {
     /// Reason, in one sentence without a full stop.
     pub reason: String,
     /// Number of rollbacks from this configuration.
+    #[schemars(range(min = 1))]
     pub attempts: u32,
 }
 

@@ -1,10 +1,12 @@
 //! Boot check: health checks after booting a new generation, and the rule for automatic rollback. All checks
 //! are local to the host: an API server or registry out of reach is never a reason to roll back.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::pending::PendingGeneration;
 use crate::core::config::settings::boot_check::{HealthPolicy, RollbackPolicy};
+use crate::core::values::patterns::GENERATION_ID;
 
 /// Static pod of etcd, whose presence marks a control-plane node.
 pub const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -47,7 +49,7 @@ impl HealthPolicy {
 }
 
 /// Result of one health check.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckResult {
     /// Check that ran: `boot`, `unit crio.service`, `network`, `kubelet`, `check 10-disk.sh`, `record`.
     pub check: String,
@@ -82,7 +84,7 @@ pub fn failed_checks(findings: &[CheckResult]) -> Option<String> {
 }
 
 /// Progress of the boot check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum HealthPhase {
     /// The boot check is still running.
@@ -94,11 +96,13 @@ pub enum HealthPhase {
 }
 
 /// Report of the boot check, as `flameholder status` shows it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
     /// Generation checked; `None` where the booted deployment is foreign.
+    #[schemars(regex(pattern = GENERATION_ID))]
     pub generation: Option<String>,
+    /// Progress of the boot check.
     pub phase: HealthPhase,
     /// Latest result of each check.
     pub findings: Vec<CheckResult>,

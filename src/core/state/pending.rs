@@ -8,6 +8,7 @@
 #[cfg(test)]
 pub(crate) mod tests;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -60,7 +61,7 @@ pub struct StagedGeneration {
 }
 
 /// Failed attempt to boot a pending generation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UpdateFailure {
     /// ID of the boot at whose shutdown the attempt failed.
@@ -71,7 +72,7 @@ pub struct UpdateFailure {
 }
 
 /// Point at which an attempt to boot a pending generation failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The configuration could not be written into the deployment.

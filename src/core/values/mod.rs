@@ -3,7 +3,6 @@
 
 pub mod backoff;
 pub mod causes;
-pub mod change;
 pub mod deployment;
 pub mod image;
 pub mod kernel_arguments;
@@ -11,6 +10,7 @@ pub mod limits;
 pub mod names;
 pub mod os_release;
 pub mod paths;
+pub mod patterns;
 pub mod profile;
 pub mod refusal;
 pub mod secrets;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest file name on a Linux file system, in bytes.
@@ -15,8 +16,9 @@ const PATH_MAX: usize = 4096;
 const DEPTH_MAX: usize = 64;
 
 /// An absolute path below the managed root: normalized, without `..`, never `/` itself.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
+#[schemars(with = "String", extend("pattern" = "^/[^/]"))]
 pub struct ManagedPath(String);
 
 /// The reason why a path cannot be managed.

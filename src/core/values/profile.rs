@@ -1,9 +1,10 @@
 //! The profile of a host: MCD's rules exactly, or the wider native ones.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The rules that decide which parts of a config are applied and which changes are reconcilable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Profile {
     /// MCD's rules for a host in a cluster, exactly: reconcilable changes, files that are never deleted,

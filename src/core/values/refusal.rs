@@ -2,14 +2,16 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// One error in a document, or one change that cannot be made in place.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
     /// Path in the `MachineConfig`, such as `spec.config.storage.files[3].mode`.
     pub field: String,
     /// One sentence: the error and, where it helps, the accepted values.
+    #[schemars(length(min = 1))]
     pub reason: String,
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -171,7 +172,7 @@ pub enum FileEntry {
 
 /// The kind of drift of one path: the respect in which the disk differs from the desired config or the
 /// record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum DriftKind {
     /// The path does not exist.
@@ -298,6 +299,18 @@ impl FileAttributes {
             extended.foreign.then_some(DriftKind::Xattrs)
         }
     }
+}
+
+/// Addition, modification or removal of one item (file, unit, key, kernel argument).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ChangeKind {
+    /// Listed by the desired config only.
+    Add,
+    /// Listed by both configs, with a difference.
+    Modify,
+    /// Listed by the current config only.
+    Remove,
 }
 
 #[cfg(test)]

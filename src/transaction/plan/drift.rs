@@ -1,10 +1,10 @@
 //! Drift: comparison of the disk with the record, and the drift policy of each finding.
 
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
-use crate::core::plan::Drift;
 use crate::core::plan::facts::TreeFacts;
 use crate::core::plan::steps::PriorChanges;
 use crate::core::plan::tree_plan;
+use crate::core::plan::{Drift, DriftFinding};
 use crate::core::state::carry_forward;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
@@ -18,16 +18,6 @@ use crate::transaction::state::settings::settings;
 
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-
-/// One drifted path with its drift policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriftFinding {
-    pub drift: Drift,
-    /// Policy from the settings: report, repair or ignore.
-    pub policy: DriftPolicy,
-    /// Reason for which a repair was not possible.
-    pub obstacle: Option<String>,
-}
 
 /// Result of a drift comparison.
 #[derive(Debug)]

@@ -1,6 +1,5 @@
-# A disk with a bootloader, a file system for /boot, one for the rest, and the image LAYOUT deployed with the kernel
-# arguments ARGUMENTS: OUT/disk.qcow2.
-# The origin names the image as REFERENCE, from where a host would have got it.
+# Build the disk OUT/disk.qcow2: a bootloader, a file system for /boot, one for the rest, and the image LAYOUT deployed
+# with the kernel arguments ARGUMENTS. The origin names the image as REFERENCE, from which a host pulls it.
 disk=$SCRATCH/disk.raw
 builder=$BUILDER
 boot_start=$((1024 * 1024)) boot_size=$((300 * 1024 * 1024))
@@ -24,8 +23,8 @@ mkdir -p "$root/boot/syslinux" "$root/boot/loader.0"
 chroot "$builder" extlinux --install /mnt/boot/syslinux > /dev/null 2>&1
 cp "$builder"/usr/lib/syslinux/modules/bios/{menu,libutil,libcom32}.c32 "$root/boot/syslinux/"
 ln -s loader.0 "$root/boot/loader"
-# libostree writes the configuration into its own folder. It drops a DEFAULT line that names none of its labels; the
-# menu needs none and starts the first one.
+# libostree writes its own syslinux.cfg. It drops a DEFAULT line that names none of its labels; the menu needs none and
+# starts the first label.
 printf 'SERIAL 0 115200\nUI menu.c32\nPROMPT 0\nTIMEOUT 1\n' > "$root/boot/loader.0/syslinux.cfg"
 ln -s ../loader/syslinux.cfg "$root/boot/syslinux/syslinux.cfg"
 

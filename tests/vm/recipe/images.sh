@@ -1,11 +1,11 @@
-# Four versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
-# Each is the tree TREE with the files OVERLAY in it. 2 and 3 differ from 1 as real updates do: in files that a host
-# changed meanwhile, in files that came and went; 2 has another initramfs too, so that /boot changes. 3 has whatever fault
-# /var/fault names. 4 is what machines are installed with: its initramfs has Ignition in it.
+# Build four versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
+# Each is the tree TREE with the files OVERLAY. Versions 2 and 3 differ from 1 as real updates do: in files that a host
+# has changed, and in added and removed files. 2 also has another initramfs, so that /boot changes. 3 has the fault that
+# /var/fault names. 4 is the version that machines are installed with: its initramfs has Ignition.
 for version in 1 2 3 4; do
   tree=$SCRATCH/tree
   rm -rf "$tree"
-  # Copied by links: what differs is replaced below and never written in place.
+  # Hard links: files that differ are replaced below and never written in place.
   cp -al "$TREE/tree" "$tree"
   cp -a --remove-destination "$OVERLAY/tree/." "$tree/"
   etc=$tree/usr/etc/os
@@ -16,7 +16,7 @@ for version in 1 2 3 4; do
   echo "version $version" > "$etc/changed-in-both"
   echo "only in $version" > "$etc/only-in-$version"
   if [ "$version" = 2 ]; then
-    # The kernel unpacks archives that follow one another; the first may be uncompressed.
+    # The kernel unpacks concatenated archives; the first may be uncompressed.
     initramfs=$(echo "$tree"/usr/lib/modules/*/initramfs.img)
     touch --date=@0 "$SCRATCH/version-2"
     (cd "$SCRATCH" && echo version-2 | of_builder usr/bin/cpio --quiet --create --format=newc --reproducible) > "$SCRATCH/initramfs"

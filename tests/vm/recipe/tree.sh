@@ -1,5 +1,5 @@
-# From the Debian tree in DEBIAN to one that OSTree can commit, in OUT/tree: a kernel with its initramfs below
-# /usr/lib/modules, no /etc but /usr/etc, an empty /var, links at the top where a running host has directories of /var.
+# Convert the Debian tree DEBIAN into one that OSTree can commit, in OUT/tree: a kernel and its initramfs in
+# /usr/lib/modules, /usr/etc instead of /etc, an empty /var, and top-level links to the directories of /var.
 cp -a "$DEBIAN/tree" "$OUT/tree"
 tree=$OUT/tree
 release=$(ls "$tree/usr/lib/modules")
@@ -8,12 +8,12 @@ modules=$tree/usr/lib/modules/$release
 mkdir -p "$tree/usr/lib/ostree"
 printf '[sysroot]\nreadonly = true\n' > "$tree/usr/lib/ostree/prepare-root.conf"
 
-# What this host has no use for. An emulated boot would spend a third of its time on it, and an update, which links
-# every file of the OS, more than it has to.
+# Files that these hosts do not use: an emulated boot would spend a third of its time on them, and an update, which
+# links each file of the OS, would take longer.
 rm -rf "$tree"/usr/lib/udev/hwdb* "$tree"/var/lib/dpkg "$tree"/usr/share/{bash-completion,bug,info,lintian,zoneinfo,zsh}
 (cd "$tree/usr/lib/systemd/system-generators" && rm systemd-{debug,gpt-auto,hibernate-resume,rc-local,run,ssh}-generator \
   systemd-{system-update,sysv,tpm2}-generator)
-# Devices that something here waits for, or that have a driver to be loaded.
+# Trigger only the devices that a unit waits for or that need a driver.
 coldplug=usr/lib/systemd/system/systemd-udev-trigger.service.d/few-devices.conf
 mkdir -p "$tree/${coldplug%/*}"
 printf '[Service]\nExecStart=\n%s\n%s\n' > "$tree/$coldplug" \
@@ -21,13 +21,13 @@ printf '[Service]\nExecStart=\n%s\n%s\n' > "$tree/$coldplug" \
 --subsystem-match=block --subsystem-match=net" \
   "ExecStart=-udevadm trigger --action=add --subsystem-match=tty --sysname-match=ttyS0"
 
-# Everything is mounted in this script's own mount namespace and goes away with it.
+# Mounts are made in this script's own mount namespace and end with it.
 for name in proc sys dev; do mount --rbind "/$name" "$tree/$name"; done
 chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
   --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree' \
   --drivers 'virtio_blk virtio_net virtio_rng ext4 overlay loop' --include "/$coldplug" "/$coldplug" \
   "/usr/lib/modules/$release/initramfs.img"
-# Another one, which has Ignition provision the machine. It reads its configuration from QEMU, so no network is needed.
+# A second initramfs, whose Ignition provisions the machine. It reads the Ignition config from QEMU, without a network.
 modules35=$tree/usr/lib/dracut/modules.d/35flameholder-test
 mkdir "$modules35"
 cat > "$modules35/module-setup.sh" << 'END'
@@ -38,12 +38,12 @@ install() {
   inst_multiple chown mkdir modprobe mount rm sed umount
   inst_simple "$moddir/once.conf" /etc/systemd/system/ignition-files.service.d/once.conf
   inst_script "$moddir/var" /usr/sbin/flameholder-test-var
-  # Ignition labels what it wrote also where there is no policy to label by.
+  # Ignition runs setfiles on its files even without an SELinux policy.
   inst_script "$moddir/setfiles" /usr/sbin/setfiles
 }
 END
 cat > "$modules35/once.conf" << 'END'
-# Not a second time on a host that has it behind it; and with the /var that ostree-system-generator mounts later.
+# Run once per machine, and with the /var that ostree-system-generator mounts only later.
 [Unit]
 ConditionPathExists=!/sysroot/etc/.ignition-result.json
 After=ostree-prepare-root.service
@@ -77,10 +77,10 @@ mv "$tree/initramfs-with-ignition.img" "$OUT/"
 chmod 644 "$OUT/initramfs-with-ignition.img"
 rm -rf "$modules35" "$tree"/usr/lib/dracut/modules.d/*ignition* "$tree"/usr/{bin,sbin,libexec}/*ignition*
 chroot "$tree" useradd --uid 1000 --user-group --home-dir /var/home/core --no-create-home --shell /bin/bash core
-# Somebody at the serial console of `vm run` gets in without a password.
+# The serial console of `vm run` has a root login without a password.
 chroot "$tree" passwd --quiet --delete root
 chroot "$tree" systemctl --quiet enable systemd-networkd.service qemu-guest-agent.service serial-getty@ttyS0.service
-# The rule of udev that wants the agent is not applied again where only user space restarts.
+# After a restart of user space alone, udev does not apply its rule that starts the agent.
 chroot "$tree" systemctl --quiet add-wants multi-user.target qemu-guest-agent.service
 chroot "$tree" systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer \
   e2scrub_all.timer e2scrub_reap.service fstrim.timer systemd-networkd-wait-online.service getty@tty1.service \
@@ -95,7 +95,7 @@ rm -rf "$tree"/boot/* "$tree"/vmlinuz* "$tree"/initrd.img*
 
 rm -rf "$tree"/{dev,home,root,srv,opt,mnt,media,tmp,run}
 mkdir "$tree"/{dev,run,sysroot}
-# A real directory: a tmpfs is mounted there.
+# A directory, not a link: a tmpfs is mounted on it.
 mkdir -m 1777 "$tree/tmp"
 for link in home:var/home root:var/roothome srv:var/srv opt:var/opt mnt:var/mnt media:run/media ostree:sysroot/ostree; do
   ln -s "${link#*:}" "$tree/${link%%:*}"
@@ -103,7 +103,7 @@ done
 rm -rf "$tree/usr/local"
 ln -s ../var/usrlocal "$tree/usr/local"
 
-# What the host needs in /var is made at boot, see usr/lib/tmpfiles.d in the guest's files.
+# systemd-tmpfiles creates the content of /var at boot: usr/lib/tmpfiles.d in the guest's files.
 rm -rf "$tree/var" "$tree/usr/lib/cni"
 mkdir -m 755 "$tree/var"
 

@@ -143,7 +143,7 @@ impl Host {
         }
     }
 
-    /// Run a shell command as root, and return its result whatever its exit code.
+    /// Run a shell command as root, and return its result regardless of the exit code.
     pub fn run(&mut self, command: &str) -> Result<Output> {
         let process = self.spawn(command)?;
         until(&format!("`{command}` in the guest"), COMMAND, || self.output_if_ended(process))

@@ -1,4 +1,4 @@
-//! The machine itself: that hosts start, reboot, lose power and come back, and can be looked at.
+//! Smoke tests of the harness: hosts start, reboot, lose power, and can be observed.
 
 use anyhow::{Result, ensure};
 use vm::{HostOrigin, scenario};
@@ -39,7 +39,7 @@ fn reboot_starts_new_boot_in_which_every_reader_saw_its_files() -> Result<()> {
             let witness = witnesses.get(moment).ok_or_else(|| anyhow::anyhow!("no record of {moment}"))?;
             assert_eq!(witness.boot, boot, "{moment}");
             assert_eq!(witness.seen["/etc/witness"].as_deref(), Some("in /etc/witness"), "{moment}");
-            // Nothing of /var is mounted for generators.
+            // `/var` is not mounted when generators run.
             let expected = (moment != "generator").then_some("in /var/witness");
             assert_eq!(witness.seen["/var/witness"].as_deref(), expected, "{moment}");
         }
@@ -68,7 +68,7 @@ fn executables_start() -> Result<()> {
     scenario(HostOrigin::Fresh, |host| {
         let version = host.run_ok("flameholder --version")?;
         assert!(version.starts_with("flameholder "), "{version}");
-        // Without a client the worker has nothing to do.
+        // Without a client the worker ends at once.
         host.run_ok("/usr/libexec/flameholder/flameholder-ostree < /dev/null")?;
         Ok(())
     })

@@ -17,13 +17,13 @@ use crate::{invocation, setup};
 
 pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
-/// The number of shares from which `cargo xtask test` takes one. A share runs in some eight minutes on two
-/// processors without KVM, after some three minutes in which the virtual machines are built.
+/// Number of shares from which `cargo xtask test` takes one. A share runs in about eight minutes on two
+/// processors without KVM, after three minutes in which the virtual machines are built.
 pub const SHARES: u32 = 6;
-/// Environment variable with the directory of executables that guests get instead of the release build.
+/// Environment variable with a directory of executables, which the guests get instead of the release build.
 const BINARIES: &str = "FLAMEHOLDER_BINARIES";
 
-/// The commands of `cargo xtask vm`.
+/// Commands of `cargo xtask vm`.
 #[derive(Debug, Subcommand)]
 pub enum VmCommand {
     /// Build the virtual machines that the scenarios boot: missing and outdated stages only.
@@ -41,7 +41,7 @@ pub enum VmCommand {
     Test(VmTestArgs),
 }
 
-/// The options of `cargo xtask vm test`.
+/// Options of `cargo xtask vm test`.
 #[derive(Debug, Args)]
 pub struct VmTestArgs {
     /// Run only scenarios with this in their name, or in that of their executable.
@@ -116,7 +116,7 @@ fn prepare(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild
         let packages = ["--package", "osimage", "--package", "rpmostreed"];
         invocation::run(tree.cargo(&["build", "--release"]).args(packages))?;
     }
-    // Cargo builds this program with the scenarios: their build is used, so that there is one only.
+    // Build the program together with the scenarios, so that cargo builds it once.
     let targets = scenarios.targets(TestRunner::installed(tree));
     invocation::run(tree.cargo(&["test", "--no-run", "--quiet"]).args(SCOPE).args(targets))
 }

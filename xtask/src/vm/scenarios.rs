@@ -10,15 +10,15 @@ use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, SkippedGroup, TestRunner, TestSelection, TestTally};
 
-/// The executable that each share runs: the machine itself, without a generation.
+/// Executable of the smoke tests, which each share runs.
 const CORE: &str = "smoke";
-/// The executable that is divided into shares.
+/// Executable of the scenarios that are divided into shares.
 const DIVIDED: &str = "hosts";
-/// The number of virtual machines that run at a time. Each has two processors, which it keeps busy half of
-/// the time.
+/// Number of virtual machines that run at a time. Each has two processors, which it keeps busy half of the
+/// time.
 const MACHINES: u32 = 2;
 
-/// The targets that cargo builds for the scenarios. Their dependencies have other features in each case.
+/// Cargo targets of a build of the scenarios. The features of their dependencies differ between the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScenarioBuild {
     /// The scenarios alone: the quickest if no other test is built.
@@ -28,8 +28,8 @@ pub enum ScenarioBuild {
 }
 
 impl ScenarioBuild {
-    /// Target selection of cargo. `cargo test`, which runs each target that it builds, has the first one
-    /// only.
+    /// Return cargo's target selection. `cargo test` runs each target that it builds, so it gets the
+    /// scenarios alone.
     pub fn targets(self, runner: TestRunner) -> &'static [&'static str] {
         match (self, runner) {
             (Self::WithAllTests, TestRunner::Nextest) => &["--tests"],
@@ -65,11 +65,11 @@ impl ScenarioRun<'_> {
 pub enum VmScenarios {
     /// Scenarios with this text in their name, or in that of their executable.
     Named(String),
-    /// One share, and the core.
+    /// One share, and the smoke tests.
     Share(PartNumber),
 }
 
-/// Numbers of a run, and the scenarios that were not in it.
+/// Result of a run: numbers of tests, and the groups of scenarios that were not in it.
 #[derive(Debug)]
 pub struct ScenarioResult {
     pub tally: TestTally,
@@ -161,7 +161,7 @@ impl VmScenarios {
     }
 }
 
-/// The names of scenarios, by the reason why they run or not.
+/// Names of scenarios, by the reason for which they run or are skipped.
 #[derive(Debug, PartialEq, Eq)]
 struct ScenarioNames {
     core: Vec<String>,

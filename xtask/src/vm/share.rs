@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use crate::part_number::PartNumber;
 
-/// Seconds of the scenarios, measured without KVM on two processors, two scenarios at a time. Only their
+/// Seconds per scenario, measured without KVM on two processors, two scenarios at a time. Only their
 /// proportions matter.
 const SECONDS: &[(&str, u32)] = &[
     ("cuts::orders::automatic_rollback_survives_power_cuts", 324),
@@ -33,7 +33,7 @@ const SECONDS: &[(&str, u32)] = &[
     ("generations::updates::update_without_image_deploys_same_commit", 324),
     ("kola::update_and_rollback_script_passes", 235),
 ];
-/// The assumption for a scenario that is not in the table.
+/// Seconds of a scenario that is not in the table.
 const UNKNOWN: u32 = 200;
 
 /// Return the seconds that a scenario takes.
@@ -41,8 +41,8 @@ pub fn seconds(name: &str) -> u32 {
     SECONDS.iter().find_map(|(known, seconds)| (*known == name).then_some(*seconds)).unwrap_or(UNKNOWN)
 }
 
-/// Return the scenarios of one share: each scenario, the longest first, goes to the share with the least to
-/// do.
+/// Return the scenarios of one share. Each scenario, the longest first, goes to the share with the fewest
+/// seconds so far.
 pub fn assign(scenarios: &[String], share: PartNumber) -> Vec<String> {
     let mut sorted: Vec<_> = scenarios.iter().map(|name| (Reverse(seconds(name)), name)).collect();
     sorted.sort();
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// The names of the functions behind `#[test]` in the Rust files below `directory`.
+    /// Return the names of the functions after `#[test]` in the Rust files below `directory`.
     fn tests_below(directory: &Path) -> Vec<String> {
         let mut names = Vec::new();
         for entry in directory.read_dir().unwrap() {

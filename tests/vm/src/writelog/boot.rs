@@ -4,8 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::tree::Tree;
 
-/// Paths in `/boot` at which bootloaders look for syslinux's configuration; libostree makes the first a link
-/// to the last.
+/// Paths in `/boot` of syslinux's configuration. libostree writes the last; the first is a link to it.
 const SYSLINUX: [&str; 3] = ["syslinux/syslinux.cfg", "extlinux/extlinux.conf", "loader/syslinux.cfg"];
 
 /// The default boot entry: the one that comes first.

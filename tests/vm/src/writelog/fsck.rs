@@ -25,26 +25,25 @@ impl Repair {
         remove(&undo)?;
         File::options().write(true).open(image)?.set_modified(UNIX_EPOCH)?;
         let mut fsck = Command::new("e2fsck");
-        let (code, output_text) = run(fsck.arg("-p").arg("-z").arg(&undo).arg(image))?;
-        let damage =
-            (code > REPAIRED).then(|| format!("e2fsck -p ended with {code}: {}", output_text.trim()));
+        let (code, text) = run(fsck.arg("-p").arg("-z").arg(&undo).arg(image))?;
+        let damage = (code > REPAIRED).then(|| format!("e2fsck -p ended with {code}: {}", text.trim()));
         Ok((Self { image: image.to_owned(), undo }, damage))
     }
 
     /// Check the whole file system, and return the problems found.
     pub fn audit(&self) -> Result<Option<String>> {
-        let (code, output_text) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
-        Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", output_text.trim())))
+        let (code, text) = run(Command::new("e2fsck").arg("-fn").arg(&self.image))?;
+        Ok((code != 0).then(|| format!("e2fsck -fn ended with {code}: {}", text.trim())))
     }
 
     /// Restore the file system from before the repair.
     pub fn revert(self) -> Result<()> {
         // If e2fsck changed nothing, its undo file is not one that e2undo accepts.
         if std::fs::metadata(&self.image)?.modified()? != UNIX_EPOCH {
-            let (code, output_text) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
+            let (code, text) = run(Command::new("e2undo").arg(&self.undo).arg(&self.image))?;
             ensure!(
                 code == 0,
-                "reverting the repair of {} failed: e2undo ended with {code}: {output_text}",
+                "reverting the repair of {} failed: e2undo ended with {code}: {text}",
                 self.image.display()
             );
         }
@@ -65,6 +64,6 @@ fn run(command: &mut Command) -> Result<(i32, String)> {
     let output = command.stdin(Stdio::null()).env("LC_ALL", "C").output();
     let output = output.with_context(|| format!("starting {program}; it is in the package e2fsprogs"))?;
     let code = output.status.code().with_context(|| format!("{program} was killed: {}", output.status))?;
-    let output_text = [output.stdout, output.stderr].concat();
-    Ok((code, String::from_utf8_lossy(&output_text).into_owned()))
+    let text = [output.stdout, output.stderr].concat();
+    Ok((code, String::from_utf8_lossy(&text).into_owned()))
 }

@@ -23,8 +23,8 @@ pub enum Defect {
 impl fmt::Display for Defect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bad(what) => write!(f, "{what:#}"),
-            Self::OnlyInJournal(what) => write!(f, "without the journal of /boot: {what:#}"),
+            Self::Bad(error) => write!(f, "{error:#}"),
+            Self::OnlyInJournal(error) => write!(f, "without the journal of /boot: {error:#}"),
         }
     }
 }
@@ -41,12 +41,12 @@ pub fn inspect(
 ) -> Result<Result<Side, Defect>> {
     let (root, soundness) = repair("/", &disk.root.path, is_audited)?;
     let system = soundness.and_then(|()| Tree::open(&disk.root.path).map_err(Defect::Bad));
-    let seen = match system {
+    let result = match system {
         Ok(system) => inspect_boot(&disk.boot.path, &system, is_audited, judge)?,
-        Err(wrong) => Err(wrong),
+        Err(defect) => Err(defect),
     };
     root.revert()?;
-    Ok(seen)
+    Ok(result)
 }
 
 /// Judge the system in `system` that the file system `boot` boots.
@@ -60,16 +60,16 @@ fn inspect_boot(
     let first = first.map(|booted| (judge(&booted), booted.entry));
     let (undo, soundness) = repair("/boot", boot, is_audited)?;
     let next = Tree::open(boot).and_then(|boot| BootedSystem::of(&boot, system));
-    let seen = match (first, next) {
+    let result = match (first, next) {
         (_, Err(error)) => Err(Defect::Bad(error)),
         (Ok((side, entry)), Ok(next)) if next.entry == entry => side.map_err(Defect::Bad),
         (Ok((side, _)), Ok(next)) => side.and_then(|side| judge(&next).map(|_| side)).map_err(Defect::Bad),
-        (Err(stuck), Ok(next)) => {
-            Err(judge(&next).map_or_else(Defect::Bad, |_| Defect::OnlyInJournal(stuck)))
+        (Err(without_journal), Ok(next)) => {
+            Err(judge(&next).map_or_else(Defect::Bad, |_| Defect::OnlyInJournal(without_journal)))
         }
     };
     undo.revert()?;
-    Ok(soundness.and(seen))
+    Ok(soundness.and(result))
 }
 
 /// Repair a file system; the second value is an error if it has further damage.
@@ -78,5 +78,5 @@ fn repair(name: &str, image: &Path, is_audited: bool) -> Result<(Repair, Result<
     if damage.is_none() && is_audited {
         damage = undo.audit()?;
     }
-    Ok((undo, damage.map_or(Ok(()), |said| Err(Defect::Bad(anyhow!("{name}: {said}"))))))
+    Ok((undo, damage.map_or(Ok(()), |damage| Err(Defect::Bad(anyhow!("{name}: {damage}"))))))
 }

@@ -115,7 +115,7 @@ impl Run<'_> {
         let entry = epoch.entries.last().map(|entry| entry.index);
         let after = self.at_flush(Place { epoch: epoch.number, entry, variant: None })?;
         for (place, side) in reordered.into_iter().flatten() {
-            // Lost writes may include the switch to the new system, but must not cause it.
+            // If all writes boot the old system, a part of them must not boot the new one.
             if after == Some(Side::Old) && side == Side::New {
                 let reason =
                     "boots the new system with lost writes, but the old one at the next flush".to_owned();
@@ -146,9 +146,9 @@ impl Run<'_> {
                 count(&mut self.report.flushed, side);
                 Ok(Some(side))
             }
-            Err(wrong) => {
+            Err(defect) => {
                 self.report.flushed.bad += 1;
-                self.fault(place, &wrong)?;
+                self.fault(place, &defect)?;
                 Ok(None)
             }
         }
@@ -189,9 +189,9 @@ impl Run<'_> {
                 self.report.only_in_journal.push(place);
                 None
             }
-            Err(wrong @ Defect::Bad(_)) => {
+            Err(defect @ Defect::Bad(_)) => {
                 self.report.reordered.bad += 1;
-                self.fault(place, &wrong)?;
+                self.fault(place, &defect)?;
                 None
             }
         };
@@ -217,9 +217,9 @@ impl Run<'_> {
         inspect(&self.disk, is_audited, self.judge)
     }
 
-    fn fault(&mut self, place: Place, wrong: &Defect) -> Result<()> {
+    fn fault(&mut self, place: Place, defect: &Defect) -> Result<()> {
         let kept = self.report.faults.iter().filter(|fault| fault.kept.is_some()).count();
-        let mut fault = Fault { place, reason: wrong.to_string(), kept: None };
+        let mut fault = Fault { place, reason: defect.to_string(), kept: None };
         if kept < self.replay.keep_at_most {
             let variant = place.variant.map(|variant| format!("-lost-{variant}")).unwrap_or_default();
             let directory = self.replay.keep_in.join(format!("flush-{}{variant}", place.epoch));

@@ -37,15 +37,15 @@ pub struct Tree {
 impl Tree {
     /// Open the file system in `image`.
     pub(super) fn open(image: &Path) -> Result<Self> {
-        Self::whole(image, |file| Box::new(file))
+        Self::load(image, |file| Box::new(file))
     }
 
     /// Open the file system in `image`, and ignore its journal.
     pub(super) fn without_journal(image: &Path) -> Result<Self> {
-        Self::whole(image, |file| Box::new(WithoutJournal(file)))
+        Self::load(image, |file| Box::new(WithoutJournal(file)))
     }
 
-    fn whole(image: &Path, reader: fn(File) -> Box<dyn Ext4Read>) -> Result<Self> {
+    fn load(image: &Path, reader: fn(File) -> Box<dyn Ext4Read>) -> Result<Self> {
         let file = File::open(image).with_context(|| format!("opening {}", image.display()))?;
         let system = Ext4::load(reader(file));
         let system = system.with_context(|| format!("reading the file system {}", image.display()))?;

@@ -1,4 +1,4 @@
-//! The changes that are looked at most closely.
+//! Changes from one generation to another that the power cuts examine.
 
 use std::time::Duration;
 
@@ -8,39 +8,40 @@ use vm::{Host, HostOrigin, Output, until};
 
 use crate::prepared::{running_one, running_two, staged_faulty, three, two};
 
-/// An emulated shutdown and boot.
+/// Time limit of an emulated shutdown and boot.
 pub const REBOOT: Duration = Duration::from_secs(600);
-/// An import, or checksums of a whole OS, emulated on a machine that has other things to do.
+/// Time limit of an import, or of checksums over a whole OS, emulated on a busy machine.
 const LONG_COMMAND: Duration = Duration::from_secs(1200);
 
-/// From one generation to another.
+/// A change from one generation to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// To another image, with kernel arguments, files in `/etc` and outside, and units; by rpm-ostreed.
+    /// Update to another image, with kernel arguments, files in `/etc` and outside, and units, by
+    /// rpm-ostreed.
     Image,
-    /// The same without an image and without arguments, by libostree alone.
+    /// Update of files and units only, by libostree alone.
     Files,
-    /// Back from the first.
+    /// Rollback from the generation of `Image` by an operator.
     Rollback,
-    /// Away from what is not healthy.
+    /// Automatic rollback of a generation that fails its boot check.
     AutomaticRollback,
 }
 
 impl Change {
-    /// What starts it.
+    /// Return the command that makes the change and reboots.
     pub fn command(self) -> &'static str {
         match self {
             Self::Image => "flameholder apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
             Self::Files => "flameholder apply --desired /var/tmp/desired.json",
             Self::Rollback => "flameholder rollback",
-            // Its time is over at once.
+            // A timeout of one second fails the boot check that is running.
             Self::AutomaticRollback => {
                 "printf '[boot-check]\\ntimeout = 1\\n' > /etc/flameholder/config.d/99-over.toml; systemctl restart flameholder-confirm-boot.service"
             }
         }
     }
 
-    /// The host that it begins with.
+    /// Return the host on which the change is staged.
     pub fn origin(self) -> Result<HostOrigin> {
         match self {
             Self::Image | Self::Files => running_one(),
@@ -49,7 +50,7 @@ impl Change {
         }
     }
 
-    /// Starts to stage it, and returns the process.
+    /// Start to stage the update to `two`, and return the process number.
     pub fn begin_staging(self, host: &mut Host) -> Result<u64> {
         enable_rpm_ostreed(host)?;
         host.registry().start()?;
@@ -57,7 +58,8 @@ impl Change {
         host.spawn(&format!("{} --reboot never", self.command()))
     }
 
-    /// Stages it.
+    /// Bring the host to the point from which [`Change::command`] makes the change: staged, or booted into
+    /// the faulty generation.
     pub fn stage(self, host: &mut Host) -> Result<()> {
         match self {
             Self::Image => {
@@ -83,7 +85,7 @@ impl Change {
         }
     }
 
-    /// The name of the configuration that it leads to.
+    /// Return the name of the config that the change leads to.
     pub fn target(self) -> &'static str {
         match self {
             Self::Image => "two",
@@ -93,10 +95,10 @@ impl Change {
     }
 }
 
-/// Runs what takes longer than other commands.
+/// Run a command that takes longer than the usual limit, and require success.
 pub fn run_to_success(host: &mut Host, command: &str) -> Result<()> {
     let process = host.spawn(command)?;
     let Output { code, stdout, stderr } = until(command, LONG_COMMAND, || host.output_if_ended(process))?;
-    ensure!(code == 0, "`{command}` ended with {code}: {stdout}{stderr}");
+    ensure!(code == 0, "`{command}` failed with exit code {code}: {stdout}{stderr}");
     Ok(())
 }

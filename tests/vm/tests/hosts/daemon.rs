@@ -1,4 +1,4 @@
-//! The daemon as a unit of a real systemd, and a host that changes hands with it.
+//! The daemon as a systemd unit, and the handover of a host between it and the MCD.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use crate::change::REBOOT;
 use crate::prepared::{running_one, three};
 
 const SOURCE: &str = "dir:/var/lib/desired.json";
-/// From one phase to the last: what is verified is read by an emulated machine.
+/// Time limit for the daemon to reach a phase: `Verifying` reads all managed files, emulated.
 const PHASE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A property of the daemon's unit.
+/// Return a property of the daemon's unit.
 fn unit_property(host: &mut Host, property: &str) -> Result<String> {
     let value =
         host.run_ok(&format!("systemctl show --value --property={property} flameholder-daemon.service"))?;
     Ok(value.trim().to_owned())
 }
 
-/// Waits until it tells systemd that.
+/// Wait until the daemon reports this status to systemd.
 fn wait_for_status(host: &mut Host, text: &str) -> Result<()> {
-    until(&format!("the daemon to say `{text}`"), PHASE_TIMEOUT, || {
+    until(&format!("the daemon to report `{text}`"), PHASE_TIMEOUT, || {
         Ok((unit_property(host, "StatusText")? == text).then_some(()))
     })
 }
@@ -30,7 +30,7 @@ fn wait_for_status(host: &mut Host, text: &str) -> Result<()> {
 #[test]
 fn daemon_applies_desired_config_and_hands_host_over() -> Result<()> {
     scenario(running_one()?, |host| {
-        // What it follows decides: a reboot that nobody here asks for.
+        // The daemon reboots the host by itself to apply the desired config.
         host.write("/var/lib/desired.json", three().render())?;
         host.write("/etc/flameholder/daemon.env", format!("FLAMEHOLDER_SOURCE={SOURCE}\n"))?;
         let before = host.boot_id()?;
@@ -40,7 +40,7 @@ fn daemon_applies_desired_config_and_hands_host_over() -> Result<()> {
         wait_for_status(host, "Done three")?;
         ensure_phase_is_logged(host)?;
         ensure_restart_after_kill(host)?;
-        // It ends when it is asked to, by itself.
+        // The daemon ends on SIGTERM, without being killed.
         host.run_ok("systemctl stop flameholder-daemon.service")?;
         assert_eq!(unit_property(host, "Result")?, "success");
         hand_over(host)
@@ -51,7 +51,10 @@ fn ensure_phase_is_logged(host: &mut Host) -> Result<()> {
     let fields = host.run_ok(
         "journalctl --boot --unit=flameholder-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY",
     )?;
-    let done = fields.lines().find(|line| line.contains("\"Done three\"")).expect("it says so");
+    let done = fields
+        .lines()
+        .find(|line| line.contains("\"Done three\""))
+        .expect("the journal has no message `Done three`");
     assert!(done.contains("MESSAGE_ID") && done.contains("\"PRIORITY\":\"5\""), "{done}");
     Ok(())
 }
@@ -68,7 +71,7 @@ fn ensure_restart_after_kill(host: &mut Host) -> Result<()> {
     Ok(())
 }
 
-/// Given back, and taken over again as a pod does it: with executables that lie in `/run`, by systemd-run.
+/// Release the host to the MCD, and adopt it again as a pod does: with executables in `/run`, by systemd-run.
 fn hand_over(host: &mut Host) -> Result<()> {
     let released = host.run_ok("flameholder release 2>&1")?;
     assert!(released.contains("three is managed by the machine-config-daemon again"), "{released}");
@@ -92,7 +95,7 @@ fn hand_over(host: &mut Host) -> Result<()> {
     let executable =
         host.run_ok("readlink /proc/$(systemctl show --value --property=MainPID flameholder-daemon)/exe")?;
     assert!(executable.contains("/usrlocal/libexec/flameholder/"), "{executable}");
-    // A pod that is started anew disturbs nobody.
+    // A second start of the pod does not restart the daemon.
     let pid = unit_property(host, "MainPID")?;
     let again = host.run_ok(&adopt)?;
     assert!(again.contains("three is managed by flameholder already"), "{again}");

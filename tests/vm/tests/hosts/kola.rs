@@ -1,5 +1,5 @@
-//! The scenarios that kola runs on Fedora CoreOS, run here as kola runs them: a script, called again with a mark after
-//! each reboot that it announces.
+//! A scenario for kola, run as kola runs it: the script is called again after each reboot, with the mark that
+//! it announced.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use vm::{Host, HostOrigin, Output, scenario, until};
 
 use crate::change::REBOOT;
 
-/// What a script does between two reboots.
+/// Time limit of a script between two reboots.
 const STEP_TIMEOUT: Duration = Duration::from_secs(900);
-/// Where the announced mark is kept.
+/// File with the announced mark.
 const MARK: &str = "/var/tmp/kola-mark";
 const SCRIPT: &str = "/var/tmp/kola-test";
 
-/// Runs a script to its end, over all its reboots.
+/// Run a script to its end, over all its reboots.
 fn run_kola_script(host: &mut Host, script: &str) -> Result<()> {
     host.write(SCRIPT, script)?;
     let mut mark = String::new();
@@ -31,7 +31,7 @@ fn run_kola_script(host: &mut Host, script: &str) -> Result<()> {
             Ok((host.run(&format!("test -e {MARK}"))?.code == 0).then_some(None))
         })?;
         if let Some(Output { code, stdout, stderr }) = ended {
-            ensure!(code == 0, "with the mark {mark:?} it ended with {code}: {stdout}{stderr}");
+            ensure!(code == 0, "the script failed at mark {mark:?} with exit code {code}: {stdout}{stderr}");
             return Ok(());
         }
         host.run_ok(&format!("cat {MARK}"))?.trim().clone_into(&mut mark);
@@ -40,7 +40,7 @@ fn run_kola_script(host: &mut Host, script: &str) -> Result<()> {
 }
 
 #[test]
-#[ignore = "exhaustive: other tests update and go back as well"]
+#[ignore = "exhaustive: other scenarios update and roll back as well"]
 fn update_and_rollback_script_passes() -> Result<()> {
     scenario(HostOrigin::Fresh, |host| {
         run_kola_script(host, include_str!("../../kola/tests/kola/generations/update"))

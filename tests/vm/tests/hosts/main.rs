@@ -1,4 +1,5 @@
-//! Generations of hosts that run: how they are staged, bound, booted, settled and left, and what a power cut leaves.
+//! Scenarios on booted hosts: staging, boot, boot check and rollback of generations, first boots, and power
+//! cuts.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
 
 mod change;

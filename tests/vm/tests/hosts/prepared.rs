@@ -1,4 +1,4 @@
-//! Hosts that several tests go on from, each made once, and the configurations that lead to them.
+//! Saved hosts that several scenarios resume from, and their configs.
 
 use anyhow::Result;
 use vm::config::Config;
@@ -7,7 +7,7 @@ use vm::{Host, HostOrigin, prepared, scenario};
 
 use crate::change::{Change, REBOOT, run_to_success};
 
-/// A host with the generation `one` on version 1 of the OS.
+/// Return a host with the generation of config `one`, on version 1 of the OS.
 pub fn running_one() -> Result<HostOrigin> {
     prepared("one", || {
         scenario(HostOrigin::Fresh, |host| {
@@ -17,7 +17,7 @@ pub fn running_one() -> Result<HostOrigin> {
     })
 }
 
-/// The same after the update to `two`, which came with version 2.
+/// Return a host after the update to config `two`, which includes version 2 of the OS.
 pub fn running_two() -> Result<HostOrigin> {
     let before = staged(Change::Image)?;
     prepared("two", || {
@@ -31,21 +31,22 @@ pub fn running_two() -> Result<HostOrigin> {
     })
 }
 
-/// A host on which a change is staged, and waits.
+/// Return a host on which a change is staged.
 pub fn staged(change: Change) -> Result<HostOrigin> {
     let before = change.origin()?;
     let name = format!("staged-{change:?}").to_lowercase();
     prepared(&name, || {
         scenario(before, |host| {
             change.stage(host)?;
-            // By others, between staging and the reboot.
+            // A local change between staging and reboot.
             host.run_ok("echo local > /etc/local && sync")?;
             host.save_as(&name)
         })
     })
 }
 
-/// A host on which the faulty version of the OS is staged; `/var/fault` is to say what is wrong with it.
+/// Return a host on which the faulty version of the OS is staged. A scenario writes the name of the fault to
+/// `/var/fault`.
 pub fn staged_faulty() -> Result<HostOrigin> {
     let before = running_one()?;
     prepared("staged-faulty", || {
@@ -53,7 +54,7 @@ pub fn staged_faulty() -> Result<HostOrigin> {
             host.registry().start()?;
             host.write("/var/tmp/desired.json", faulty(host).render())?;
             run_to_success(host, "flameholder apply --desired /var/tmp/desired.json --reboot never")?;
-            // Neither the API nor a registry is there from here on.
+            // The registry is down from here on: a rollback needs neither it nor the API.
             host.registry().stop();
             host.run_ok("echo local > /etc/local && sync")?;
             host.save_as("staged-faulty")
@@ -61,7 +62,7 @@ pub fn staged_faulty() -> Result<HostOrigin> {
     })
 }
 
-/// On version 3, which has to show within two minutes that it is healthy.
+/// Return a config with version 3 of the OS, and a boot check of two minutes.
 pub fn faulty(host: &Host) -> Config {
     let image = host.image(3).expect("the images are built");
     let health =
@@ -69,24 +70,24 @@ pub fn faulty(host: &Host) -> Config {
     configured("faulty").image(&image).file("/etc/flameholder/config.d/60-health.toml", health)
 }
 
-/// On version 1.
+/// Return a config with version 1 of the OS.
 pub fn one() -> Config {
     configured("one").file("/etc/app/only-in-one", "one").file("/usr/local/bin/only-in-one", "one")
 }
 
-/// On version 2, with other kernel arguments.
+/// Return a config with version 2 of the OS and other kernel arguments.
 pub fn two(host: &Host) -> Config {
     let image = host.image(2).expect("the images are built");
     let more = configured("two").image(&image).kernel_argument("flameholder-test=two");
     more.kernel_argument("twice").kernel_argument("twice").file("/etc/new/only-in-two", "two")
 }
 
-/// On version 1, with another unit.
+/// Return a config with version 1 of the OS and another unit.
 pub fn three() -> Config {
     configured("three").file("/usr/local/new/only-in-three", "three").unit("another.service")
 }
 
-/// What each of them has, of another content.
+/// Return the files, unit and key that each config has, with the name of the config in their content.
 fn configured(name: &str) -> Config {
     let mut config = Config::named(name).unit("ours.service").key(&format!("ssh-ed25519 AAAA {name}"));
     for number in 0..6 {

@@ -62,9 +62,9 @@ fn torn_end_of_log_is_ignored() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("log");
     write_log(&path, &[write(0, 1), Request::Flush, write(0, 2)]);
-    let whole = std::fs::read(&path).unwrap();
-    for length in 512..whole.len() {
-        std::fs::write(&path, &whole[..length]).unwrap();
+    let complete_log = std::fs::read(&path).unwrap();
+    for length in 512..complete_log.len() {
+        std::fs::write(&path, &complete_log[..length]).unwrap();
         let log = WriteLog::open(&path).unwrap();
         // An entry with a header and two sectors of data, then one with a header alone.
         let complete = [2048, 2560].into_iter().filter(|end| length >= *end).count();
@@ -72,11 +72,11 @@ fn torn_end_of_log_is_ignored() {
         assert_eq!(log.torn_at(), Some(complete), "{length}");
     }
     // A hole in place of an entry that was not written.
-    let mut hole = whole.clone();
+    let mut hole = complete_log.clone();
     hole[2560..].fill(0);
     std::fs::write(&path, hole).unwrap();
     assert_eq!(WriteLog::open(&path).unwrap().torn_at(), Some(2));
-    for no_log in [&b""[..], &[0; 4096], &whole[..27]] {
+    for no_log in [&b""[..], &[0; 4096], &complete_log[..27]] {
         std::fs::write(&path, no_log).unwrap();
         assert!(WriteLog::open(&path).is_err());
     }

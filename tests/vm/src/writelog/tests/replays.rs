@@ -1,4 +1,4 @@
-//! Correct orders of writes, and planted wrong ones.
+//! Correct orders of writes, and planted incorrect ones.
 
 use crate::writelog::{Layout, Replay, Report, WriteLog, join};
 

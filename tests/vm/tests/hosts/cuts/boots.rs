@@ -1,4 +1,4 @@
-//! Disks that a cut left, or might have left, booted.
+//! Boots of disks as a power cut left them, or might have left them.
 
 use anyhow::{Result, ensure};
 use vm::writelog::Side;
@@ -9,7 +9,8 @@ use super::orders::is_exhaustive;
 use crate::change::{Change, REBOOT, run_to_success};
 use vm::operator::{booted, ensure_current, status};
 
-/// The disk boots the generation that it was judged to, which is whole and says so; and the change comes through.
+/// Boot a disk that was judged as `side`. Its generation has to be intact, and an interrupted change has to
+/// succeed when it is made again.
 pub fn ensure_disk_boots(change: Change, disk: HostOrigin, side: Side, judge: &ChangeJudge) -> Result<()> {
     scenario(disk, |host| {
         if change == Change::AutomaticRollback {
@@ -19,7 +20,7 @@ pub fn ensure_disk_boots(change: Change, disk: HostOrigin, side: Side, judge: &C
         if side == Side::Old {
             complete_change(host, change)?;
         }
-        // It checksums the whole OS, which takes longer than a boot.
+        // `ostree fsck` checksums the whole OS, which takes longer than a boot.
         if change == Change::Image || is_exhaustive() {
             run_to_success(host, "ostree fsck --quiet")?;
         }
@@ -27,25 +28,25 @@ pub fn ensure_disk_boots(change: Change, disk: HostOrigin, side: Side, judge: &C
     })
 }
 
-/// What is not healthy is left by itself, if that did not happen yet.
+/// Wait for the automatic rollback, which may have happened before the cut.
 fn ensure_rolled_back(host: &mut Host, judge: &ChangeJudge) -> Result<()> {
     host.wait_for_boot_with(&format!("flameholder.generation={}", judge.new.id), REBOOT)?;
     host.allow_error("flameholder-activate.service");
     ensure_intact(host, Change::AutomaticRollback, Side::New, judge)
 }
 
-/// What runs is that side, and nothing deviates from its record.
+/// Check that the generation of `side` is booted, and that `flameholder verify` finds no drift.
 pub fn ensure_intact(host: &mut Host, change: Change, side: Side, judge: &ChangeJudge) -> Result<()> {
     let generation = if side == Side::Old { &judge.old } else { &judge.new };
     let line = host.run_ok("cat /proc/cmdline")?;
     let argument = format!("flameholder.generation={}", generation.id);
-    ensure!(line.contains(&argument), "not {argument} runs: {line}");
+    ensure!(line.contains(&argument), "{argument} is not on the kernel command line: {line}");
     host.run_ok("flameholder verify")?;
     if side == Side::New {
         return ensure_current(host, change.target());
     }
     let status = status(host)?;
-    ensure!(status["transaction"].is_null(), "a change is open: {status:#}");
+    ensure!(status["transaction"].is_null(), "a transaction is open: {status:#}");
     let running = &booted(&status)?["generation"];
     ensure!(
         running["config"] == generation.expected.config && running["recordMatches"] == true,
@@ -54,7 +55,7 @@ pub fn ensure_intact(host: &mut Host, change: Change, side: Side, judge: &Change
     Ok(())
 }
 
-/// The change that was cut is made after all.
+/// Make the change that the power cut interrupted.
 pub fn complete_change(host: &mut Host, change: Change) -> Result<()> {
     let before = host.boot_id()?;
     host.spawn(change.command())?;

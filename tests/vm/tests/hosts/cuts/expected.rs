@@ -1,4 +1,4 @@
-//! What a generation looks like on a disk, from its configuration alone: no code of the agent takes part.
+//! Expected state of a generation on a disk, derived from its config without code of the agent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,30 +7,30 @@ use vm::writelog::{BootEntry, Tree};
 
 use vm::config::{Config, text_of};
 
-/// A file that a configuration wants.
+/// A file of a config, or a symbolic link to a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     pub contents: String,
     pub mode: u32,
 }
 
-/// What enables units are links in such folders.
+/// Part of the path of a link that enables a unit.
 const WANTS: &str = ".target.wants/";
 
 impl File {
-    /// A link to a unit, wherever that lies.
+    /// Return the expectation of a link to the unit `target`, in any directory.
     fn link(target: &str) -> Self {
         let name = target.rsplit('/').next().unwrap_or_default();
         Self { contents: format!("a link to {name}"), mode: 0 }
     }
 }
 
-/// A whole generation.
+/// Expected state of a generation.
 #[derive(Debug, Clone)]
 pub struct Expected {
-    /// Name of its configuration.
+    /// Name of the config.
     pub config: String,
-    /// Version of its OS.
+    /// Version of the OS.
     pub version: u32,
     arguments: Vec<String>,
     files: BTreeMap<String, File>,
@@ -57,7 +57,8 @@ impl Expected {
         Self { config: document["metadata"]["name"].as_str().unwrap().to_owned(), version, arguments, files }
     }
 
-    /// How its files below `/etc`, or those elsewhere, differ from this tree; `other` has what else may have been there.
+    /// Compare the files of both generations below `/etc`, or those elsewhere, with the tree, and return the
+    /// differences from this one. `other` names the files that have to be absent here.
     pub fn differences(&self, other: &Self, tree: &Tree, in_etc: bool) -> Vec<String> {
         let mut found = Vec::new();
         for path in self.paths_of_both(other) {
@@ -70,15 +71,15 @@ impl Expected {
         found
     }
 
-    /// Those of its files outside `/etc` that are neither its own nor the other's.
+    /// Return the files outside `/etc` that match neither generation.
     pub fn unexpected_files(&self, other: &Self, var: &Tree) -> Vec<String> {
         let mut found = Vec::new();
         for path in self.paths_of_both(other) {
             let Some(place) = path_on_disk(path, false) else { continue };
-            let seen = read_file(var, &place);
-            let is_known = |of: &Self| seen.as_ref() == Ok(&of.files.get(path).cloned());
+            let found_file = read_file(var, &place);
+            let is_known = |of: &Self| found_file.as_ref() == Ok(&of.files.get(path).cloned());
             if !is_known(self) && !is_known(other) {
-                found.push(format!("{path} is {}", describe(&seen)));
+                found.push(format!("{path} is {}", describe(&found_file)));
             }
         }
         found
@@ -88,20 +89,21 @@ impl Expected {
         self.files.keys().chain(other.files.keys()).collect()
     }
 
-    /// How its kernel arguments differ from those of a boot entry.
+    /// Return the differences between the kernel arguments and those of a boot entry.
     pub fn argument_differences(&self, other: &Self, entry: &BootEntry) -> Vec<String> {
         let mut found = Vec::new();
         for argument in self.arguments.iter().chain(&other.arguments) {
             let count = |of: &[String]| of.iter().filter(|found| *found == argument).count();
             if count(&self.arguments) != count(&entry.arguments) {
-                found.push(format!("{argument} is there {} times", count(&entry.arguments)));
+                found.push(format!("{argument} is given {} times", count(&entry.arguments)));
             }
         }
         found
     }
 }
 
-/// Where a path of a configuration lies: in the deployment, or in `/var`.
+/// Map a path of a config to its path in the deployment (`/etc`) or in `/var`. Returns `None` for a path of
+/// the other part.
 fn path_on_disk(path: &str, in_etc: bool) -> Option<String> {
     match (in_etc, path.strip_prefix("/etc/"), path.strip_prefix("/usr/local/"), path.strip_prefix("/var/")) {
         (true, Some(below), ..) => Some(format!("etc/{below}")),
@@ -111,7 +113,7 @@ fn path_on_disk(path: &str, in_etc: bool) -> Option<String> {
     }
 }
 
-/// Nothing where nothing is there.
+/// Read a file, or a link that enables a unit. Returns `None` if it is absent.
 fn read_file(tree: &Tree, place: &str) -> Result<Option<File>, String> {
     if place.contains(WANTS) {
         return Ok(tree.link(place).ok().map(|target| File::link(&target)));
@@ -124,8 +126,8 @@ fn read_file(tree: &Tree, place: &str) -> Result<Option<File>, String> {
     read().map_err(|error| format!("{error:#}"))
 }
 
-fn describe(seen: &Result<Option<File>, String>) -> String {
-    match seen {
+fn describe(file: &Result<Option<File>, String>) -> String {
+    match file {
         Ok(None) => "absent".to_owned(),
         Ok(Some(File { contents, mode })) => {
             format!("{:?} of mode {mode:o}", contents.chars().take(30).collect::<String>())

@@ -1,4 +1,4 @@
-//! Says of a disk which generation it boots, and whether that is whole.
+//! Judgement of a disk: the generation that it boots, which has to be complete.
 
 use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
@@ -10,37 +10,37 @@ use super::state;
 use crate::change::Change;
 use crate::prepared::{faulty, one, three, two};
 
-/// A generation of a host: its name, and what it is.
+/// A generation of a host: its ID and expected state.
 #[derive(Debug, Clone)]
 pub struct Generation {
     pub id: String,
     pub expected: Expected,
 }
 
-/// Says which of two systems a disk boots.
+/// A judge of disks between two systems.
 pub trait DiskJudge {
-    /// Which of them.
+    /// Return the system that the disk boots.
     ///
     /// # Errors
-    /// It boots a part of one, or a mixture, or something else.
+    /// The disk boots an incomplete system, a mixture of both, or a third one.
     fn side(&mut self, booted: &BootedSystem) -> Result<Side>;
 
-    /// Whether nothing is left to be done on the last disk.
+    /// Return true if the change is complete on the last judged disk.
     fn is_complete(&self) -> bool;
 }
 
-/// A change from one to the other.
+/// Judge of the disks of one change.
 #[derive(Debug, Clone)]
 pub struct ChangeJudge {
     pub old: Generation,
     pub new: Generation,
-    /// How many states were seen that boot the new one.
+    /// Number of judged states that boot the new system.
     new_states: usize,
     is_complete: bool,
 }
 
 impl ChangeJudge {
-    /// For disks of a host on which the change is staged, or is about to be.
+    /// Create the judge for a host on which the change is staged, or about to be staged.
     pub fn of(change: Change, host: &mut Host) -> Result<Self> {
         let (one, two, three) =
             (Expected::new(&one(), 1), Expected::new(&two(host), 2), Expected::new(&three(), 1));
@@ -54,16 +54,17 @@ impl ChangeJudge {
         let line = host.run_ok("cat /proc/cmdline")?;
         let booted = line.split_whitespace().find_map(|word| word.strip_prefix("flameholder.generation="));
         let pending = host.run_ok("head -n 1 /var/lib/flameholder/pending | cut -d' ' -f2-")?;
-        // Before it is staged it has no name, and nothing may boot it.
+        // Before the change is staged, the new generation has no ID, and no disk may boot it.
         let pending: Value = serde_json::from_str(&pending).unwrap_or_default();
-        // What is left is pending itself, and what it replaced boots again.
+        // In an automatic rollback the pending record is that of the faulty generation; its `replaces` names
+        // the generation that boots again.
         let name = if change == Change::AutomaticRollback {
             &pending["replaces"]
         } else {
             &pending["record"]["generation"]
         };
         let pending = name.as_str().unwrap_or("none");
-        let booted = booted.context("no generation runs")?;
+        let booted = booted.context("the kernel command line names no generation")?;
         let old = Generation { id: booted.to_owned(), expected: old };
         let new = Generation { id: pending.to_owned(), expected: new };
         Ok(Self { old, new, new_states: 0, is_complete: false })
@@ -77,12 +78,12 @@ impl DiskJudge for ChangeJudge {
         let (side, generation, other) = match id {
             _ if id == self.old.id => (Side::Old, &self.old, &self.new),
             _ if id == self.new.id => (Side::New, &self.new, &self.old),
-            _ => anyhow::bail!("the boot entry names {id}, which is neither generation"),
+            _ => anyhow::bail!("the boot entry names {id}, which is neither the old nor the new generation"),
         };
         let mismatches = mismatches(generation, other, booted)?;
         ensure!(
             mismatches.is_empty(),
-            "a mixture: it boots the {side:?} system, {}, and of {} deviations the first are: {}",
+            "a mixture: it boots the {side:?} system, {}, with {} mismatches; the first are: {}",
             generation.expected.config,
             mismatches.len(),
             mismatches.iter().take(3).cloned().collect::<Vec<_>>().join("; ")
@@ -90,12 +91,12 @@ impl DiskJudge for ChangeJudge {
         state::ensure_var_sound(booted, side, &self.old, &self.new)
             .with_context(|| format!("it boots the {side:?} system"))?;
         if side == Side::New {
-            // Reading a kernel takes longer than all the rest.
+            // Comparing the kernels takes longer than all other checks: sample them.
             if self.new_states < 6 || self.new_states.is_multiple_of(50) {
                 ensure_bootable(booted)?;
             }
             self.new_states += 1;
-            // What is left is closed before the reboot: it is over once the other one ran.
+            // The change is complete once the new generation has booted and no record is pending.
             let has_booted = state::last_booted(&booted.var)? == self.new.id;
             self.is_complete = has_booted && !booted.var.has("lib/flameholder/pending")?;
         }
@@ -115,19 +116,19 @@ fn mismatches(generation: &Generation, other: &Generation, booted: &BootedSystem
     if version.trim() != expected.version.to_string() {
         found.push(format!("the OS is version {version:?}"));
     }
-    // What libostree's merge brings along: from the image, and from who else writes to `/etc`.
+    // libostree merges changed files of the image, and local changes of `/etc`.
     let shipped = deployment.text("etc/os/changed")?.unwrap_or_default();
     if shipped.trim() != format!("version {}", expected.version) {
         found.push(format!("/etc/os/changed is {shipped:?}"));
     }
     if deployment.text("etc/local")?.as_deref() != Some("local\n") {
-        found.push("/etc/local is not what others wrote".to_owned());
+        found.push("/etc/local lacks its local change".to_owned());
     }
     found.extend(record_mismatches(generation, deployment)?);
     Ok(found)
 }
 
-/// What is wrong with its record and the configuration beside it.
+/// Return the mismatches of the record, and of the config stored beside it.
 pub fn record_mismatches(generation: &Generation, deployment: &Tree) -> Result<Vec<String>> {
     let (expected, mut found) = (&generation.expected, Vec::new());
     let record = state::document(deployment, "etc/flameholder/generation")?;
@@ -146,12 +147,12 @@ pub fn record_mismatches(generation: &Generation, deployment: &Tree) -> Result<V
     Ok(found)
 }
 
-/// Kernel and initial RAM disk are those of the deployment, to the last byte.
+/// Check that kernel and initial RAM disk equal those of the deployment.
 fn ensure_bootable(booted: &BootedSystem) -> Result<()> {
     let modules = booted.deployment.names("usr/lib/modules")?;
     let modules = format!("usr/lib/modules/{}", modules.first().context("the deployment has no kernel")?);
     let [initrd] = booted.entry.initrds.as_slice() else {
-        anyhow::bail!("there is not one initial RAM disk: {:?}", booted.entry.initrds)
+        anyhow::bail!("expected one initial RAM disk, found {:?}", booted.entry.initrds)
     };
     for (path, name) in [(&booted.entry.kernel, "vmlinuz"), (initrd, "initramfs.img")] {
         let inside = path.strip_prefix("/boot/").unwrap_or(path);

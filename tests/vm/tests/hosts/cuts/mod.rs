@@ -1,4 +1,4 @@
-//! Power cuts: whatever moment the power goes, the disk boots one generation, and the whole of it.
+//! Power cuts: at each moment of a change, the disk boots exactly one generation, completely.
 
 mod boots;
 pub mod expected;

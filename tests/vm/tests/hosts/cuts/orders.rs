@@ -1,4 +1,5 @@
-//! A change, cut at every step, and replayed in every order in which the disk could have kept what was written.
+//! Power cuts at each step of a change, and a replay of its writes in each order that the disk could have
+//! kept.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -15,26 +16,27 @@ use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
 use vm::operator::ensure_current;
 
-/// How often each change is cut at least, and how often where there are hours for it; four changes are.
+/// Minimum number of cuts per change.
 const MIN_CUTS: usize = 20;
 const MIN_EXHAUSTIVE_CUTS: usize = 350;
 
-/// The same cuts and the same lost writes as in a run that printed it.
+/// Return the seed of `FLAMEHOLDER_SEED`, or a random one, and print it. The same seed repeats cuts and lost
+/// writes.
 pub fn seed() -> Result<u64> {
     let seed = match std::env::var("FLAMEHOLDER_SEED") {
-        Ok(seed) => seed.parse().context("FLAMEHOLDER_SEED is a number")?,
+        Ok(seed) => seed.parse().context("FLAMEHOLDER_SEED is not a number")?,
         Err(_) => fastrand::u64(..),
     };
     eprintln!("FLAMEHOLDER_SEED={seed}");
     Ok(seed)
 }
 
-/// Whether there are hours for it.
+/// Return true if the run is exhaustive, which takes hours.
 pub fn is_exhaustive() -> bool {
     std::env::var_os("FLAMEHOLDER_EXHAUSTIVE").is_some()
 }
 
-/// Room for disks, which are read and written more than once for each state.
+/// Create a folder in memory for disks, which are read and written several times per state.
 pub fn memory() -> Result<TempDir> {
     Ok(tempfile::Builder::new().prefix("vm-cuts-").tempdir_in("/dev/shm")?)
 }
@@ -46,16 +48,19 @@ fn ensure_survives_cuts(change: Change) -> Result<()> {
     let log = memory.path().join("log");
     let (sweep, judge) = cut_change(change, &staged, memory.path(), Some(log.clone()), seed)?;
     let report = replay_log(memory.path(), &log, seed, &judge)?;
-    eprintln!("{change:?}, in every order: {report}");
+    eprintln!("{change:?}, replay: {report}");
     ensure!(sweep.faults.is_empty() && report.faults.is_empty(), "{sweep}{report}");
-    let stuck = report.only_in_journal.len();
-    ensure!(stuck <= report.states() / 20, "many states that a bootloader cannot read: {report}");
+    let unreadable = report.only_in_journal.len();
+    ensure!(
+        unreadable <= report.states() / 20,
+        "too many states that boot only after a replay of the journal of /boot: {report}"
+    );
     for (disk, side, origin) in disks_to_boot(change, &sweep.kept, &report, memory.path())? {
         let begun = Instant::now();
         ensure_disk_boots(change, disk, side, &judge)?;
         eprintln!("booted the disk of {origin} in {:.1} s", begun.elapsed().as_secs_f64());
     }
-    // Most of what is left is the boot that leads away, which others are cut in as well.
+    // Most of an automatic rollback is the reboot, which the other changes cut as well.
     let fewest = if change == Change::AutomaticRollback { MIN_CUTS / 2 } else { MIN_CUTS };
     let required = if is_exhaustive() { MIN_EXHAUSTIVE_CUTS } else { fewest };
     let (mut cuts, mut seed) = (sweep.cuts(), seed);
@@ -68,7 +73,7 @@ fn ensure_survives_cuts(change: Change) -> Result<()> {
     Ok(())
 }
 
-/// The disks that are booted, each of which takes a minute: what they boot, and where they are from.
+/// Select the disks to boot, each of which takes a minute: origin, side, description.
 fn disks_to_boot(
     change: Change,
     kept: &[KeptDisk],
@@ -76,12 +81,12 @@ fn disks_to_boot(
     memory: &Path,
 ) -> Result<Vec<(HostOrigin, Side, String)>> {
     let cut = |kept: &KeptDisk| {
-        (HostOrigin::Disk(kept.image.clone()), kept.side, format!("a cut while {}", kept.step))
+        (HostOrigin::Disk(kept.image.clone()), kept.side, format!("a cut in step {}", kept.step))
     };
-    // From the old system the change can be made after all.
+    // Prefer a disk of the old system: on it the change can be made again.
     let chosen = kept.iter().find(|kept| kept.side == Side::Old).or(kept.first());
     let reordered = || -> Result<_> {
-        let sample = report.sample.as_ref().context("with lost writes no state boots the new system")?;
+        let sample = report.sample.as_ref().context("no state with lost writes boots the new system")?;
         let disk = HostOrigin::of_kept_state(sample, &memory.join("base"), memory.join("lost.qcow2"))?;
         Ok((disk, Side::New, "a state with lost writes".to_owned()))
     };
@@ -93,7 +98,7 @@ fn disks_to_boot(
     })
 }
 
-/// Makes the change once, cutting it at every step.
+/// Make the change once, with power cuts at each step.
 fn cut_change(
     change: Change,
     staged: &HostOrigin,
@@ -114,11 +119,11 @@ fn cut_change(
         host.power_cut();
         Ok(())
     })?;
-    eprintln!("{change:?}, cut for {:.1} s:\n{sweep}", begun.elapsed().as_secs_f64());
-    Ok((sweep, judge.context("the scenario ran")?))
+    eprintln!("{change:?}, power cuts for {:.1} s:\n{sweep}", begun.elapsed().as_secs_f64());
+    Ok((sweep, judge.context("the scenario did not run")?))
 }
 
-/// Judges all states that the log leads through, in two shares; the disk that it begins with is `base` in `memory`.
+/// Judge all states of a write log, in two threads. The disk before the first write is `base` in `memory`.
 pub fn replay_log(memory: &Path, log: &Path, seed: u64, judge: &ChangeJudge) -> Result<Report> {
     let (base, log) = (memory.join("base"), WriteLog::open(log)?);
     let variants = if is_exhaustive() { 32 } else { 4 };
@@ -140,7 +145,7 @@ pub fn replay_log(memory: &Path, log: &Path, seed: u64, judge: &ChangeJudge) -> 
     std::thread::scope(|threads| {
         let other = threads.spawn(|| share(1));
         let first = share(0)?;
-        Ok(first.and(other.join().expect("a replay reports what fails")?))
+        Ok(first.and(other.join().expect("the replay thread panicked")?))
     })
 }
 
@@ -160,7 +165,7 @@ fn automatic_rollback_survives_power_cuts() -> Result<()> {
 }
 
 #[test]
-#[ignore = "exhaustive: it is staged, bound and finalized as an update is, which is cut there"]
+#[ignore = "exhaustive: staging and finalization are the same as in an update"]
 fn rollback_survives_power_cuts() -> Result<()> {
     ensure_survives_cuts(Change::Rollback)
 }

@@ -1,4 +1,5 @@
-//! A fault that is planted and has to be found: a configuration that is bound after the deployment was finalized.
+//! A planted fault that cuts and replay have to detect: the config is written after the deployment was
+//! finalized.
 
 use anyhow::{Result, ensure};
 use vm::{Start, scenario_from};
@@ -9,13 +10,14 @@ use super::sweep::Sweep;
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
 
-/// In the place of our own command, which systemd is asked for before anything is armed.
+/// Drop-in that replaces our command. The new command has the same name and verb, since the agent checks the
+/// unit's command before it unlocks the deployment.
 const LATE_DROP_IN: &str = "[Service]
 ExecStop=
 ExecStop=/var/late/flameholder finalize
 ";
 
-/// The new entry boots before the new configuration is in `/etc`.
+/// Replacement for `flameholder finalize`: the new boot entry exists before the new config is in `/etc`.
 const LATE_CONFIG_WRITE: &str = "#!/bin/sh -e
 /usr/bin/ostree admin finalize-staged
 mount -o remount,rw /sysroot
@@ -49,11 +51,11 @@ fn config_written_after_finalization_is_detected() -> Result<()> {
     eprintln!("{sweep}");
     ensure!(
         sweep.faults.iter().any(|fault| fault.contains("a mixture")),
-        "the cuts did not find it: {sweep}"
+        "no power cut detects the fault: {sweep}"
     );
-    let report = replay_log(memory.path(), &log, seed, &judge.expect("the scenario ran"))?;
+    let report = replay_log(memory.path(), &log, seed, &judge.expect("the scenario did not run"))?;
     eprintln!("{} of {} states are bad", report.flushed.bad + report.reordered.bad, report.states());
     let found = report.faults.iter().any(|fault| fault.reason.contains("a mixture"));
-    ensure!(found, "no order of the writes shows it: {report}");
+    ensure!(found, "no state of the replay detects the fault: {report}");
     Ok(())
 }

@@ -1,5 +1,4 @@
-//! Cuts while an image is brought in and its deployment is staged: whenever, the old system boots, and the update can be
-//! made.
+//! Power cuts during import and staging: the disk always boots the old system, and the update succeeds later.
 
 use anyhow::{Result, ensure};
 use vm::scenario;
@@ -22,7 +21,7 @@ fn import_and_staging_survive_power_cuts() -> Result<()> {
         let mut judge = ChangeJudge::of(change, host)?;
         let staging = change.begin_staging(host)?;
         sweep.run(host, &mut judge, REBOOT, |host, _| Ok(host.output_if_ended(staging)?.is_some()))?;
-        // QEMU is killed, and what runs next is what it left.
+        // Kill QEMU at the end, and boot the disk that it left.
         host.power_cut();
         sweep.judge_disk(host.disk(), &mut judge, 0)?;
         eprintln!("{sweep}");

@@ -1,4 +1,4 @@
-//! What all deployments share: the agent's own state in `/var`, and the files there that a generation wants.
+//! State in `/var`, which deployments share: the agent's own, and the managed files there.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
@@ -9,19 +9,20 @@ use super::judge::Generation;
 
 const STATE: &str = "lib/flameholder";
 
-/// A file of JSON.
+/// Read a JSON document.
 pub fn document(tree: &Tree, path: &str) -> Result<Value> {
-    let text = tree.text(path)?.with_context(|| format!("{path} is not there"))?;
-    serde_json::from_str(&text).with_context(|| format!("{path} is no JSON: {text:?}"))
+    let text = tree.text(path)?.with_context(|| format!("{path} does not exist"))?;
+    serde_json::from_str(&text).with_context(|| format!("{path} is not JSON: {text:?}"))
 }
 
-/// The generation that ran last.
+/// Return the ID of the generation that booted last.
 pub fn last_booted(var: &Tree) -> Result<String> {
     let active = document(var, &format!("{STATE}/active"))?;
     Ok(active["lastBooted"]["generation"].as_str().unwrap_or_default().to_owned())
 }
 
-/// All that the booted generation needs is there, what is open can be ensure_current, and what is settled is whole.
+/// Check that the objects of the booted generation are stored, and that the managed files in `/var` are those
+/// of one generation, unless an open journal covers the switch.
 pub fn ensure_var_sound(booted: &BootedSystem, side: Side, old: &Generation, new: &Generation) -> Result<()> {
     let var = &booted.var;
     let record = document(&booted.deployment, "etc/flameholder/generation")?;
@@ -36,28 +37,28 @@ pub fn ensure_var_sound(booted: &BootedSystem, side: Side, old: &Generation, new
         ensure_stored(var, digest)?;
     }
     let unexpected = new.expected.unexpected_files(&old.expected, var);
-    ensure!(unexpected.is_empty(), "neither generation's: {}", unexpected.join("; "));
+    ensure!(unexpected.is_empty(), "files in /var of neither generation: {}", unexpected.join("; "));
     let (active, other) = match last_booted {
         _ if last_booted == old.id => (old, new),
         _ if last_booted == new.id && side == Side::New => (new, old),
         _ => bail!("/var belongs to generation {last_booted}"),
     };
-    // Until the journal is ensure_current, any of its moves may have been made.
+    // While the journal is open, each of its moves may or may not have been made.
     let differences = active.expected.differences(&other.expected, var, false);
     let is_open = journal.is_some_and(|lines| lines[0]["scope"] == "var");
     ensure!(
         is_open || differences.is_empty(),
-        "/var belongs to {}, no change to it is open, and {}",
+        "/var belongs to {} without an open transaction, but {}",
         active.expected.config,
         differences.join("; ")
     );
     Ok(())
 }
 
-/// A manifest, and every object that it names.
+/// Check that a manifest and all objects that it names are stored.
 fn ensure_stored(var: &Tree, digest: &str) -> Result<()> {
     let manifest: Value = serde_json::from_slice(&object(var, digest)?)?;
-    for entry in manifest["entries"].as_object().context("a manifest has entries")?.values() {
+    for entry in manifest["entries"].as_object().context("the manifest has no entries")?.values() {
         if let Some(digest) = entry["digest"].as_str() {
             object(var, digest)?;
         }
@@ -72,12 +73,13 @@ fn object(var: &Tree, digest: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The whole lines of a log; none where it is not there.
+/// Return the complete lines of a checksummed log, or `None` if there is no such file.
 fn log_lines(var: &Tree, name: &str) -> Result<Option<Vec<Value>>> {
-    let Some(text) = var.text(&format!("{STATE}/{name}")).with_context(|| format!("{name} is torn"))? else {
+    let Some(text) = var.text(&format!("{STATE}/{name}")).with_context(|| format!("{name} is not text"))?
+    else {
         return Ok(None);
     };
-    // A line without its end was never written.
+    // A line without a newline is a torn write.
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines: Option<Vec<Value>> = complete.split('\n').map(verified_line).collect();
     lines.with_context(|| format!("{name} is damaged: {text:?}")).map(Some)

@@ -1,20 +1,20 @@
-//! When the power goes: the steps of a change as the console tells them, and how densely each is cut.
+//! Steps of a change, as the console reports them, and the density of the power cuts in each.
 
 use std::ops::Range;
 
-/// A part of the way from one system to the other.
+/// A step between two systems.
 #[derive(Debug)]
 pub struct Step {
     pub name: &'static str,
-    /// What the console says when it marker.
+    /// Text on the console at the start of the step.
     marker: &'static str,
-    /// How long the guest runs between two cuts, in milliseconds.
+    /// Range of the milliseconds that the guest runs between two cuts.
     pub interval_ms: Range<u64>,
-    /// After so many cuts they come at a tenth of the pace.
+    /// Number of cuts after which the guest runs ten times as long between two cuts.
     pub dense_cuts: usize,
 }
 
-/// In this order. The boot entries are written at the end of `finalizing`, and no longer than that takes.
+/// Steps in the order in which a host passes them. The boot entries are written at the end of `finalizing`.
 pub const STEPS: [Step; 9] = [
     step("running", "", 100..500, 4),
     step("shutdown", "Stopped target", 100..500, 8),
@@ -31,11 +31,11 @@ const fn step(name: &'static str, marker: &'static str, interval_ms: Range<u64>,
     Step { name, marker, interval_ms, dense_cuts }
 }
 
-/// How far the console says that the host is.
+/// Progress of a host through the steps, by its console.
 #[derive(Debug, Default)]
 pub struct Progress {
     step: usize,
-    /// How much of the console was read to the end of.
+    /// Length of the console output that has been searched.
     offset: usize,
 }
 
@@ -44,10 +44,10 @@ impl Progress {
         &STEPS[self.step]
     }
 
-    /// Listens to all that was said so far.
+    /// Advance to the last step that the console reports.
     pub fn follow(&mut self, console: &str) {
         let console = plain(console);
-        // A step may be too short to be told of.
+        // A step may be too short to be reported.
         while let Some((step, at)) = self.next(&console) {
             (self.step, self.offset) = (step, at);
         }
@@ -62,7 +62,7 @@ impl Progress {
     }
 }
 
-/// Without colours and cursor movements.
+/// Remove colours and cursor movements.
 fn plain(console: &str) -> String {
     let mut pieces = console.split("\u{1b}[");
     let first = pieces.next().unwrap_or_default().to_owned();

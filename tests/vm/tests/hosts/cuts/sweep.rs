@@ -1,4 +1,4 @@
-//! One run of a change, cut again and again: at each cut the disk is judged as a power cut would have left it.
+//! A sweep: power cuts during one run of a change, each of which judges the disk as it is at that moment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use vm::{Host, HostOrigin, Lab};
 use super::judge::DiskJudge;
 use super::steps::{Progress, STEPS};
 
-/// A disk as a cut left it, kept to be booted.
+/// Disk at a cut, kept to be booted.
 #[derive(Debug)]
 pub struct KeptDisk {
     pub image: PathBuf,
@@ -22,16 +22,16 @@ pub struct KeptDisk {
     pub step: &'static str,
 }
 
-/// The cuts of one run.
+/// The power cuts of one run, and their results.
 #[derive(Debug)]
 pub struct Sweep {
     disk: OverlayDisk,
     random: Rng,
     folder: PathBuf,
-    /// By step: how many disks boot the old system, and the new one.
+    /// By index of the step: numbers of disks that boot the old system and the new one.
     tallies: BTreeMap<usize, (usize, usize)>,
     last: Option<(SystemTime, Side)>,
-    /// Cuts at which nothing had been written since the one before.
+    /// Number of cuts at which the disk was the same as at the previous one.
     unchanged: usize,
     pub kept: Vec<KeptDisk>,
     pub faults: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Cuts of a host that starts as `warm`; `folder` is in memory.
+    /// Create a sweep for a host that starts from `origin`; `folder` is in memory.
     pub fn new(origin: &HostOrigin, folder: &Path, seed: u64) -> Result<Self> {
         let base = folder.join("base");
         origin.write_raw(&base)?;
@@ -58,7 +58,7 @@ impl Sweep {
         })
     }
 
-    /// Cuts the host until a disk has the change ensure_current, or `done` says that it is enough.
+    /// Cut the power of the host until the change is complete on a disk, or `is_enough` returns true.
     pub fn run(
         &mut self,
         host: &mut Host,
@@ -74,7 +74,7 @@ impl Sweep {
                 break;
             }
             if begun.elapsed() > limit {
-                bail!("the host is {} still, after {} s", progress.step().name, limit.as_secs());
+                bail!("the host is still in step {} after {} s", progress.step().name, limit.as_secs());
             }
             let step = progress.step();
             let number = STEPS.iter().position(|other| other.name == step.name).unwrap_or_default();
@@ -93,7 +93,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// Judges a disk that nobody writes to.
+    /// Judge a disk image that is not written to meanwhile.
     pub fn judge_disk(&mut self, image: &Path, judge: &mut dyn DiskJudge, step: usize) -> Result<()> {
         let written = fs::metadata(image)?.modified()?;
         if self.last.is_some_and(|(last, _)| last == written) {
@@ -103,8 +103,10 @@ impl Sweep {
         let before = self.last.map(|(_, side)| side);
         let judged = self.disk.inspect(image, false, &mut |booted| judge.side(booted))?;
         let judged = match judged {
-            Ok(Side::Old) if before == Some(Side::New) => Err("the old system again".to_owned()),
-            judged => judged.map_err(|wrong| wrong.to_string()),
+            Ok(Side::Old) if before == Some(Side::New) => {
+                Err("the old system boots again, after the new one".to_owned())
+            }
+            judged => judged.map_err(|defect| defect.to_string()),
         };
         let tally = self.tallies.entry(step).or_default();
         match judged {
@@ -129,7 +131,8 @@ impl Sweep {
         Ok(())
     }
 
-    /// Keeps the last disk that boots the old system, the first that boots the new one, and one from activation.
+    /// Keep the last disk that boots the old system, the first that boots the new one, and one from
+    /// activation.
     fn keep(&mut self, image: &Path, side: Side, before: Option<Side>, step: usize) -> Result<()> {
         let step = STEPS[step].name;
         let is_last = side == Side::Old && step == "finalizing";
@@ -145,7 +148,7 @@ impl Sweep {
         Ok(())
     }
 
-    /// How many cuts found a disk that was not judged before.
+    /// Return the number of cuts at which a new state of the disk was judged.
     pub fn cuts(&self) -> usize {
         self.tallies.values().map(|(old, new)| old + new).sum::<usize>() + self.faults.len()
     }
@@ -159,6 +162,6 @@ impl fmt::Display for Sweep {
         let (cuts, unchanged, seconds) = (self.cuts(), self.unchanged, self.judging.as_secs_f64());
         writeln!(f, "{cuts} cuts judged in {seconds:.1} s; {unchanged} more found the disk unchanged")?;
         let bad = self.faults.len();
-        self.faults.iter().take(5).try_for_each(|fault| writeln!(f, "one of {bad} that are bad, {fault}"))
+        self.faults.iter().take(5).try_for_each(|fault| writeln!(f, "one of {bad} bad states: {fault}"))
     }
 }

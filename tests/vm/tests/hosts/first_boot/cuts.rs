@@ -1,4 +1,4 @@
-//! The power goes while a first boot is completed: the disk boots what was installed, or all that the configuration says.
+//! Power cuts during a first boot: the disk boots the installed system or the complete desired config.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::cuts::judge::{DiskJudge, Generation, record_mismatches};
 use crate::cuts::orders::{is_exhaustive, memory, seed};
 use crate::cuts::sweep::Sweep;
 
-/// Ignition, an import, a reboot and the rest.
+/// Time limit of a complete first boot: Ignition, an import, a reboot and a boot.
 const COMPLETION_TIMEOUT: Duration = Duration::from_secs(1500);
-/// At least so often the power goes.
+/// Minimum number of power cuts.
 const MIN_CUTS: usize = 10;
 
-/// For disks of a machine that completes its first boot.
+/// Judge of the disks of a machine in its first boot.
 #[derive(Debug)]
 struct FirstBootJudge {
     desired: Generation,
@@ -32,7 +32,7 @@ impl DiskJudge for FirstBootJudge {
         let version = deployment.text("usr/lib/os-version")?.unwrap_or_default();
         let Some(id) = booted.entry.argument("flameholder.generation") else {
             ensure!(version.trim() == "4", "version {version} boots without a generation");
-            ensure!(!deployment.has("etc/flameholder/generation")?, "what was installed has a record");
+            ensure!(!deployment.has("etc/flameholder/generation")?, "the installed deployment has a record");
             return Ok(Side::Old);
         };
         let desired = Generation { id: id.to_owned(), ..desired.clone() };
@@ -41,11 +41,14 @@ impl DiskJudge for FirstBootJudge {
         found.extend(desired.expected.differences(&absent, &booted.var, false));
         found.extend(desired.expected.argument_differences(&absent, &booted.entry));
         found.extend(record_mismatches(&desired, deployment)?);
-        ensure!(version.trim() == "2", "the configuration is on version {version}");
+        ensure!(version.trim() == "2", "the desired config is on OS version {version}");
         ensure!(found.is_empty(), "a mixture: {}", found.join("; "));
         let seed = "etc/ignition-machine-config-encapsulated.json";
         let (is_open, is_complete) = (deployment.has(seed)?, deployment.has(&format!("{seed}.bak"))?);
-        ensure!(is_open != is_complete, "whether it is complete is not said: {is_open}, {is_complete}");
+        ensure!(
+            is_open != is_complete,
+            "expected either the encapsulated config or its .bak file: {is_open}, {is_complete}"
+        );
         self.is_complete = is_complete && !booted.var.has("lib/flameholder/pending")?;
         Ok(Side::New)
     }
@@ -91,7 +94,7 @@ fn first_boot_completes_after_power_cut_at_any_step() -> Result<()> {
             host.allow_error("flameholder-firstboot.service");
             ensure_complete(host, "final", 2)
         })?;
-        eprintln!("booted the disk of a cut while {}", kept.step);
+        eprintln!("booted the disk of a cut in step {}", kept.step);
     }
     Ok(())
 }

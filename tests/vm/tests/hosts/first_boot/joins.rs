@@ -1,4 +1,4 @@
-//! A node that joins.
+//! First boots of nodes that join a cluster.
 
 use std::time::Duration;
 
@@ -10,25 +10,25 @@ use vm::{Host, HostOrigin, Lab, scenario};
 use super::node::{desired, ensure_complete, ignition_config};
 use crate::change::REBOOT;
 
-/// Ignition, and everything up to the reboot or the last unit: emulated, on a busy machine.
+/// Time limit for Ignition and the first boot up to the reboot or the last unit, emulated on a busy machine.
 const FIRST_BOOT_TIMEOUT: Duration = Duration::from_secs(900);
-/// bcrypt of the passwords of these names.
+/// htpasswd file with the login of the pull secret: bcrypt of `right`.
 const NODE_LOGIN: &str = "node:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
 const FOREIGN_LOGIN: &str = "someone:$2b$05$a39gS2vGvfBQ68x/Zx3rpOHQQvCFNs01dDwbkD9gAN/3xJvg.3Ro6\n";
-/// `node:right`, as Docker writes it.
+/// Pull secret with the login `node:right`.
 const PULL_SECRET: &str = r#"{"auths": {"10.0.2.100:5000": {"auth": "bm9kZTpyaWdodA=="}}}"#;
 
 fn image(version: u32) -> Result<String> {
     Lab::locate()?.image(version)
 }
 
-/// A machine that Ignition provisions for this configuration.
+/// Return a machine that Ignition provisions with this rendered config.
 fn unprovisioned(object: &serde_json::Value) -> Result<HostOrigin> {
-    // And images are rpm-ostreed's there, as on CoreOS.
+    // The machine has rpm-ostreed's stand-in, as CoreOS has rpm-ostreed.
     let mut config: serde_json::Value = serde_json::from_str(&ignition_config(object)?)?;
     let (path, text) = RPM_OSTREED;
     let file = serde_json::json!({"path": path, "mode": 0o644, "contents": {"source": data_url(text)}});
-    config["storage"]["files"].as_array_mut().context("it has files")?.push(file);
+    config["storage"]["files"].as_array_mut().context("the Ignition config has no files")?.push(file);
     Ok(HostOrigin::Unprovisioned(config.to_string()))
 }
 
@@ -36,7 +36,7 @@ fn unprovisioned(object: &serde_json::Value) -> Result<HostOrigin> {
 fn first_boot_replaces_image_with_one_reboot_once_registry_answers() -> Result<()> {
     let object = desired(&image(2)?, PULL_SECRET)?;
     scenario(unprovisioned(&object)?, |host| {
-        // The registry is down, then it does not know us, then it does.
+        // The registry is down at first, then denies access, then accepts the login.
         host.wait_for_console("the first boot waits for the network", FIRST_BOOT_TIMEOUT)?;
         let before = host.boot_id()?;
         host.registry().start_for(FOREIGN_LOGIN)?;
@@ -49,7 +49,7 @@ fn first_boot_replaces_image_with_one_reboot_once_registry_answers() -> Result<(
         host.wait_for_boot(&before, REBOOT)?;
         host.registry().stop();
         ensure_complete(host, object["metadata"]["name"].as_str().unwrap_or_default(), 2)?;
-        // The reboot ends it, and the workload that waits for it.
+        // The reboot stops the unit and the workload that waits for it, which systemd logs as an error.
         host.allow_error("flameholder-firstboot.service");
         let line = host.run_ok("cat /proc/cmdline")?;
         ensure!(!line.contains("ignition.firstboot"), "{line}");
@@ -57,11 +57,11 @@ fn first_boot_replaces_image_with_one_reboot_once_registry_answers() -> Result<(
     })
 }
 
-/// Another boot changes nothing.
+/// Run the first boot again, and check that it changes nothing.
 fn ensure_second_run_changes_nothing(host: &mut Host) -> Result<()> {
     let before = host.state_hash()?;
     host.run_ok("systemctl restart flameholder-firstboot.service")?;
-    ensure!(host.state_hash()? == before, "something changed");
+    ensure!(host.state_hash()? == before, "a second run changed the state");
     let output = host.run_ok("flameholder firstboot")?;
     ensure!(output.contains("no first boot to complete"), "{output}");
     Ok(())
@@ -71,7 +71,7 @@ fn ensure_second_run_changes_nothing(host: &mut Host) -> Result<()> {
 fn first_boot_without_changes_starts_workload_without_reboot() -> Result<()> {
     let mut object = desired(&image(4)?, PULL_SECRET)?;
     object["spec"]["kernelArguments"] = serde_json::json!(["quiet"]);
-    // What Ignition enables, it leaves to presets, which systemd applies to no machine with an empty ID.
+    // Ignition enables units by presets, which systemd does not apply on a machine with an empty machine ID.
     object["spec"]["config"]["systemd"]["units"] = serde_json::json!([]);
     let config = ignition_config(&object)?.replace("data:,draft", "data:,final");
     scenario(HostOrigin::Unprovisioned(config), |host| {

@@ -1,4 +1,5 @@
-//! Where a real node begins: an installed machine that never ran, the real Ignition, and what a config server sends.
+//! First boots: an installed machine that has never booted, the real Ignition, and the config of a config
+//! server.
 
 mod cuts;
 mod joins;

@@ -1,4 +1,4 @@
-//! What goes wrong on the way, and what becomes of it.
+//! Failures during an update, and foreign deployments.
 
 use anyhow::{Result, ensure};
 use vm::config::Config;
@@ -7,7 +7,8 @@ use vm::{Host, HostOrigin, scenario};
 
 use crate::prepared::{running_one, running_two};
 
-/// The unit's own command again, as it is without our drop-in.
+/// Restore the unit's own command, without our drop-in, and unlock the staged deployment: it boots without
+/// its config.
 const BYPASS: &str = "mkdir -p /run/systemd/system/ostree-finalize-staged.service.d && printf '[Service]\\nExecStop=\\nExecStop=/usr/bin/ostree admin finalize-staged\\n' > /run/systemd/system/ostree-finalize-staged.service.d/99-bypass.conf && systemctl daemon-reload && rm /run/ostree/staged-deployment-locked";
 
 fn kubelet_starts(host: &mut Host) -> Result<usize> {
@@ -26,7 +27,7 @@ fn generation_booted_without_config_gets_it_before_workload() -> Result<()> {
         host.wait_for_boot(&before, std::time::Duration::from_secs(600))?;
         ensure_current(host, "two")?;
         ensure_readers_saw(host, "two")?;
-        ensure!(kubelet_starts(host)? == starts + 1, "the workload ran in the mixed boot");
+        ensure!(kubelet_starts(host)? == starts + 1, "the workload ran in the boot without the config");
         Ok(())
     })
 }
@@ -36,7 +37,7 @@ fn failed_finalization_boots_old_generation_and_is_staged_again() -> Result<()> 
     scenario(running_one()?, |host| {
         let second = Config::named("two");
         apply(host, &second, "--reboot never")?;
-        // The worker cannot be started while the host shuts down.
+        // Break the worker, so that finalization fails at shutdown.
         host.run_ok("mount --bind /dev/null /usr/libexec/flameholder/flameholder-ostree && rm /run/ostree/staged-deployment-locked")?;
         host.allow_error("flameholder-ostree");
         host.reboot()?;
@@ -57,14 +58,14 @@ fn boot_menu_rollback_carries_run_time_files_forward() -> Result<()> {
         host.run_ok("echo pod > /etc/kubernetes/manifests/etcd.yaml && ostree admin set-default 1")?;
         host.reboot()?;
         ensure_readers_saw(host, "one")?;
-        // The keys are not those of `one`, which is said, and right.
+        // The keys are newer than those of `one`: `verify` reports that and succeeds.
         let verified = host.run("flameholder verify")?;
         ensure!(verified.code == 0 && verified.stdout.contains("authorized_keys"), "{}", verified.stdout);
         assert_eq!(host.run_ok("cat /etc/kubernetes/manifests/etcd.yaml")?, "pod\n");
         let keys = host.run_ok("cat /var/home/core/.ssh/authorized_keys.d/ignition")?;
-        assert_eq!(keys.trim(), "ssh-ed25519 AAAA two", "keys are never older");
+        assert_eq!(keys.trim(), "ssh-ed25519 AAAA two", "a rollback keeps the newer keys");
         let blocked = status(host)?["blocked"].clone();
-        ensure!(blocked["config"] == "two", "what was left is held: {blocked}");
+        ensure!(blocked["config"] == "two", "the config that was rolled back is not blocked: {blocked}");
         Ok(())
     })
 }
@@ -101,10 +102,10 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
             let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
             host.run_ok(&format!("rm {place}/filler"))?;
             ensure!(refused.code == 1 && refused.stderr.contains(name), "{place}: {}", refused.stderr);
-            ensure!(status(host)?["pending"].is_null(), "{place}: something is staged");
+            ensure!(status(host)?["pending"].is_null(), "{place}: a deployment is staged");
             ensure!(host.boot_id()? == boot, "{place}: the host was rebooted");
         }
-        // Nor does a clock that stands at its beginning keep it from its work.
+        // An update also succeeds with a clock near the epoch.
         host.run_ok("date --set=@1000")?;
         run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
         ensure_current(host, "two")?;
@@ -116,12 +117,15 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
 fn unmounted_state_directory_keeps_workload_from_starting() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
-        // The directory of the agent is on a file system whose device never comes.
+        // Mount the agent's state directory from a device that never appears.
         host.run_ok("echo '/dev/disk/by-label/missing /var/lib/flameholder ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;
         host.allow_failed_unit("var-lib-flameholder.mount");
         host.reboot()?;
         ensure!(kubelet_starts(host)? == starts, "the workload started without its configuration");
-        ensure!(host.run("systemctl is-active kubelet.service")?.stdout.trim() == "inactive", "kubelet runs");
+        ensure!(
+            host.run("systemctl is-active kubelet.service")?.stdout.trim() == "inactive",
+            "the kubelet runs"
+        );
         host.run_ok("sed -i '/missing/d' /etc/fstab")?;
         host.reboot()?;
         ensure!(kubelet_starts(host)? == starts + 1, "the workload did not start");

@@ -1,4 +1,4 @@
-//! Generations as an operator sees them, and what goes wrong on the way.
+//! Updates, failures and rollbacks of generations, as an operator sees them.
 
 mod failures;
 mod unhealthy;

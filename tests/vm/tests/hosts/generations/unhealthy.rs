@@ -1,4 +1,5 @@
-//! What boots and is not healthy goes back by itself, says why, and is not gone to again until told.
+//! Generations that fail their boot check: automatic rollback, reason, and a blocked target until
+//! `flameholder retry`.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +10,12 @@ use vm::{Host, scenario};
 use crate::change::REBOOT;
 use crate::prepared::staged_faulty;
 
-/// A boot with a probation of two minutes, an orderly shutdown, and another boot: emulated, on a busy machine.
+/// Time limit of a boot with a boot check of two minutes, an orderly shutdown and another boot, emulated on a
+/// busy machine.
 const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(900);
 
-/// Goes to the faulty version, which comes back by itself, for a reason that says `expected`.
+/// Boot the faulty generation, and check its automatic rollback and that it stays blocked. `expected` is part
+/// of the reported reason.
 fn ensure_rolled_back_and_blocked(fault: &str, expected: &str) -> Result<()> {
     scenario(staged_faulty()?, |host| {
         ensure_rolled_back(host, fault, expected)?;
@@ -26,13 +29,13 @@ fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()
     host.run_ok(&format!("echo {fault} > /var/fault && sync"))?;
     let line = host.run_ok("cat /proc/cmdline")?;
     let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
-    let old = old.context("no generation runs")?.to_owned();
+    let old = old.context("the kernel command line names no generation")?.to_owned();
     let (before, begun) = (host.boot_id()?, Instant::now());
     host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
     host.wait_for_console("reboot: Restarting system", REBOOT)?;
     host.wait_for_boot_with(&old, ROLLBACK_TIMEOUT)?;
-    ensure!(host.boot_id()? != before, "it never left");
-    eprintln!("{fault}: back after {:.0} s", begun.elapsed().as_secs_f64());
+    ensure!(host.boot_id()? != before, "the host did not reboot");
+    eprintln!("{fault}: rolled back after {:.0} s", begun.elapsed().as_secs_f64());
     ensure_current(host, "one")?;
     ensure_readers_saw(host, "one")?;
     let blocked = status(host)?["blocked"].clone();
@@ -46,7 +49,7 @@ fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()
         ensure!(notice.contains("faulty is blocked") && notice.contains(expected), "{path}: {notice}");
     }
     let journal = host.run_ok("journalctl --no-pager --output=cat --unit='flameholder*'")?;
-    // Where it is left early in a boot, that may be over before the journal has the line.
+    // A reset leaves the journal no time to store the line.
     ensure!(fault == "reset" || journal.contains("is rolled back and blocked"), "{journal}");
     host.allow_error("is rolled back and blocked");
     host.allow_error("rebooting: ");
@@ -70,19 +73,19 @@ fn failed_required_unit_rolls_back_until_retry() -> Result<()> {
 }
 
 #[test]
-#[ignore = "exhaustive: it takes as long as the others, and leads back by the same way"]
+#[ignore = "exhaustive: the rollback is the same as for other failures"]
 fn lost_network_rolls_back() -> Result<()> {
     ensure_rolled_back_and_blocked("network", "network: no interface is up")
 }
 
 #[test]
-#[ignore = "exhaustive: it takes as long as the others, and a check is ended without a reboot too"]
+#[ignore = "exhaustive: the rollback is the same as for other failures, and tests without a boot cover the timeout"]
 fn hanging_health_check_rolls_back() -> Result<()> {
     ensure_rolled_back_and_blocked("hang", "check 10-hang: timed out after")
 }
 
 #[test]
-#[ignore = "exhaustive: it takes as long as the others, and what deviates is looked at without a reboot too"]
+#[ignore = "exhaustive: the rollback is the same as for other failures, and tests without a boot cover drift"]
 fn lost_usr_local_rolls_back() -> Result<()> {
     ensure_rolled_back_and_blocked("usr-local", "/usr/local/bin/program")
 }

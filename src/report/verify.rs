@@ -1,0 +1,74 @@
+//! Document of `verify -o json` (`docs/schema/verify.json`).
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::core::config::settings::DriftPolicy;
+use crate::core::plan::{Drift, DriftFinding};
+use crate::core::state::record::GenerationRecord;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::patterns::GENERATION_ID;
+use crate::core::values::tree::DriftKind;
+
+/// Value of the member `schema`.
+const SCHEMA: u32 = 1;
+
+/// Drift of the disk from the record of the applied generation. The command exits with 2 if a path drifted whose
+/// policy is not `ignore`.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct VerifyDocument<'a> {
+    /// Version of this document. Members may be added within a version; a member that changes its meaning
+    /// makes a new one.
+    #[schemars(extend("const" = SCHEMA))]
+    schema: u32,
+    /// Generation of the record.
+    #[schemars(regex(pattern = GENERATION_ID))]
+    generation: &'a str,
+    /// `metadata.name` of the record's config.
+    #[schemars(length(min = 1))]
+    config: &'a str,
+    /// Drifted paths, after the repair if one was asked for.
+    drift: Vec<DriftedPath<'a>>,
+    /// Paths that this command repaired.
+    repaired: Vec<RepairedPath<'a>>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct DriftedPath<'a> {
+    /// Absolute path on the host: the unit's file or link for an enablement, the record for kernel arguments.
+    path: &'a ManagedPath,
+    kind: DriftKind,
+    /// Drift policy of the path. An ignored path does not count for the exit code.
+    policy: DriftPolicy,
+    /// Reason for which a path with the policy `repair` was not repaired; else null.
+    #[schemars(length(min = 1))]
+    obstacle: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct RepairedPath<'a> {
+    /// Absolute path on the host.
+    path: &'a ManagedPath,
+    kind: DriftKind,
+}
+
+impl<'a> VerifyDocument<'a> {
+    /// Build the document of a comparison with `record`.
+    #[must_use]
+    pub fn of(record: &'a GenerationRecord, findings: &'a [DriftFinding], repaired: &'a [Drift]) -> Self {
+        let drifted = |found: &'a DriftFinding| DriftedPath {
+            path: &found.drift.path,
+            kind: found.drift.kind,
+            policy: found.policy,
+            obstacle: found.obstacle.as_deref(),
+        };
+        let repaired = repaired.iter().map(|drift| RepairedPath { path: &drift.path, kind: drift.kind });
+        Self {
+            schema: SCHEMA,
+            generation: &record.generation,
+            config: &record.config,
+            drift: findings.iter().map(drifted).collect(),
+            repaired: repaired.collect(),
+        }
+    }
+}
