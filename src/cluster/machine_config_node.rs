@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{ClusterClient, ClusterError, with_timeout};
 use crate::core::daemon::node::conditions::NodeCondition;
+use crate::core::values::identifiers::ConfigName;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
@@ -66,11 +67,11 @@ impl NodeStatus {
     pub fn updated(
         &self,
         conditions: Vec<NodeCondition>,
-        current: Option<&str>,
-        desired: Option<&str>,
+        current: Option<&ConfigName>,
+        desired: Option<&ConfigName>,
     ) -> Option<Self> {
-        let current = current.map(str::to_owned).or_else(|| self.current.clone());
-        let desired = desired.map(str::to_owned).or_else(|| self.desired.clone());
+        let current = current.map(ToString::to_string).or_else(|| self.current.clone());
+        let desired = desired.map(ToString::to_string).or_else(|| self.desired.clone());
         let next = Self { conditions, current, desired, ..self.clone() };
         (next != *self).then_some(next)
     }

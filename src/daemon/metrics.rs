@@ -218,7 +218,7 @@ impl DaemonMetrics {
         let labels = State { state: state.to_owned(), reason: class.to_owned() };
         self.state.clear();
         self.state.get_or_create(&labels).set(now);
-        let config = after.desired.as_ref().map(|desired| desired.config.clone()).unwrap_or_default();
+        let config = after.desired.as_ref().map(|desired| desired.config.to_string()).unwrap_or_default();
         if state != "Working" {
             self.update_state.clear();
             self.update_state.get_or_create(&Update { config, err: class.to_owned() }).set(now);

@@ -26,6 +26,7 @@ use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
+use crate::core::values::identifiers::ConfigName;
 use crate::host::facts::boot;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
@@ -302,8 +303,8 @@ impl Daemon {
         log::info!(
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
             FLAMEHOLDER_PHASE = report.phase.as_str(),
-            FLAMEHOLDER_DESIRED = report.desired.as_deref().unwrap_or_default(),
-            FLAMEHOLDER_CURRENT = report.current.as_deref().unwrap_or_default(),
+            FLAMEHOLDER_DESIRED = report.desired.as_ref().map_or("", ConfigName::as_str),
+            FLAMEHOLDER_CURRENT = report.current.as_ref().map_or("", ConfigName::as_str),
             FLAMEHOLDER_REASON = report.reason.as_deref().unwrap_or_default(),
             FLAMEHOLDER_CLASS = report.class.as_deref().unwrap_or_default(),
             FLAMEHOLDER_FAILURES = report.failures;

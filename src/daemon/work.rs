@@ -22,6 +22,7 @@ use crate::core::state::boot_check;
 use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
+use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 use crate::core::values::profile::Profile;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port;
@@ -158,7 +159,7 @@ impl WorkPorts<'_> {
             PendingRecovery::Unconfirmed(pending) => {
                 let report = status_files::BOOT_CHECK
                     .load(root)
-                    .filter(|report| report.generation.as_deref() == Some(pending.generation()));
+                    .filter(|report| report.generation.as_ref() == Some(pending.generation()));
                 let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
                 match (report.map(|report| report.phase), failed) {
                     (Some(boot_check::HealthPhase::Unhealthy), Some(failed)) => {
@@ -169,10 +170,10 @@ impl WorkPorts<'_> {
             }
             _ => BootCheckState::Confirmed,
         };
-        let desired = |config: &str, hash: &str, image: Option<&String>| ConfigRef {
-            config: config.to_owned(),
+        let desired = |config: &ConfigName, hash: &ConfigDigest, image: Option<&String>| ConfigRef {
+            config: config.clone(),
             image: image.cloned(),
-            digest: Some(hash.to_owned()),
+            digest: Some(hash.clone()),
         };
         Ok(HostObservation {
             current: record
@@ -303,7 +304,7 @@ impl WorkPorts<'_> {
 fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&host.root)?;
     let pending = pending.filter(|pending| pending.staged.record.config == desired.config);
-    pending.ok_or_else(|| UpdateError::NotStaged(desired.config.clone()).into())
+    pending.ok_or_else(|| UpdateError::ConfigNotStaged(desired.config.clone()).into())
 }
 
 fn reboot(host: &RunningHost, desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {

@@ -6,6 +6,7 @@ mod attempt;
 mod stopwatch;
 
 use crate::core::values::backoff::RetryClass;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::profile::Profile;
 use crate::host::facts::boot;
 use crate::host::{RunningHost, ServiceControl};
@@ -43,12 +44,12 @@ pub enum FirstBootOutcome {
     Nothing,
     /// The config is applied and verified.
     Complete {
-        config: String,
+        config: ConfigName,
         /// Durations of the parts, including those before the reboot.
         times: Vec<PhaseTiming>,
     },
     /// A deployment with the config is staged and unlocked: reboot now.
-    Reboot { config: String },
+    Reboot { config: ConfigName },
 }
 
 /// Complete the first boot, or stage the deployment that a reboot completes. Failed attempts are repeated

@@ -6,6 +6,7 @@ use std::ops::Deref;
 use std::path::Path;
 use std::time::Duration;
 
+use crate::core::values::identifiers::BootId;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::host::facts::boot;
 use crate::host::facts::booted;
@@ -17,7 +18,7 @@ use crate::host::{HostError, Root};
 #[derive(Debug, Clone)]
 pub struct SystemFacts {
     /// The kernel's boot ID; empty if it cannot be read.
-    pub boot_id: String,
+    pub boot_id: BootId,
     /// Kernel arguments of this boot.
     pub kernel_arguments: Vec<KernelArgument>,
     /// True if the kernel is in FIPS mode.
@@ -70,7 +71,7 @@ impl RunningHost {
 #[must_use = "the lock is released when this is dropped"]
 pub struct LockedRoot<'a> {
     root: &'a Root,
-    boot_id: String,
+    boot_id: BootId,
     /// Absent if another lock covers this root.
     _lock: Option<HostLock>,
 }
@@ -94,7 +95,7 @@ impl<'a> LockedRoot<'a> {
 
     /// ID of the boot in which the changes are made; empty if it is unknown.
     #[must_use]
-    pub fn boot_id(&self) -> &str {
+    pub fn boot_id(&self) -> &BootId {
         &self.boot_id
     }
 }

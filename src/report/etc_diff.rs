@@ -7,7 +7,7 @@ use crate::core::etc_merge::{
     LostChange, LostPart, MergeFindings, MergeItem, MergeRefusal, RefusalReason, display_path,
 };
 use crate::core::plan::{EtcPlan, MergeImage};
-use crate::core::values::patterns::{COMMIT, ETC_PATH};
+use crate::core::values::identifiers::{COMMIT, ETC_PATH};
 use crate::core::values::tree::ChangeKind;
 
 /// Value of the member `schema`.

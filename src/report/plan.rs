@@ -9,8 +9,8 @@ use crate::core::config::host_config::{KernelType, OsSpec};
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::plan::Plan;
 use crate::core::plan::diff::ChangedItem;
+use crate::core::values::identifiers::{ConfigName, UNIT_NAME};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::patterns::UNIT_NAME;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 use crate::core::values::tree::ChangeKind;
@@ -31,11 +31,9 @@ pub struct PlanDocument<'a> {
     /// Profile whose rules decide which changes can be applied.
     profile: Profile,
     /// `metadata.name` of the current config; null if none was applied.
-    #[schemars(length(min = 1))]
-    current: Option<&'a str>,
+    current: Option<&'a ConfigName>,
     /// `metadata.name` of the desired config.
-    #[schemars(length(min = 1))]
-    desired: &'a str,
+    desired: &'a ConfigName,
     changes: Changes<'a>,
     /// Actions after the change, in order. `None` stands alone: no difference needs another one.
     #[schemars(length(min = 1))]
@@ -184,7 +182,7 @@ impl<'a> PlanDocument<'a> {
         Self {
             schema: SCHEMA,
             profile: plan.profile,
-            current: plan.current.as_deref(),
+            current: plan.current.as_ref(),
             desired: &plan.desired,
             changes: Changes::of(plan),
             actions: plan

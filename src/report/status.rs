@@ -9,7 +9,9 @@ use crate::core::state::boot_check::HealthReport;
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
-use crate::core::values::patterns::{COMMIT, DIGEST, GENERATION_ID, IMAGE, STATEROOT};
+use crate::core::values::identifiers::{
+    BootId, COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
+};
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
@@ -46,11 +48,9 @@ pub struct StatusDocument {
 #[serde(rename_all = "camelCase")]
 pub struct PendingItem {
     /// Generation ID.
-    #[schemars(regex(pattern = GENERATION_ID))]
-    pub generation: String,
+    pub generation: GenerationId,
     /// `metadata.name` of its config.
-    #[schemars(length(min = 1))]
-    pub config: String,
+    pub config: ConfigName,
     /// OSTree commit of its deployment.
     #[schemars(regex(pattern = COMMIT))]
     pub commit: String,
@@ -65,12 +65,12 @@ pub struct PendingItem {
 impl PendingItem {
     /// Describe a pending generation as seen in the boot `boot_id`.
     #[must_use]
-    pub fn of(pending: &PendingGeneration, boot_id: &str) -> Self {
+    pub fn of(pending: &PendingGeneration, boot_id: &BootId) -> Self {
         Self {
             generation: pending.generation().to_owned(),
             config: pending.staged.record.config.clone(),
             commit: pending.staged.deployment.commit.clone(),
-            unlocked: pending.unlocked_in.as_deref() == Some(boot_id),
+            unlocked: pending.unlocked_in.as_ref() == Some(boot_id),
             rpm_ostree_transactions: pending.staged.transactions,
             failure: pending.failure.clone(),
         }
@@ -82,9 +82,9 @@ impl PendingItem {
 #[serde(rename_all = "camelCase")]
 pub struct TransactionItem {
     /// Generation before the change.
-    pub current: Option<String>,
+    pub current: Option<GenerationId>,
     /// Generation that the change creates.
-    pub target: Option<String>,
+    pub target: Option<GenerationId>,
     /// Last state that the journal records. Until it is `committed`, recovery undoes the change.
     pub state: JournalState,
     /// Number of service actions that may have taken effect, in the state `acting`.
@@ -125,14 +125,11 @@ impl TransactionItem {
 #[serde(rename_all = "camelCase")]
 pub struct GenerationItem {
     /// Generation ID: 128 bits in hexadecimal digits.
-    #[schemars(regex(pattern = GENERATION_ID))]
-    pub generation: String,
+    pub generation: GenerationId,
     /// `metadata.name` of its config.
-    #[schemars(length(min = 1))]
-    pub config: String,
+    pub config: ConfigName,
     /// Canonical digest of the config.
-    #[schemars(regex(pattern = DIGEST))]
-    pub config_hash: String,
+    pub config_hash: ConfigDigest,
     /// True if the record names the deployment that holds it; false for a foreign deployment, whose `/etc`
     /// was merged from a generation.
     pub record_matches: bool,

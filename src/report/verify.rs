@@ -6,8 +6,8 @@ use serde::Serialize;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::{Drift, DriftFinding};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::patterns::GENERATION_ID;
 use crate::core::values::tree::DriftKind;
 
 /// Value of the member `schema`.
@@ -22,11 +22,9 @@ pub struct VerifyDocument<'a> {
     #[schemars(extend("const" = SCHEMA))]
     schema: u32,
     /// Generation of the record.
-    #[schemars(regex(pattern = GENERATION_ID))]
-    generation: &'a str,
+    generation: &'a GenerationId,
     /// `metadata.name` of the record's config.
-    #[schemars(length(min = 1))]
-    config: &'a str,
+    config: &'a ConfigName,
     /// Drifted paths, after the repair if one was asked for.
     drift: Vec<DriftedPath<'a>>,
     /// Paths that this command repaired.

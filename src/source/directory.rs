@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
 
 fn config_ref(config: &MachineConfig) -> ConfigRef {
     let digest = ContentDigest::of(config.document.to_string().as_bytes());
-    ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string()) }
+    ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string().into()) }
 }
 
 #[derive(Debug)]

@@ -284,7 +284,7 @@ async fn fetch(
     desired: ConfigRef,
 ) -> (ConfigRef, Result<FetchedConfig, DaemonProblem>) {
     let delivered = async {
-        let document = cluster.machine_config(&desired.config).await?;
+        let document = cluster.machine_config(desired.config.as_str()).await?;
         Ok(FetchedConfig { document, policy: cluster.disruption_policy().await? })
     };
     let delivered: Result<FetchedConfig, ClusterError> = delivered.await;

@@ -8,6 +8,7 @@ use flameholder::core::state::journal::JournalScope;
 use flameholder::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, object_path};
 use flameholder::core::state::record::GenerationRecord;
 use flameholder::core::state::service_action::ServiceAction;
+use flameholder::core::values::identifiers::{BootId, GenerationId};
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use flameholder::core::values::profile::Profile;
@@ -41,6 +42,10 @@ use testbed::model::{
 /// Boot ID of the whole exploration.
 pub const BOOT: &str = "the boot of the test";
 
+pub fn boot_id() -> BootId {
+    BOOT.into()
+}
+
 /// Change from one config to another, by name and content.
 #[derive(Clone)]
 pub struct Scenario {
@@ -62,8 +67,8 @@ pub struct Case {
     pub image: Image,
     pub steps: Vec<PlanStep>,
     pub labels: SelinuxLabels,
-    pub current: Option<String>,
-    pub target: Option<String>,
+    pub current: Option<GenerationId>,
+    pub target: Option<GenerationId>,
     pub scope: JournalScope,
     pub actions: Vec<ServiceAction>,
     /// Expected paths before the change is committed and after.
@@ -92,7 +97,7 @@ impl Case {
         }
         let decided = plain_tree::decide(&root, &configuration(&scenario.after), Profile::Native);
         let decided = decided.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        Self::checked(&root, scenario, decided.change(BOOT), &after)
+        Self::checked(&root, scenario, decided.change(&boot_id()), &after)
     }
 
     /// Build the case of an activation: `/etc` is as after `scenario.after`, and `/var` as after
@@ -111,7 +116,7 @@ impl Case {
         copy(&kept.path().join("etc"), &tree.at("etc"));
         let activation =
             activate::plan_activation(&root).unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
-        Self::checked(&root, scenario, activation.change(BOOT), &after)
+        Self::checked(&root, scenario, activation.change(&boot_id()), &after)
     }
 
     /// Build the case of `change`, which must lead to `after`.
@@ -125,8 +130,8 @@ impl Case {
             image,
             steps: change.steps.to_vec(),
             labels: change.labels.clone(),
-            current: change.current.map(str::to_owned),
-            target: change.target.map(str::to_owned),
+            current: change.current.cloned(),
+            target: change.target.cloned(),
             scope: change.scope,
             actions: scenario.actions.clone(),
             new: Sight::new(),
@@ -213,9 +218,9 @@ impl Case {
     /// Apply the change.
     pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let change = JournaledChange {
-            current: self.current.as_deref(),
-            target: self.target.as_deref(),
-            boot_id: BOOT,
+            current: self.current.as_ref(),
+            target: self.target.as_ref(),
+            boot_id: &boot_id(),
             scope: self.scope,
             steps: &self.steps,
             labels: &self.labels,
@@ -232,7 +237,7 @@ pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<Rec
     let record =
         bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose().map_err(|error| error.to_string())?;
     let found = record.map(|record| record.generation);
-    recover::recover(disk, services, found.as_deref(), BOOT).map_err(|error| said(&error))
+    recover::recover(disk, services, found.as_ref(), &boot_id()).map_err(|error| said(&error))
 }
 
 /// Message of an error and its sources.

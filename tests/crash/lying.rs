@@ -142,9 +142,9 @@ fn stale(case: &Case) -> JournalIntent {
     });
     JournalIntent {
         version: VERSION,
-        boot_id: BOOT.to_owned(),
+        boot_id: BOOT.into(),
         scope: JournalScope::Deployment,
-        current: Some("the one before".to_owned()),
+        current: Some("the one before".into()),
         target: case.current.clone(),
         staging: ["/etc/.flameholder.d", "/var/.flameholder.d"].map(ManagedPath::constant).to_vec(),
         moves: Vec::new(),

@@ -13,6 +13,7 @@ use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::profile::Profile;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
@@ -117,7 +118,7 @@ fn reboot_into(
     mut session: Box<dyn Sysroot>,
     host: LockedHost<'_>,
     update: StagedUpdate,
-    name: &str,
+    name: &ConfigName,
     reboot: RebootMode,
 ) -> Result<CommandOutcome, CliError> {
     let StagedUpdate { plan, pending } = update;
@@ -134,14 +135,18 @@ fn reboot_into(
     Ok(CommandOutcome::Success)
 }
 
-fn staged(pending: &PendingGeneration, name: &str) -> String {
+fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
     let (generation, id) = (pending.generation(), pending.staged.deployment.id());
     format!("staged {name} as generation {generation}\ndeployment {id}\n")
 }
 
 /// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
 /// it too.
-fn request_reboot(pending: &PendingGeneration, name: &str, reboot: RebootMode) -> Result<(), CliError> {
+fn request_reboot(
+    pending: &PendingGeneration,
+    name: &ConfigName,
+    reboot: RebootMode,
+) -> Result<(), CliError> {
     let request = RebootRequest {
         reason: format!("flameholder: reboot into {name}, generation {}", pending.generation()),
         inhibitor_timeout: INHIBITOR_TIMEOUT,

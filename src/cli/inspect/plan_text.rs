@@ -8,6 +8,7 @@ use crate::core::config::policy::DisruptionAction;
 use crate::core::etc_merge::{LostChange, display_path};
 use crate::core::plan::diff::ChangedItem;
 use crate::core::plan::{MergeImage, Plan, PreflightCheck};
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::image::redact_credentials;
 use crate::core::values::tree::ChangeKind;
 
@@ -64,7 +65,7 @@ impl Page {
     }
 
     fn head(&mut self, plan: &Plan) {
-        let from = plan.current.as_deref().unwrap_or("no recorded config");
+        let from = plan.current.as_ref().map_or("no recorded config", ConfigName::as_str);
         let title = format!("Plan for {}", plan.desired);
         self.text.push_str(&self.paint.paint(TextRole::Heading, &title));
         self.text.push_str(&format!("\n  from {from}, profile {}\n", plan.profile.as_str()));

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::names::ManagedPath;
 
@@ -22,7 +23,7 @@ pub const DIRECTORY_MODE: u32 = 0o755;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HostConfig {
     /// `metadata.name` of the `MachineConfig`.
-    pub name: String,
+    pub name: ConfigName,
     /// `storage.files`
     pub files: BTreeMap<ManagedPath, FileSpec>,
     /// `storage.directories`

@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::document;
 use super::ignition;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 const KIND: &str = "MachineConfig";
@@ -15,7 +16,7 @@ const GROUP: &str = "machineconfiguration.openshift.io/";
 /// One `MachineConfig` with its Ignition config parsed, but not decoded.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineConfig {
-    pub name: String,
+    pub name: ConfigName,
     pub metadata: ConfigMetadata,
     pub spec: MachineConfigSpec,
     /// The Ignition config, upgraded to the newest supported version.
@@ -132,7 +133,7 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     let (spec, _) = ignition::typed::<MachineConfigSpec>(section("spec"), &format!("{prefix}spec"))?;
     let config = section("spec").get("config").unwrap_or(&Value::Null);
     let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
-    Ok(MachineConfig { name: metadata.name.clone(), metadata, spec, ignition, document })
+    Ok(MachineConfig { name: metadata.name.as_str().into(), metadata, spec, ignition, document })
 }
 
 /// True if characters and length are those of a DNS subdomain (RFC 1123).

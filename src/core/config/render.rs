@@ -145,7 +145,7 @@ fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), RefusalList> {
     let mut refused = Vec::new();
     let mut mentions: BTreeMap<&str, usize> = BTreeMap::new();
     for config in configs {
-        *mentions.entry(&config.name).or_default() += 1;
+        *mentions.entry(config.name.as_str()).or_default() += 1;
         let found = decode::decode(config).err();
         refused.extend(found.iter().flat_map(RefusalList::as_slice).map(|refusal| {
             Refusal::new(refusal.field.clone(), format!("{} (in {})", refusal.reason, config.name))

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 
+use crate::core::values::identifiers::ConfigName;
+
 /// Phase, configs and current problem of the daemon.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -15,9 +17,9 @@ pub struct DaemonReport {
     /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
     /// Name of the desired config.
-    pub desired: Option<String>,
+    pub desired: Option<ConfigName>,
     /// Name of the current config.
-    pub current: Option<String>,
+    pub current: Option<ConfigName>,
     /// Reason for the error or the wait, in one sentence.
     pub reason: Option<String>,
     /// Problem class of a failed attempt: the party that can solve it.

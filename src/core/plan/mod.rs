@@ -25,6 +25,7 @@ use crate::core::config::managed_files::ManagedFiles;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::etc_merge::MergeFindings;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
@@ -39,9 +40,9 @@ pub struct Plan {
     /// Profile whose rules apply: `mcd` or `native`.
     pub profile: Profile,
     /// Name of the current config; `None` where nothing was applied yet.
-    pub current: Option<String>,
+    pub current: Option<ConfigName>,
     /// Name of the desired config.
-    pub desired: String,
+    pub desired: ConfigName,
     /// Image, kernel arguments, extensions and FIPS mode of the current config.
     pub current_os: OsSpec,
     /// Image, kernel arguments, extensions and FIPS mode of the desired config.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::state::own_document;
 use crate::core::state::own_document::DocumentError;
-use crate::core::values::patterns::DIGEST;
+use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
 
 /// Path of the document: outside every deployment, so that neither update nor rollback changes it.
 pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
@@ -22,14 +22,13 @@ pub struct BlockedTarget {
     #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
     /// Name of the `MachineConfig`.
-    pub config: String,
+    pub config: ConfigName,
     /// Digest of the configuration document.
-    #[schemars(regex(pattern = DIGEST))]
-    pub config_hash: String,
+    pub config_hash: ConfigDigest,
     /// Digest of the OS image's manifest; `None` where the config names no image.
     pub image_digest: Option<String>,
     /// Generation that was rolled back.
-    pub generation: String,
+    pub generation: GenerationId,
     /// Reason, in one sentence without a full stop.
     pub reason: String,
     /// Number of rollbacks from this configuration.
@@ -53,8 +52,8 @@ pub enum BlockedError {
 impl BlockedTarget {
     /// Return true if the configuration with this digest is blocked.
     #[must_use]
-    pub fn blocks(&self, config_hash: &str) -> bool {
-        self.config_hash == config_hash
+    pub fn blocks(&self, config_hash: &ConfigDigest) -> bool {
+        self.config_hash == *config_hash
     }
 
     /// Return this target with its attempts counted on from `before`, where that is the same configuration.
@@ -100,7 +99,7 @@ mod tests {
         assert_eq!(held("a").counting_after(Some(&first)).attempts, 2);
         assert_eq!(held("b").counting_after(Some(&first)).attempts, 1);
         assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
-        assert!(first.blocks("a") && !first.blocks("b"));
+        assert!(first.blocks(&"a".into()) && !first.blocks(&"b".into()));
     }
 
     #[test]

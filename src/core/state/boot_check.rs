@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pending::PendingGeneration;
 use crate::core::config::settings::boot_check::{HealthPolicy, RollbackPolicy};
-use crate::core::values::patterns::GENERATION_ID;
+use crate::core::values::identifiers::GenerationId;
 
 /// Static pod of etcd, whose presence marks a control-plane node.
 pub const ETCD_POD: &str = "/etc/kubernetes/manifests/etcd-pod.yaml";
@@ -32,7 +32,8 @@ pub enum RollbackDisabled {
 impl HealthPolicy {
     /// Check if `pending` may be rolled back automatically; the error is the reason against it.
     pub fn may_roll_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
-        let is_control_plane = has_etcd || pending.staged.record.config.starts_with(CONTROL_PLANE_CONFIG);
+        let is_control_plane =
+            has_etcd || pending.staged.record.config.as_str().starts_with(CONTROL_PLANE_CONFIG);
         match self.rollback {
             _ if pending.staged.completes_first_boot => Err(RollbackDisabled::FirstBoot),
             RollbackPolicy::Never => Err(RollbackDisabled::BySetting),
@@ -100,8 +101,7 @@ pub enum HealthPhase {
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
     /// Generation checked; `None` where the booted deployment is foreign.
-    #[schemars(regex(pattern = GENERATION_ID))]
-    pub generation: Option<String>,
+    pub generation: Option<GenerationId>,
     /// Progress of the boot check.
     pub phase: HealthPhase,
     /// Latest result of each check.
@@ -115,7 +115,7 @@ mod tests {
 
     fn pending(config: &str, completes_first_boot: bool) -> PendingGeneration {
         let mut intent = intent("b");
-        config.clone_into(&mut intent.record.config);
+        intent.record.config = config.into();
         intent.completes_first_boot = completes_first_boot;
         PendingGeneration::new(intent)
     }

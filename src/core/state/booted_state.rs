@@ -7,6 +7,7 @@ mod tests;
 use super::pending::{FailureKind, PendingGeneration, UpdateFailure};
 use super::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::{BootId, GenerationId};
 
 /// Failed finalizations after which a generation is no longer staged again.
 const MAX_ATTEMPTS: usize = 3;
@@ -31,7 +32,7 @@ pub enum BootedState {
 pub struct BootObservation<'a> {
     pub deployment: &'a DeploymentId,
     /// Generation named by the kernel argument `flameholder.generation=`.
-    pub argument: Option<&'a str>,
+    pub argument: Option<&'a GenerationId>,
     /// Record in the deployment's `/etc`.
     pub record: Option<&'a GenerationRecord>,
     pub pending: Option<&'a PendingGeneration>,
@@ -49,7 +50,7 @@ pub fn booted_state(seen: BootObservation<'_>) -> BootedState {
         (Some(argument), _) => match pending {
             Some(pending) if pending.generation() == argument => BootedState::WithoutConfig,
             // `rpm-ostree upgrade` and `bootc` copy all kernel arguments, the generation's ID among them.
-            _ if record.is_some_and(|record| record.generation == argument) => BootedState::Foreign,
+            _ if record.is_some_and(|record| record.generation == *argument) => BootedState::Foreign,
             _ => BootedState::Unknown,
         },
     }
@@ -81,7 +82,7 @@ pub enum PendingOutcome {
 #[must_use]
 pub fn pending_outcome(
     seen: BootObservation<'_>,
-    boot_id: &str,
+    boot_id: &BootId,
     most_boots: Option<usize>,
 ) -> PendingOutcome {
     let Some(pending) = seen.pending else { return PendingOutcome::Nothing };
@@ -96,13 +97,17 @@ pub fn pending_outcome(
         BootedState::WithoutConfig => {
             PendingOutcome::RollBack("its deployment booted twice without its configuration".to_owned())
         }
-        _ if pending.staged.staged_in_boot == boot_id => PendingOutcome::AwaitsReboot,
+        _ if pending.staged.staged_in_boot == *boot_id => PendingOutcome::AwaitsReboot,
         _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending),
         _ => PendingOutcome::Superseded,
     }
 }
 
-fn booted_outcome(pending: &PendingGeneration, boot_id: &str, most_boots: Option<usize>) -> PendingOutcome {
+fn booted_outcome(
+    pending: &PendingGeneration,
+    boot_id: &BootId,
+    most_boots: Option<usize>,
+) -> PendingOutcome {
     if let Some(reason) = &pending.rejected {
         return PendingOutcome::RollBack(reason.clone());
     }

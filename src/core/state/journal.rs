@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::state::log_line;
 use crate::core::state::service_action::ServiceAction;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 
@@ -31,13 +32,13 @@ pub const VERSION: u32 = 1;
 pub struct JournalIntent {
     pub version: u32,
     /// ID of the boot in which the transaction began.
-    pub boot_id: String,
+    pub boot_id: BootId,
     /// Tree that the paths belong to.
     pub scope: JournalScope,
     /// Generation of the tree before the transaction; `None` where nothing was applied.
-    pub current: Option<String>,
+    pub current: Option<GenerationId>,
     /// Generation of the tree after the transaction.
-    pub target: Option<String>,
+    pub target: Option<GenerationId>,
     /// Staging directories that hold new files and pre-images, one per mount.
     pub staging: Vec<ManagedPath>,
     /// Visible changes, in order.

@@ -14,6 +14,7 @@ use crate::core::config::managed_files::ManagedFiles;
 use crate::core::state::own_document;
 use crate::core::state::own_document::DocumentError;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{ContentDigest, FileAttributes, FileEntry};
@@ -85,7 +86,7 @@ pub struct ActiveManifest {
 #[serde(rename_all = "camelCase")]
 pub struct LastBooted {
     pub deployment: DeploymentId,
-    pub generation: String,
+    pub generation: GenerationId,
     /// Greatest sequence number among all generations that booted.
     pub latest: u64,
 }

@@ -16,6 +16,7 @@ use super::record::{DeploymentRecord, GenerationRecord};
 use crate::core::config::layering::PackageLayering;
 use crate::core::state::log_line;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::{BootId, GenerationId};
 
 /// Path of the pending record.
 pub const PENDING: &str = "/var/lib/flameholder/pending";
@@ -42,9 +43,9 @@ pub struct StagedGeneration {
     /// Deployment that was booted at staging, whose `/etc` is merged into the new one.
     pub base: DeploymentId,
     /// Generation of the `base` deployment; `None` where nothing was applied to it.
-    pub replaces: Option<String>,
+    pub replaces: Option<GenerationId>,
     /// ID of the boot in which it was staged; a staged deployment is lost with that boot.
-    pub staged_in_boot: String,
+    pub staged_in_boot: BootId,
     /// Failures of earlier attempts, oldest first.
     #[serde(default)]
     pub failures: Vec<UpdateFailure>,
@@ -65,7 +66,7 @@ pub struct StagedGeneration {
 #[serde(rename_all = "camelCase")]
 pub struct UpdateFailure {
     /// ID of the boot at whose shutdown the attempt failed.
-    pub boot_id: String,
+    pub boot_id: BootId,
     pub kind: FailureKind,
     /// Error text.
     pub reason: String,
@@ -94,32 +95,32 @@ pub enum PendingEntry {
     /// The deployment was unlocked: the next shutdown of this boot finalizes it.
     Unlocked {
         #[serde(rename = "bootId")]
-        boot_id: String,
+        boot_id: BootId,
     },
     /// Finalization failed.
     Failed(UpdateFailure),
     /// The deployment booted without its configuration, which activation then writes into the running `/etc`.
     BootedWithoutConfig {
         #[serde(rename = "bootId")]
-        boot_id: String,
+        boot_id: BootId,
     },
     /// The deployment was finalized: the bootloader starts it from now on.
     Finalized {
         /// ID of the boot at whose shutdown it was finalized.
         #[serde(rename = "bootId")]
-        boot_id: String,
+        boot_id: BootId,
     },
     /// The generation booted with its configuration; its boot check has not passed yet.
     Booted {
         #[serde(rename = "bootId")]
-        boot_id: String,
+        boot_id: BootId,
     },
     /// The generation failed its boot check, or an operator rolled it back: the deployment before it is to
     /// boot.
     Rejected {
         /// ID of the boot in which it was rejected.
         #[serde(rename = "bootId")]
-        boot_id: String,
+        boot_id: BootId,
         /// Reason, in one sentence without a full stop.
         reason: String,
     },
@@ -130,15 +131,15 @@ pub enum PendingEntry {
 pub struct PendingGeneration {
     pub staged: StagedGeneration,
     /// ID of the boot in which the deployment was last unlocked.
-    pub unlocked_in: Option<String>,
+    pub unlocked_in: Option<BootId>,
     /// Latest failure, those of earlier stagings included.
     pub failure: Option<UpdateFailure>,
     /// IDs of the boots in which the deployment ran without its configuration.
-    pub booted_without_config_in: Vec<String>,
+    pub booted_without_config_in: Vec<BootId>,
     /// True if the bootloader starts the deployment.
     pub is_finalized: bool,
     /// IDs of the boots in which the generation ran with its configuration.
-    pub booted_in: Vec<String>,
+    pub booted_in: Vec<BootId>,
     /// Reason for rolling it back.
     pub rejected: Option<String>,
 }
@@ -219,7 +220,7 @@ impl PendingGeneration {
     }
 
     #[must_use]
-    pub fn generation(&self) -> &str {
+    pub fn generation(&self) -> &GenerationId {
         &self.staged.record.generation
     }
 
@@ -229,7 +230,7 @@ impl PendingGeneration {
         &self,
         failure: UpdateFailure,
         deployment: DeploymentRecord,
-        staged_in_boot: String,
+        staged_in_boot: BootId,
     ) -> StagedGeneration {
         let mut intent = StagedGeneration { deployment, staged_in_boot, ..self.staged.clone() };
         intent.failures.push(failure);

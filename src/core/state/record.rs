@@ -1,6 +1,7 @@
 //! Record of an applied generation, kept in the `/etc` of its deployment. libostree's merge copies it into
 //! every later deployment, so it is believed only where it names the deployment that holds it.
 
+use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
 use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use std::collections::BTreeMap;
 
@@ -22,20 +23,20 @@ pub const SCHEMA: u32 = 1;
 pub struct GenerationRecord {
     pub schema: u32,
     /// Generation's ID: 128 random bits in hex. Commits and deploy serials recur, IDs do not.
-    pub generation: String,
+    pub generation: GenerationId,
     /// Number that grows with each generation of a host; 0 where an earlier release wrote the record.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sequence: u64,
     /// Name of the `MachineConfig`.
-    pub config: String,
+    pub config: ConfigName,
     /// Digest of the configuration document.
-    pub config_hash: String,
+    pub config_hash: ConfigDigest,
     pub profile: Profile,
     /// Deployment that the record belongs to; absent on a tree without OSTree.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deployment: Option<DeploymentRecord>,
     /// ID of the boot in which the record was written.
-    pub boot_id: String,
+    pub boot_id: BootId,
     /// Image of on-cluster layering used in place of the config's `osImageURL`; absent where the latter is
     /// used.
     #[serde(default, skip_serializing_if = "Option::is_none")]

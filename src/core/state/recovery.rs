@@ -2,6 +2,8 @@
 
 use super::journal::{Journal, JournalScope, TransactionState};
 
+use crate::core::values::identifiers::{BootId, GenerationId};
+
 /// Action that recovers from an interrupted transaction. Each one leads to the complete generation before it
 /// or the complete one after it, however often recovery itself is interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,16 +27,20 @@ pub enum RecoveryAction {
 /// Before its commit a transaction is undone, since no one was told of success yet. A tree whose record names
 /// neither generation is another deployment's, and the journal's paths do not apply to it.
 #[must_use]
-pub fn recovery_action(journal: Option<&Journal>, found: Option<&str>, boot_id: &str) -> RecoveryAction {
+pub fn recovery_action(
+    journal: Option<&Journal>,
+    found: Option<&GenerationId>,
+    boot_id: &BootId,
+) -> RecoveryAction {
     let Some(Journal { intent, state }) = journal else {
         return RecoveryAction::Nothing;
     };
-    let is_named = found == intent.current.as_deref() || found == intent.target.as_deref();
+    let is_named = found == intent.current.as_ref() || found == intent.target.as_ref();
     if intent.scope == JournalScope::Deployment && !is_named {
         return RecoveryAction::OtherDeployment;
     }
     // After a reboot every service was started from the files on disk, so none needs its action repeated.
-    let rebooted = intent.boot_id != boot_id;
+    let rebooted = intent.boot_id != *boot_id;
     match *state {
         TransactionState::Prepared => RecoveryAction::Undo { actions: 0 },
         TransactionState::Acting { .. } if rebooted => RecoveryAction::Undo { actions: 0 },
@@ -57,10 +63,10 @@ mod tests {
     fn journal(scope: JournalScope, boot_id: &str, reached: TransactionState) -> Journal {
         let intent = JournalIntent {
             version: VERSION,
-            boot_id: boot_id.to_owned(),
+            boot_id: boot_id.into(),
             scope,
-            current: Some("current".to_owned()),
-            target: Some("target".to_owned()),
+            current: Some("current".into()),
+            target: Some("target".into()),
             staging: Vec::new(),
             moves: Vec::new(),
             discards: Vec::new(),
@@ -69,10 +75,15 @@ mod tests {
         Journal { intent, state: reached }
     }
 
+    /// Return the action in the boot [`BOOT`], for a tree whose record names `found`.
+    fn action(journal: Option<&Journal>, found: Option<&str>) -> RecoveryAction {
+        recovery_action(journal, found.map(GenerationId::from).as_ref(), &BOOT.into())
+    }
+
     #[test]
     fn missing_journal_needs_no_recovery() {
         for found in [None, Some("current")] {
-            assert_eq!(recovery_action(None, found, BOOT), RecoveryAction::Nothing);
+            assert_eq!(action(None, found), RecoveryAction::Nothing);
         }
     }
 
@@ -91,16 +102,12 @@ mod tests {
         ] {
             let deployment = journal(JournalScope::Deployment, boot, reached);
             for found in [Some("current"), Some("target")] {
-                assert_eq!(recovery_action(Some(&deployment), found, BOOT), expected, "{boot}, {reached:?}");
+                assert_eq!(action(Some(&deployment), found), expected, "{boot}, {reached:?}");
             }
             for found in [None, Some("another")] {
-                assert_eq!(
-                    recovery_action(Some(&deployment), found, BOOT),
-                    RecoveryAction::OtherDeployment,
-                    "{reached:?}"
-                );
+                assert_eq!(action(Some(&deployment), found), RecoveryAction::OtherDeployment, "{reached:?}");
                 let var = journal(JournalScope::Var, boot, reached);
-                assert_eq!(recovery_action(Some(&var), found, BOOT), expected, "{boot}, {reached:?}, /var");
+                assert_eq!(action(Some(&var), found), expected, "{boot}, {reached:?}, /var");
             }
         }
     }
@@ -109,6 +116,6 @@ mod tests {
     fn first_transaction_of_a_tree_is_undone() {
         let mut first = journal(JournalScope::Deployment, BOOT, TransactionState::Prepared);
         first.intent.current = None;
-        assert_eq!(recovery_action(Some(&first), None, BOOT), RecoveryAction::Undo { actions: 0 });
+        assert_eq!(action(Some(&first), None), RecoveryAction::Undo { actions: 0 });
     }
 }

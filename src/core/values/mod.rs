@@ -4,13 +4,13 @@
 pub mod backoff;
 pub mod causes;
 pub mod deployment;
+pub mod identifiers;
 pub mod image;
 pub mod kernel_arguments;
 pub mod limits;
 pub mod names;
 pub mod os_release;
 pub mod paths;
-pub mod patterns;
 pub mod profile;
 pub mod refusal;
 pub mod secrets;

@@ -2,14 +2,15 @@
 
 use std::path::Path;
 
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::facts::booted::BOOTED;
 
 /// Return the kernel's boot ID; empty if it cannot be read.
 #[must_use]
-pub fn boot_id() -> String {
+pub fn boot_id() -> BootId {
     // A record without a boot ID is still valid: it only cannot tell reboots apart.
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().to_owned()
+    text.trim().into()
 }
 
 /// Return true if `root` is `/` of a system that booted through OSTree.
@@ -51,16 +52,16 @@ pub fn uptime() -> std::time::Duration {
 #[must_use]
 pub fn jitter() -> u32 {
     let drawn = new_generation_id();
-    u32::from_str_radix(drawn.get(..8).unwrap_or_default(), 16).unwrap_or(0) % 1001
+    u32::from_str_radix(drawn.as_str().get(..8).unwrap_or_default(), 16).unwrap_or(0) % 1001
 }
 
 /// Generate a generation ID: 128 random bits in hexadecimal.
 #[must_use]
-pub fn new_generation_id() -> String {
+pub fn new_generation_id() -> GenerationId {
     use rustix::rand::{GetRandomFlags, getrandom};
     let mut bits = [0_u8; 16];
     getrandom(&mut bits[..], GetRandomFlags::empty()).expect("getrandom fills 16 bytes in one call");
-    bits.iter().map(|byte| format!("{byte:02x}")).collect()
+    bits.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
 }
 
 /// Return the current host name.

@@ -9,6 +9,7 @@ use crate::core::state::booted_state::BootObservation;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
@@ -32,7 +33,7 @@ pub const SYSROOT: &str = "/sysroot";
 pub struct BootedDeployment {
     pub deployment: DeploymentId,
     /// Generation named by the booted entry's `flameholder.generation` argument.
-    pub generation: Option<String>,
+    pub generation: Option<GenerationId>,
 }
 
 impl BootedDeployment {
@@ -57,12 +58,7 @@ impl BootedDeployment {
         record: Option<&'a GenerationRecord>,
         pending: Option<&'a PendingGeneration>,
     ) -> BootObservation<'a> {
-        BootObservation {
-            deployment: &self.deployment,
-            argument: self.generation.as_deref(),
-            record,
-            pending,
-        }
+        BootObservation { deployment: &self.deployment, argument: self.generation.as_ref(), record, pending }
     }
 
     /// Path of the deployment below the physical root.
@@ -125,8 +121,8 @@ fn linked(sysroot: &Path, line: &str) -> Option<DeploymentId> {
     DeploymentId::from_directory(&stateroot, &directory)
 }
 
-fn generation(line: &str) -> Option<String> {
-    argument(line, GENERATION_ARGUMENT)
+fn generation(line: &str) -> Option<GenerationId> {
+    argument(line, GENERATION_ARGUMENT).map(Into::into)
 }
 
 /// Find an argument by its prefix. The last one is in effect.
@@ -147,7 +143,7 @@ mod tests {
     #[test]
     fn generation_is_read_from_the_kernel_arguments() {
         let line = "BOOT_IMAGE=/x root=LABEL=root flameholder.generation=0a rw\n";
-        assert_eq!(generation(line).as_deref(), Some("0a"));
+        assert_eq!(generation(line), Some("0a".into()));
         assert_eq!(generation("rw xflameholder.generation=1"), None);
     }
 

@@ -112,7 +112,7 @@ impl NodePublisher {
         // config.
         let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
         let desired = name(&lifecycle.desired).filter(|_| is_begun);
-        let next = status.updated(conditions, current.as_deref(), desired.as_deref());
+        let next = status.updated(conditions, current.as_ref(), desired.as_ref());
         if let Some(next) = next {
             self.status = Some(self.cluster.apply_status(&next).await?);
         }

@@ -1,6 +1,7 @@
 //! Activation: put a generation's files outside `/etc` in place, by making `/var` match the record in
 //! `/etc`, for newer and older generations alike. Needs no network, no D-Bus and no libostree.
 
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::facts::booted;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::is_older_than_last_booted;
@@ -37,7 +38,7 @@ use crate::transaction::state::{objects, record};
 #[derive(Debug)]
 pub struct ActivationOutcome {
     /// Generation that `/var` now matches.
-    pub generation: String,
+    pub generation: GenerationId,
     /// False if `/var` matched already.
     pub changed: bool,
 }
@@ -46,7 +47,7 @@ pub struct ActivationOutcome {
 #[derive(Debug)]
 pub struct ActivationPlan {
     /// Generation to activate.
-    pub generation: String,
+    pub generation: GenerationId,
     /// Changes to paths, in the order in which they are made.
     pub steps: Vec<PlanStep>,
     /// SELinux labels of the paths that the steps create.
@@ -56,7 +57,7 @@ pub struct ActivationPlan {
 impl ActivationPlan {
     /// Wrap the plan as a journaled change of `/var`.
     #[must_use]
-    pub fn change<'a>(&'a self, boot_id: &'a str) -> JournaledChange<'a> {
+    pub fn change<'a>(&'a self, boot_id: &'a BootId) -> JournaledChange<'a> {
         JournaledChange {
             current: None,
             target: Some(&self.generation),

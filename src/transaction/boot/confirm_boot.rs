@@ -1,6 +1,7 @@
 //! Boot check: run health checks until they pass, then confirm the booted generation; or, after the
 //! timeout, roll back to the deployment that it was staged on.
 
+use crate::core::values::identifiers::GenerationId;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use std::path::Path;
@@ -44,13 +45,13 @@ pub enum BootCheckOutcome {
     /// The unconfirmed generation failed and is blocked. The previous deployment is the default one again;
     /// the caller reboots.
     RolledBack {
-        generation: String,
+        generation: GenerationId,
         /// Failed checks.
         reason: String,
     },
     /// The unconfirmed generation failed, but automatic rollback is not allowed.
     KeptUnhealthy {
-        generation: String,
+        generation: GenerationId,
         /// Failed checks.
         reason: String,
         /// Reason that forbids a rollback.

@@ -1,6 +1,7 @@
 //! Activation service, early in boot: identify the booted deployment, recover an interrupted change, and
 //! make the generation complete before other services start. Needs no network, no D-Bus and no libostree.
 
+use crate::core::values::identifiers::GenerationId;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::boot_check_time;
@@ -54,7 +55,7 @@ pub enum EarlyBootOutcome {
     Unmanaged,
     /// The deployment booted without its configuration, which is now in `/etc`. The host must reboot before
     /// other services start: systemd has already read the old units.
-    ConfigWritten { generation: String },
+    ConfigWritten { generation: GenerationId },
     /// The booted generation failed and must be rolled back: the deployment that it was staged on has to
     /// boot instead.
     RollBack {
@@ -125,7 +126,7 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
     for id in other_deployments(&host.running.booted)? {
         let other = booted::open_deployment(Path::new(SYSROOT), &id)?;
         let found = CurrentState::load_record(&other)?.map(|record| record.generation);
-        match recover::recover(&other, &NoServices, found.as_deref(), host.boot_id()) {
+        match recover::recover(&other, &NoServices, found.as_ref(), host.boot_id()) {
             Err(RecoveryError::OtherDeployment { .. }) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
@@ -160,7 +161,7 @@ fn write_missing_config(
     )?;
     let current = CurrentState::load(root)?;
     let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, &current, pending, root.boot_id())?;
-    let before = current.record.as_ref().map(|record| record.generation.as_str());
+    let before = current.record.as_ref().map(|record| &record.generation);
     apply_steps(root, [before, Some(pending.generation())], &steps, &labels)?;
     Ok(EarlyBootOutcome::ConfigWritten { generation: pending.generation().to_owned() })
 }
@@ -227,7 +228,7 @@ fn carry_forward(
 /// Apply steps to the booted deployment as a journaled change. No service runs yet, so none is reloaded.
 fn apply_steps(
     root: &LockedRoot<'_>,
-    [current, target]: [Option<&str>; 2],
+    [current, target]: [Option<&GenerationId>; 2],
     steps: &[PlanStep],
     labels: &SelinuxLabels,
 ) -> Result<(), TransactionError> {

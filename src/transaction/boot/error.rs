@@ -1,6 +1,7 @@
 //! Errors around a boot of a generation: unlocking before it, activation, boot check and rollback after it.
 
 use crate::core::values::backoff::RetryClass;
+use crate::core::values::identifiers::GenerationId;
 
 /// Error around a boot of a generation.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +16,7 @@ pub enum BootError {
         "generation {generation} failed its boot check and cannot be rolled back: deployment {base} no longer exists; apply a configuration that works, or choose another entry in the boot menu"
     )]
     RollbackDeploymentGone {
-        generation: String,
+        generation: GenerationId,
         /// Deployment that the generation was staged on.
         base: String,
     },
@@ -32,7 +33,7 @@ pub enum BootError {
     #[error(
         "generation {0} booted without its configuration, and flameholder-activate.service did not write it; see `journalctl -b -u flameholder-activate.service`"
     )]
-    ConfigNotWritten(String),
+    ConfigNotWritten(GenerationId),
 }
 
 impl BootError {

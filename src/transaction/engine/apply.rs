@@ -5,6 +5,7 @@
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
 use crate::core::state::service_action::ServiceAction;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::fs::staging;
 use crate::host::fs::staging::StagingArea;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
@@ -20,10 +21,10 @@ use super::{journal, moves};
 #[derive(Debug, Clone, Copy)]
 pub struct JournaledChange<'a> {
     /// Generation before the change.
-    pub current: Option<&'a str>,
+    pub current: Option<&'a GenerationId>,
     /// Generation after the change.
-    pub target: Option<&'a str>,
-    pub boot_id: &'a str,
+    pub target: Option<&'a GenerationId>,
+    pub boot_id: &'a BootId,
     /// Scope of the change: the tree of one deployment, or the shared `/var`.
     pub scope: JournalScope,
     /// Changes to paths, in the order in which they are made.
@@ -105,8 +106,8 @@ fn begin(
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
         scope: change.scope,
-        current: change.current.map(str::to_owned),
-        target: change.target.map(str::to_owned),
+        current: change.current.cloned(),
+        target: change.target.cloned(),
         staging: staging.directories(),
         moves: prepared.moves,
         discards: prepared.discards,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::core::state::journal::{JOURNAL, JournalIntent, JournalMove};
 use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::fs::staging;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
@@ -22,7 +23,7 @@ pub enum RecoveryOutcome {
     /// The change was undone.
     Undone {
         /// Generation that was not reached.
-        target: Option<String>,
+        target: Option<GenerationId>,
     },
     /// The change was already committed; its leftovers are removed.
     CleanedUp,
@@ -48,19 +49,19 @@ pub enum RecoveryError {
     /// The journal belongs to the `/etc` of another deployment.
     #[error(
         "an interrupted change from generation {} to {} belongs to another deployment; boot that deployment and run `flameholder recover` there",
-        named(current.as_deref()),
-        named(target.as_deref())
+        named(current.as_ref()),
+        named(target.as_ref())
     )]
     OtherDeployment {
         /// Generation before the change.
-        current: Option<String>,
+        current: Option<GenerationId>,
         /// Generation after the change.
-        target: Option<String>,
+        target: Option<GenerationId>,
     },
 }
 
-fn named(generation: Option<&str>) -> &str {
-    generation.unwrap_or("(none)")
+fn named(generation: Option<&GenerationId>) -> &str {
+    generation.map_or("(none)", GenerationId::as_str)
 }
 
 /// Return true if a journal or staging directories exist.
@@ -73,8 +74,8 @@ pub(crate) fn is_needed(disk: &dyn HostDisk) -> Result<bool, RecoveryError> {
 pub fn recover(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
-    found: Option<&str>,
-    boot_id: &str,
+    found: Option<&GenerationId>,
+    boot_id: &BootId,
 ) -> Result<RecoveryOutcome, RecoveryError> {
     let open = journal::load(disk)?;
     let action = recovery::recovery_action(open.as_ref(), found, boot_id);

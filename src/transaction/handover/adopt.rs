@@ -15,6 +15,7 @@ use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::CURRENT_IMAGE;
@@ -50,9 +51,9 @@ const BY_HAND: &str = "`--repair` cannot restore all of these paths; restore the
 #[derive(Debug)]
 pub struct AdoptOutcome {
     /// Name of the current config.
-    pub config: String,
+    pub config: ConfigName,
     /// Generation that the booted deployment is.
-    pub generation: String,
+    pub generation: GenerationId,
     /// True if the deployment was a generation already; only the agent was installed or updated.
     pub was_ours: bool,
     /// False if no file had to change.
@@ -87,7 +88,7 @@ pub fn adopt(
         Some(version) => installation::install_steps(host, version)?,
         None => installation::removal_steps(host)?,
     };
-    let mut adopting = Adopting { from: None, to: String::new(), installing, environment };
+    let mut adopting = Adopting { from: None, to: GenerationId::default(), installing, environment };
     // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
     // do not matter for that.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
@@ -120,7 +121,7 @@ pub fn adopt(
     adopt_originals(host, &applied.host, &mut tree.steps)?;
     let bound = deployment_record(&draft.base, &draft, None, target);
     // After `flameholder release`, the boot entry still has the generation argument.
-    let named = booted.generation.as_deref();
+    let named = booted.generation.as_ref();
     let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, Some(bound), named)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
     let has_changed = adopting.carry_out(host, os, services, decided.steps, decided.labels)?;
@@ -130,8 +131,8 @@ pub fn adopt(
 
 /// Change of an adoption: generations before and after, and the agent's own files.
 struct Adopting<'a> {
-    from: Option<String>,
-    to: String,
+    from: Option<GenerationId>,
+    to: GenerationId,
     installing: Vec<PlanStep>,
     environment: Option<&'a str>,
 }
@@ -158,7 +159,7 @@ impl Adopting<'_> {
             labels.entry(path).or_insert(label);
         }
         let change = JournaledChange {
-            current: self.from.as_deref(),
+            current: self.from.as_ref(),
             target: Some(&self.to),
             boot_id: root.boot_id(),
             scope: JournalScope::Deployment,
@@ -209,7 +210,7 @@ fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> R
 }
 
 /// Reduce the plan to the steps that repair drift, and return the drift. Adoption changes nothing else.
-fn repair(tree: &mut TreePlan, repairs: bool, config: &str) -> Result<Vec<Drift>, HandoverError> {
+fn repair(tree: &mut TreePlan, repairs: bool, config: &ConfigName) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
     let RepairPlan { steps, created_directories, obstacles } = drift_repair::plan_repair(tree, &chosen);
     let drift = std::mem::take(&mut tree.drift);

@@ -93,8 +93,8 @@ pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<()
     let steps = removal_steps(host)?;
     let generation = CurrentState::load_record(host)?.map(|record| record.generation);
     let change = JournaledChange {
-        current: generation.as_deref(),
-        target: generation.as_deref(),
+        current: generation.as_ref(),
+        target: generation.as_ref(),
         boot_id: host.boot_id(),
         scope: JournalScope::Deployment,
         steps: &steps,

@@ -12,6 +12,7 @@ pub mod release;
 use std::io;
 
 use crate::core::plan::Drift;
+use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::processes;
 
@@ -48,13 +49,13 @@ pub enum HandoverError {
     #[error(
         "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, as after a first boot, and /etc/mcs-machine-config-content.json does not have them either; write the complete configuration to the latter, or let the machine-config-daemon apply one"
     )]
-    ConfigIncomplete(String),
+    ConfigIncomplete(ConfigName),
     /// An OS update of MCD is in progress, or failed.
     #[error(
         "{config} has the image {wanted}, but the booted deployment has {runs}; let the machine-config-daemon finish its update first"
     )]
     OtherImage {
-        config: String,
+        config: ConfigName,
         /// Image in the config.
         wanted: String,
         /// Image of the booted deployment.
@@ -64,14 +65,14 @@ pub enum HandoverError {
     #[error(
         "the booted deployment does not have the packages of {0}; let the machine-config-daemon finish its update first"
     )]
-    OtherPackages(String),
+    OtherPackages(ConfigName),
     /// The boot entry must have each argument as often and in the order that the config lists them; MCD
     /// would otherwise see drift.
     #[error(
         "the boot entry lacks kernel arguments of {config}, or has them in another number or order than: {arguments}; let the machine-config-daemon finish its update, or set them with `rpm-ostree kargs` and reboot"
     )]
     OtherKernelArguments {
-        config: String,
+        config: ConfigName,
         /// Kernel arguments in the config, separated by spaces.
         arguments: String,
     },
@@ -80,7 +81,7 @@ pub enum HandoverError {
         "{config} names the image {wanted}, but the booted deployment has {runs}: the machine-config-daemon compares names and would rebase; rebase to {wanted} first"
     )]
     OtherName {
-        config: String,
+        config: ConfigName,
         /// Image in the config.
         wanted: String,
         /// Image name of the booted deployment.
@@ -89,7 +90,7 @@ pub enum HandoverError {
     /// Files or settings differ from the config.
     #[error("the host has drifted from {config}:{}\n{way_out}", listed(drift))]
     Drifted {
-        config: String,
+        config: ConfigName,
         drift: Vec<Drift>,
         /// Advice, the last line of the message.
         way_out: &'static str,
@@ -98,7 +99,7 @@ pub enum HandoverError {
     #[error(
         "generation {0} is staged or unconfirmed; wait until it is confirmed, or run `flameholder rollback`"
     )]
-    Pending(String),
+    Pending(GenerationId),
     /// MCD would see permanent drift: its Ignition version does not know `append`.
     #[error(
         "the machine-config-daemon does not support files with `append`: {0}; apply a configuration without them first"

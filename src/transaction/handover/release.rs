@@ -13,6 +13,7 @@ use crate::core::state::mcd_originals;
 use crate::core::state::mcd_originals::{NOORIG, ORIG};
 use crate::core::state::objects::ACTIVE;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::PathState;
@@ -38,7 +39,7 @@ const WAY_OUT: &str = "restore these paths, or apply the configuration again; th
 #[derive(Debug)]
 pub struct ReleaseOutcome {
     /// Name of the current config.
-    pub config: String,
+    pub config: ConfigName,
     /// Pre-images that MCD has no place for, by managed path: files of an administrator, kept where they
     /// are.
     pub kept: BTreeMap<ManagedPath, ManagedPath>,

@@ -7,6 +7,7 @@ use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
 use crate::core::plan::{Drift, Plan, PreflightCheck};
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments;
 use crate::core::values::kernel_arguments::KernelArgument;
@@ -311,7 +312,7 @@ fn program_check(path: &OsStr, program: &'static str, purpose: &str) -> Prefligh
 }
 
 /// Return the generation of the base if the plan would not change it.
-pub(crate) fn unchanged_generation(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Option<String> {
+pub(crate) fn unchanged_generation(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Option<GenerationId> {
     let record = draft.current.record.as_ref()?;
     let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
     let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);

@@ -10,6 +10,7 @@ use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps::PriorChanges;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::record::{GenerationRecord, RecordError};
+use crate::core::values::identifiers::ConfigDigest;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
@@ -62,8 +63,8 @@ impl DecodedConfig {
 
     /// Return the digest of the recorded form.
     #[must_use]
-    pub fn config_hash(&self) -> String {
-        ContentDigest::of(&self.render()).to_string()
+    pub fn config_hash(&self) -> ConfigDigest {
+        ContentDigest::of(&self.render()).to_string().into()
     }
 }
 

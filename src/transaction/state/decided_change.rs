@@ -4,6 +4,7 @@ use crate::core::plan::Plan;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::Root;
 
 use super::current::{CurrentState, DecodedConfig};
@@ -18,9 +19,9 @@ use crate::transaction::engine::labels::SelinuxLabels;
 pub struct DecidedChange {
     pub plan: Plan,
     /// Generation before the change.
-    pub current: Option<String>,
+    pub current: Option<GenerationId>,
     /// Generation after the change.
-    pub generation: String,
+    pub generation: GenerationId,
     /// Changes to paths, record and current config included, in order.
     pub steps: Vec<PlanStep>,
     /// SELinux labels of the paths that the steps create.
@@ -36,14 +37,14 @@ impl DecidedChange {
         desired: &DecodedConfig,
         plan: Plan,
         bound: Option<DeploymentRecord>,
-        named: Option<&str>,
+        named: Option<&GenerationId>,
     ) -> Result<Self, TransactionError> {
         let tree = plan.tree.clone().unwrap_or_default();
         let given = current.prior_changes().labels;
         let of_tree = labels::labels_of_steps(root, &tree.steps.steps, &given)?;
         let recorded = labels::recorded_labels(&given, &tree.steps.steps, &of_tree);
         let record = record::compose_record(current, desired, &plan, recorded, bound);
-        let generation = named.map_or_else(|| record.generation.clone(), str::to_owned);
+        let generation = named.unwrap_or(&record.generation).clone();
         let record = GenerationRecord { generation, ..record };
         let steps = record::tree_change_steps(root, current, tree, desired, &record)?;
         let labels = labels::labels_of_steps(root, &steps, &given)?;
@@ -53,9 +54,9 @@ impl DecidedChange {
 
     /// Wrap the change for the journal. It contains no service actions.
     #[must_use]
-    pub fn change<'a>(&'a self, boot_id: &'a str) -> JournaledChange<'a> {
+    pub fn change<'a>(&'a self, boot_id: &'a BootId) -> JournaledChange<'a> {
         JournaledChange {
-            current: self.current.as_deref(),
+            current: self.current.as_ref(),
             target: Some(&self.generation),
             boot_id,
             scope: JournalScope::Deployment,

@@ -1,6 +1,7 @@
 //! Interrupted change of a tree: an error for commands that only read, recovered by commands that write.
 
 use crate::core::state::journal::{Journal, TransactionState};
+use crate::core::values::identifiers::BootId;
 use crate::host::facts::boot;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::service_port::NoServices;
@@ -52,9 +53,9 @@ pub(crate) fn recover_first(root: &LockedRoot<'_>) -> Result<(), TransactionErro
     Ok(())
 }
 
-fn recover_open(root: &Root, boot_id: &str) -> Result<RecoveryOutcome, TransactionError> {
+fn recover_open(root: &Root, boot_id: &BootId) -> Result<RecoveryOutcome, TransactionError> {
     let found = CurrentState::load_record(root)?.map(|record| record.generation);
     let services: &dyn ServiceControl =
         if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
-    Ok(recover::recover(root, services, found.as_deref(), boot_id)?)
+    Ok(recover::recover(root, services, found.as_ref(), boot_id)?)
 }

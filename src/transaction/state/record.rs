@@ -8,6 +8,7 @@ use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, SCHEMA as STORE_SCHEMA};
 use crate::core::state::record::{DeploymentRecord, GenerationRecord, SCHEMA};
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
@@ -37,13 +38,13 @@ pub fn compose_record(
     let steps = tree.iter().map(|tree| &tree.steps);
     let mut record = GenerationRecord {
         schema: SCHEMA,
-        generation: String::new(),
+        generation: GenerationId::default(),
         sequence: 0,
         config: desired.object.name.clone(),
         config_hash: desired.config_hash(),
         profile: plan.profile,
         deployment,
-        boot_id: String::new(),
+        boot_id: BootId::default(),
         layered_image: desired.layered_image.clone(),
         manifest: tree.and_then(|tree| objects::manifest_digest(&tree.outside, plan.profile)),
         applied: applied(&desired.host),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::values::backoff::RetryClass;
+use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::host::mount_namespace::NamespaceError;
 use crate::transaction::update::space::SpaceError;
 
@@ -22,20 +23,23 @@ pub enum UpdateError {
         "generation {generation} is unconfirmed: its boot check may take {seconds} more seconds; try again then, or run `flameholder rollback`"
     )]
     Unconfirmed {
-        generation: String,
+        generation: GenerationId,
         /// Time until the boot check times out.
         seconds: u64,
     },
     /// Another program discarded or replaced the staged deployment.
     #[error("generation {0} is no longer staged; apply its configuration again")]
-    NotStaged(String),
+    NotStaged(GenerationId),
+    /// No pending record, or that of another config.
+    #[error("no generation of {0} is staged; apply this configuration again")]
+    ConfigNotStaged(ConfigName),
     /// `ostree admin finalize-staged` succeeded, but the new deployment lacks the generation's record.
     #[error(
         "`ostree admin finalize-staged` did not finalize generation {generation}: {} does not name it; see `journalctl -u ostree-finalize-staged.service`",
         path.display()
     )]
     NotFinalized {
-        generation: String,
+        generation: GenerationId,
         /// Path of the record that the deployment should have.
         path: PathBuf,
     },
@@ -63,14 +67,14 @@ pub enum UpdateError {
     #[error(
         "generation {0} still needs a reboot, although the host was already rebooted for it; see `flameholder plan` and `flameholder verify`"
     )]
-    RebootIneffective(String),
+    RebootIneffective(GenerationId),
 }
 
 impl UpdateError {
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
             Self::Blocked(_) => RetryClass::Configuration,
-            Self::Unconfirmed { .. } | Self::NotStaged(_) => RetryClass::Time,
+            Self::Unconfirmed { .. } | Self::NotStaged(_) | Self::ConfigNotStaged(_) => RetryClass::Time,
             Self::NotFinalized { .. }
             | Self::PendingRecordMissing(_)
             | Self::NoSpace(_)

@@ -11,6 +11,7 @@ use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::paths::RECORD;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
@@ -43,7 +44,7 @@ const REHEARSAL: &str = "/run/flameholder/rehearsal";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FinalizeOutcome {
     /// The pending generation is finalized and boots next.
-    Generation(String),
+    Generation(GenerationId),
     /// A foreign or locked deployment, or none, was staged; libostree's finalization ran without changes.
     PassedThrough,
 }
@@ -137,7 +138,7 @@ pub(crate) fn rehearse(
     booted: &DeploymentId,
     pending: &PendingGeneration,
     special_files: SpecialFiles,
-    boot_id: &str,
+    boot_id: &BootId,
 ) -> Result<(), TransactionError> {
     let running = Path::new(SYSROOT).join(booted.path());
     let copy = private_directory()
@@ -225,7 +226,11 @@ fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(),
 }
 
 /// Change the managed paths in the `/etc` of `next` to the pending generation, and write its record.
-fn write_generation(next: &Root, pending: &PendingGeneration, boot_id: &str) -> Result<(), TransactionError> {
+fn write_generation(
+    next: &Root,
+    pending: &PendingGeneration,
+    boot_id: &BootId,
+) -> Result<(), TransactionError> {
     let current = CurrentState::load(next)?;
     let binding = etc_steps(next, &current, pending, boot_id)?;
     Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
@@ -242,7 +247,7 @@ pub(crate) fn etc_steps(
     next: &Root,
     current: &CurrentState,
     pending: &PendingGeneration,
-    boot_id: &str,
+    boot_id: &BootId,
 ) -> Result<EtcSteps, TransactionError> {
     let desired: DecodedConfig = stage::pending_config(pending)?;
     let staged = &pending.staged.record;
@@ -283,7 +288,7 @@ pub(crate) fn etc_steps(
 fn ensure_written(directory: &Path, pending: &PendingGeneration) -> Result<(), TransactionError> {
     // An unreadable record counts as missing.
     let record = Root::open(directory).ok().and_then(|root| CurrentState::load_record(&root).ok()?);
-    if record.is_some_and(|record| record.generation == pending.generation()) {
+    if record.is_some_and(|record| record.generation == *pending.generation()) {
         return Ok(());
     }
     let path = directory.join(RECORD.trim_start_matches('/'));

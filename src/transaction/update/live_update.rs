@@ -2,6 +2,7 @@
 
 use crate::core::plan::Plan;
 use crate::core::plan::service_actions;
+use crate::core::values::identifiers::GenerationId;
 use crate::host::{LockedHost, ServiceControl};
 
 use super::offline_sysroot::deployment_record;
@@ -24,7 +25,7 @@ pub struct LiveUpdate<'a> {
 pub struct AppliedUpdate {
     pub plan: Plan,
     /// Generation after the update.
-    pub generation: String,
+    pub generation: GenerationId,
 }
 
 impl LiveUpdate<'_> {

@@ -1,6 +1,7 @@
 //! Update of a sysroot that is not running: one new deployment, whose `/etc` is complete before a boot
 //! entry refers to it.
 
+use crate::core::values::identifiers::GenerationId;
 use crate::transaction::plan::deployment_plan::unchanged_generation;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
@@ -31,7 +32,7 @@ pub struct OfflineUpdate {
     /// New deployment; `None` if nothing differs.
     pub deployment: Option<Deployment>,
     /// Generation of the new deployment, or the unchanged one.
-    pub generation: String,
+    pub generation: GenerationId,
 }
 
 /// Plan, with the config that it starts from.
@@ -86,7 +87,7 @@ pub(crate) fn deploy_request(
     draft: &DeploymentPlan,
     imported: Option<&ImportedCommit>,
     again: Option<&Deployment>,
-    generation: &str,
+    generation: &GenerationId,
 ) -> DeployRequest {
     let base = &draft.base.id;
     let mut kernel_arguments: Vec<String> = draft.kernel_arguments.iter().map(ToString::to_string).collect();
@@ -140,7 +141,7 @@ fn write_generation(
     target: UpdateTarget<'_>,
     draft: &DeploymentPlan,
     bound: DeploymentRecord,
-    generation: &str,
+    generation: &GenerationId,
 ) -> Result<(), TransactionError> {
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);

@@ -2,6 +2,7 @@
 
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::systemd::service_port::NoServices;
@@ -20,7 +21,7 @@ use crate::transaction::state::decided_change::DecidedChange;
 pub struct TreeUpdate {
     pub plan: Plan,
     /// Generation after the update.
-    pub generation: String,
+    pub generation: GenerationId,
     /// False if nothing differed.
     pub changed: bool,
 }

@@ -1,5 +1,6 @@
 //! Drift repair: restore drifted paths whose drift policy is `repair`.
 
+use crate::core::values::identifiers::BootId;
 use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -134,7 +135,7 @@ fn carry_out(
 fn with_created_directories(
     recorded: &GenerationRecord,
     created: &BTreeSet<ManagedPath>,
-    boot_id: &str,
+    boot_id: &BootId,
 ) -> GenerationRecord {
     let known: BTreeSet<ManagedPath> = recorded.created_directories.iter().cloned().collect();
     let created: BTreeSet<ManagedPath> =

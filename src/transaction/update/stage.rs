@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
@@ -88,7 +89,7 @@ fn prepare(
     imported: Option<&ImportedCommit>,
     target: UpdateTarget<'_>,
     deployment: &Deployment,
-    generation: &str,
+    generation: &GenerationId,
 ) -> Result<GenerationRecord, TransactionError> {
     let directory = Path::new(SYSROOT).join(deployment.id.path());
     space::ensure_space(&directory)?;
@@ -196,7 +197,7 @@ pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfi
 }
 
 /// Return true if the boot entry has the argument of this generation.
-pub(crate) fn names_generation(deployment: &Deployment, generation: &str) -> bool {
+pub(crate) fn names_generation(deployment: &Deployment, generation: &GenerationId) -> bool {
     let name = format!("{GENERATION_ARGUMENT}{generation}");
     deployment.kernel_arguments.contains(&name)
 }
@@ -206,7 +207,7 @@ pub(crate) fn names_generation(deployment: &Deployment, generation: &str) -> boo
 pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) -> bool {
     let mut named =
         staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
-    named.any(|generation| booted.generation.as_deref() != Some(generation))
+    named.any(|generation| booted.generation.as_ref().is_none_or(|booted| *booted != generation))
 }
 
 /// Return true if the staged deployment is that of the pending record.

@@ -181,8 +181,8 @@ fn rendered_name_depends_on_pool_and_spec_only() {
     assert_eq!(name("infra", std::slice::from_ref(&one)), "rendered-infra-6a71598561354e24c7a2b5be97c82bd4");
     assert_eq!(name("infra", &[renamed]), name("infra", std::slice::from_ref(&one)));
     assert_eq!(
-        name("worker", &[one]).replace("worker", "infra"),
-        name("infra", &[config("a", "worker", &spec)])
+        name("worker", &[one]).as_str().replace("worker", "infra"),
+        name("infra", &[config("a", "worker", &spec)]).as_str()
     );
     let other = config("a", "worker", &json!({"kernelArguments": ["mitigations=off"]}));
     assert_ne!(name("infra", &[other]), "rendered-infra-6a71598561354e24c7a2b5be97c82bd4");

@@ -10,16 +10,17 @@ pub use problem::{DaemonProblem, ProblemClass};
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::remaining_work::RemainingWork;
+use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 
 /// Config that a source refers to, such as the desired config of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigRef {
     /// Name of the `MachineConfig`.
-    pub config: String,
+    pub config: ConfigName,
     /// Image of on-cluster layering, used in place of the config's `osImageURL`.
     pub image: Option<String>,
     /// Digest of the configuration document (`sha256:…`), set where equal names may have different contents.
-    pub digest: Option<String>,
+    pub digest: Option<ConfigDigest>,
 }
 
 impl ConfigRef {

@@ -52,7 +52,7 @@ pub fn desired_config(
         found.or_else(|| seed.get(key).filter(|_| !node.contains_key(CURRENT_CONFIG))).cloned()
     };
     match given(DESIRED_CONFIG) {
-        Some(config) => Some(ConfigRef { config, image: given(DESIRED_IMAGE), digest: None }),
+        Some(config) => Some(ConfigRef { config: config.into(), image: given(DESIRED_IMAGE), digest: None }),
         // The cluster lost the node's annotations: keep the current config until the controller sets them
         // again.
         None if !node.contains_key(CURRENT_CONFIG) => {
@@ -150,15 +150,15 @@ fn current_config_changes(
             if is_away {
                 set(DESIRED_DRAIN, &uncordon(current));
             }
-            set(CURRENT_CONFIG, &current.config);
+            set(CURRENT_CONFIG, current.config.as_str());
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
         }
         DaemonPhase::Done => {
             set(STATE, "Done");
             set(REASON, "");
-            set(CURRENT_CONFIG, &current.config);
+            set(CURRENT_CONFIG, current.config.as_str());
             if !node.contains_key(DESIRED_CONFIG) {
-                set(DESIRED_CONFIG, &current.config);
+                set(DESIRED_CONFIG, current.config.as_str());
             }
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
             if node.get(DESIRED_IMAGE).is_some_and(String::is_empty) {

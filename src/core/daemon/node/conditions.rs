@@ -151,7 +151,7 @@ impl History<'_> {
                 self.set_updated(FALSE, &format!("updating the node to {}", target.config));
             }
             DaemonPhase::Draining { target, next, is_overdue: false } => {
-                self.prepared(&target.config);
+                self.prepared(target.config.as_str());
                 let message = format!("draining the node for {}", target.config);
                 self.set(EXECUTED, UNKNOWN, DRAINED, &message);
                 if *next == AfterDrain::Apply {
@@ -159,7 +159,7 @@ impl History<'_> {
                 }
             }
             DaemonPhase::Applying { target } => {
-                self.prepared(&target.config);
+                self.prepared(target.config.as_str());
                 if self.is(DRAINED, FALSE) {
                     self.set_part(DRAINED, FALSE, "no drain is needed");
                 }
@@ -169,7 +169,7 @@ impl History<'_> {
             }
             // The deployment is unlocked: the update is on disk, and the reboot will activate it.
             DaemonPhase::Rebooting { target, .. } => {
-                self.applied(&target.config);
+                self.applied(target.config.as_str());
                 self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("rebooting the node into {}", target.config));
             }
             DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.finished(lifecycle),
@@ -177,12 +177,12 @@ impl History<'_> {
                 self.set(RESUMED, TRUE, RESUMED, "the current config is verified");
             }
             DaemonPhase::Done => {
-                let current = lifecycle.current.as_ref().map_or("", |current| &current.config);
+                let current = lifecycle.current.as_ref().map_or("", |current| current.config.as_str());
                 self.set_updated(TRUE, &format!("{current} is applied and verified"));
             }
             // Rolled back by an operator after the update was complete.
             DaemonPhase::Blocked { .. } if self.is(UPDATED, TRUE) => {
-                let current = lifecycle.current.as_ref().map_or("", |current| &current.config);
+                let current = lifecycle.current.as_ref().map_or("", |current| current.config.as_str());
                 self.set_updated(
                     FALSE,
                     &format!("the node was rolled back to {current}; the desired config is blocked"),
@@ -208,7 +208,8 @@ impl History<'_> {
 
     /// Complete the conditions whose outcome was unknown until the reboot or the verification.
     fn finished(&mut self, lifecycle: &Lifecycle) {
-        let current = lifecycle.current.as_ref().map_or_else(String::new, |current| current.config.clone());
+        let current =
+            lifecycle.current.as_ref().map_or_else(String::new, |current| current.config.to_string());
         if self.is(REBOOTED, UNKNOWN) {
             self.set(REBOOTED, TRUE, REBOOTED, &format!("the node was rebooted into {current}"));
         }

@@ -25,7 +25,7 @@ fn warning(reason: &'static str, message: String) -> NodeEvent {
 #[must_use]
 pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeEvent> {
     let is_new = before.phase.name() != after.phase.name();
-    let current = after.current.as_ref().map_or("(nothing)", |current| &current.config);
+    let current = after.current.as_ref().map_or("(nothing)", |current| current.config.as_str());
     match &after.phase {
         DaemonPhase::Draining { is_overdue: true, .. } => {
             vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]

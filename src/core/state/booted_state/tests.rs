@@ -44,7 +44,8 @@ fn booted_deployment_is_classified() {
         ("c3", None, None, None, BootedState::Foreign),
     ] {
         let deployment = deployment(commit);
-        let seen = BootObservation { deployment: &deployment, argument, record, pending };
+        let named = argument.map(GenerationId::from);
+        let seen = BootObservation { deployment: &deployment, argument: named.as_ref(), record, pending };
         assert_eq!(booted_state(seen), expected, "{commit}, {argument:?}");
     }
 }
@@ -58,11 +59,11 @@ fn fate_of(
     let deployment = deployment(commit);
     let seen = BootObservation {
         deployment: &deployment,
-        argument: Some(argument),
+        argument: Some(&argument.into()),
         record: Some(record),
         pending: Some(pending),
     };
-    pending_outcome(seen, BOOT, Some(3))
+    pending_outcome(seen, &BOOT.into(), Some(3))
 }
 
 #[test]
@@ -123,12 +124,12 @@ fn generation_is_rolled_back_after_too_many_boots_or_a_rejection() {
     let tried = pending(EARLIER, &three);
     let seen = BootObservation {
         deployment: &deployment,
-        argument: Some("new"),
+        argument: Some(&"new".into()),
         record: Some(&new),
         pending: Some(&tried),
     };
     assert_eq!(
-        pending_outcome(seen, BOOT, None),
+        pending_outcome(seen, &BOOT.into(), None),
         PendingOutcome::Booted,
         "without a limit it may boot any number of times"
     );

@@ -12,10 +12,10 @@ fn intent() -> JournalIntent {
     let slot = |name: &str| path("/etc/.flameholder.d").join(name);
     JournalIntent {
         version: VERSION,
-        boot_id: "b".to_owned(),
+        boot_id: "b".into(),
         scope: JournalScope::Deployment,
         current: None,
-        target: Some("t".to_owned()),
+        target: Some("t".into()),
         staging: vec![path("/etc/.flameholder.d")],
         moves: vec![
             JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },

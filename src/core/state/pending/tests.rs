@@ -18,7 +18,7 @@ pub(crate) fn intent(boot: &str) -> StagedGeneration {
         document: Value::Null,
         base: DeploymentId { stateroot: "os".into(), commit: "c1".into(), serial: 0 },
         replaces: Some("old".into()),
-        staged_in_boot: boot.to_owned(),
+        staged_in_boot: boot.into(),
         failures: Vec::new(),
         completes_first_boot: false,
         had_network: false,
@@ -28,7 +28,7 @@ pub(crate) fn intent(boot: &str) -> StagedGeneration {
 
 fn failure(boot: &str) -> UpdateFailure {
     UpdateFailure {
-        boot_id: boot.to_owned(),
+        boot_id: boot.into(),
         kind: FailureKind::ConfigNotWritten,
         reason: "disk full".to_owned(),
     }
@@ -47,10 +47,10 @@ fn rendered_pending_record_parses_to_the_same() {
     ];
     let pending = PendingGeneration::parse(&written.concat()).unwrap();
     assert_eq!(pending.staged, intent("b"));
-    assert_eq!(pending.unlocked_in.as_deref(), Some("b"));
+    assert_eq!(pending.unlocked_in, Some("b".into()));
     assert_eq!(pending.failure, Some(failure("b")));
     assert_eq!(pending.booted_without_config_in, ["n"]);
-    assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".to_owned()]));
+    assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".into()]));
     assert_eq!(pending.rejected.as_deref(), Some("it is sick"));
     let first = PendingGeneration::parse(&intent("b").render()).unwrap();
     assert_eq!(first, PendingGeneration::new(intent("b")));

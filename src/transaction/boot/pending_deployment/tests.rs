@@ -8,6 +8,7 @@ use super::*;
 use crate::core::state::pending::StagedGeneration;
 use crate::core::state::pending::tests::intent;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::GenerationId;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::locked_host::SystemFacts;
 use crate::host::{Root, RunningHost};
@@ -17,7 +18,7 @@ const THIS_BOOT: &str = "this boot";
 const EARLIER_BOOT: &str = "an earlier boot";
 
 /// Host in a directory, booted into `booted`, with a generation that was staged in an earlier boot.
-fn host(directory: &Path, booted: &DeploymentId, generation: Option<&str>) -> RunningHost {
+fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationId>) -> RunningHost {
     for parent in ["etc/flameholder", "var/lib/flameholder"] {
         std::fs::create_dir_all(directory.join(parent)).unwrap();
     }
@@ -25,7 +26,7 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&str>) -> Ru
     pending::write_staged(&root, &staged()).unwrap();
     RunningHost {
         root,
-        booted: BootedDeployment { deployment: booted.clone(), generation: generation.map(Into::into) },
+        booted: BootedDeployment { deployment: booted.clone(), generation: generation.cloned() },
         system: SystemFacts {
             boot_id: THIS_BOOT.into(),
             kernel_arguments: Default::default(),
