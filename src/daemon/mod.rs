@@ -52,7 +52,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Configuration of the daemon, and its channels to the source.
 pub struct DaemonSetup {
     pub work_command: WorkCommand,
-    /// Policy for inhibitor locks that still block the reboot after `BLOCKED`.
+    /// Policy for inhibitor locks that still block the reboot after [`INHIBITOR_TIMEOUT`].
     pub inhibitors: InhibitorPolicy,
     /// Node name, a metrics label.
     pub node: String,
@@ -94,13 +94,13 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
         tokio::spawn(metrics_server::serve(address, metrics.clone()));
     }
     let mut daemon = Daemon::new(&setup, done, metrics);
-    let mut said = setup.events;
+    let mut events = setup.events;
     daemon.begin();
     notify::ready();
     while !daemon.is_stopped() {
         let timer = daemon.timer;
         tokio::select! {
-            said = said.recv() => daemon.handle_source_event(said.ok_or(DaemonError::SourceEnded)?),
+            event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
             news = watch.next() => daemon.handle_host_event(news.map_err(DaemonError::Watch)?),
             () = until(timer) => daemon.timer_expired(),
@@ -178,13 +178,13 @@ impl Daemon {
         self.run_commands(commands);
     }
 
-    /// Returns true if the daemon stops and its work has ended or used up [`FAREWELL`].
+    /// Returns true if the daemon stops and its work has ended or used up [`STOP_TIMEOUT`].
     fn is_stopped(&self) -> bool {
         self.lifecycle.phase == DaemonPhase::Stopping && (!self.is_working || self.timer.is_none())
     }
 
-    fn handle_source_event(&mut self, said: SourceEvent) {
-        match said {
+    fn handle_source_event(&mut self, event: SourceEvent) {
+        match event {
             SourceEvent::DesiredChanged(desired) => self.handle(DaemonEvent::DesiredChanged(desired)),
             SourceEvent::Published(number) => {
                 self.views[1] = self.views[1].max(number);

@@ -81,16 +81,16 @@ impl WorkProcess {
             .stdout(Stdio::piped())
             .spawn()?;
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
-        let said = exchange(&mut child, workshop, job, delivery.as_deref());
+        let answer = exchange(&mut child, workshop, job, delivery.as_deref());
         drop(delivery);
         // From here on the kernel may give the process ID to another process.
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let ended = child.wait()?;
-        let said = said?;
-        if said.is_empty() {
+        let answer = answer?;
+        if answer.is_empty() {
             return Err(io::Error::other(ended.to_string()));
         }
-        Ok(serde_json::from_slice(&said)?)
+        Ok(serde_json::from_slice(&answer)?)
     }
 }
 

@@ -51,7 +51,7 @@ impl InterruptSignals {
         }
     }
 
-    /// From now on the first signal only completes [`InterruptGuard::asked`].
+    /// Make the first signal from now on only complete the wait for an interruption.
     #[must_use]
     pub fn guard(&self) -> InterruptGuard {
         let (sender, asked) = watch::channel(false);

@@ -128,10 +128,10 @@ pub struct DirectorySource {
 }
 
 impl DirectorySource {
-    /// Create the source for a file or directory, which need not exist yet; reports go to `said`.
+    /// Create the source for a file or directory, which need not exist yet; reports go to `events`.
     #[must_use]
-    pub fn new(path: PathBuf, said: UnboundedSender<SourceEvent>) -> Self {
-        Self { path, events: said, last: None, error: None }
+    pub fn new(path: PathBuf, events: UnboundedSender<SourceEvent>) -> Self {
+        Self { path, events, last: None, error: None }
     }
 
     /// Run until the daemon drops its end of the command channel.
@@ -169,9 +169,9 @@ impl DirectorySource {
         }
     }
 
-    fn send(&self, said: SourceEvent) {
+    fn send(&self, event: SourceEvent) {
         // The receiver is gone only when the daemon stops.
-        drop(self.events.send(said));
+        drop(self.events.send(event));
     }
 
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {

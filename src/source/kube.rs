@@ -68,13 +68,13 @@ enum Next {
 }
 
 impl KubeSource {
-    /// Create the source; reports go to `said`.
+    /// Create the source; reports go to `events`.
     #[must_use]
-    pub fn new(cluster: ClusterClient, said: UnboundedSender<SourceEvent>) -> Self {
+    pub fn new(cluster: ClusterClient, events: UnboundedSender<SourceEvent>) -> Self {
         Self {
             publisher: NodePublisher::new(cluster.clone()),
             cluster,
-            events: said,
+            events,
             seed: initial_annotations::load(),
             node: None,
             written: None,
@@ -154,9 +154,9 @@ impl KubeSource {
         }
     }
 
-    fn send(&self, said: SourceEvent) {
+    fn send(&self, event: SourceEvent) {
         // The receiver is gone only when the daemon stops.
-        drop(self.events.send(said));
+        drop(self.events.send(event));
     }
 
     fn report_error(&mut self, error: &ClusterError) {

@@ -10,7 +10,7 @@ use crate::disk::effect::{Effect, Screen};
 
 /// Planted fault of the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bend {
+pub(crate) enum Bend {
     /// No fault.
     Straight,
     /// Commits the change before anything is visible.
@@ -38,7 +38,7 @@ pub enum Bend {
 }
 
 /// Engine with a fault, and its progress to the point where the fault applies.
-pub struct Bent {
+pub(crate) struct Bent {
     bend: Bend,
     recovers: bool,
     count: Cell<usize>,
@@ -46,7 +46,7 @@ pub struct Bent {
 }
 
 impl Bent {
-    pub fn new(bend: Bend, recovers: bool) -> Self {
+    pub(crate) fn new(bend: Bend, recovers: bool) -> Self {
         Self { bend, recovers, count: Cell::new(0), held: RefCell::default() }
     }
 

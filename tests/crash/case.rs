@@ -40,15 +40,15 @@ use testbed::model::{
 };
 
 /// Boot ID of the whole exploration.
-pub const BOOT: &str = "the boot of the test";
+pub(crate) const BOOT: &str = "the boot of the test";
 
-pub fn boot_id() -> BootId {
+pub(crate) fn boot_id() -> BootId {
     BOOT.into()
 }
 
 /// Change from one config to another, by name and content.
 #[derive(Clone)]
-pub struct Scenario {
+pub(crate) struct Scenario {
     pub name: String,
     /// Config that was applied before; `None` if the tree has no generation yet.
     pub before: Option<Value>,
@@ -61,7 +61,7 @@ pub struct Scenario {
 }
 
 /// Change that is ready to be applied.
-pub struct Case {
+pub(crate) struct Case {
     pub name: String,
     /// Disk before the change.
     pub image: Image,
@@ -80,7 +80,7 @@ pub struct Case {
 
 impl Case {
     /// Build the case. Panics if the result of an uninterrupted run differs from the model.
-    pub fn of(scenario: &Scenario) -> Self {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
         let (before, after) = sights_of_the_model(scenario);
         let tree = Tree::new();
         sight::label(tree.root());
@@ -102,7 +102,7 @@ impl Case {
 
     /// Build the case of an activation: `/etc` is as after `scenario.after`, and `/var` as after
     /// `scenario.before`; the change brings `/var` to the generation in `/etc`.
-    pub fn of_activation(scenario: &Scenario) -> Self {
+    pub(crate) fn of_activation(scenario: &Scenario) -> Self {
         let booted = Scenario { before: None, ..scenario.clone() };
         let (_, after) = sights_of_the_model(&booted);
         let tree = Tree::new();
@@ -216,7 +216,7 @@ impl Case {
     }
 
     /// Apply the change.
-    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
+    pub(crate) fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let change = JournaledChange {
             current: self.current.as_ref(),
             target: self.target.as_ref(),
@@ -231,7 +231,7 @@ impl Case {
 }
 
 /// Recover an open change on `disk`, as the product's next command does.
-pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<RecoveryOutcome, String> {
+pub(crate) fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<RecoveryOutcome, String> {
     let path = flameholder::core::values::names::ManagedPath::constant(RECORD);
     let bytes = disk.read(&path, usize::MAX - 1).map_err(|error| error.to_string())?;
     let record =
@@ -241,7 +241,7 @@ pub fn recover(disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<Rec
 }
 
 /// Message of an error and its sources.
-pub fn said(error: &dyn std::error::Error) -> String {
+pub(crate) fn said(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", said(source)),
         None => error.to_string(),
@@ -249,7 +249,7 @@ pub fn said(error: &dyn std::error::Error) -> String {
 }
 
 /// Result of `act` on `image` as seen by `watch`, and the image after it.
-pub fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn HostDisk) -> T) -> (T, Image) {
+pub(crate) fn on<T>(image: &Image, watch: &dyn Watch, act: impl FnOnce(&dyn HostDisk) -> T) -> (T, Image) {
     let disk = MemoryDisk::new(image.clone(), watch);
     let result = act(&disk);
     (result, disk.image())

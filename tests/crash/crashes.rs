@@ -11,14 +11,14 @@ use crate::{
 use testbed::model::pairs::{fixtures, rendered};
 
 /// Panics if the model's tree cannot be built.
-pub fn require_tree() {
+pub(crate) fn require_tree() {
     testbed::preconditions::require_root();
     testbed::preconditions::require_installed(&["systemctl"]);
 }
 
 /// Explore every scenario, or the one that `FLAMEHOLDER_SCENARIO` names, in parallel, and fail with all
 /// complaints at once.
-pub fn for_each(
+pub(crate) fn for_each(
     scenarios: Vec<Scenario>,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
 ) {
@@ -26,7 +26,7 @@ pub fn for_each(
 }
 
 /// Explore cases that are built by `build`.
-pub fn for_each_case(
+pub(crate) fn for_each_case(
     mut scenarios: Vec<Scenario>,
     build: impl Fn(&Scenario) -> Case + Sync,
     explore: impl Fn(&Case) -> (Tally, BTreeSet<(Wrong, String)>) + Sync,
@@ -58,7 +58,7 @@ pub fn for_each_case(
 }
 
 /// Explore every disk that a kill can leave.
-pub fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+pub(crate) fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, Bend::Straight);
     explorer.run();
     explorer.recover_all();

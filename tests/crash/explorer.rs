@@ -28,7 +28,7 @@ use crate::{
 
 /// Tree that a crash must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Promise {
+pub(crate) enum Promise {
     Old,
     New,
     /// Old or new: no result was reported yet.
@@ -37,7 +37,7 @@ pub enum Promise {
 
 /// Kind of a complaint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Wrong {
+pub(crate) enum Wrong {
     /// A reader saw a tree with a mixed or dangling path during the change.
     Read,
     /// The recovered tree is neither the old nor the new one.
@@ -54,7 +54,7 @@ pub enum Wrong {
 
 /// Amount of exploration.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     /// Edits of the uninterrupted run.
     pub edits: usize,
     /// Interruptions, those of recovery included.
@@ -64,7 +64,7 @@ pub struct Tally {
 }
 
 /// Search through all disks.
-pub struct Explorer<'a> {
+pub(crate) struct Explorer<'a> {
     pub case: &'a Case,
     reader: Reader,
     /// Planted fault of the engine.
@@ -79,7 +79,7 @@ pub struct Explorer<'a> {
 }
 
 impl<'a> Explorer<'a> {
-    pub fn new(case: &'a Case, bend: Bend) -> Self {
+    pub(crate) fn new(case: &'a Case, bend: Bend) -> Self {
         Self {
             case,
             reader: Reader::new(case),
@@ -94,7 +94,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Apply the change and record every disk on the way.
-    pub fn run(&self) {
+    pub(crate) fn run(&self) {
         let watch = Passing { explorer: self, promise: Cell::new(Promise::Old), commits: true, judges: true };
         let (result, last) = case::on(&self.case.image, &watch, |disk| self.apply(disk, &NoServices));
         let edits = self.tally.get().points;
@@ -107,13 +107,13 @@ impl<'a> Explorer<'a> {
     }
 
     /// Apply the change with this engine.
-    pub fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
+    pub(crate) fn apply(&self, disk: &dyn HostDisk, services: &dyn ServiceControl) -> Result<(), ApplyError> {
         let screen = Bent::new(self.bend, false);
         self.case.apply(&Screened { disk, screen: &screen }, services)
     }
 
     /// Recover from every recorded disk, and from the disks on the way of recovery.
-    pub fn recover_all(&self) {
+    pub(crate) fn recover_all(&self) {
         while let Some((image, promise)) = self.next() {
             let promise = match promise {
                 // The outcome of the first recovery binds every interruption of it.
@@ -148,7 +148,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Record a disk. It is checked for readers of the live tree if `is_read`.
-    pub fn reach(&self, image: &Image, promise: Promise, is_read: bool) {
+    pub(crate) fn reach(&self, image: &Image, promise: Promise, is_read: bool) {
         let mut tally = self.tally.get();
         tally.points += 1;
         if self.seen.borrow_mut().insert((image.hash(), promise)) {
@@ -162,12 +162,12 @@ impl<'a> Explorer<'a> {
     }
 
     /// A recorded disk from which recovery has not run yet.
-    pub fn next(&self) -> Option<(Image, Promise)> {
+    pub(crate) fn next(&self) -> Option<(Image, Promise)> {
         self.pending.borrow_mut().pop()
     }
 
     /// True if the disk was recorded with this promise.
-    pub fn knows(&self, image: &Image, promise: Promise) -> bool {
+    pub(crate) fn knows(&self, image: &Image, promise: Promise) -> bool {
         self.seen.borrow().contains(&(image.hash(), promise))
     }
 
@@ -177,7 +177,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// The tree that `image` equals: old, new or neither.
-    pub fn outcome(&self, image: &Image) -> Option<Promise> {
+    pub(crate) fn outcome(&self, image: &Image) -> Option<Promise> {
         *self.judged.borrow_mut().entry(image.hash()).or_insert_with(|| {
             let is = sight::see(image);
             let same = |side: &sight::Sight| sight::differences(&is, side).is_empty();
@@ -187,7 +187,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Complain unless `image` is the promised tree, whole and with nothing beside it.
-    pub fn expect(&self, image: &Image, promise: Promise, after: &str) {
+    pub(crate) fn expect(&self, image: &Image, promise: Promise, after: &str) {
         match self.outcome(image) {
             Some(is) if promise == Promise::Either || is == promise => {}
             Some(is) => self
@@ -201,22 +201,22 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    pub fn complain(&self, wrong: Wrong, what: &str) {
+    pub(crate) fn complain(&self, wrong: Wrong, what: &str) {
         self.complaints.borrow_mut().insert((wrong, format!("{}: {what}", self.case.name)));
     }
 
     /// Distinct complaints.
-    pub fn complaints(&self) -> BTreeSet<(Wrong, String)> {
+    pub(crate) fn complaints(&self) -> BTreeSet<(Wrong, String)> {
         self.complaints.borrow().clone()
     }
 
-    pub fn tally(&self) -> Tally {
+    pub(crate) fn tally(&self) -> Tally {
         self.tally.get()
     }
 }
 
 /// Observer that interrupts at every edit, and within those that write.
-pub struct Passing<'a> {
+pub(crate) struct Passing<'a> {
     pub explorer: &'a Explorer<'a>,
     pub promise: Cell<Promise>,
     /// True if the journal's commit line is a promise.
@@ -243,7 +243,7 @@ impl Watch for Passing<'_> {
 }
 
 /// True if the edit appends the commit line to the journal.
-pub fn is_commit(edit: &Edit) -> bool {
+pub(crate) fn is_commit(edit: &Edit) -> bool {
     const COMMITTED: &[u8] = b"\"state\":\"committed\"";
     let says = |bytes: &[u8]| bytes.windows(COMMITTED.len()).any(|window| window == COMMITTED);
     matches!(edit, Edit::Extend { bytes, .. } if bytes.len() < 100 && says(bytes))

@@ -8,26 +8,26 @@ use crate::case::Scenario;
 use testbed::model::document::{data_url, file, machine_config, with_files};
 
 /// `/var` is another file system on most hosts.
-pub const VAR: &[&str] = &["/var"];
+pub(crate) const VAR: &[&str] = &["/var"];
 
 /// Kinds of change: name, config before and config after. New kinds are added here.
-pub fn kinds() -> Vec<(&'static str, Value, Value)> {
+pub(crate) fn kinds() -> Vec<(&'static str, Value, Value)> {
     [files(), traded(), directories_and_links(), units(), users(), elsewhere()].concat()
 }
 
 /// Scenario of each kind of change, with these mounts.
-pub fn scenarios(mounts: &'static [&'static str]) -> Vec<Scenario> {
+pub(crate) fn scenarios(mounts: &'static [&'static str]) -> Vec<Scenario> {
     let kinds = kinds().into_iter();
     kinds.map(|(name, before, after)| scenario(name, Some(before), after, mounts)).collect()
 }
 
 /// Scenarios of a small first config.
-pub fn first(mounts: &'static [&'static str]) -> Vec<Scenario> {
+pub(crate) fn first(mounts: &'static [&'static str]) -> Vec<Scenario> {
     let afters = kinds().into_iter();
     afters.map(|(name, _, after)| scenario(&format!("first: {name}"), None, after, mounts)).collect()
 }
 
-pub fn scenario(
+pub(crate) fn scenario(
     name: &str,
     before: Option<Value>,
     after: Value,
@@ -38,7 +38,7 @@ pub fn scenario(
 }
 
 /// Scenario of each ordered pair of configs that differ in their tree.
-pub fn pairs(configs: &[PathBuf]) -> Vec<Scenario> {
+pub(crate) fn pairs(configs: &[PathBuf]) -> Vec<Scenario> {
     let mut pairs = Vec::new();
     for first in configs {
         for second in configs.iter().filter(|second| *second != first) {
@@ -50,7 +50,7 @@ pub fn pairs(configs: &[PathBuf]) -> Vec<Scenario> {
 }
 
 /// Scenario of each config on a tree without one.
-pub fn firsts(configs: &[PathBuf]) -> Vec<Scenario> {
+pub(crate) fn firsts(configs: &[PathBuf]) -> Vec<Scenario> {
     let first = |path: &PathBuf| scenario(&format!("first: {}", stem(path)), None, load(path), VAR);
     configs.iter().map(first).collect()
 }

@@ -33,7 +33,7 @@ const HOME: &str = "/var/lib/flameholder";
 
 /// Data that is not yet durable when the change begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Start {
+pub(crate) enum Start {
     /// No data.
     Clean,
     /// The directory of the journal, which the lock has just made.
@@ -154,7 +154,7 @@ fn stale(case: &Case) -> JournalIntent {
 }
 
 /// Apply the change on such a disk, and recover from every disk that a power cut can leave.
-pub fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet<(Wrong, String)>) {
+pub(crate) fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet<(Wrong, String)>) {
     let explorer = Explorer::new(case, bend);
     let mut image = durable(case, start);
     let watch = Cutting::new(&explorer, &image, Promise::Old);

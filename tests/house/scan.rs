@@ -2,7 +2,7 @@
 
 /// Function with a body.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Function {
+pub(crate) struct Function {
     pub name: String,
     /// Line of its `fn`, counted from 1.
     pub line: usize,
@@ -12,13 +12,13 @@ pub struct Function {
 
 /// Name that is reached from the crate's root.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Reach {
+pub(crate) struct Reach {
     pub name: String,
     pub line: usize,
 }
 
 /// Return `source` with comments and literals blanked; line numbers are kept.
-pub fn code_only(source: &str) -> String {
+pub(crate) fn code_only(source: &str) -> String {
     let mut code = String::with_capacity(source.len());
     let mut rest = source;
     while let Some(next) = rest.chars().next() {
@@ -118,12 +118,12 @@ fn ends_of<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = usize> + 'c
 }
 
 /// True if `word` occurs in `code` as a whole word.
-pub fn has_word(code: &str, word: &str) -> bool {
+pub(crate) fn has_word(code: &str, word: &str) -> bool {
     ends_of(code, word).next().is_some()
 }
 
 /// Names that follow `word`, such as the modules that `mod` declares.
-pub fn names_after<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = &'c str> {
+pub(crate) fn names_after<'c>(code: &'c str, word: &'c str) -> impl Iterator<Item = &'c str> {
     ends_of(code, word).map(|end| leading_word(code.split_at(end).1))
 }
 
@@ -133,12 +133,12 @@ fn leading_word(text: &str) -> &str {
 }
 
 /// The line of a byte offset, from 1.
-pub fn line_of(code: &str, offset: usize) -> usize {
+pub(crate) fn line_of(code: &str, offset: usize) -> usize {
     code.split_at(offset).0.matches('\n').count() + 1
 }
 
 /// Functions in `code`, including nested ones.
-pub fn functions(code: &str) -> Vec<Function> {
+pub(crate) fn functions(code: &str) -> Vec<Function> {
     let functions = ends_of(code, "fn").filter_map(|end| {
         let rest = code.split_at(end).1;
         let name = leading_word(rest);
@@ -175,7 +175,7 @@ fn body_end(rest: &str) -> Option<usize> {
 
 /// Names that a module `depth` levels below the root named `root` reaches there, through `root::` or
 /// `super::`.
-pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
+pub(crate) fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
     let by_name = ends_of(code, root).filter_map(|end| {
         let path = code.split_at(end).1.strip_prefix("::")?;
         Some((end, path))
@@ -201,7 +201,7 @@ pub fn reaches(code: &str, root: &str, depth: usize) -> Vec<Reach> {
 }
 
 /// First segment of a path, or of each path in a group.
-pub fn first_names(path: &str) -> Vec<&str> {
+pub(crate) fn first_names(path: &str) -> Vec<&str> {
     let Some(group) = path.trim_start().strip_prefix('{') else {
         return vec![leading_word(path)];
     };

@@ -90,7 +90,7 @@ pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Resu
     keep_for_session(opened, deployment, request)
 }
 
-/// Point [`KEPT`] at `commit`, or remove it. The ref keeps the commit in the repository if the staged
+/// Point [`STAGED_REF`] at `commit`, or remove it. The ref keeps the commit in the repository if the staged
 /// deployment is lost at power-off: a commit with layered packages has no other ref.
 pub(crate) fn set_staged_ref(sysroot: &ostree::Sysroot, commit: Option<&str>) -> Result<(), OsError> {
     let kept = sysroot.repo().set_ref_immediate(None, STAGED_REF, commit, Cancellable::NONE);

@@ -50,7 +50,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
 fn finish(verified: &DriftReport, args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     match args.output {
         OutputFormat::Json => {
-            print_json(&VerifyDocument::of(&verified.record, &verified.findings, &verified.repaired))?
+            print_json(&VerifyDocument::of(&verified.record, &verified.findings, &verified.repaired))?;
         }
         OutputFormat::Text => print_text(&render(verified))?,
     }

@@ -224,7 +224,7 @@ impl PendingGeneration {
         &self.staged.record.generation
     }
 
-    /// Return the generation to stage again after `failure`, as `deployment` in the boot `staged_in`.
+    /// Return the generation to stage again after `failure`, as `deployment` in the boot `staged_in_boot`.
     #[must_use]
     pub fn restaged(
         &self,

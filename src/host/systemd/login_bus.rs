@@ -22,7 +22,7 @@ const BUS_PATH: &str = "/org/freedesktop/DBus";
 
 /// Failure of a call to logind.
 #[derive(Debug)]
-pub enum LogindError {
+pub(crate) enum LogindError {
     Bus(BusError),
     TimedOut,
 }
@@ -35,7 +35,7 @@ impl<E: Into<BusError>> From<E> for LogindError {
 
 impl LogindError {
     /// D-Bus name of the error, if logind or the bus replied with one.
-    pub fn name(&self) -> Option<&str> {
+    pub(crate) fn name(&self) -> Option<&str> {
         match self {
             Self::Bus(BusError::DBus(zbus::Error::MethodError(name, ..))) => Some(name.as_str()),
             _ => None,
@@ -45,7 +45,7 @@ impl LogindError {
 
 /// Connection to logind that also receives its signals.
 #[derive(Debug)]
-pub struct LoginBus {
+pub(crate) struct LoginBus {
     connection: Connection,
     /// logind's unique bus name, to check signals: any bus client can send signals that imitate logind's.
     logind: OwnedUniqueName,
@@ -57,7 +57,7 @@ pub struct LoginBus {
 impl LoginBus {
     /// Connect to the bus, start logind if D-Bus can activate it, and subscribe to its signals. `limit` is
     /// the deadline for this and for each reply.
-    pub async fn connect(address: Option<&str>, limit: Duration) -> Result<Self, LogindError> {
+    pub(crate) async fn connect(address: Option<&str>, limit: Duration) -> Result<Self, LogindError> {
         let connected = async {
             let builder = match address {
                 Some(address) => zbus::connection::Builder::address(address)?,
@@ -77,7 +77,7 @@ impl LoginBus {
     }
 
     /// Return the shutdown in progress, or else the scheduled one.
-    pub async fn pending_shutdown(&mut self) -> Result<Option<PendingShutdown>, LogindError> {
+    pub(crate) async fn pending_shutdown(&mut self) -> Result<Option<PendingShutdown>, LogindError> {
         if bool::try_from(self.property("PreparingForShutdown").await?)? {
             return Ok(Some(PendingShutdown { kind: self.kind_under_way().await?, at: None }));
         }
@@ -91,7 +91,7 @@ impl LoginBus {
     }
 
     /// List the inhibitor locks on shutdown, of every mode.
-    pub async fn inhibitors(&mut self) -> Result<Vec<InhibitorLock>, LogindError> {
+    pub(crate) async fn inhibitors(&mut self) -> Result<Vec<InhibitorLock>, LogindError> {
         type Row = (String, String, String, String, u32, u32);
         let reply = self.call(LOGIND, "ListInhibitors", &()).await?;
         let rows: Vec<Row> = reply.body().deserialize()?;
@@ -102,35 +102,35 @@ impl LoginBus {
     }
 
     /// Return logind's wall message for a shutdown, and if it is enabled.
-    pub async fn wall(&mut self) -> Result<(String, bool), LogindError> {
+    pub(crate) async fn wall(&mut self) -> Result<(String, bool), LogindError> {
         let message = self.property("WallMessage").await?.try_into()?;
         Ok((message, self.property("EnableWallMessages").await?.try_into()?))
     }
 
     /// Set and enable or disable logind's wall message.
-    pub async fn set_wall(&mut self, wall: &(String, bool)) -> Result<(), LogindError> {
+    pub(crate) async fn set_wall(&mut self, wall: &(String, bool)) -> Result<(), LogindError> {
         self.call(LOGIND, "SetWallMessage", wall).await.map(|_| ())
     }
 
     /// Request a reboot with `RebootWithFlags`, which systemd has since version 247.
-    pub async fn reboot_with_flags(&mut self, flags: u64) -> Result<(), LogindError> {
+    pub(crate) async fn reboot_with_flags(&mut self, flags: u64) -> Result<(), LogindError> {
         self.call(LOGIND, "RebootWithFlags", &flags).await.map(|_| ())
     }
 
     /// Request a reboot with `Reboot`, which every version has.
-    pub async fn reboot(&mut self) -> Result<(), LogindError> {
+    pub(crate) async fn reboot(&mut self) -> Result<(), LogindError> {
         // No user is present to authenticate.
         let is_interactive = false;
         self.call(LOGIND, "Reboot", &is_interactive).await.map(|_| ())
     }
 
     /// Ignore changes up to now. State read after this call is newer than them.
-    pub fn forget_changes(&mut self) {
+    pub(crate) fn forget_changes(&mut self) {
         self.has_news = false;
     }
 
     /// Wait until the inhibitor locks or the pending shutdown change.
-    pub async fn changed(&mut self) -> Result<(), LogindError> {
+    pub(crate) async fn changed(&mut self) -> Result<(), LogindError> {
         while !self.has_news {
             let message = self.messages.next().await;
             self.has_news = is_change(&self.logind, message)?;

@@ -26,7 +26,7 @@ const REPLY_SERIAL: u8 = 5;
 
 /// Failure of a call through the private socket.
 #[derive(Debug, thiserror::Error)]
-pub enum PeerError {
+pub(crate) enum PeerError {
     #[error("{0}")]
     Socket(#[source] std::io::Error),
     #[error("no answer in time")]
@@ -48,14 +48,14 @@ pub enum PeerError {
 
 /// Reply to a method call.
 #[derive(Debug)]
-pub struct SocketReply {
+pub(crate) struct SocketReply {
     body: Vec<u8>,
     endian: Endian,
 }
 
 /// Authenticated connection to systemd.
 #[derive(Debug)]
-pub struct PrivateSocket {
+pub(crate) struct PrivateSocket {
     stream: UnixStream,
     answer: Duration,
 }
@@ -63,7 +63,7 @@ pub struct PrivateSocket {
 impl PrivateSocket {
     /// Connect and authenticate as the user of this process. `answer` is the deadline for this and for each
     /// call.
-    pub fn connect(socket: &Path, answer: Duration) -> Result<Self, PeerError> {
+    pub(crate) fn connect(socket: &Path, answer: Duration) -> Result<Self, PeerError> {
         let stream = UnixStream::connect(socket).map_err(PeerError::Socket)?;
         stream.set_write_timeout(Some(answer)).map_err(PeerError::Socket)?;
         let mut peer = Self { stream, answer };
@@ -83,7 +83,7 @@ impl PrivateSocket {
     }
 
     /// Call a method of the manager object and wait for the reply.
-    pub fn call<B: Serialize + DynamicType>(
+    pub(crate) fn call<B: Serialize + DynamicType>(
         &mut self,
         interface: &str,
         method: &str,
@@ -167,12 +167,12 @@ impl PrivateSocket {
 
 impl SocketReply {
     /// Parse the reply's body.
-    pub fn body<T: DeserializeOwned + Type>(self) -> Result<T, PeerError> {
+    pub(crate) fn body<T: DeserializeOwned + Type>(self) -> Result<T, PeerError> {
         parsed(self.body, self.endian)
     }
 
     /// Parse a body that is a variant holding a string.
-    pub fn variant(self) -> Result<String, PeerError> {
+    pub(crate) fn variant(self) -> Result<String, PeerError> {
         String::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)
     }
 }

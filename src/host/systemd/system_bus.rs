@@ -18,7 +18,7 @@ const BUS_PATH: &str = "/org/freedesktop/DBus";
 
 /// Failure of a call to systemd, or of waiting for a job.
 #[derive(Debug)]
-pub enum BusError {
+pub(crate) enum BusError {
     /// Error of the bus or error reply of systemd.
     DBus(zbus::Error),
     ConnectionClosed,
@@ -44,7 +44,7 @@ type ExecCommand = (String, Vec<String>, bool, u64, u64, u64, u64, u32, i32, i32
 
 /// State of a unit.
 #[derive(Debug)]
-pub struct ActiveState {
+pub(crate) struct ActiveState {
     /// `ActiveState`: `active`, `inactive`, `failed` and so on.
     pub active: String,
     /// `SubState`, specific to the unit type, such as `auto-restart`.
@@ -58,7 +58,7 @@ struct Removed {
 }
 
 #[derive(Debug)]
-pub struct SystemBus {
+pub(crate) struct SystemBus {
     connection: Connection,
     /// systemd's unique bus name, to check signals: any bus client can send signals that imitate systemd's.
     systemd: OwnedUniqueName,
@@ -66,7 +66,7 @@ pub struct SystemBus {
 
 impl SystemBus {
     /// Connect and look up systemd's bus name.
-    pub async fn connect(address: Option<&str>) -> Result<Self, BusError> {
+    pub(crate) async fn connect(address: Option<&str>) -> Result<Self, BusError> {
         let builder = match address {
             Some(address) => zbus::connection::Builder::address(address)?,
             None => zbus::connection::Builder::system()?,
@@ -78,13 +78,13 @@ impl SystemBus {
     }
 
     /// Call a method of the manager that has neither arguments nor result.
-    pub async fn ask(&self, method: &str) -> Result<(), BusError> {
+    pub(crate) async fn ask(&self, method: &str) -> Result<(), BusError> {
         self.call(PATH, MANAGER, method, &()).await.map(|_| ())
     }
 
     /// Queue a job for `unit` with `method`, wait for its end, and return its result (`done`, `failed` and so
     /// on).
-    pub async fn job(&self, method: &str, unit: &str) -> Result<String, BusError> {
+    pub(crate) async fn job(&self, method: &str, unit: &str) -> Result<String, BusError> {
         // This order misses no signal: add the match rule, listen, subscribe, and only then queue the job.
         // The job may end before its object path is known here.
         self.forward_signals().await?;
@@ -101,7 +101,7 @@ impl SystemBus {
         }
     }
 
-    pub async fn state(&self, unit: &str) -> Result<ActiveState, BusError> {
+    pub(crate) async fn state(&self, unit: &str) -> Result<ActiveState, BusError> {
         let interface = format!("{NAME}.Unit");
         let (active, sub) =
             (self.property(unit, &interface, "ActiveState"), self.property(unit, &interface, "SubState"));
@@ -109,7 +109,7 @@ impl SystemBus {
     }
 
     /// Read a property of the unit type's interface, such as `Result` of a service.
-    pub async fn of_type(&self, unit: &str, property: &str) -> Result<String, BusError> {
+    pub(crate) async fn of_type(&self, unit: &str, property: &str) -> Result<String, BusError> {
         let suffix = unit.rsplit_once('.').map_or("service", |(_, suffix)| suffix);
         let (initial, rest) = suffix.split_at_checked(1).unwrap_or_default();
         let interface = format!("{NAME}.{}{rest}", initial.to_ascii_uppercase());
@@ -117,7 +117,7 @@ impl SystemBus {
     }
 
     /// Read the `ExecStop=` command lines of a service.
-    pub async fn stop_commands(&self, unit: &str) -> Result<Vec<Vec<String>>, BusError> {
+    pub(crate) async fn stop_commands(&self, unit: &str) -> Result<Vec<Vec<String>>, BusError> {
         let value = self.value(unit, &format!("{NAME}.Service"), "ExecStop").await?;
         let commands = Vec::<ExecCommand>::try_from(value)?;
         Ok(commands.into_iter().map(|(_, line, ..)| line).collect())

@@ -33,7 +33,7 @@ pub enum RpmOstreeError {
     Unreachable(RedactedCause),
     #[error("rpm-ostreed does not answer within {0} seconds; see `systemctl status rpm-ostreed.service`")]
     TimedOut(u64),
-    /// Another client's transaction lasted longer than [`RpmOstreeDeadlines::patience`].
+    /// Another client's transaction lasted longer than [`RpmOstreeDeadlines::busy_timeout`].
     #[error("rpm-ostreed is busy: {0}")]
     Busy(RedactedCause),
     /// rpm-ostreed returned an error.

@@ -42,7 +42,7 @@ pub enum RpmOstreeOutcome {
 pub enum CancelledBy {
     /// Cancelled by the caller of [`follow`].
     Caller,
-    /// No event within [`RpmOstreeDeadlines::silence`].
+    /// No event within [`RpmOstreeDeadlines::idle_timeout`].
     Deadline,
     /// Cancelled by another client: any local user can.
     OtherClient,

@@ -15,7 +15,7 @@ use crate::transaction::state::current::CurrentState;
 
 /// Plan the change from `before` to `desired` on the tree at `root`. `before` is usually the recorded
 /// config; `plan --current` passes another one.
-pub fn plan_tree_update(
+pub(crate) fn plan_tree_update(
     root: &Root,
     current: &CurrentState,
     before: Option<&HostConfig>,

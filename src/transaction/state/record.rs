@@ -26,7 +26,7 @@ const MACHINE_ID: &str = "/etc/machine-id";
 /// Compose the record of `plan`. The generation ID stays if the same config is applied again to a plain
 /// tree, and in a live update, because the boot entry names it.
 #[must_use]
-pub fn compose_record(
+pub(crate) fn compose_record(
     current: &CurrentState,
     desired: &DecodedConfig,
     plan: &Plan,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::enablement::tree::Universe;
 
 /// Comma-separated calls, and the blank-separated links after them; `!` if the last call is refused.
-pub struct Case {
+pub(super) struct Case {
     pub name: &'static str,
     files: &'static [(&'static str, &'static str)],
     presets: &'static str,
@@ -14,7 +14,7 @@ pub struct Case {
 }
 
 impl Case {
-    pub fn universe(&self) -> Universe {
+    pub(super) fn universe(&self) -> Universe {
         let file = |&(path, contents): &(&str, &str)| {
             let literal = contents.is_empty() || contents.starts_with(['[', '-', '\u{feff}']);
             let section = if literal { "" } else { "[Install]\n" };
@@ -28,7 +28,7 @@ impl Case {
     }
 
     /// Names of the links after the calls; `None` if the last call is refused.
-    pub fn leaves(&self) -> Option<BTreeSet<&'static str>> {
+    pub(super) fn leaves(&self) -> Option<BTreeSet<&'static str>> {
         (self.leaves != "!").then(|| self.leaves.split_whitespace().collect())
     }
 }
@@ -57,7 +57,7 @@ const B: (&str, &str) = ("v/b.service", "WantedBy=m.target\n");
 const T: (&str, &str) = ("v/t@.service", "WantedBy=m.target\n");
 
 #[rustfmt::skip]
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     // Links that `enable` makes.
     case("wanted", &[A], "enable a.service", "m.target.wants/a.service"),
     case("required", &[("v/a.service", "RequiredBy=m.target")], "enable a.service", "m.target.requires/a.service"),

@@ -40,7 +40,7 @@ const DEVIATIONS: [(Refuser, &str, &str); 4] = [
 
 /// Unit files by short path, the preset file and the systemctl calls.
 #[derive(Debug, Clone)]
-pub struct Universe {
+pub(super) struct Universe {
     /// `e/`, `r/`, `v/` stand for the unit directories in /etc, /run and /usr/lib; contents `-> TARGET` make
     /// a link.
     pub files: Vec<(String, String)>,
@@ -58,7 +58,7 @@ impl Universe {
     /// # Errors
     ///
     /// A description of the first difference.
-    pub fn compare(&self, version: SystemdVersion) -> Result<usize, String> {
+    pub(super) fn compare(&self, version: SystemdVersion) -> Result<usize, String> {
         let tree = Tree::new(self);
         let (mut start, mut since_start) = (tree.links(), Vec::new());
         let mut changes = 0;
@@ -91,7 +91,7 @@ impl Universe {
     }
 
     /// Outcome of all calls with `operate` alone.
-    pub fn operate(&self, version: SystemdVersion) -> Result<EnablementOutcome, EnablementError> {
+    pub(super) fn operate(&self, version: SystemdVersion) -> Result<EnablementOutcome, EnablementError> {
         let tree = Tree::new(self);
         let operations: Vec<_> = self.calls.iter().map(|call| operation(call)).collect();
         tree.operate(&tree.links(), version, &operations)
@@ -122,7 +122,7 @@ fn operation(call: &str) -> UnitOperation {
 }
 
 /// Version of the installed systemctl.
-pub fn installed_version() -> SystemdVersion {
+pub(super) fn installed_version() -> SystemdVersion {
     testbed::preconditions::require_installed(&["systemctl"]);
     let output = Command::new("systemctl").arg("--version").output().expect("systemctl starts");
     let text = String::from_utf8_lossy(&output.stdout);

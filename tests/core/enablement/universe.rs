@@ -113,7 +113,7 @@ fn call() -> impl Strategy<Value = String> {
 
 /// Random unit files, presets and calls. Every unit has a vendor file, unless another one was drawn for that
 /// path.
-pub fn universe() -> impl Strategy<Value = Universe> {
+pub(super) fn universe() -> impl Strategy<Value = Universe> {
     let presets = vec(select(&PRESET_RULES[..]), 0..4).prop_map(|rules| rules.join("\n"));
     let vendor = UNITS.map(|unit| contents().prop_map(move |contents| (format!("v/{unit}"), contents)));
     (vec(file(), 0..6), vendor, presets, vec(call(), 2..8)).prop_map(|(mut files, vendor, presets, calls)| {

@@ -6,7 +6,7 @@ use flameholder::host::{FileStatus, HostDisk, HostError};
 
 /// Act of the port.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     MakeDirectory {
         path: ManagedPath,
         attributes: FileAttributes,
@@ -57,7 +57,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    pub fn perform(&self, disk: &dyn HostDisk) -> Result<(), HostError> {
+    pub(crate) fn perform(&self, disk: &dyn HostDisk) -> Result<(), HostError> {
         match self {
             Self::MakeDirectory { path, attributes, label } => {
                 disk.make_directory(path, *attributes, label.as_deref())
@@ -80,7 +80,7 @@ impl Effect {
     }
 
     /// Path that the act changes or flushes.
-    pub fn path(&self) -> Option<&ManagedPath> {
+    pub(crate) fn path(&self) -> Option<&ManagedPath> {
         match self {
             Self::MakeDirectory { path, .. }
             | Self::SetAttributes { path, .. }
@@ -97,7 +97,7 @@ impl Effect {
     }
 
     /// Act cut short after half of its bytes; `None` if it writes none.
-    pub fn half(&self) -> Option<Self> {
+    pub(crate) fn half(&self) -> Option<Self> {
         let mut half = self.clone();
         match &mut half {
             Self::CreateFile { contents: bytes, .. } | Self::Append { bytes, .. } if bytes.len() > 1 => {
@@ -110,7 +110,7 @@ impl Effect {
 }
 
 /// Decision about each act and read.
-pub trait Screen {
+pub(crate) trait Screen {
     /// Perform an act on `disk`, or something else in its place.
     fn act(&self, disk: &dyn HostDisk, effect: Effect) -> Result<(), HostError>;
     /// Fail if the disk cannot be read.
@@ -120,7 +120,7 @@ pub trait Screen {
 }
 
 /// Disk behind a screen.
-pub struct Screened<'a> {
+pub(crate) struct Screened<'a> {
     pub disk: &'a dyn HostDisk,
     pub screen: &'a dyn Screen,
 }

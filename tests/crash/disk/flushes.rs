@@ -31,7 +31,7 @@ const CROSS: usize = 256;
 
 /// Disk that is durable for certain, and the edits that may be on it.
 #[derive(Debug, Clone)]
-pub struct Unflushed {
+pub(crate) struct Unflushed {
     durable: Image,
     /// Edits in order, each with its file system.
     pending: Vec<(Edit, usize)>,
@@ -39,12 +39,12 @@ pub struct Unflushed {
 
 impl Unflushed {
     /// Start with a durable disk and no pending edits.
-    pub fn new(durable: Image) -> Self {
+    pub(crate) fn new(durable: Image) -> Self {
         Self { durable, pending: Vec::new() }
     }
 
     /// Add an edit of `before`, which may be on the disk from now on.
-    pub fn edit(&mut self, before: &Image, edit: &Edit) {
+    pub(crate) fn edit(&mut self, before: &Image, edit: &Edit) {
         let on = edit
             .directories()
             .first()
@@ -55,7 +55,7 @@ impl Unflushed {
     }
 
     /// Make an inode durable.
-    pub fn flush(&mut self, number: Number) {
+    pub(crate) fn flush(&mut self, number: Number) {
         if self.durable.get(number).is_none() {
             let made = self.pending.iter().find_map(|(edit, _)| match edit {
                 Edit::Link { number: made, fresh: Some(inode), .. } if *made == number => Some(inode.clone()),
@@ -101,12 +101,12 @@ impl Unflushed {
     }
 
     /// Key that tells one moment from another.
-    pub fn key(&self) -> (u128, String) {
+    pub(crate) fn key(&self) -> (u128, String) {
         (self.durable.hash(), format!("{:?}", self.pending))
     }
 
     /// Every disk that a power cut at this moment can leave.
-    pub fn disks(&self) -> Vec<Image> {
+    pub(crate) fn disks(&self) -> Vec<Image> {
         let count = self.pending.len();
         let most = if testbed::is_exhaustive() { 2 * EVERY } else { EVERY };
         let mut disks = Vec::new();

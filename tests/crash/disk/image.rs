@@ -11,17 +11,17 @@ use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 
 /// Inode number.
-pub type Number = usize;
+pub(crate) type Number = usize;
 
 /// Number of the root directory.
-pub const TOP: Number = 0;
+pub(crate) const TOP: Number = 0;
 
 /// Directory and a name in it.
-pub type Place = (Number, Arc<str>);
+pub(crate) type Place = (Number, Arc<str>);
 
 /// Content of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Body {
+pub(crate) enum Body {
     File(Arc<[u8]>),
     Symlink(Arc<str>),
     Directory(BTreeMap<Arc<str>, Number>),
@@ -29,7 +29,7 @@ pub enum Body {
 
 /// File, link or directory without its names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Inode {
+pub(crate) struct Inode {
     pub body: Body,
     pub attributes: Rights,
     pub label: Option<Arc<[u8]>>,
@@ -61,7 +61,7 @@ impl From<Rights> for FileAttributes {
 
 /// Indivisible change of a file system.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Edit {
+pub(crate) enum Edit {
     /// Give an inode a name; the inode is new if `fresh` has its content.
     Link { place: Place, number: Number, fresh: Option<Inode> },
     /// Remove a name, and its inode with the last one.
@@ -82,7 +82,7 @@ pub enum Edit {
 
 impl Edit {
     /// Directories whose names the edit changes.
-    pub fn directories(&self) -> Vec<Number> {
+    pub(crate) fn directories(&self) -> Vec<Number> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place.0],
             Self::Move { from, to, .. } => vec![from.0, to.0],
@@ -92,7 +92,7 @@ impl Edit {
     }
 
     /// Names that the edit starts from or leads to.
-    pub fn places(&self) -> Vec<&Place> {
+    pub(crate) fn places(&self) -> Vec<&Place> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place],
             Self::Move { from, to, .. } => vec![from, to],
@@ -102,7 +102,7 @@ impl Edit {
     }
 
     /// Inode whose content or attributes the edit changes.
-    pub fn inode(&self) -> Option<Number> {
+    pub(crate) fn inode(&self) -> Option<Number> {
         match self {
             Self::Extend { number, .. }
             | Self::Own { number, .. }
@@ -121,7 +121,7 @@ struct Held {
 
 /// Disk as a value. A clone shares every inode.
 #[derive(Debug, Clone)]
-pub struct Image {
+pub(crate) struct Image {
     inodes: Vec<Option<Held>>,
     /// Sum of the inodes' hashes, so that the cost of an edit does not depend on the size of the disk.
     hash: u128,
@@ -133,7 +133,7 @@ pub struct Image {
 
 impl Image {
     /// Empty root directory.
-    pub fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
+    pub(crate) fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
         let mut image = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: mounts.into() };
         let body = Body::Directory(BTreeMap::new());
         image.set(TOP, Some(Inode { body, attributes, label: None, volume: 0, names: 1 }));
@@ -143,33 +143,33 @@ impl Image {
     /// Hash of names, contents, modes, owners and labels; equal images have equal hashes. Inode numbers count
     /// too, because a journal identifies new inodes by them; the lowest free number is used first, so that
     /// runs with the same edits end with the same hash.
-    pub fn hash(&self) -> u128 {
+    pub(crate) fn hash(&self) -> u128 {
         self.hash
     }
 
-    pub fn get(&self, number: Number) -> Option<&Inode> {
+    pub(crate) fn get(&self, number: Number) -> Option<&Inode> {
         self.inodes.get(number)?.as_ref().map(|held| &*held.inode)
     }
 
     /// Inode of this number. Panics if the number is free.
-    pub fn inode(&self, number: Number) -> &Inode {
+    pub(crate) fn inode(&self, number: Number) -> &Inode {
         self.get(number).unwrap_or_else(|| panic!("inode {number} is not in use"))
     }
 
     /// Names in a directory; `None` if the inode is no directory.
-    pub fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
+    pub(crate) fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
         match &self.get(number)?.body {
             Body::Directory(names) => Some(names),
             _ => None,
         }
     }
 
-    pub fn entry(&self, directory: Number, name: &str) -> Option<Number> {
+    pub(crate) fn entry(&self, directory: Number, name: &str) -> Option<Number> {
         self.names(directory)?.get(name).copied()
     }
 
     /// Lowest number that is free and not spared.
-    pub fn unused(&self) -> Number {
+    pub(crate) fn unused(&self) -> Number {
         let is_spared = |number: &Number| self.spared.as_ref().is_some_and(|spared| spared.contains(number));
         let is_free = |number: &Number| self.get(*number).is_none() && !is_spared(number);
         (0..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len())
@@ -177,7 +177,7 @@ impl Image {
 
     /// Keep numbers that become free from now on from being reused: a pending edit may bring their inode
     /// back.
-    pub fn spare(&mut self) {
+    pub(crate) fn spare(&mut self) {
         self.spared.get_or_insert_default();
     }
 
@@ -211,7 +211,7 @@ impl Image {
     }
 
     /// True if the edit's precondition is met; an edit without it does not happen.
-    pub fn allows(&self, edit: &Edit) -> bool {
+    pub(crate) fn allows(&self, edit: &Edit) -> bool {
         let stands = |(directory, name): &Place| self.entry(*directory, name);
         let is_free = |place: &Place| self.names(place.0).is_some() && stands(place).is_none();
         match edit {
@@ -233,7 +233,7 @@ impl Image {
     }
 
     /// Apply an edit that [`Image::allows`].
-    pub fn apply(&mut self, edit: &Edit) {
+    pub(crate) fn apply(&mut self, edit: &Edit) {
         match edit {
             Edit::Link { place, number, fresh } => {
                 match (self.get(*number), fresh) {
@@ -271,12 +271,12 @@ impl Image {
     }
 
     /// Add an inode that has a content and no name yet.
-    pub fn adopt(&mut self, number: Number, inode: Inode) {
+    pub(crate) fn adopt(&mut self, number: Number, inode: Inode) {
         self.set(number, Some(Inode { names: 0, ..inode }));
     }
 
     /// Free inodes without a name, as the file system check after a crash does, and spare no number.
-    pub fn reap(&mut self) {
+    pub(crate) fn reap(&mut self) {
         let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);
         is_reached[TOP] = true;
         while let Some(directory) = pending.pop() {

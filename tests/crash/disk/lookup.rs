@@ -13,13 +13,13 @@ const LINKS: usize = 40;
 
 /// Directory that was found, and the directories on the way to it, itself last.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub number: Number,
     pub chain: Vec<Number>,
 }
 
 /// Find the directory at `path`; `None` is the root.
-pub fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Found, Errno> {
+pub(crate) fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Found, Errno> {
     let spelled = path.map_or("", ManagedPath::relative);
     let mut names: VecDeque<String> = parts(spelled).collect();
     let (mut entered, mut links): (Vec<Number>, usize) = (vec![TOP], 0);

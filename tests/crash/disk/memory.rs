@@ -13,7 +13,7 @@ use crate::disk::{
 };
 
 /// Observer of the edits and flushes of a disk.
-pub trait Watch {
+pub(crate) trait Watch {
     /// Report that `before` is about to be edited.
     fn edit(&self, before: &Image, edit: &Edit);
     /// Report that an inode is about to be made durable.
@@ -21,7 +21,7 @@ pub trait Watch {
 }
 
 /// Observer that ignores everything.
-pub struct Unwatched;
+pub(crate) struct Unwatched;
 
 impl Watch for Unwatched {
     fn edit(&self, _: &Image, _: &Edit) {}
@@ -32,18 +32,18 @@ impl Watch for Unwatched {
 type End<T> = (Place, T);
 
 /// Disk in memory, with its observer.
-pub struct MemoryDisk<'a> {
+pub(crate) struct MemoryDisk<'a> {
     image: RefCell<Image>,
     watch: &'a dyn Watch,
 }
 
 impl<'a> MemoryDisk<'a> {
-    pub fn new(image: Image, watch: &'a dyn Watch) -> Self {
+    pub(crate) fn new(image: Image, watch: &'a dyn Watch) -> Self {
         Self { image: RefCell::new(image), watch }
     }
 
     /// Current image of the disk.
-    pub fn image(&self) -> Image {
+    pub(crate) fn image(&self) -> Image {
         self.image.borrow().clone()
     }
 

@@ -1,12 +1,12 @@
 //! Disk in memory that the engine runs on, and its comparison with a real one.
 
 mod differential;
-pub mod effect;
-pub mod flushes;
-pub mod image;
-pub mod lookup;
+pub(crate) mod effect;
+pub(crate) mod flushes;
+pub(crate) mod image;
+pub(crate) mod lookup;
 mod memory;
-pub mod reader;
-pub mod sight;
+pub(crate) mod reader;
+pub(crate) mod sight;
 
-pub use memory::{MemoryDisk, Unwatched, Watch};
+pub(crate) use memory::{MemoryDisk, Unwatched, Watch};

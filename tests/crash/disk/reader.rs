@@ -19,7 +19,7 @@ const STAGING: &str = ".flameholder.d";
 type Paths = BTreeMap<String, (Number, Inode)>;
 
 /// Reader that knows the tree before and after.
-pub struct Reader {
+pub(crate) struct Reader {
     old: Paths,
     new: Paths,
     /// Links of either tree: true if the link resolves there.
@@ -27,7 +27,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    pub fn new(case: &Case) -> Self {
+    pub(crate) fn new(case: &Case) -> Self {
         let [(old, led_old), (new, led_new)] = [&case.image, &case.done].map(|image| {
             let paths = paths(image);
             let links = paths.iter().filter(|(_, (_, inode))| matches!(inode.body, Body::Symlink(_)));
@@ -38,7 +38,7 @@ impl Reader {
     }
 
     /// Complaints about paths that are neither the old nor the new one.
-    pub fn complaints(&self, image: &Image) -> Vec<String> {
+    pub(crate) fn complaints(&self, image: &Image) -> Vec<String> {
         let now = paths(image);
         let mut wrong = Vec::new();
         for (path, (_, inode)) in &now {

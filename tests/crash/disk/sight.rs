@@ -19,7 +19,7 @@ const LABEL: &str = "security.selinux";
 
 /// Attributes of a path that must be right.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub node: Node,
     pub label: Option<Arc<[u8]>>,
     /// First path of the same file, if it has several hard links.
@@ -27,10 +27,10 @@ pub struct Seen {
 }
 
 /// Attributes by path, without the leading slash.
-pub type Sight = BTreeMap<String, Seen>;
+pub(crate) type Sight = BTreeMap<String, Seen>;
 
 /// Load an image of the tree at `root`, with other file systems mounted at `mounts`.
-pub fn load(root: &Path, mounts: &[&str]) -> Image {
+pub(crate) fn load(root: &Path, mounts: &[&str]) -> Image {
     let mounts: Vec<ManagedPath> = mounts.iter().map(|path| ManagedPath::constant(path)).collect();
     let mut loading = Loading { image: Image::new(rights(root), &mounts), known: BTreeMap::new() };
     loading.label(root, TOP);
@@ -99,7 +99,7 @@ fn body(at: &Path) -> Body {
 }
 
 /// Every path of `image` and its attributes.
-pub fn see(image: &Image) -> Sight {
+pub(crate) fn see(image: &Image) -> Sight {
     let (mut seen, mut first) = (Sight::new(), BTreeMap::new());
     let mut pending = vec![(String::new(), TOP)];
     while let Some((directory, number)) = pending.pop() {
@@ -135,13 +135,13 @@ fn node(inode: &Inode) -> Node {
 }
 
 /// The same paths in the form of the model's snapshot, without times.
-pub fn untimed(sight: &Sight) -> Snapshot {
+pub(crate) fn untimed(sight: &Sight) -> Snapshot {
     let nodes = sight.iter().map(|(path, seen)| (path.clone(), (seen.node.clone(), Default::default())));
     nodes.collect()
 }
 
 /// Complaints about every path that differs.
-pub fn differences(is: &Sight, wanted: &Sight) -> Vec<String> {
+pub(crate) fn differences(is: &Sight, wanted: &Sight) -> Vec<String> {
     let mut paths: Vec<&String> = is.keys().chain(wanted.keys()).collect();
     paths.sort();
     paths.dedup();
@@ -151,7 +151,7 @@ pub fn differences(is: &Sight, wanted: &Sight) -> Vec<String> {
 
 /// Label every path in the tree at `root` by its top directory, and some files differently, as a policy
 /// would.
-pub fn label(root: &Path) {
+pub(crate) fn label(root: &Path) {
     for (path, (node, _)) in snapshot::take(root) {
         let top = path.split('/').next().unwrap_or_default();
         let kind = match path.as_str() {

@@ -17,7 +17,7 @@ use testbed::model::verdict::{self, IdentifiedNodes, Nodes, Verdict};
 use testbed::strace::{self, Call};
 
 /// Two configs on disk, and the expected tree of each.
-pub struct Pair {
+pub(super) struct Pair {
     _documents: TempDir,
     desired: [PathBuf; 2],
     /// Expected tree after the left config as the first one: paths that it does not manage are as in the
@@ -29,7 +29,7 @@ pub struct Pair {
 
 impl Pair {
     /// Write the configs, and check with the model that undisturbed applies give the expected trees.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let documents = tempfile::tempdir().unwrap();
         let desired = [("left.json", pair::left()), ("right.json", pair::right())].map(|(name, config)| {
             let path = documents.path().join(name);
@@ -58,10 +58,10 @@ impl Pair {
 }
 
 /// Function that runs a command which may be killed.
-pub type Run<'a> = &'a dyn Fn(&[&str]) -> Outcome;
+pub(super) type Run<'a> = &'a dyn Fn(&[&str]) -> Outcome;
 
 /// Tree on one of the sides, or without a config yet.
-pub struct Bench<'a> {
+pub(super) struct Bench<'a> {
     pair: &'a Pair,
     tree: Tree,
     /// Side that the tree is on.
@@ -72,14 +72,14 @@ pub struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     /// Create a tree without a config.
-    pub fn fresh(pair: &'a Pair) -> Self {
+    pub(super) fn fresh(pair: &'a Pair) -> Self {
         let tree = Tree::new();
         let before = verdict::identified_nodes(tree.root());
         Self { pair, tree, side: None, before }
     }
 
     /// Create a tree on the left side that was on the right one before.
-    pub fn on_the_left(pair: &'a Pair) -> Self {
+    pub(super) fn on_the_left(pair: &'a Pair) -> Self {
         let mut bench = Self::fresh(pair);
         for _ in 0..3 {
             bench.go_on();
@@ -88,23 +88,23 @@ impl<'a> Bench<'a> {
     }
 
     /// Next side.
-    pub fn next(&self) -> usize {
+    pub(super) fn next(&self) -> usize {
         self.side.map_or(0, |side| 1 - side)
     }
 
     /// Arguments of `flameholder` that apply the next side.
-    pub fn applying(&self) -> [&str; 5] {
+    pub(super) fn applying(&self) -> [&str; 5] {
         let [root, desired] =
             [self.tree.root(), &self.pair.desired[self.next()]].map(|path| path.to_str().unwrap());
         ["apply", "--root", root, "--desired", desired]
     }
 
-    pub fn recovering(&self) -> [&str; 3] {
+    pub(super) fn recovering(&self) -> [&str; 3] {
         ["recover", "--root", self.tree.root().to_str().unwrap()]
     }
 
     /// Apply the next side undisturbed and check that the tree is the new one.
-    pub fn go_on(&mut self) {
+    pub(super) fn go_on(&mut self) {
         let outcome = flameholder(self.applying());
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
         assert_eq!(self.verdict(), Verdict::New, "after an apply that succeeded");
@@ -112,7 +112,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Apply the next side undisturbed, and return every system call.
-    pub fn go_on_traced(&mut self) -> Vec<Call> {
+    pub(super) fn go_on_traced(&mut self) -> Vec<Call> {
         let calls = strace::calls(&self.applying());
         assert_eq!(self.verdict(), Verdict::New, "after a traced apply");
         self.arrive();
@@ -120,22 +120,22 @@ impl<'a> Bench<'a> {
     }
 
     /// State of the tree between this side and the next one.
-    pub fn verdict(&self) -> Verdict {
+    pub(super) fn verdict(&self) -> Verdict {
         verdict::verdict(self.tree.root(), &self.before, self.wanted())
     }
 
     /// The same without the product's own files.
-    pub fn visible_verdict(&self) -> Verdict {
+    pub(super) fn visible_verdict(&self) -> Verdict {
         verdict::visible_verdict(self.tree.root(), &self.before, self.wanted())
     }
 
-    pub fn root(&self) -> &Path {
+    pub(super) fn root(&self) -> &Path {
         self.tree.root()
     }
 
     /// Check the tree after a kill, before recovery: every path is whole, and `verify` does not report half a
     /// change as a whole one.
-    pub fn look(&self, place: &str) {
+    pub(super) fn look(&self, place: &str) {
         let torn = verdict::torn(self.tree.root(), &self.before, self.wanted());
         assert!(torn.is_empty(), "{place}:\n{}", torn.join("\n"));
         let verified = self.verify();
@@ -151,7 +151,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Run `recover`. Returns true if the tree is the new one; panics unless it is the old or the new one.
-    pub fn recover(&self, place: &str) -> bool {
+    pub(super) fn recover(&self, place: &str) -> bool {
         let outcome = flameholder(self.recovering());
         assert_eq!(outcome.code, Some(0), "{place}: {outcome:?}");
         let is_new = match self.verdict() {
@@ -173,7 +173,7 @@ impl<'a> Bench<'a> {
 
     /// Change sides with `run`, killed at `place`; recover and complete the change. Returns true if the kill
     /// left a committed change; `None` if the run was not killed.
-    pub fn attempt(&mut self, place: &str, run: Run<'_>) -> Option<bool> {
+    pub(super) fn attempt(&mut self, place: &str, run: Run<'_>) -> Option<bool> {
         let outcome = run(&self.applying());
         if outcome.code == Some(0) {
             assert_eq!(self.verdict(), Verdict::New, "{place}: the run was not killed");
@@ -188,7 +188,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Change sides with a run that is known to be killed at the place.
-    pub fn survive(&mut self, place: &str) -> bool {
+    pub(super) fn survive(&mut self, place: &str) -> bool {
         let killed = self.attempt(place, &|arguments| strace::run_single_threaded(place, arguments));
         killed.unwrap_or_else(|| panic!("{place}: the run was not killed"))
     }
@@ -202,7 +202,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Note that the tree is on the next side.
-    pub fn arrive(&mut self) {
+    pub(super) fn arrive(&mut self) {
         self.side = Some(self.next());
         self.before = verdict::identified_nodes(self.tree.root());
     }

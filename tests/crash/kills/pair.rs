@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use testbed::model::document::{file, machine_config};
 
 /// Left config.
-pub fn left() -> Value {
+pub(super) fn left() -> Value {
     let mut owned = file("/etc/owned.conf", "owned\n");
     owned["mode"] = json!(0o644);
     let files = json!([
@@ -46,7 +46,7 @@ pub fn left() -> Value {
 }
 
 /// Right config.
-pub fn right() -> Value {
+pub(super) fn right() -> Value {
     let mut owned = file("/etc/owned.conf", "owned\n");
     owned["mode"] = json!(0o750);
     owned["user"] = json!({"name": "core"});

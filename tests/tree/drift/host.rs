@@ -12,22 +12,22 @@ use testbed::model::run::{Outcome, flameholder};
 use testbed::model::snapshot::{self, Snapshot};
 use testbed::model::tree::{CORE, Tree};
 
-pub const UNITS: &str = "/etc/systemd/system";
-pub const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/own.service";
-pub const RECORD: &str = "/etc/flameholder/generation";
-pub const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
-pub const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
+pub(super) const UNITS: &str = "/etc/systemd/system";
+pub(super) const WANTS: &str = "/etc/systemd/system/multi-user.target.wants/own.service";
+pub(super) const RECORD: &str = "/etc/flameholder/generation";
+pub(super) const CONFIG: &str = "/etc/machine-config-daemon/currentconfig";
+pub(super) const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
 
 /// Drift: path, kind and policy.
-pub type Found = Vec<(String, String, String)>;
+pub(super) type Found = Vec<(String, String, String)>;
 
-pub struct Host {
+pub(super) struct Host {
     pub tree: Tree,
     documents: tempfile::TempDir,
 }
 
 /// MachineConfig with files, a directory, links of both kinds, units, keys and a password.
-pub fn many_sided() -> Value {
+pub(super) fn many_sided() -> Value {
     let unit = json!({"name": "own.service", "enabled": true,
         "contents": "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n",
         "dropins": [{"name": "10-a.conf", "contents": "[Service]\nNice=1\n"},
@@ -48,14 +48,14 @@ pub fn many_sided() -> Value {
 
 impl Host {
     /// Create a tree with [`many_sided`] applied and without drift.
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let host = Self { tree: Tree::new(), documents: tempfile::tempdir().unwrap() };
         host.apply(&many_sided());
         assert_eq!(host.found(), []);
         host
     }
 
-    pub fn apply(&self, config: &Value) {
+    pub(super) fn apply(&self, config: &Value) {
         let desired = self.documents.path().join("desired.json");
         fs::write(&desired, config.to_string()).unwrap();
         let place = ["apply".as_ref(), "--root".as_ref(), self.tree.root().as_os_str(), "--desired".as_ref()];
@@ -63,13 +63,13 @@ impl Host {
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
-    pub fn verify(&self, more: &[&str]) -> Outcome {
+    pub(super) fn verify(&self, more: &[&str]) -> Outcome {
         let line = ["verify".as_ref(), "--root".as_ref(), self.tree.root().as_os_str()];
         flameholder(line.into_iter().chain(more.iter().map(AsRef::as_ref)))
     }
 
     /// Document of `verify`; panics if the exit code does not match it.
-    pub fn document(&self, more: &[&str]) -> Value {
+    pub(super) fn document(&self, more: &[&str]) -> Value {
         let outcome = self.verify(&[&["-o", "json"], more].concat());
         let document: Value =
             serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
@@ -78,48 +78,48 @@ impl Host {
         document
     }
 
-    pub fn found(&self) -> Found {
+    pub(super) fn found(&self) -> Found {
         triples(&self.document(&[])["drift"])
     }
 
     /// Path and kind of every drift.
-    pub fn kinds(&self) -> Vec<(String, String)> {
+    pub(super) fn kinds(&self) -> Vec<(String, String)> {
         self.found().into_iter().map(|(path, kind, _)| (path, kind)).collect()
     }
 
-    pub fn at(&self, path: &str) -> PathBuf {
+    pub(super) fn at(&self, path: &str) -> PathBuf {
         self.tree.at(path)
     }
 
-    pub fn text(&self, path: &str) -> String {
+    pub(super) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
     }
 
-    pub fn put(&self, path: &str, text: &str) {
+    pub(super) fn put(&self, path: &str, text: &str) {
         self.tree.file(path, 0o644, (0, 0), text.as_bytes());
     }
 
     /// Write a fragment of the agent's settings in `/etc`.
-    pub fn settings(&self, name: &str, text: &str) {
+    pub(super) fn settings(&self, name: &str, text: &str) {
         self.put(&format!("/etc/flameholder/config.d/{name}"), text);
     }
 
-    pub fn xattr(&self, path: &str, name: &str, value: &[u8]) {
+    pub(super) fn xattr(&self, path: &str, name: &str, value: &[u8]) {
         lsetxattr(self.at(path), name, value, XattrFlags::empty()).unwrap();
     }
 
-    pub fn has_xattr(&self, path: &str, name: &str) -> bool {
+    pub(super) fn has_xattr(&self, path: &str, name: &str) -> bool {
         lgetxattr(self.at(path), name, &mut [0; 256]).is_ok()
     }
 
-    pub fn label(&self, path: &str) -> String {
+    pub(super) fn label(&self, path: &str) -> String {
         let mut buffer = [0; 256];
         let length = lgetxattr(self.at(path), "security.selinux", &mut buffer).unwrap_or_default();
         String::from_utf8_lossy(&buffer[..length]).trim_end_matches('\0').to_owned()
     }
 
     /// Label these paths and add the labels to the record, as an apply on a host with SELinux does.
-    pub fn labelled(&self, labels: &[(&str, &str)]) {
+    pub(super) fn labelled(&self, labels: &[(&str, &str)]) {
         let mut record: Value = serde_json::from_str(&self.text(RECORD)).unwrap();
         for (path, label) in labels {
             self.xattr(path, "security.selinux", &[label.as_bytes(), b"\0"].concat());
@@ -128,39 +128,39 @@ impl Host {
         fs::write(self.at(RECORD), record.to_string() + "\n").unwrap();
     }
 
-    pub fn edit(&self, path: &str) {
+    pub(super) fn edit(&self, path: &str) {
         fs::write(self.at(path), "foreign\n").unwrap();
     }
 
-    pub fn remove(&self, path: &str) {
+    pub(super) fn remove(&self, path: &str) {
         let at = self.at(path);
         let is_directory = at.symlink_metadata().unwrap().is_dir();
         if is_directory { fs::remove_dir_all(at).unwrap() } else { fs::remove_file(at).unwrap() }
     }
 
-    pub fn link(&self, path: &str, target: &str) {
+    pub(super) fn link(&self, path: &str, target: &str) {
         self.remove(path);
         symlink(target, self.at(path)).unwrap();
     }
 
-    pub fn mode(&self, path: &str, mode: u32) {
+    pub(super) fn mode(&self, path: &str, mode: u32) {
         fs::set_permissions(self.at(path), Permissions::from_mode(mode)).unwrap();
     }
 
-    pub fn give(&self, path: &str, owner: u32) {
+    pub(super) fn give(&self, path: &str, owner: u32) {
         std::os::unix::fs::lchown(self.at(path), Some(owner), Some(owner)).unwrap();
     }
 
-    pub fn inode(&self, path: &str) -> u64 {
+    pub(super) fn inode(&self, path: &str) -> u64 {
         self.at(path).symlink_metadata().unwrap().ino()
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         snapshot::take(self.tree.root())
     }
 
     /// Cause drift of every kind.
-    pub fn damage(&self) {
+    pub(super) fn damage(&self) {
         self.edit("/etc/b");
         self.mode("/etc/admin.conf", 0o600);
         self.give("/etc/soft", CORE);
@@ -185,7 +185,7 @@ impl Host {
 }
 
 /// Path, kind and policy of each item.
-pub fn triples(items: &Value) -> Found {
+pub(super) fn triples(items: &Value) -> Found {
     let text = |item: &Value, member: &str| item[member].as_str().unwrap_or_default().to_owned();
     let items = items.as_array().unwrap().iter();
     items.map(|item| (text(item, "path"), text(item, "kind"), text(item, "policy"))).collect()

@@ -11,7 +11,7 @@ use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
 /// Tree with the left config applied, and the documents of both configs.
-pub struct Host {
+pub(super) struct Host {
     pub tree: Tree,
     _documents: TempDir,
     pub left: PathBuf,
@@ -19,7 +19,7 @@ pub struct Host {
 }
 
 impl Host {
-    pub fn new(left: &Value, right: &Value) -> Self {
+    pub(super) fn new(left: &Value, right: &Value) -> Self {
         testbed::preconditions::require_root();
         let (tree, documents) = (Tree::new(), tempfile::tempdir().unwrap());
         let written = |name: &str, config: &Value| {
@@ -34,29 +34,29 @@ impl Host {
     }
 
     /// Tree whose configs create, change and remove files.
-    pub fn small() -> Self {
+    pub(super) fn small() -> Self {
         let left =
             [file("/etc/both", "left"), file("/etc/left/only", "left"), file("/etc/admin.conf", "left")];
         let right = [file("/etc/both", "right"), file("/etc/right/only", "right")];
         Self::new(&with_files("rendered-left", &left), &with_files("rendered-right", &right))
     }
 
-    pub fn line<'a>(&'a self, verb: &'a str, desired: Option<&'a Path>) -> Vec<&'a str> {
+    pub(super) fn line<'a>(&'a self, verb: &'a str, desired: Option<&'a Path>) -> Vec<&'a str> {
         let mut line = vec![verb, "--root", self.tree.root().to_str().unwrap()];
         line.extend(desired.into_iter().flat_map(|path| ["--desired", path.to_str().unwrap()]));
         line
     }
 
-    pub fn applies(&self, desired: &Path) {
+    pub(super) fn applies(&self, desired: &Path) {
         let outcome = flameholder(self.line("apply", Some(desired)));
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
-    pub fn runs(&self, verb: &str, desired: Option<&Path>) -> Outcome {
+    pub(super) fn runs(&self, verb: &str, desired: Option<&Path>) -> Outcome {
         flameholder(self.line(verb, desired))
     }
 
-    pub fn text(&self, path: &str) -> String {
+    pub(super) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.tree.at(path)).unwrap_or_default()
     }
 }

@@ -12,70 +12,70 @@ use testbed::model::document::{file, machine_config, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-pub const UNITS: &str = "/etc/systemd/system";
+pub(super) const UNITS: &str = "/etc/systemd/system";
 
 /// Tree, and a folder for configs.
-pub struct Host(pub Tree, tempfile::TempDir);
+pub(super) struct Host(pub Tree, tempfile::TempDir);
 
 impl Host {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Tree::new(), tempfile::tempdir().expect("a temporary directory"))
     }
 
-    pub fn written(&self, config: &Value) -> std::path::PathBuf {
+    pub(super) fn written(&self, config: &Value) -> std::path::PathBuf {
         let path = self.1.path().join("desired.json");
         fs::write(&path, config.to_string()).expect("a document");
         path
     }
 
-    pub fn apply(&self, config: &Value) -> Outcome {
+    pub(super) fn apply(&self, config: &Value) -> Outcome {
         apply(self.0.root(), &self.written(config))
     }
 
-    pub fn applies(&self, config: &Value) {
+    pub(super) fn applies(&self, config: &Value) {
         let outcome = self.apply(config);
         assert_eq!(outcome.code, Some(0), "{outcome:?}");
     }
 
     /// Panics unless the config fails to apply with exit code 1 and `named` in the error.
-    pub fn assert_obstructed(&self, config: &Value, named: &str) {
+    pub(super) fn assert_obstructed(&self, config: &Value, named: &str) {
         let outcome = self.apply(config);
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
         assert!(outcome.stderr.contains(named), "the error does not name {named}: {}", outcome.stderr);
     }
 
-    pub fn verify(&self) -> Option<i32> {
+    pub(super) fn verify(&self) -> Option<i32> {
         flameholder(["verify".as_ref(), "--root".as_ref(), self.0.root().as_os_str()]).code
     }
 
-    pub fn text(&self, path: &str) -> String {
+    pub(super) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.0.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
     }
 
-    pub fn put(&self, path: &str, text: &str) {
+    pub(super) fn put(&self, path: &str, text: &str) {
         self.0.file(path, 0o644, (0, 0), text.as_bytes());
     }
 }
 
-pub fn files(files: &[Value]) -> Value {
+pub(super) fn files(files: &[Value]) -> Value {
     with_files("rendered-x", files)
 }
 
-pub fn empty() -> Value {
+pub(super) fn empty() -> Value {
     with_files("rendered-empty", &[])
 }
 
-pub fn ignition(name: &str, part: &Value) -> Value {
+pub(super) fn ignition(name: &str, part: &Value) -> Value {
     let mut config = json!({"ignition": {"version": "3.4.0"}});
     config[name] = part.clone();
     machine_config("rendered-x", &config)
 }
 
-pub fn units(units: &Value) -> Value {
+pub(super) fn units(units: &Value) -> Value {
     ignition("systemd", &json!({"units": units}))
 }
 
-pub fn keys() -> Value {
+pub(super) fn keys() -> Value {
     ignition("passwd", &json!({"users": [{"name": "core", "sshAuthorizedKeys": ["ssh-rsa AAAAkey"]}]}))
 }
 

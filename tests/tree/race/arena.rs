@@ -17,7 +17,7 @@ use testbed::model::verdict::{self, Nodes};
 
 /// Directory and link that are swapped, and the owner of the directory above.
 #[derive(Debug, Clone, Copy)]
-pub struct Case {
+pub(super) struct Case {
     /// Directory in the tree with files of the config.
     pub directory: &'static str,
     /// Target of the link; the tree outside if this is empty.
@@ -26,7 +26,7 @@ pub struct Case {
     pub holder: (u32, u32),
 }
 
-pub const CASES: [Case; 4] = [
+pub(super) const CASES: [Case; 4] = [
     Case { directory: "/etc/foo", link: "", holder: (0, 0o755) },
     Case { directory: "/var/home/core/app", link: "../../../etc", holder: (CORE, 0o700) },
     Case { directory: "/var/home/core/app", link: "", holder: (CORE, 0o700) },
@@ -34,10 +34,11 @@ pub const CASES: [Case; 4] = [
 ];
 
 /// The config lists the directory of the keys: a link in its place is replaced.
-pub const KEYS: Case = Case { directory: "/var/home/core/.ssh", link: "../../../etc", holder: (CORE, 0o700) };
+pub(super) const KEYS: Case =
+    Case { directory: "/var/home/core/.ssh", link: "../../../etc", holder: (CORE, 0o700) };
 
 /// Tree that had both configs applied and now has the left one.
-pub struct Arena {
+pub(super) struct Arena {
     pub case: Case,
     pub tree: Tree,
     outside: TempDir,
@@ -48,7 +49,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    pub fn new(case: Case) -> Self {
+    pub(super) fn new(case: Case) -> Self {
         testbed::preconditions::require_root();
         let (tree, outside) = (Tree::new(), tempfile::tempdir().unwrap());
         fs::create_dir(outside.path().join("authorized_keys.d")).unwrap();
@@ -99,31 +100,31 @@ impl Arena {
     }
 
     /// Arguments of `flameholder` that apply this side.
-    pub fn applying(&self, side: usize) -> Vec<String> {
+    pub(super) fn applying(&self, side: usize) -> Vec<String> {
         let (root, desired) = (self.tree.root().to_str().unwrap(), self.desired(side));
         ["apply", "--root", root, "--desired", desired.to_str().unwrap()].map(str::to_owned).to_vec()
     }
 
-    pub fn applies(&self, side: usize) -> Outcome {
+    pub(super) fn applies(&self, side: usize) -> Outcome {
         flameholder(self.applying(side))
     }
 
-    pub fn runs(&self, verb: &str) -> Outcome {
+    pub(super) fn runs(&self, verb: &str) -> Outcome {
         flameholder([verb, "--root", self.tree.root().to_str().unwrap()])
     }
 
     /// Swap the directory and the link beside it.
-    pub fn swap(&self) {
+    pub(super) fn swap(&self) {
         self.exchange(self.case.directory, &format!("{}.other", self.case.directory)).unwrap();
     }
 
     /// Exchange two paths.
-    pub fn exchange(&self, a: &str, b: &str) -> Result<(), Errno> {
+    pub(super) fn exchange(&self, a: &str, b: &str) -> Result<(), Errno> {
         renameat_with(CWD, self.tree.at(a), CWD, self.tree.at(b), RenameFlags::EXCHANGE)
     }
 
     /// Panics unless an apply succeeds or names the path that stopped it; the tree outside must be unchanged.
-    pub fn assert_sound(&self, outcome: &Outcome, what: &str) {
+    pub(super) fn assert_sound(&self, outcome: &Outcome, what: &str) {
         let disturbed = snapshot::changes(&self.untouched, &snapshot::take(self.outside.path()));
         assert_eq!(disturbed, [""; 0], "{what}: {outcome:?}");
         let named = outcome.stderr.contains(self.case.directory);
@@ -131,7 +132,7 @@ impl Arena {
     }
 
     /// Recover the tree, whose directory must be in place; panics unless it is then wholly `side`.
-    pub fn assert_recovers_to(&self, side: usize, what: &str) {
+    pub(super) fn assert_recovers_to(&self, side: usize, what: &str) {
         let recovered = self.runs("recover");
         assert_eq!(recovered.code, Some(0), "{what}: {recovered:?}");
         let (is, wanted) = (verdict::nodes(self.tree.root()), &self.sides[side]);
@@ -145,7 +146,7 @@ impl Arena {
     /// Panics unless every path of the config is as expected. Other paths may exist below the raced directory
     /// only: a path that an apply could not reach at its plan is not removed, and is foreign to later
     /// applies.
-    pub fn assert_applied(&self, side: usize) {
+    pub(super) fn assert_applied(&self, side: usize) {
         let (is, wanted) = (verdict::nodes(self.tree.root()), &self.sides[side]);
         let raced = self.case.directory.trim_start_matches('/');
         let excused = |path: &str| {

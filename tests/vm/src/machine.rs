@@ -29,7 +29,7 @@ pub struct Machine<'a> {
     pub console: Console,
     /// Saved state to resume from, instead of a boot.
     pub incoming: Option<&'a Path>,
-    /// File with the Ignition config, passed as QEMU's fw_cfg `opt/com.coreos/config`.
+    /// File with the Ignition config, passed as QEMU's `fw_cfg` `opt/com.coreos/config`.
     pub ignition: Option<&'a Path>,
     /// File for a record of each write to the disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<&'a Path>,

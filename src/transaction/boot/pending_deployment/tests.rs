@@ -29,7 +29,7 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationI
         booted: BootedDeployment { deployment: booted.clone(), generation: generation.cloned() },
         system: SystemFacts {
             boot_id: THIS_BOOT.into(),
-            kernel_arguments: Default::default(),
+            kernel_arguments: Vec::default(),
             is_fips: false,
             path: "/usr/bin".into(),
             uptime: || Duration::from_secs(60),

@@ -11,7 +11,7 @@ use ext4_view::{Ext4, Ext4Error, Ext4Read};
 /// A file system whose superblock is read as cleanly unmounted, so that the library ignores its journal.
 struct WithoutJournal(File);
 
-/// Offset of the superblock flag INCOMPAT_RECOVER, which requests a replay of the journal, and its bit.
+/// Offset of the superblock flag `INCOMPAT_RECOVER`, which requests a replay of the journal, and its bit.
 const NEEDS_RECOVERY: (u64, u8) = (1024 + 0x60, 0x4);
 
 impl Ext4Read for WithoutJournal {
