@@ -10,6 +10,7 @@ mod metrics_server;
 mod notify;
 mod problem;
 mod signals;
+mod timers;
 pub mod work;
 mod work_process;
 
@@ -19,15 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_until};
+use tokio::time::Instant;
 
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::daemon::lifecycle::{
-    ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
+    ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
 use crate::core::values::identifiers::ConfigName;
-use crate::host::facts::boot;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
@@ -38,12 +38,6 @@ use work::{WorkJob, WorkResult};
 pub use work_process::WorkCommand;
 use work_process::WorkProcess;
 
-/// Time after which a drain is reported as late (MCO's value).
-const DRAIN_LATE_AFTER: Duration = Duration::from_secs(3600);
-/// Time after which an uncordon is reported as late (MCO's value).
-const UNCORDON_LATE_AFTER: Duration = Duration::from_secs(600);
-/// Longest expected shutdown; the host is observed again if it is still up by then.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Total wait for inhibitor locks, over all attempts, before they may be overruled.
 const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
@@ -52,7 +46,7 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Configuration of the daemon, and its channels to the source.
 pub struct DaemonSetup {
     pub work_command: WorkCommand,
-    /// Policy for inhibitor locks that still block the reboot after [`INHIBITOR_TIMEOUT`].
+    /// Policy for inhibitor locks that still block the reboot after ten minutes.
     pub inhibitors: InhibitorPolicy,
     /// Node name, a metrics label.
     pub node: String,
@@ -66,7 +60,7 @@ pub struct DaemonSetup {
 
 impl std::fmt::Debug for DaemonSetup {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Setup").field("workshop", &self.work_command).finish_non_exhaustive()
+        f.debug_struct("DaemonSetup").field("work_command", &self.work_command).finish_non_exhaustive()
     }
 }
 
@@ -87,7 +81,7 @@ pub enum DaemonError {
 pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut signals = DaemonSignals::install().map_err(DaemonError::Watch)?;
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
-    let mut pulse = notify::watchdog_interval().map(steady);
+    let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();
     let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node));
     if let Some(address) = setup.metrics {
@@ -103,32 +97,12 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
             news = watch.next() => daemon.handle_host_event(news.map_err(DaemonError::Watch)?),
-            () = until(timer) => daemon.timer_expired(),
-            () = tick(pulse.as_mut()) => notify::watchdog_ping(),
+            () = timers::until(timer) => daemon.timer_expired(),
+            () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
         }
     }
     Ok(())
-}
-
-fn steady(period: Duration) -> Interval {
-    let mut interval = interval_at(Instant::now() + period, period);
-    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    interval
-}
-
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn tick(interval: Option<&mut Interval>) {
-    match interval {
-        Some(interval) => drop(interval.tick().await),
-        None => std::future::pending().await,
-    }
 }
 
 /// State machine, running work and pending publications.
@@ -328,7 +302,7 @@ impl Daemon {
                 }
                 DaemonCommand::Fetch(desired) => self.fetch(desired),
                 DaemonCommand::Cancel => self.cancel(),
-                DaemonCommand::Wait(delay) => self.timer = Some(Instant::now() + duration_of(delay)),
+                DaemonCommand::Wait(delay) => self.timer = Some(Instant::now() + timers::duration_of(delay)),
                 // The published view carries these requests: the source acts on its phase.
                 DaemonCommand::Drain(_) | DaemonCommand::Uncordon => {}
             }
@@ -388,14 +362,5 @@ impl Daemon {
             notify::stopping(STOP_TIMEOUT);
             self.timer = self.is_working.then(|| Instant::now() + STOP_TIMEOUT);
         }
-    }
-}
-
-fn duration_of(delay: DaemonDelay) -> Duration {
-    match delay {
-        DaemonDelay::Backoff(cure, failures) => cure.backoff(failures, boot::jitter()),
-        DaemonDelay::Drain => DRAIN_LATE_AFTER,
-        DaemonDelay::Uncordon => UNCORDON_LATE_AFTER,
-        DaemonDelay::Reboot => SHUTDOWN_TIMEOUT,
     }
 }

@@ -1,4 +1,4 @@
-//! Somebody chooses an older entry at the boot menu: what others wrote since does not go back in time.
+//! An older entry chosen at the boot menu: files that other programs wrote since are carried forward into it.
 
 use std::fs;
 
@@ -10,12 +10,12 @@ use testbed::{
     strace,
 };
 
-/// What others own: its path below `/etc`.
+/// Files of other programs, by their paths below `/etc`.
 const POD: &str = "kubernetes/manifests/pod.yaml";
 const OTHER_POD: &str = "kubernetes/manifests/other.yaml";
 const HOST_KEY: &str = "ssh/ssh_host_ed25519_key";
 
-/// A host that went from one to two, and on which others wrote something in each.
+/// A host updated from generation one to two, with files of other programs written in each.
 pub(crate) fn two_after_one() -> (Host, String) {
     let host = confirmed_host("one");
     host.write_etc(POD, "in one");
@@ -32,7 +32,7 @@ pub(crate) fn two_after_one() -> (Host, String) {
 }
 
 #[test]
-fn what_others_wrote_is_carried_both_ways() {
+fn files_of_other_programs_are_carried_both_ways() {
     let (host, two) = two_after_one();
     host.shut_down();
     let boot = host.boot_entry(1).assert_success();
@@ -42,7 +42,10 @@ fn what_others_wrote_is_carried_both_ways() {
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
     assert_eq!(host.read_etc(HOST_KEY).as_deref(), Some("key of two"));
     assert!(host.read_etc("shadow").unwrap().contains("rotated"));
-    assert!(!host.read_etc("chrony.conf").unwrap().contains("tuned"), "that is nobody's but its own");
+    assert!(
+        !host.read_etc("chrony.conf").unwrap().contains("tuned"),
+        "a tuned default stays with its deployment"
+    );
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n", "keys never go back");
     let verified = host.run(["flameholder", "verify"]);
     assert!(
@@ -53,13 +56,13 @@ fn what_others_wrote_is_carried_both_ways() {
     assert_eq!(host.status()["blocked"]["config"], "rendered-two");
     let refused = host.apply(&two, None);
     assert!(refused.code == Some(1) && refused.stderr.contains("boot menu"), "{refused:?}");
-    // It runs, and is booted again: nothing more is carried.
+    // Booted a second time, it takes nothing more.
     host.write_etc(OTHER_POD, "in one again");
     host.shut_down();
     let boot = host.boot_entry(1).assert_success();
     assert!(!boot.activate.stdout.contains("carried forward"), "{boot:?}");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
-    // And back.
+    // The newer entry takes the files back.
     host.shut_down();
     let boot = host.boot_entry(0).assert_success();
     assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
@@ -70,7 +73,7 @@ fn what_others_wrote_is_carried_both_ways() {
 }
 
 #[test]
-fn an_update_goes_on_from_the_old_entry() {
+fn update_starts_from_older_entry() {
     let (host, _) = two_after_one();
     host.shut_down();
     host.boot_entry(1).assert_success();
@@ -86,12 +89,12 @@ fn an_update_goes_on_from_the_old_entry() {
 const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 
 #[test]
-fn a_change_that_was_interrupted_is_settled_from_another_entry() {
+fn interrupted_live_update_is_undone_from_another_entry() {
     testbed::preconditions::require_strace();
     let (host, _) = two_after_one();
     let live = host.config(full_config("two").file_with_mode(LIVE, 0o644, "live").json());
     let before = host.booted();
-    // Acts are exchanges and renames of these calls, and the journal is one of them.
+    // Each journaled step ends in one such call, as does the journal itself.
     for number in 1.. {
         let place = strace::injection("renameat2", number, "KILL");
         let killed = host.run([

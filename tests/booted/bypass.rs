@@ -1,4 +1,4 @@
-//! The staged deployment finalized by somebody else, without its configuration.
+//! The staged deployment finalized by another program, without its configuration.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use testbed::booted::{
     host::{Host, confirmed_host},
 };
 
-/// Generation two is armed and finalized behind our back.
+/// Generation two is unlocked, and finalized by `ostree` alone.
 fn bypassed() -> (Host, String) {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
@@ -18,13 +18,13 @@ fn bypassed() -> (Host, String) {
 }
 
 #[test]
-fn it_is_bound_where_it_runs_and_rebooted_once() {
+fn config_is_written_at_activation_and_host_reboots_once() {
     let (host, two) = bypassed();
     host.boot_kernel(0);
     assert_eq!(host.read_etc("app/two.conf"), None, "it has booted without its configuration");
     let activate = host.run(["flameholder", "activate"]);
     assert!(activate.stderr.contains("the configuration is now written"), "{activate:?}");
-    // Nobody is there to reboot; what counts is that this is no success: the workload must not start.
+    // The requested reboot does not take place here. The failure keeps the workload from starting.
     assert_eq!(activate.code, Some(1), "{activate:?}");
     assert_eq!(host.read_etc("app/two.conf").as_deref(), Some("two"));
     host.power_cut();
@@ -37,11 +37,11 @@ fn it_is_bound_where_it_runs_and_rebooted_once() {
 }
 
 #[test]
-fn it_is_left_and_held_the_second_time() {
+fn second_failure_rolls_back_and_blocks() {
     let (host, two) = bypassed();
     host.boot_kernel(0);
     let unbound = host.booted();
-    host.write_etc("app/two.conf/in-the-way", "somebody's own");
+    host.write_etc("app/two.conf/in-the-way", "a local file");
     let first = host.run(["flameholder", "activate"]);
     assert!(first.code == Some(1) && first.stderr.contains("/etc/app/two.conf"), "{first:?}");
     let recover = host.run(["flameholder", "recover"]);

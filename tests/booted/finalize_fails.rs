@@ -1,5 +1,5 @@
-//! Shutdowns at which the staged generation cannot be bound: the old system boots, wholly the old one, and says
-//! why.
+//! Shutdowns at which the staged generation cannot be finalized: the old deployment boots, unchanged, and `recover`
+//! reports the reason.
 
 use std::fs;
 
@@ -11,31 +11,30 @@ use testbed::{
     model::snapshot,
 };
 
-/// What a failure is like.
+/// The failure that `recover` records.
 struct Expected {
-    /// The failure's kind.
     kind: &'static str,
-    /// A part of its reason.
+    /// Part of the recorded reason.
     reason: &'static str,
 }
 
-/// Arms generation two on a host that runs generation one, has `spoil` get in the way, shuts down, has `mend`
-/// take it out of the way, and goes to generation two after all.
-fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
+/// Unlocks generation two on a host that runs generation one, lets `spoil` obstruct the shutdown, boots generation
+/// one, lets `mend` remove the obstruction, and updates to generation two.
+fn ensure_finalize_fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.stage_update(&two, None);
     spoil(&host);
     let (entries, old) = (host.entries(), host.booted());
-    let sight =
+    let contents =
         || [old.at("etc"), host.sysroot().join("boot/loader/entries")].map(|path| snapshot::take(&path));
-    let before = sight();
-    let bound = host.shut_down().expect("something is staged");
-    assert!(bound.code.is_some_and(|code| code != 0), "{bound:?}");
-    assert!(!bound.stderr.contains("panicked"), "{bound:?}");
+    let before = contents();
+    let finalized = host.shut_down().expect("a deployment is staged");
+    assert!(finalized.code.is_some_and(|code| code != 0), "{finalized:?}");
+    assert!(!finalized.stderr.contains("panicked"), "{finalized:?}");
     assert_eq!(host.entries(), entries);
-    for (now, before) in sight().iter().zip(&before) {
-        assert_eq!(snapshot::changes(before, now), [""; 0], "{bound:?}");
+    for (now, before) in contents().iter().zip(&before) {
+        assert_eq!(snapshot::changes(before, now), [""; 0], "{finalized:?}");
     }
     mend(&host);
     let boot = host.boot().assert_success();
@@ -54,27 +53,31 @@ fn fails(spoil: impl Fn(&Host), mend: impl Fn(&Host), expected: &Expected) {
 }
 
 #[test]
-fn without_the_worker() {
+fn missing_worker_leaves_old_generation() {
     let expected = Expected { kind: "config-not-written", reason: "flameholder-ostree" };
-    fails(|host| host.remove_program(WORKER), Host::restore_worker, &expected);
+    ensure_finalize_fails(|host| host.remove_program(WORKER), Host::restore_worker, &expected);
 }
 
 #[test]
-fn with_a_worker_that_dies() {
+fn killed_worker_leaves_old_generation() {
     let expected = Expected { kind: "config-not-written", reason: "SIGKILL" };
-    fails(|host| host.put_script(WORKER, "#!/bin/sh\nkill -9 $$\n"), Host::restore_worker, &expected);
+    ensure_finalize_fails(
+        |host| host.put_script(WORKER, "#!/bin/sh\nkill -9 $$\n"),
+        Host::restore_worker,
+        &expected,
+    );
 }
 
 #[test]
-fn with_a_directory_where_a_file_is_wanted() {
-    let spoil = |host: &Host| host.write_etc("app/two.conf/somebody's", "own");
+fn directory_in_place_of_file_leaves_old_generation() {
+    let spoil = |host: &Host| host.write_etc("app/two.conf/local", "a local file");
     let mend = |host: &Host| fs::remove_dir_all(host.etc("app/two.conf")).unwrap();
-    fails(spoil, mend, &Expected { kind: "config-not-written", reason: "/etc/app/two.conf" });
+    ensure_finalize_fails(spoil, mend, &Expected { kind: "config-not-written", reason: "/etc/app/two.conf" });
 }
 
 #[test]
-fn with_something_in_etc_that_libostree_cannot_merge() {
-    // Where the image has a directory.
+fn etc_that_libostree_cannot_merge_leaves_old_generation() {
+    // The image has a directory there.
     let spoil = |host: &Host| {
         fs::remove_dir_all(host.etc("crio")).unwrap();
         fs::write(host.etc("crio"), "a file").unwrap();
@@ -83,26 +86,26 @@ fn with_something_in_etc_that_libostree_cannot_merge() {
         fs::remove_file(host.etc("crio")).unwrap();
         host.write_etc("crio/crio.conf", "[crio]\n\n[crio.runtime]\nselinux = true\n");
     };
-    fails(spoil, mend, &Expected { kind: "not-finalized", reason: "finalize-staged" });
+    ensure_finalize_fails(spoil, mend, &Expected { kind: "not-finalized", reason: "finalize-staged" });
 }
 
 #[test]
-fn with_an_ostree_that_fails() {
+fn failing_ostree_leaves_old_generation() {
     let spoil = |host: &Host| host.put_script("ostree", "#!/bin/sh\nexit 3");
     let expected = Expected { kind: "not-finalized", reason: "3" };
-    fails(spoil, |host| host.remove_program("ostree"), &expected);
+    ensure_finalize_fails(spoil, |host| host.remove_program("ostree"), &expected);
 }
 
 #[test]
-fn with_an_ostree_that_does_nothing() {
+fn ostree_without_effect_leaves_old_generation() {
     let spoil = |host: &Host| host.put_script("ostree", "#!/bin/sh\nexit 0");
     let expected =
         Expected { kind: "not-finalized", reason: "`ostree admin finalize-staged` did not finalize" };
-    fails(spoil, |host| host.remove_program("ostree"), &expected);
+    ensure_finalize_fails(spoil, |host| host.remove_program("ostree"), &expected);
 }
 
 #[test]
-fn with_an_object_missing_from_the_store() {
+fn missing_object_leaves_old_generation() {
     let spoil = |host: &Host| {
         let objects = host.var("lib/flameholder/objects");
         fs::rename(&objects, host.var("lib/flameholder/aside")).unwrap();
@@ -112,11 +115,11 @@ fn with_an_object_missing_from_the_store() {
         fs::remove_dir_all(host.var("lib/flameholder/objects")).unwrap();
         fs::rename(host.var("lib/flameholder/aside"), host.var("lib/flameholder/objects")).unwrap();
     };
-    fails(spoil, mend, &Expected { kind: "config-not-written", reason: "objects" });
+    ensure_finalize_fails(spoil, mend, &Expected { kind: "config-not-written", reason: "objects" });
 }
 
 #[test]
-fn with_the_power_gone() {
+fn power_cut_leaves_old_generation() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.stage_update(&two, None);
@@ -131,7 +134,7 @@ fn with_the_power_gone() {
 }
 
 #[test]
-fn with_the_pending_generation_damaged() {
+fn damaged_pending_file_leaves_old_generation() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.stage_update(&two, None);
@@ -140,10 +143,10 @@ fn with_the_pending_generation_damaged() {
     bytes[40] ^= 1;
     fs::write(&path, bytes).unwrap();
     let (entries, old) = (host.entries(), host.booted());
-    let bound = host.shut_down().unwrap();
-    assert!(bound.code == Some(1) && bound.stderr.contains("is damaged"), "{bound:?}");
+    let finalized = host.shut_down().unwrap();
+    assert!(finalized.code == Some(1) && finalized.stderr.contains("is damaged"), "{finalized:?}");
     assert_eq!(host.entries(), entries);
-    // What runs is whole, and the workload starts. The file has to be looked after.
+    // The running generation is complete, so the workload starts. The operator has to remove the file.
     let boot = host.boot();
     assert_eq!(host.booted().root, old.root);
     assert_eq!((boot.activate.code, boot.recover.code), (Some(0), Some(1)), "{boot:?}");
@@ -156,16 +159,16 @@ fn with_the_pending_generation_damaged() {
     host.assert_no_drift();
 }
 
-/// So it is where `apply` is killed while another generation takes the place of one that was armed.
+/// `apply` leaves this when it is killed while it replaces an unlocked generation.
 #[test]
-fn with_nothing_pending_any_more() {
+fn unlocked_deployment_without_pending_file_is_not_finalized() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.stage_update(&two, None);
     fs::remove_file(host.var("lib/flameholder/pending")).unwrap();
     let entries = host.entries();
-    let bound = host.shut_down().unwrap();
-    assert!(bound.code == Some(1) && bound.stderr.contains("is not finalized"), "{bound:?}");
+    let finalized = host.shut_down().unwrap();
+    assert!(finalized.code == Some(1) && finalized.stderr.contains("is not finalized"), "{finalized:?}");
     assert_eq!(host.entries(), entries);
     host.boot().assert_success();
     assert_config(&host, "one", "two");

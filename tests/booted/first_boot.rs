@@ -1,4 +1,4 @@
-//! The first boot of a node, from what Ignition leaves to what the workload may start on.
+//! The first boot of a node, from the files that Ignition leaves to the start of the workload.
 
 use std::fs;
 
@@ -16,7 +16,8 @@ use testbed::{
 const ENCAPSULATED: &str = "ignition-machine-config-encapsulated.json";
 const PRESET: &str = "systemd/system-preset/20-ignition.preset";
 
-/// A host after Ignition, whose config server wants this configuration on version `os` of the image, or on none.
+/// A host after Ignition, whose config server serves this configuration with version `os` of the image, or without
+/// an image.
 pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Host {
     let host = Host::install(Os::new(1));
     let mut object = config.json().clone();
@@ -27,7 +28,7 @@ pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Host {
     host
 }
 
-/// Leaves what Ignition does: the files and units, a preset, and what the server sent along.
+/// Writes what Ignition writes: files, units, a preset, and the config server's files.
 fn ignite(host: &Host, object: &Value) {
     let text = object["metadata"]["name"].as_str().unwrap().trim_start_matches("rendered-").to_owned();
     host.write_etc("machine-id", "0123456789abcdef0123456789abcdef\n");
@@ -48,31 +49,32 @@ fn first_boot(host: &Host) -> Outcome {
     host.run(["flameholder", "firstboot"])
 }
 
-/// The whole of it is over.
+/// `firstboot` reports completion and leaves none of its own files.
 fn ensure_complete(host: &Host, text: &str) {
     let outcome = first_boot(host);
-    let is_told = outcome.stderr.contains(&format!("the first boot is complete: rendered-{text} is applied"));
-    assert!(outcome.code == Some(0) && is_told, "{outcome:?}");
+    let is_reported =
+        outcome.stderr.contains(&format!("the first boot is complete: rendered-{text} is applied"));
+    assert!(outcome.code == Some(0) && is_reported, "{outcome:?}");
     assert!(host.read_etc(ENCAPSULATED).is_none() && host.etc(&format!("{ENCAPSULATED}.bak")).exists());
-    assert_eq!(host.read_etc(PRESET), None, "later configurations are not judged by Ignition's presets");
-    let left = host.var("lib/flameholder/first-boot");
-    assert!(!left.exists(), "{} is left", left.display());
+    assert_eq!(host.read_etc(PRESET), None, "Ignition's presets do not apply to later configurations");
+    let state = host.var("lib/flameholder/first-boot");
+    assert!(!state.exists(), "{} remains", state.display());
     host.assert_no_drift();
     let again = first_boot(host);
     assert!(again.code == Some(0) && again.stdout.contains("no first boot"), "{again:?}");
 }
 
-fn ensure_reboots(outcome: &Outcome) {
+fn ensure_reboot_requested(outcome: &Outcome) {
     let reboots = outcome.stderr.contains("rebooting: the first boot continues in the deployment of");
     assert!(outcome.code == Some(1) && reboots, "{outcome:?}");
 }
 
 #[test]
-fn one_reboot_completes_it() {
+fn first_boot_needs_one_reboot() {
     let host = ignited(&full_config("one"), Some(2));
     let before = first_boot(&host);
-    ensure_reboots(&before);
-    assert!(host.etc(ENCAPSULATED).exists(), "it is not complete yet");
+    ensure_reboot_requested(&before);
+    assert!(host.etc(ENCAPSULATED).exists(), "the first boot is not complete yet");
     let boot = host.reboot();
     assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
     assert_config(&host, "one", "two");
@@ -80,18 +82,15 @@ fn one_reboot_completes_it() {
     ensure_complete(&host, "one");
     let record = record(&host.booted());
     assert_eq!(record["originals"], json!([]), "{record}");
-    assert!(
-        !host.var("lib/flameholder/originals").exists(),
-        "nor is anything kept of what lies outside /etc"
-    );
-    // What Ignition wrote on behalf of this configuration goes with it.
+    assert!(!host.var("lib/flameholder/originals").exists(), "no pre-image of a file outside /etc is kept");
+    // The next update removes the files that Ignition wrote for this configuration.
     host.update(&host.config(full_config("two").json()), None);
     assert_config(&host, "two", "one");
     host.assert_no_drift();
 }
 
 #[test]
-fn without_anything_to_do_there_is_no_reboot() {
+fn first_boot_without_changes_does_not_reboot() {
     let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
         .file_with_mode("/etc/app/one.conf", 0o600, "one")
         .file_with_mode("/usr/local/bin/tool", 0o755, "one")
@@ -102,14 +101,14 @@ fn without_anything_to_do_there_is_no_reboot() {
     assert!(!host.is_staged() && host.default() == before);
     let record = record(&host.booted());
     assert_eq!((&record["config"], &record["originals"]), (&"rendered-one".into(), &json!([])));
-    // Later the same argument is the configuration's to take away.
+    // The next configuration may remove the argument, which this one lists.
     let boot = host.update(&host.config(full_config("two").json()), None);
     assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
     assert_config(&host, "two", "one");
 }
 
 #[test]
-fn what_differs_without_a_reboot_is_put_right() {
+fn differences_that_need_no_reboot_are_written() {
     let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
         .file_with_mode("/etc/app/one.conf", 0o600, "one")
         .file_with_mode("/var/lib/kubelet/config.json", 0o600, "secret");
@@ -120,14 +119,14 @@ fn what_differs_without_a_reboot_is_put_right() {
 }
 
 #[test]
-fn it_goes_on_from_wherever_the_power_went() {
+fn first_boot_continues_after_power_cuts() {
     let host = ignited(&full_config("one"), Some(2));
-    // Once after arming, and once after the reboot, before it was said to be complete.
-    ensure_reboots(&first_boot(&host));
+    // Once after unlocking, and once after the reboot but before completion.
+    ensure_reboot_requested(&first_boot(&host));
     host.power_cut();
     host.boot_kernel(0);
     host.run_ok(["flameholder", "activate"]);
-    ensure_reboots(&first_boot(&host));
+    ensure_reboot_requested(&first_boot(&host));
     assert_eq!(host.shut_down().unwrap().code, Some(0));
     host.boot_kernel(0);
     host.run_ok(["flameholder", "activate"]);
@@ -138,34 +137,34 @@ fn it_goes_on_from_wherever_the_power_went() {
 }
 
 #[test]
-fn what_hinders_it_is_said_once_and_tried_on() {
+fn obstacle_is_reported_once_and_retried() {
     let host = ignited(&full_config("one"), Some(2));
-    let tried = |host: &Host| host.run(["timeout", "8", "flameholder", "firstboot"]);
+    let attempt = |host: &Host| host.run(["timeout", "8", "flameholder", "firstboot"]);
     let good = host.read_etc("mcs-machine-config-content.json").unwrap();
     let other = good.replace("rendered-one", "rendered-two");
     for (content, expected) in
         [("{", "mcs-machine-config-content.json: : not valid JSON"), (&other, "rendered-two")]
     {
         host.write_etc("mcs-machine-config-content.json", content);
-        let outcome = tried(&host);
+        let outcome = attempt(&host);
         let times = outcome.stderr.matches("cannot be completed with this config;").count();
         assert!(outcome.code == Some(124) && times == 1 && outcome.stderr.contains(expected), "{outcome:?}");
     }
     host.write_etc("mcs-machine-config-content.json", &good);
     let images = host.path("media/images");
     fs::rename(&images, host.path("media/elsewhere")).unwrap();
-    let outcome = tried(&host);
+    let outcome = attempt(&host);
     assert!(outcome.code == Some(124) && outcome.stderr.contains("retrying"), "{outcome:?}");
     fs::rename(host.path("media/elsewhere"), &images).unwrap();
-    ensure_reboots(&first_boot(&host));
+    ensure_reboot_requested(&first_boot(&host));
     host.reboot();
     ensure_complete(&host, "one");
 }
 
 #[test]
-fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
+fn unhealthy_first_boot_is_not_rolled_back() {
     let host = ignited(&testbed::booted::config::unhealthy_config("one"), Some(2));
-    ensure_reboots(&first_boot(&host));
+    ensure_reboot_requested(&first_boot(&host));
     host.shut_down();
     let boot = host.boot();
     assert!(boot.confirm_boot.code == Some(2) && boot.confirm_boot.stderr.contains("first boot"), "{boot:?}");
@@ -174,7 +173,7 @@ fn unhealthy_it_stays_since_nothing_before_it_was_fit_for_work() {
 }
 
 #[test]
-fn by_hand_it_is_an_update_like_any_other() {
+fn apply_before_first_boot_is_an_ordinary_update() {
     let host = ignited(&full_config("one"), None);
     let outcome = host.apply(&host.config(full_config("one").json()), None);
     assert_reboot_requested(&outcome);

@@ -1,4 +1,4 @@
-//! Deployments that somebody else makes, before, after and instead of ours.
+//! Deployments made by other programs, before, after and instead of ours.
 
 use osimage::Os;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use testbed::booted::{
     host::{Host, confirmed_host},
 };
 
-/// Somebody stages a commit that is there.
+/// Stages a present commit with `ostree`, as another program would.
 fn stage(host: &Host) -> String {
     let commit = host.booted().id().0;
     host.run_ok(["ostree", "admin", "deploy", "--stage", "--os=fedora-coreos", &commit]);
@@ -16,7 +16,7 @@ fn stage(host: &Host) -> String {
 }
 
 #[test]
-fn what_others_staged_is_not_discarded() {
+fn foreign_staged_deployment_is_not_discarded() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     stage(&host);
@@ -32,7 +32,7 @@ fn what_others_staged_is_not_discarded() {
 }
 
 #[test]
-fn ours_is_forgotten_when_others_stage_over_it() {
+fn pending_generation_is_dropped_when_another_program_stages() {
     let host = confirmed_host("one");
     let (two, ours) = (host.config(full_config("two").json()), host.booted());
     host.run_ok(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
@@ -42,12 +42,12 @@ fn ours_is_forgotten_when_others_stage_over_it() {
     let told = host.run_ok(["flameholder", "recover"]);
     assert!(told.contains("discarded"), "{told}");
     assert_eq!(host.status()["pending"], Value::Null);
-    // The lock that ours was staged with stays, and may be theirs: whoever made the deployment has to unlock it.
+    // The finalization lock of our deployment stays and may belong to the other: its owner has to unlock it.
     host.reboot();
     assert_eq!(host.booted().root, ours.root);
     stage(&host);
     let boot = host.reboot();
-    assert_ne!(host.booted().root, ours.root, "theirs boots: {boot:?}");
+    assert_ne!(host.booted().root, ours.root, "the foreign deployment boots: {boot:?}");
     assert!(boot.activate.stdout.contains("not made by flameholder"), "{boot:?}");
     assert_eq!(host.read_etc("app/a.conf").as_deref(), Some("one"), "it was merged from ours");
     let status = host.status();
@@ -58,13 +58,13 @@ fn ours_is_forgotten_when_others_stage_over_it() {
 }
 
 #[test]
-fn what_others_stage_over_ours_unseen_is_passed_through() {
+fn foreign_deployment_staged_over_ours_boots() {
     let host = confirmed_host("one");
     let (two, ours) = (host.config(full_config("two").json()), host.booted());
     host.stage_update(&two, None);
     stage(&host);
     let boot = host.reboot();
-    assert_ne!(host.booted().root, ours.root, "theirs boots: {boot:?}");
+    assert_ne!(host.booted().root, ours.root, "the foreign deployment boots: {boot:?}");
     assert!(boot.recover.stdout.contains("is dropped"), "{boot:?}");
     assert_eq!(host.read_etc("app/a.conf").as_deref(), Some("one"));
     assert_eq!(host.status()["pending"], Value::Null);
@@ -74,7 +74,7 @@ fn what_others_stage_over_ours_unseen_is_passed_through() {
 }
 
 #[test]
-fn a_pinned_deployment_stays() {
+fn pinned_deployment_is_kept() {
     let host = confirmed_host("one");
     let pinned = host.booted();
     host.run_ok(["ostree", "admin", "pin", "0"]);
@@ -83,7 +83,7 @@ fn a_pinned_deployment_stays() {
         host.update(&config, None);
         assert_config(&host, text, other);
         assert!(host.entries().iter().any(|entry| entry.root == pinned.root), "{text}");
-        // What runs, the one before it, and the pinned one, which at first is the one before.
+        // The booted, the previous and the pinned deployment. At first the previous one is the pinned one.
         assert_eq!(host.entries().len(), if text == "two" { 2 } else { 3 });
     }
     let number = host.entries().iter().position(|entry| entry.root == pinned.root).unwrap();
@@ -94,7 +94,7 @@ fn a_pinned_deployment_stays() {
 }
 
 #[test]
-fn an_image_of_others_is_made_a_generation() {
+fn foreign_deployment_is_followed_by_a_generation() {
     let host = confirmed_host("one");
     let (one, image) = (host.config(full_config("one").json()), host.image(&Os::new(3)));
     stage(&host);

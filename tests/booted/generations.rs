@@ -1,4 +1,4 @@
-//! Generations that need no image, changes that need no reboot, and what was staged and is not wanted any more.
+//! Generations without an image, updates without a reboot, and replacing a staged generation.
 
 use osimage::Os;
 use serde_json::Value;
@@ -11,11 +11,11 @@ use testbed::{
     model::snapshot,
 };
 
-/// A change there disturbs nothing.
+/// A file that changes without a reboot.
 const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 
 #[test]
-fn files_alone_need_neither_registry_nor_image() {
+fn files_update_needs_neither_registry_nor_image() {
     let host = confirmed_host("one");
     let (commit, serial) = host.booted().id();
     host.remove_media();
@@ -28,7 +28,7 @@ fn files_alone_need_neither_registry_nor_image() {
 }
 
 #[test]
-fn a_change_without_a_reboot_is_followed_by_one_with() {
+fn live_update_is_followed_by_rebooting_update() {
     let host = confirmed_host("one");
     let before = host.booted();
     let live = host.config(full_config("one").file_with_mode(LIVE, 0o644, "live").json());
@@ -40,7 +40,7 @@ fn a_change_without_a_reboot_is_followed_by_one_with() {
     host.assert_no_drift();
     let again = host.apply(&live, None);
     assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
-    // It is the same generation for the boot entry.
+    // The boot entry still names this generation.
     let boot = host.reboot();
     assert!(!boot.activate.stdout.contains("not made by flameholder"), "{boot:?}");
     host.assert_no_drift();
@@ -53,7 +53,7 @@ fn a_change_without_a_reboot_is_followed_by_one_with() {
 }
 
 #[test]
-fn a_staged_generation_gives_way_to_another_one() {
+fn staged_generation_is_replaced_by_another() {
     let host = confirmed_host("one");
     let [two, three] = ["two", "three"].map(|text| host.config(full_config(text).json()));
     let never =
@@ -68,21 +68,21 @@ fn a_staged_generation_gives_way_to_another_one() {
     let first = staged(&host);
     assert_eq!((first.0, &first.1), (1, &Value::from("rendered-two")));
     never(&two);
-    assert_eq!(staged(&host), first, "it is staged once");
-    let said = never(&three);
-    assert!(said.contains("rendered-three"), "{said}");
+    assert_eq!(staged(&host), first, "a second call stages nothing");
+    let output = never(&three);
+    assert!(output.contains("rendered-three"), "{output}");
     let second = staged(&host);
     assert_eq!((second.0, &second.1), (1, &Value::from("rendered-three")));
     assert_ne!(second.2, first.2);
     host.stage_update(&three, None);
-    assert_eq!(staged(&host).2, second.2, "it is armed as it was staged");
+    assert_eq!(staged(&host).2, second.2, "the staged deployment is unlocked, not staged again");
     host.reboot();
     assert_config(&host, "three", "two");
     host.assert_no_drift();
 }
 
 #[test]
-fn what_runs_already_takes_the_place_of_what_is_staged() {
+fn applying_running_config_discards_staged_generation() {
     let host = confirmed_host("one");
     let [one, two] = ["one", "two"].map(|text| host.config(full_config(text).json()));
     host.stage_update(&two, None);
@@ -98,7 +98,7 @@ fn what_runs_already_takes_the_place_of_what_is_staged() {
 }
 
 #[test]
-fn what_was_never_armed_is_staged_again() {
+fn generation_never_unlocked_is_staged_again() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.run_ok(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
@@ -113,7 +113,7 @@ fn what_was_never_armed_is_staged_again() {
 }
 
 #[test]
-fn rolling_back_is_a_new_deployment_of_the_old_commit() {
+fn rollback_deploys_old_commit_again() {
     let host = confirmed_host("one");
     let (one, two) = (record(&host.booted()), host.config(full_config("two").json()));
     let image = host.image(&Os::new(3));
@@ -129,7 +129,7 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
     host.reboot();
     assert_eq!(snapshot::take(&two_runs.at("etc")), before);
     assert_eq!(one["deployment"]["commit"], host.booted().id().0);
-    assert_ne!(one["generation"], host.booted().generation(), "it is a generation of its own");
+    assert_ne!(one["generation"], host.booted().generation(), "the rollback is a new generation");
     assert_config(&host, "one", "two");
     assert_eq!(host.read_etc("late.conf").as_deref(), Some("written since"));
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n", "keys never go back");
@@ -146,7 +146,7 @@ fn rolling_back_is_a_new_deployment_of_the_old_commit() {
 }
 
 #[test]
-fn another_configuration_releases_what_is_held() {
+fn another_config_ends_the_block() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.update(&two, None);
@@ -161,7 +161,7 @@ fn another_configuration_releases_what_is_held() {
 }
 
 #[test]
-fn there_is_nothing_before_the_first_generation() {
+fn rollback_of_first_generation_is_refused() {
     let host = confirmed_host("one");
     let outcome = host.run(["flameholder", "rollback"]);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("no other deployment"), "{outcome:?}");

@@ -1,5 +1,5 @@
-//! What boots and is not healthy: left and held, or kept where nobody may go back. The machine has run for longer than
-//! a probation, so each judgement is the last.
+//! Generations that boot and fail their boot check: rolled back and blocked, or kept where rollback is off. The
+//! machine's uptime exceeds the boot check's timeout, so each check is the last.
 
 use testbed::booted::{
     config::{assert_config, full_config, unhealthy_config},
@@ -8,18 +8,18 @@ use testbed::booted::{
 
 const HEALTH: &str = "/etc/flameholder/config.d/health.toml";
 
-/// Generation two runs, and was judged.
-fn judged(config: &str, host: &Host) -> testbed::booted::host::Boot {
+/// Generation two is booted and checked.
+fn booted_and_checked(config: &str, host: &Host) -> testbed::booted::host::Boot {
     host.stage_update(config, None);
     host.shut_down();
     host.boot()
 }
 
 #[test]
-fn it_is_left_and_held_until_told() {
+fn unhealthy_generation_is_rolled_back_and_blocked_until_retry() {
     let host = confirmed_host("one");
     let two = host.config(unhealthy_config("two").json());
-    let boot = judged(&two, &host);
+    let boot = booted_and_checked(&two, &host);
     assert!(
         boot.requests_reboot() && boot.confirm_boot.stderr.contains("check 10-app: failed with exit code 1"),
         "{boot:?}"
@@ -46,13 +46,13 @@ fn it_is_left_and_held_until_told() {
     assert!(refused.code == Some(1) && refused.stderr.contains("flameholder retry"), "{refused:?}");
     host.reboot();
     assert_config(&host, "one", "two");
-    // Told so, it is tried again.
+    // `retry` ends the block.
     host.run_ok(["flameholder", "retry"]);
     assert!(!host.path("run/motd.d/60-flameholder.motd").exists());
-    assert!(judged(&two, &host).requests_reboot());
+    assert!(booted_and_checked(&two, &host).requests_reboot());
     host.power_cut();
     host.boot().assert_success();
-    // And another target is gone to at once.
+    // Another configuration is applied at once.
     let three = host.config(full_config("three").json());
     host.update(&three, None);
     assert_config(&host, "three", "one");
@@ -60,11 +60,11 @@ fn it_is_left_and_held_until_told() {
 }
 
 #[test]
-fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
+fn unhealthy_generation_stays_where_rollback_is_off() {
     let host = confirmed_host("one");
     let config =
         unhealthy_config("two").file_with_mode(HEALTH, 0o644, "[boot-check]\nrollback = \"never\"\n");
-    let boot = judged(&host.config(config.json()), &host);
+    let boot = booted_and_checked(&host.config(config.json()), &host);
     assert!(
         boot.confirm_boot.code == Some(2) && boot.confirm_boot.stderr.contains("and is not rolled back"),
         "{boot:?}"
@@ -84,7 +84,7 @@ fn where_nobody_may_go_back_it_stays_and_can_be_replaced() {
 }
 
 #[test]
-fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
+fn unchecked_generation_is_not_replaced_and_its_boots_are_counted() {
     let host = confirmed_host("one");
     let long = "[boot-check]\ntimeout = 4000000000\nboots = 2\n";
     let two = host.config(full_config("two").file_with_mode(HEALTH, 0o644, long).json());
@@ -100,7 +100,7 @@ fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
     assert!(early.code == Some(75) && early.stderr.contains("flameholder rollback"), "{early:?}");
     let again = host.apply(&two, None);
     assert!(again.code == Some(0) && again.stdout.contains("nothing to do"), "{again:?}");
-    // It goes down each time before anybody judged it.
+    // Power is cut each time before the boot check ends.
     host.power_cut();
     assert_eq!(activated(&host).code, Some(0));
     host.power_cut();
@@ -113,7 +113,7 @@ fn what_is_not_judged_yet_is_not_replaced_and_boots_are_counted() {
 }
 
 #[test]
-fn an_older_entry_that_runs_instead_ends_it() {
+fn booting_older_entry_blocks_the_pending_generation() {
     for has_booted in [false, true] {
         let host = confirmed_host("one");
         let two = host.config(full_config("two").json());
@@ -124,7 +124,7 @@ fn an_older_entry_that_runs_instead_ends_it() {
             host.run_ok(["flameholder", "activate"]);
             host.power_cut();
         }
-        // Its kernel did not come up, or somebody chose so.
+        // Its kernel did not boot, or an operator chose the older entry.
         host.boot_kernel(1);
         host.run_ok(["flameholder", "activate"]);
         let refused = host.apply(&two, None);

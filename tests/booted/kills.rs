@@ -1,45 +1,45 @@
-//! Each stage of the way to a generation, killed at one system call after the other: in the executable, in the
-//! worker and in libostree's own program. Then the host is booted, and is wholly what it was or wholly what it was
-//! to be; and the next update works.
+//! Each stage of an update, killed at one system call after the other: in the executable, in the worker and in the
+//! `ostree` program. The host then boots either the complete old generation or the complete new one, and the next
+//! update works.
 
-use crate::bench::{After, Bench, Stage, Victim, Wanted};
+use crate::stage_kills::{After, StageKills, Update, UpdateStage, Victim};
 use testbed::booted::host::Host;
 
-fn kill(stage: Stage) {
-    Bench::new(stage).kill();
+fn kill(stage: UpdateStage) {
+    StageKills::new(stage).kill();
 }
 
-fn staged(host: &Host, wanted: &Wanted) {
-    host.run_ok(wanted.apply(&["--reboot", "never"]));
+fn staged(host: &Host, update: &Update) {
+    host.run_ok(update.apply(&["--reboot", "never"]));
 }
 
-fn armed(host: &Host, wanted: &Wanted) {
-    host.stage_update(&wanted.config, Some(&wanted.image));
+fn unlocked(host: &Host, update: &Update) {
+    host.stage_update(&update.config, Some(&update.image));
 }
 
-/// Bound, and rebooted as far as the first unit.
-fn bound(host: &Host, wanted: &Wanted) {
-    armed(host, wanted);
+/// Finalized with its configuration, and rebooted as far as the first unit.
+fn finalized(host: &Host, update: &Update) {
+    unlocked(host, update);
     assert_eq!(host.shut_down().unwrap().code, Some(0));
     host.boot_kernel(0);
 }
 
-fn activated(host: &Host, wanted: &Wanted) {
-    bound(host, wanted);
+fn activated(host: &Host, update: &Update) {
+    finalized(host, update);
     host.run_ok(["flameholder", "activate"]);
 }
 
 /// Finalized without its configuration, and rebooted as far as the first unit.
-fn bypassed(host: &Host, wanted: &Wanted) {
-    armed(host, wanted);
+fn bypassed(host: &Host, update: &Update) {
+    unlocked(host, update);
     host.run_ok(["ostree", "admin", "finalize-staged"]);
     host.power_cut();
     host.boot_kernel(0);
 }
 
-/// The power went before anything was finalized.
-fn cut_off(host: &Host, wanted: &Wanted) {
-    armed(host, wanted);
+/// Power was cut before the deployment was finalized.
+fn power_cut(host: &Host, update: &Update) {
+    unlocked(host, update);
     host.power_cut();
     host.boot_kernel(0);
     host.run_ok(["flameholder", "activate"]);
@@ -49,94 +49,124 @@ fn words(command: &[&str]) -> Vec<String> {
     command.iter().map(|word| (*word).to_owned()).collect()
 }
 
-const STAGE: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&["--reboot", "never"]);
-const ARM: fn(&Wanted) -> Vec<String> = |wanted| wanted.apply(&[]);
-const BIND: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "finalize"]);
-const ACTIVATE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "activate"]);
-const SETTLE: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "confirm-boot"]);
-const RECOVER: fn(&Wanted) -> Vec<String> = |_| words(&["flameholder", "recover"]);
+const STAGE: fn(&Update) -> Vec<String> = |update| update.apply(&["--reboot", "never"]);
+const UNLOCK: fn(&Update) -> Vec<String> = |update| update.apply(&[]);
+const FINALIZE: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "finalize"]);
+const ACTIVATE: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "activate"]);
+const CONFIRM: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "confirm-boot"]);
+const RECOVER: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "recover"]);
 
 #[test]
-fn staging() {
-    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Flameholder, after: After::RunsOn });
-}
-
-#[test]
-fn the_worker_that_stages() {
-    kill(Stage { prepare: |_, _| {}, command: STAGE, victim: Victim::Worker, after: After::RunsOn });
-}
-
-#[test]
-fn arming() {
-    kill(Stage { prepare: staged, command: ARM, victim: Victim::Flameholder, after: After::RunsOn });
-}
-
-#[test]
-fn the_worker_that_arms() {
-    kill(Stage { prepare: staged, command: ARM, victim: Victim::Worker, after: After::RunsOn });
-}
-
-#[test]
-fn binding() {
-    kill(Stage { prepare: armed, command: BIND, victim: Victim::Flameholder, after: After::Boots });
-}
-
-#[test]
-fn the_worker_that_tells_what_is_to_be_bound() {
-    kill(Stage { prepare: armed, command: BIND, victim: Victim::Worker, after: After::Boots });
-}
-
-#[test]
-fn finalizing() {
-    kill(Stage { prepare: armed, command: BIND, victim: Victim::Ostree, after: After::Boots });
-}
-
-#[test]
-fn activating() {
-    kill(Stage { prepare: bound, command: ACTIVATE, victim: Victim::Flameholder, after: After::Boots });
-}
-
-#[test]
-fn binding_where_it_runs() {
-    kill(Stage {
-        prepare: bypassed,
-        command: ACTIVATE,
+fn staging_survives_kills() {
+    kill(UpdateStage {
+        prepare: |_, _| {},
+        command: STAGE,
         victim: Victim::Flameholder,
-        after: After::BootsOrLeaves,
+        after: After::ShutsDown,
     });
 }
 
 #[test]
-fn settling() {
-    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Flameholder, after: After::Boots });
+fn staging_survives_kills_of_worker() {
+    kill(UpdateStage { prepare: |_, _| {}, command: STAGE, victim: Victim::Worker, after: After::ShutsDown });
 }
 
 #[test]
-fn the_worker_that_settles() {
-    kill(Stage { prepare: activated, command: SETTLE, victim: Victim::Worker, after: After::Boots });
+fn unlocking_survives_kills() {
+    kill(UpdateStage {
+        prepare: staged,
+        command: UNLOCK,
+        victim: Victim::Flameholder,
+        after: After::ShutsDown,
+    });
 }
 
 #[test]
-fn staging_again() {
-    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Flameholder, after: After::RunsAgain });
+fn unlocking_survives_kills_of_worker() {
+    kill(UpdateStage { prepare: staged, command: UNLOCK, victim: Victim::Worker, after: After::ShutsDown });
 }
 
 #[test]
-fn the_worker_that_stages_again() {
-    kill(Stage { prepare: cut_off, command: RECOVER, victim: Victim::Worker, after: After::RunsAgain });
+fn finalizing_survives_kills() {
+    kill(UpdateStage {
+        prepare: unlocked,
+        command: FINALIZE,
+        victim: Victim::Flameholder,
+        after: After::Boots,
+    });
 }
 
 #[test]
-fn carrying_over() {
-    Bench::at_the_boot_menu().kill();
+fn finalizing_survives_kills_of_worker() {
+    kill(UpdateStage { prepare: unlocked, command: FINALIZE, victim: Victim::Worker, after: After::Boots });
 }
 
 #[test]
-fn leaving() {
-    Bench::leaving(Victim::Flameholder).kill();
+fn finalizing_survives_kills_of_ostree() {
+    kill(UpdateStage { prepare: unlocked, command: FINALIZE, victim: Victim::Ostree, after: After::Boots });
 }
 
 #[test]
-fn the_worker_that_leaves() {
-    Bench::leaving(Victim::Worker).kill();
+fn activation_survives_kills() {
+    kill(UpdateStage {
+        prepare: finalized,
+        command: ACTIVATE,
+        victim: Victim::Flameholder,
+        after: After::Boots,
+    });
+}
+
+#[test]
+fn writing_config_into_running_deployment_survives_kills() {
+    kill(UpdateStage {
+        prepare: bypassed,
+        command: ACTIVATE,
+        victim: Victim::Flameholder,
+        after: After::BootsOrRollsBack,
+    });
+}
+
+#[test]
+fn confirming_survives_kills() {
+    kill(UpdateStage {
+        prepare: activated,
+        command: CONFIRM,
+        victim: Victim::Flameholder,
+        after: After::Boots,
+    });
+}
+
+#[test]
+fn confirming_survives_kills_of_worker() {
+    kill(UpdateStage { prepare: activated, command: CONFIRM, victim: Victim::Worker, after: After::Boots });
+}
+
+#[test]
+fn restaging_survives_kills() {
+    kill(UpdateStage {
+        prepare: power_cut,
+        command: RECOVER,
+        victim: Victim::Flameholder,
+        after: After::Repeats,
+    });
+}
+
+#[test]
+fn restaging_survives_kills_of_worker() {
+    kill(UpdateStage { prepare: power_cut, command: RECOVER, victim: Victim::Worker, after: After::Repeats });
+}
+
+#[test]
+fn carrying_etc_forward_survives_kills() {
+    StageKills::at_boot_menu().kill();
+}
+
+#[test]
+fn rollback_survives_kills() {
+    StageKills::rolling_back(Victim::Flameholder).kill();
+}
+
+#[test]
+fn rollback_survives_kills_of_worker() {
+    StageKills::rolling_back(Victim::Worker).kill();
 }

@@ -1,9 +1,9 @@
-//! A host that OSTree booted, without a machine that boots: staging, binding at shutdown, activation and
-//! recovery as the executable does them, with the real libostree and the real `ostree admin finalize-staged`.
+//! A host booted by OSTree, simulated in a mount namespace: staging, finalizing at shutdown, activation and
+//! recovery, run by the executable with the real libostree and the real `ostree admin finalize-staged`.
 //!
-//! The executable is run where all that it looks at is as on such a host: its root is a deployment, its kernel
-//! command line is the boot entry's, its boot ID changes with each boot. What is missing is systemd: units are run
-//! by the tests in the order in which systemd runs them, and a reboot that is asked for is none. Needs root.
+//! The executable sees a booted host: its root is a deployment, its kernel command line is the boot entry's, and its
+//! boot ID changes with each boot. Only systemd is missing: the tests run the units in the order in which systemd
+//! runs them, and a requested reboot does not take place. Needs root.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -11,7 +11,6 @@
     reason = "a test reports by panicking"
 )]
 
-mod bench;
 mod boot_menu;
 mod bypass;
 mod finalize_fails;
@@ -21,4 +20,5 @@ mod generations;
 mod health;
 mod kills;
 mod rpm_ostree;
+mod stage_kills;
 mod updates;

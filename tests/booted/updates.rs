@@ -1,4 +1,4 @@
-//! Updates and rollbacks that nothing disturbs.
+//! An update without any disturbance.
 
 use osimage::Os;
 use serde_json::Value;
@@ -12,19 +12,22 @@ use testbed::{
 };
 
 #[test]
-fn an_update_is_whole_once_it_booted() {
+fn update_is_complete_after_boot() {
     let host = Host::install(Os::new(1));
     let (first, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let old = host.booted();
     host.stage_update(&first, Some(&image));
-    assert_eq!(host.default(), old, "nothing boots differently yet");
+    assert_eq!(host.default(), old, "the default boot entry is still the old one");
     host.write_etc("late.conf", "written after staging");
     host.write_etc("chrony.conf", "changed here");
     let before = snapshot::take(&old.at("etc"));
-    let bound = host.shut_down().unwrap();
-    assert_eq!(bound.code, Some(0), "{bound:?}");
+    let finalized = host.shut_down().unwrap();
+    assert_eq!(finalized.code, Some(0), "{finalized:?}");
     assert_eq!(snapshot::take(&old.at("etc")), before, "the old /etc is not touched");
-    assert!(!host.var("usrlocal/bin/tool").exists(), "the old deployment could still boot");
+    assert!(
+        !host.var("usrlocal/bin/tool").exists(),
+        "nothing outside /etc changes before the new deployment boots"
+    );
     let boot = host.boot().assert_success();
     assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
     assert_config(&host, "one", "two");

@@ -90,7 +90,8 @@ fn host_is_adopted_released_and_adopted_again() {
     assert_eq!(host.read_etc("app/one.conf"), None);
     // Release: the machine-config-daemon validates the host and continues with its config.
     assert!(
-        run_ok(&host, &["flameholder", "release"]).contains("rendered-two is the machine-config-daemon's")
+        run_ok(&host, &["flameholder", "release"])
+            .contains("rendered-two is managed by the machine-config-daemon again")
     );
     assert_eq!(mcd::validate(&host)["metadata"]["name"], "rendered-two");
     assert_removed(&host);

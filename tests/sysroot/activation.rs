@@ -1,4 +1,4 @@
-//! What generations have outside `/etc`: stored beside the deployments, put in place by `activate`.
+//! A generation's files outside `/etc`: stored beside the deployments, written by `activate`.
 
 use std::{
     collections::BTreeSet,
@@ -16,7 +16,7 @@ use testbed::{
 
 const TOOL: &str = "/usr/local/bin/tool";
 
-/// A config whose tool says `text`, with a secret, keys, and a file of its own.
+/// A config with a tool whose content is `text`, a secret, keys, and a file that only this config has.
 fn config(name: &str, text: &str) -> Value {
     let own = format!("/usr/local/bin/only-{name}");
     let files = [(TOOL, text), (own.as_str(), text), ("/var/lib/kubelet/config.json", "secret")];
@@ -28,15 +28,15 @@ fn config(name: &str, text: &str) -> Value {
     config
 }
 
-/// Its `/var`, and what activation puts there.
+/// The host's `/var`, and the files that activation writes there.
 trait Activated {
     fn activate(&self) -> Outcome;
     fn at_var(&self, path: &str) -> PathBuf;
     fn text(&self, path: &str) -> Option<String>;
     fn objects(&self) -> BTreeSet<String>;
-    /// Without the agent's own directory, in which the lock and the store are.
+    /// `/var` without the agent's own directory, which has the lock and the object store.
     fn var_of_others(&self) -> snapshot::Snapshot;
-    /// `key` is the generation whose keys are in place: they are never older than what ran.
+    /// `key` names the generation whose SSH keys are in place: a rollback does not restore older keys.
     fn assert_active(&self, name: &str, text: &str, key: &str);
 }
 
@@ -90,7 +90,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
     let before = host.var_of_others();
 
     host.update(&host.config(&config("a", "a\n")), None);
-    assert_eq!(snapshot::changes(&before, &host.var_of_others()), [""; 0], "an apply leaves /var alone");
+    assert_eq!(snapshot::changes(&before, &host.var_of_others()), [""; 0], "`apply` does not change /var");
     host.activate();
     host.assert_active("a", "a\n", "a");
 
@@ -120,7 +120,7 @@ fn var_follows_the_deployment_that_boots_forward_and_back() {
 }
 
 #[test]
-fn equal_contents_are_stored_once_and_go_with_their_deployments() {
+fn equal_contents_are_stored_once_and_removed_with_their_deployments() {
     let host = Host::new();
     let twins = [("/usr/local/one", "same\n"), ("/usr/local/two", "same\n")];
     host.update(&host.config(&small_config("twins", &twins, &[])), None);
@@ -142,7 +142,7 @@ fn equal_contents_are_stored_once_and_go_with_their_deployments() {
 }
 
 #[test]
-fn a_first_activation_makes_the_directories_that_links_lead_to() {
+fn first_activation_creates_targets_of_directory_links() {
     let host = Host::new();
     assert!(!host.at_var("usrlocal").exists() && !host.at_var("home").exists());
     host.update(&host.config(&config("a", "a\n")), None);
@@ -151,7 +151,7 @@ fn a_first_activation_makes_the_directories_that_links_lead_to() {
 }
 
 #[test]
-fn a_store_that_is_damaged_is_named_and_mended() {
+fn damaged_object_store_is_named_and_restored() {
     let host = Host::new();
     let desired = host.config(&small_config("a", &[("/usr/local/one", "one\n")], &[]));
     host.update(&desired, None);
@@ -173,7 +173,7 @@ fn a_store_that_is_damaged_is_named_and_mended() {
 }
 
 #[test]
-fn what_is_not_ours_is_not_activated() {
+fn foreign_deployment_is_not_activated() {
     let host = Host::new();
     let outcome = run(host.command("activate"));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");

@@ -1,5 +1,4 @@
-//! The `/etc` that a new deployment must have: the image's, an administrator's edits, and what the config
-//! says.
+//! The `/etc` that a new deployment must have: the image's files, an administrator's edits, and the config's files.
 
 use std::{
     collections::BTreeMap,
@@ -16,11 +15,11 @@ use testbed::model::{
 
 const UNITS: &str = "/etc/systemd/system";
 
-/// What an `/etc` holds, by path relative to it.
+/// The nodes of an `/etc`, by path relative to it.
 pub(crate) type Etc = BTreeMap<String, Node>;
 
-/// Edits files in an `/etc` as administrators do: one that the next image changes too, one that it does not,
-/// one removed, one of other mode, and new ones.
+/// Edits an `/etc` as administrators do: changes a file that the next image changes too and one that it does not,
+/// removes a file, changes a mode, and adds files.
 pub(crate) fn administrate(etc: &Path) {
     identify(etc);
     fs::write(etc.join("hosts"), "127.0.0.1 localhost here\n").unwrap();
@@ -33,12 +32,12 @@ pub(crate) fn administrate(etc: &Path) {
     symlink("own.conf", etc.join("local.d/link.conf")).unwrap();
 }
 
-/// Makes it that of a machine that has booted before: a first boot that is ahead gets presets.
+/// Writes a machine ID, as after a first boot: without one, systemd applies presets at boot.
 pub(crate) fn identify(etc: &Path) {
     fs::write(etc.join("machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
 }
 
-/// What is in the `/etc` of a deployment, without the product's own records.
+/// The `/etc` of a deployment, without the product's own records.
 pub(crate) fn found(root: &Path) -> Etc {
     let seen = snapshot::take(&root.join("etc")).into_iter().map(|(path, (node, _))| (path, node));
     let own = ["flameholder", "machine-config-daemon"];
@@ -46,8 +45,8 @@ pub(crate) fn found(root: &Path) -> Etc {
     foreign.map(|(path, node)| (path.clone(), undated(&path, node))).collect()
 }
 
-/// What must be in the `/etc` of a deployment that `config` was applied to first, after `edit` was made on
-/// the one before.
+/// The expected `/etc` of a deployment with `config` as its first config, where `edit` was made on the deployment
+/// before it.
 pub(crate) fn expected(deployment: &Path, edit: impl Fn(&Path), config: &Config) -> Etc {
     let scratch = tempfile::tempdir().unwrap();
     let tree = Tree(scratch.path().to_owned());
@@ -65,7 +64,7 @@ pub(crate) fn expected(deployment: &Path, edit: impl Fn(&Path), config: &Config)
     found(&tree.0)
 }
 
-/// Complains about every path that is not as it must be.
+/// One line for each path that differs from the expected one.
 pub(crate) fn differences(found: &Etc, expected: &Etc) -> Vec<String> {
     let mut paths: Vec<&String> = found.keys().chain(expected.keys()).collect();
     paths.sort();
@@ -74,7 +73,7 @@ pub(crate) fn differences(found: &Etc, expected: &Etc) -> Vec<String> {
     differ.map(|path| format!("/etc/{path} is {:?}, not {:?}", found.get(path), expected.get(path))).collect()
 }
 
-/// A root that is brought by hand to what a config says.
+/// A root to which this test applies a config independently of the product.
 struct Tree(PathBuf);
 
 impl Tree {
@@ -82,7 +81,7 @@ impl Tree {
         self.0.join(path.trim_start_matches('/'))
     }
 
-    /// Makes room at a path below `/etc`; `None` for any other.
+    /// Removes the node at a path below `/etc`; `None` for any other path.
     fn clear(&self, path: &str) -> Option<PathBuf> {
         path.strip_prefix("/etc/")?;
         let at = self.at(path);
@@ -118,7 +117,7 @@ impl Tree {
         fs::set_permissions(at, Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The id by the tree's own databases: the local one goes before the image's.
+    /// The numeric ID from the tree's own databases: `/etc` precedes `/usr/lib`.
     fn id_of(&self, owner: &Owner, database: &str) -> u32 {
         let name = match owner {
             Owner::Id(id) => return *id,
@@ -162,20 +161,20 @@ impl Tree {
         fs::write(&at, lines.collect::<String>()).unwrap();
     }
 
-    /// As `systemctl` does it: preset what the config leaves open, then enable and disable.
+    /// Enables units with `systemctl`: presets those that the config leaves open, then enables and disables.
     fn set_enablement(&self, config: &Config) {
         for (verb, enabled) in [("preset", None), ("enable", Some(true)), ("disable", Some(false))] {
             for unit in config.units.iter().filter(|unit| unit.enabled == enabled && self.has(unit)) {
                 let mut systemctl = Command::new("systemctl");
                 systemctl.arg("--root").arg(&self.0).args(["--quiet", verb, "--", &unit.name]);
-                // A unit that cannot be preset, a masked one for example, is left as it is.
+                // Units without a preset operation, such as masked ones, stay unchanged.
                 let done = systemctl.output().unwrap().status.success();
                 assert!(done || enabled.is_none(), "systemctl {verb} {}", unit.name);
             }
         }
     }
 
-    /// Whether the tree has this unit or, for an instance, its template.
+    /// `true` where the tree has this unit or, for an instance, its template.
     fn has(&self, unit: &Unit) -> bool {
         let template = unit.name.split_once('@').and_then(|(prefix, instance)| {
             let (_, kind) = instance.rsplit_once('.')?;
@@ -190,7 +189,7 @@ impl Tree {
     }
 }
 
-/// Takes the date of the last change from `core`'s line of the shadow file: that of the day is right as well.
+/// Removes the date of the last change from `core`'s line of the shadow file, which is the day of the test.
 fn undated(path: &str, mut node: Node) -> Node {
     if let ("shadow", Body::File(bytes)) = (path, &mut node.body) {
         let text = String::from_utf8(std::mem::take(bytes)).unwrap();

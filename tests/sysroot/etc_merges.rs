@@ -1,4 +1,4 @@
-//! libostree's merge of `/etc`, told before it happens.
+//! libostree's merge of `/etc`, predicted before it takes place.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
 
@@ -10,7 +10,7 @@ use testbed::{
     offline::{Host, run, small_config},
 };
 
-/// A host on which somebody replaced a directory of the image by a file: `/etc/os`.
+/// A host on which a directory of the image, `/etc/os`, was replaced by a file.
 fn host_with_a_file_for_a_directory() -> (Host, PathBuf) {
     let host = Host::new();
     let desired = host.config(&small_config("desired", &[("/etc/managed.conf", "1\n")], &["one"]));
@@ -38,7 +38,7 @@ fn etc_diff(host: &Host, arguments: &[&str]) -> Outcome {
     outcome
 }
 
-/// The directories of all deployments, whether they boot or not.
+/// The directories of all deployments, with or without a boot entry.
 fn deployed(host: &Host) -> Vec<PathBuf> {
     let all = fs::read_dir(host.sysroot().join("ostree/deploy/fedora-coreos/deploy")).unwrap();
     let mut all: Vec<PathBuf> = all.map(|entry| entry.unwrap().path()).collect();
@@ -47,7 +47,7 @@ fn deployed(host: &Host) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_merge_that_would_be_refused_is_refused_before_anything_is_deployed() {
+fn refused_merge_is_reported_before_deploying() {
     let (host, desired) = host_with_a_file_for_a_directory();
     let (boot, before) = (host.boot_snapshot(), deployed(&host));
     let next = host.config(&small_config("next", &[("/etc/managed.conf", "2\n")], &["one"]));
@@ -63,7 +63,7 @@ fn a_merge_that_would_be_refused_is_refused_before_anything_is_deployed() {
     assert_eq!(snapshot::changes(&boot, &host.boot_snapshot()), [""; 0]);
     assert_eq!(deployed(&host), before);
 
-    // What is applied already makes no deployment, so nothing is merged.
+    // A config that is applied already makes no deployment, so nothing is merged.
     assert_eq!(plan(&host, &desired, None, 0)["etc"]["due"], false);
     let outcome = host.apply(&desired, None);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -73,7 +73,7 @@ fn a_merge_that_would_be_refused_is_refused_before_anything_is_deployed() {
 }
 
 #[test]
-fn an_image_that_has_to_be_imported_is_looked_at_before_it_is_deployed() {
+fn imported_image_is_checked_before_deploying() {
     let (host, desired) = host_with_a_file_for_a_directory();
     let (boot, before) = (host.boot_snapshot(), deployed(&host));
     let image = host.image(&Os::new(2));
@@ -87,19 +87,22 @@ fn an_image_that_has_to_be_imported_is_looked_at_before_it_is_deployed() {
     assert!(outcome.stderr.contains("/etc/os is not a directory"), "{outcome:?}");
     assert_eq!(snapshot::changes(&boot, &host.boot_snapshot()), [""; 0]);
     assert_eq!(deployed(&host), before);
-    assert!(!host.sysroot().join("ostree/repo/tmp/flameholder-etc").exists(), "what was looked at is gone");
+    assert!(
+        !host.sysroot().join("ostree/repo/tmp/flameholder-etc").exists(),
+        "the temporary checkout is removed"
+    );
 
     fs::remove_file(host.default().at("etc/os")).unwrap();
     host.update(&desired, Some(&image));
 }
 
 #[test]
-fn an_etc_is_compared_with_its_own_image_and_with_another_deployments() {
+fn etc_diff_compares_with_own_image_and_other_deployment() {
     let host = Host::new();
     let installed = host.default();
     fs::write(installed.at("etc/chrony.conf"), "server mine\n").unwrap();
     fs::set_permissions(installed.at("etc/crio"), fs::Permissions::from_mode(0o700)).unwrap();
-    let secret = "a word that is nobody's business\n";
+    let secret = "a secret word\n";
     fs::write(installed.at("etc/own.conf"), secret).unwrap();
     let alone = etc_diff(&host, &[]);
     for words in
@@ -127,9 +130,9 @@ fn an_etc_is_compared_with_its_own_image_and_with_another_deployments() {
             .unwrap()
             .contains(&json!({"path": "/etc/os/version-1.conf", "change": "add"}))
     );
-    let mut nobody = host.command("etc-diff");
-    nobody.args(["--to", "0000"]);
-    let outcome = run(nobody);
+    let mut unknown = host.command("etc-diff");
+    unknown.args(["--to", "0000"]);
+    let outcome = run(unknown);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     assert!(outcome.stderr.contains("no deployment 0000"), "{outcome:?}");
 }

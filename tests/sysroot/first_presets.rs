@@ -1,4 +1,4 @@
-//! What systemd's presets decide in the first boot of an `/etc`, after the configuration said what is enabled.
+//! systemd's presets in the first boot of an `/etc`, and the enablement that the configuration sets.
 
 use std::{fs, process::Command};
 
@@ -10,7 +10,7 @@ const PRESET: &str = "etc/systemd/system-preset/00-flameholder.preset";
 const LINK: &str = "etc/systemd/system/multi-user.target.wants/own.service";
 
 #[test]
-fn they_agree_until_the_machine_has_an_id() {
+fn presets_agree_with_config_until_first_boot_is_over() {
     let host = Host::new();
     let config = |name: &str, enabled: bool| {
         let mut config = small_config(name, &[("/etc/managed.conf", name)], &[]);
@@ -24,7 +24,7 @@ fn they_agree_until_the_machine_has_an_id() {
         let verb = if enabled { "enable" } else { "disable" };
         assert!(said.contains(&format!("\n{verb} own.service\n")), "{said}");
         assert_eq!(host.verify().code, Some(0));
-        // Whoever has all presets applied, as a first boot does, changes nothing of it.
+        // Applying all presets, as a first boot does, changes nothing.
         assert_eq!(entry.at(LINK).symlink_metadata().is_ok(), enabled);
         let systemctl = Command::new("systemctl").arg("--root").arg(&entry.root).arg("preset-all").output();
         let output = systemctl.expect("systemctl starts: `cargo xtask setup` installs it");
@@ -34,6 +34,6 @@ fn they_agree_until_the_machine_has_an_id() {
     let booted = host.default();
     fs::write(booted.at("etc/machine-id"), "0123456789abcdef0123456789abcdef\n").unwrap();
     let entry = host.update(&config("third", true), None);
-    assert!(!entry.at(PRESET).exists(), "the first boot is behind");
+    assert!(!entry.at(PRESET).exists(), "the first boot is over");
     assert_eq!(host.verify().code, Some(0));
 }

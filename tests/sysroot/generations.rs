@@ -1,4 +1,4 @@
-//! Going back and forth between generations, looking at them, and those that are not ours.
+//! Rollback between generations, drift of a generation, and deployments made by other programs.
 
 use std::{
     fs::{self, Permissions},
@@ -17,8 +17,8 @@ use testbed::{
 
 const MANAGED: &str = "etc/managed.conf";
 
-/// A host with two generations, which differ in image, file, link and kernel argument; the newer one boots
-/// next.
+/// A host with two generations, which differ in image, file, link and kernel argument. The newer one is the default
+/// boot entry.
 fn two_generations() -> (Host, Entry, Entry) {
     let host = Host::new();
     let mut configs = [
@@ -40,7 +40,7 @@ fn roots(entries: &[Entry]) -> Vec<(&Path, &[String])> {
 }
 
 #[test]
-fn a_rollback_changes_what_boots_and_nothing_else_and_another_one_returns() {
+fn rollback_changes_the_default_entry_only_and_a_second_one_reverts() {
     let (host, first, second) = two_generations();
     let sights = [&first, &second].map(|entry| snapshot::take(&entry.root));
     for order in [[&first, &second], [&second, &first], [&first, &second]] {
@@ -65,7 +65,7 @@ fn a_rollback_changes_what_boots_and_nothing_else_and_another_one_returns() {
 }
 
 #[test]
-fn a_host_with_one_deployment_has_nothing_to_roll_back_to() {
+fn rollback_with_one_deployment_is_refused() {
     let host = Host::new();
     let before = host.snapshot();
     let outcome = host.rollback();
@@ -112,7 +112,7 @@ fn every_deviation_is_found() {
 }
 
 #[test]
-fn a_boot_entry_that_names_another_generation_is_a_deviation() {
+fn boot_entry_of_another_generation_is_a_deviation() {
     let (host, first, second) = two_generations();
     let menu = menu_file(&host, &second.generation());
     let text = fs::read_to_string(&menu).unwrap();
@@ -141,7 +141,7 @@ fn deploy_foreign(host: &Host) -> Entry {
 }
 
 #[test]
-fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
+fn foreign_deployment_is_no_generation_until_a_config_is_applied() {
     let (host, _, ours) = two_generations();
     let foreign = deploy_foreign(&host);
     assert_ne!(foreign.root, ours.root);
@@ -175,7 +175,7 @@ fn a_deployment_that_others_make_is_not_ours_until_it_is_applied_to() {
 }
 
 #[test]
-fn the_same_config_on_a_foreign_deployment_makes_it_ours() {
+fn same_config_on_foreign_deployment_makes_a_generation() {
     let host = Host::new();
     let desired = host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &["one"]));
     let ours = host.update(&desired, None);

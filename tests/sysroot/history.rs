@@ -1,4 +1,4 @@
-//! Generations after generations: where a host comes from does not show in what it becomes.
+//! Long sequences of generations: the result depends on the last config only, not on the earlier ones.
 
 use std::fs;
 
@@ -11,8 +11,8 @@ use testbed::{
     offline::{Host, small_config},
 };
 
-/// Without the links that enable units, and their directory: a preset unit that is no longer listed stays as
-/// its preset wants it, where a host that never listed it has no link.
+/// An `/etc` without the links that enable units and their directories: a preset unit that is no longer listed keeps
+/// its link, whereas a host that never listed it has none.
 fn without_enablement(etc: Etc) -> Etc {
     let is_enablement = |path: &String| {
         path == "systemd/system"
@@ -23,7 +23,7 @@ fn without_enablement(etc: Etc) -> Etc {
 }
 
 #[test]
-fn a_walk_from_config_to_config_leaves_no_traces() {
+fn sequence_of_configs_leaves_no_remains() {
     testbed::preconditions::require_installed(&["systemctl"]);
     let host = Host::new();
     let installed = host.default();
@@ -32,7 +32,7 @@ fn a_walk_from_config_to_config_leaves_no_traces() {
     let configs = [fixtures(), rendered()].concat();
     for (step, path) in configs.iter().chain(configs.iter().rev().step_by(2)).enumerate() {
         let image = (step % 4 == 0).then(|| host.image(&Os::new(2 + u32::try_from(step / 4).unwrap())));
-        // The configs name images that are nowhere to be had; the one that runs stands in for them.
+        // The configs name images that no registry here has; the booted image stands in for them.
         let image = image.or_else(|| host.status()["deployments"][0]["image"].as_str().map(str::to_owned));
         let entry = host.update(path, image.as_deref());
         let config = load(path);
@@ -52,7 +52,7 @@ fn a_walk_from_config_to_config_leaves_no_traces() {
 }
 
 #[test]
-fn an_image_behind_a_moved_tag_is_deployed() {
+fn image_behind_moved_tag_is_deployed() {
     let host = Host::new();
     let desired = host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &[]));
     let layout = host.path("moving");
@@ -70,7 +70,7 @@ fn an_image_behind_a_moved_tag_is_deployed() {
 }
 
 #[test]
-fn what_drifted_is_right_again_in_the_next_deployment() {
+fn drift_is_repaired_in_the_next_deployment() {
     let host = Host::new();
     let desired = host.config(&small_config(
         "same",

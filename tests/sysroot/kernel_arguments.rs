@@ -1,5 +1,5 @@
-//! Boot entries through a series of configs: theirs as often and in the order listed, foreign ones where they
-//! were.
+//! Boot entries through a series of configs: the configs' arguments in the listed order and number, foreign arguments
+//! in their places.
 
 use osimage::{Os, SysrootBuilder};
 
@@ -14,7 +14,7 @@ fn installed() -> Host {
 }
 
 #[test]
-fn arguments_come_change_and_go_while_foreign_ones_stay() {
+fn config_arguments_change_while_foreign_ones_stay() {
     let host = installed();
     let (commit, _) = host.default().id();
     let series: [&[&str]; 7] = [
@@ -41,7 +41,7 @@ fn arguments_come_change_and_go_while_foreign_ones_stay() {
 }
 
 #[test]
-fn only_the_boot_entry_and_the_record_tell_a_change_of_arguments() {
+fn argument_change_alters_boot_entry_and_record_only() {
     let host = installed();
     let first = host.update(&host.config(&small_config("same", &[("/etc/managed.conf", "1\n")], &[])), None);
     let second =

@@ -1,5 +1,5 @@
-//! SIGKILL at one system call after the other: what boots is wholly the old or wholly the new generation, and
-//! the next apply settles it.
+//! SIGKILL at one system call after the other: the default boot entry is either the complete old or the complete new
+//! generation, and the next `apply` completes the update.
 
 use std::{
     collections::BTreeSet,
@@ -18,10 +18,10 @@ use testbed::{
     offline::{Host, install, run, small_config},
 };
 
-/// More calls of one kind than an apply here makes.
+/// More calls of one kind than an `apply` here makes.
 const MOST_CALLS: usize = 2000;
 
-/// What is applied in turn: a config, its image if it brings one, and the `/etc` that comes of it.
+/// One of the two alternating updates: a config, its image if it has one, and the expected `/etc`.
 struct Side {
     desired: PathBuf,
     image: Option<String>,
@@ -29,7 +29,7 @@ struct Side {
     etc: Etc,
 }
 
-/// A host that can be brought from one side to the other and back, any number of times.
+/// A host that is updated from one side to the other and back, any number of times.
 struct Swing {
     host: Host,
     sides: [Side; 2],
@@ -53,8 +53,8 @@ impl Swing {
         Self { host, sides, turn: 0 }
     }
 
-    /// Kills at the first call of this kind, then at the one that `next` names after it, until an apply comes
-    /// through. `kill` makes an apply that is killed at the call that it is given.
+    /// Kills at the first call of this kind, then at the call that `next` selects, until an `apply` completes.
+    /// `kill` makes the command of an `apply` that is killed at the given call.
     fn kill_at_each(
         &mut self,
         call: &str,
@@ -69,33 +69,33 @@ impl Swing {
             let etc_before = etc::found(&before.root);
             let outcome =
                 run(kill(&self.host, &self.host.apply_command(&side.desired, side.image.as_deref()), &place));
-            let came_through = outcome.code == Some(0);
+            let is_complete = outcome.code == Some(0);
             let after = self.host.default();
             let switched = after.root != before.root;
             if switched {
                 self.assert_new(&place);
             } else {
-                assert!(!came_through, "{place} says that it is done: {outcome:?}");
+                assert!(!is_complete, "{place} reports completion: {outcome:?}");
                 assert_eq!(after.arguments, before.arguments, "{place}");
                 assert_eq!(etc::differences(&etc::found(&after.root), &etc_before), [""; 0], "old, {place}");
             }
-            self.settle(&place, &outcome);
-            // Where the killed run had only to tidy up, nothing was left to do, and the next deployment
-            // tidies up.
-            if came_through || !switched {
+            self.ensure_next_apply_completes(&place, &outcome);
+            // Where the killed run had only the cleanup left, this run has nothing to do, and the next deployment
+            // cleans up.
+            if is_complete || !switched {
                 self.assert_tidy(&place);
             }
             self.turn += 1;
-            if came_through {
-                assert!(number > 1, "an apply makes no {call}");
+            if is_complete {
+                assert!(number > 1, "`apply` makes no {call}");
                 return;
             }
             number = next(number);
         }
-        panic!("an apply makes more than {MOST_CALLS} calls of {call}");
+        panic!("`apply` makes more than {MOST_CALLS} calls of {call}");
     }
 
-    /// Kills a rollback at each call of this kind until one comes through; the trees stay as they are.
+    /// Kills a rollback at each call of this kind until one completes. No tree changes.
     fn kill_rollback_at_each(&mut self, call: &str) {
         let trees = self.host.entries().into_iter().map(|entry| entry.root).collect::<BTreeSet<_>>();
         let sight = || trees.iter().map(|root| snapshot::take(root)).collect::<Vec<_>>();
@@ -109,12 +109,12 @@ impl Swing {
             let now: Vec<_> = after.iter().map(told).collect();
             let (old, new): (Vec<_>, Vec<_>) =
                 (menu.iter().map(told).collect(), menu.iter().rev().map(told).collect());
-            let came_through = outcome.code == Some(0);
-            assert!(now == new || now == old && !came_through, "{place}: {now:?} after {old:?}");
+            let is_complete = outcome.code == Some(0);
+            assert!(now == new || now == old && !is_complete, "{place}: {now:?} after {old:?}");
             assert!(sight() == before, "{place} changed a deployment");
             let verified = self.host.verify();
             assert_eq!(verified.code, Some(0), "{place}: {verified:?}");
-            if came_through {
+            if is_complete {
                 assert!(number > 1, "a rollback makes no {call}");
                 return;
             }
@@ -122,7 +122,7 @@ impl Swing {
         panic!("a rollback makes more than {MOST_CALLS} calls of {call}");
     }
 
-    /// What boots is all of this turn's side.
+    /// The default boot entry is completely that of this turn's side.
     fn assert_new(&self, place: &str) {
         let (side, entry) = (&self.sides[self.turn % 2], self.host.default());
         assert_eq!(etc::differences(&etc::found(&entry.root), &side.etc), [""; 0], "new, {place}");
@@ -135,8 +135,8 @@ impl Swing {
         );
     }
 
-    /// The next apply succeeds, and nothing of the killed one is left.
-    fn settle(&self, place: &str, killed: &Outcome) {
+    /// The next `apply` succeeds, and nothing of the killed one remains.
+    fn ensure_next_apply_completes(&self, place: &str, killed: &Outcome) {
         let side = &self.sides[self.turn % 2];
         let outcome = self.host.apply(&side.desired, side.image.as_deref());
         assert_eq!(outcome.code, Some(0), "after {place}, {killed:?}: {outcome:?}");
@@ -145,7 +145,7 @@ impl Swing {
         assert_eq!(verified.code, Some(0), "after {place}: {verified:?}");
     }
 
-    /// There are no trees but those that the boot menu lists.
+    /// The only trees are those that the boot menu lists.
     fn assert_tidy(&self, place: &str) {
         let trees = fs::read_dir(self.host.sysroot().join("ostree/deploy/fedora-coreos/deploy")).unwrap();
         let trees = trees.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
@@ -172,7 +172,7 @@ fn config(name: &str, text: &str, arguments: [&str; 2]) -> serde_json::Value {
     config
 }
 
-/// `command`, so that it has ended only when all its children have: they hold its standard output open.
+/// `command`, made to end only after all its children, which hold its standard output open.
 fn with_children(command: &Command, before: &[&str]) -> Command {
     let mut whole = Command::new("sh");
     whole
@@ -209,13 +209,13 @@ fn each(number: usize) -> usize {
     number + 1
 }
 
-/// More and more sparsely.
+/// Increasingly sparse calls.
 fn sparse(number: usize) -> usize {
     number + 1 + number / 2
 }
 
 #[test]
-fn the_agent_is_killed_at_each_of_its_changes() {
+fn apply_survives_kills_at_each_change() {
     let mut swing = Swing::new(false);
     for call in ["mkdirat", "renameat2", "symlinkat", "fsync", "fchmod", "unlinkat", "write"] {
         swing.kill_at_each(call, each, kill_client);
@@ -224,7 +224,7 @@ fn the_agent_is_killed_at_each_of_its_changes() {
 }
 
 #[test]
-fn the_worker_is_killed_at_each_switch_of_a_name() {
+fn apply_survives_kills_of_worker_at_each_rename() {
     let mut swing = Swing::new(false);
     for call in ["renameat", "symlinkat", "syncfs"] {
         swing.kill_at_each(call, each, kill_worker);
@@ -232,7 +232,7 @@ fn the_worker_is_killed_at_each_switch_of_a_name() {
 }
 
 #[test]
-fn the_worker_is_killed_while_it_makes_and_removes_trees() {
+fn apply_survives_kills_of_worker_changing_trees() {
     let mut swing = Swing::new(false);
     for call in ["mkdirat", "linkat", "fsync", "unlinkat"] {
         swing.kill_at_each(call, sparse, kill_worker);
@@ -240,7 +240,7 @@ fn the_worker_is_killed_while_it_makes_and_removes_trees() {
 }
 
 #[test]
-fn the_worker_is_killed_during_an_update_of_the_image() {
+fn image_update_survives_kills_of_worker() {
     let mut swing = Swing::new(true);
     for call in ["renameat", "linkat", "write"] {
         swing.kill_at_each(call, |number| number * 2, kill_worker);
@@ -248,7 +248,7 @@ fn the_worker_is_killed_during_an_update_of_the_image() {
 }
 
 #[test]
-fn a_rollback_that_is_killed_has_happened_or_has_not() {
+fn killed_rollback_is_complete_or_without_effect() {
     let mut swing = Swing::new(true);
     for call in ["renameat", "symlinkat", "unlinkat"] {
         swing.kill_rollback_at_each(call);

@@ -1,4 +1,4 @@
-//! SELinux labels of what is written: those of the new deployment's policy.
+//! SELinux labels of written files: those of the new deployment's policy.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use testbed::offline::{Host, small_config};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 
-/// The label of a path, without the null byte that ends it on disk.
+/// The label of a path, without its terminating null byte.
 fn label(path: &Path) -> String {
     let mut buffer = [0; 256];
     let length = lgetxattr(path, "security.selinux", &mut buffer).expect("a label");
@@ -19,8 +19,8 @@ fn label(path: &Path) -> String {
     text.strip_suffix('\0').unwrap_or(text).to_owned()
 }
 
-/// libostree asks the image's `semodule` for a fresh policy in a sandbox. This image brings none: a sandbox
-/// that does nothing stands in.
+/// libostree rebuilds the policy with the image's `semodule` in a sandbox. This image has no `semodule`, so the
+/// sandbox is replaced by a program without effect.
 fn with_sandbox(host: &Host) -> String {
     let layers = host.path("programs");
     let layers = layers.display();
@@ -32,7 +32,7 @@ fn with_sandbox(host: &Host) -> String {
 }
 
 #[test]
-fn what_is_written_is_labelled_by_the_policy_of_the_deployment() {
+fn written_files_are_labelled_by_policy_of_new_deployment() {
     let host = Host::new();
     let mut config = small_config(
         "labelled",

@@ -1,8 +1,8 @@
-//! The command line on OSTree sysroots, seen from outside: real worker, real libostree, real skopeo. Needs
+//! The command line on OSTree sysroots, observed from outside: real worker, real libostree, real skopeo. Needs
 //! root.
 //!
-//! What must be there is worked out here, from the image and the config; nothing but paths and executables is
-//! taken from the product.
+//! The expected results are derived here from the image and the config, independently of the product, which
+//! contributes paths and executables only.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,

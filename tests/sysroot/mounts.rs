@@ -1,4 +1,4 @@
-//! Sysroots on file systems that are full or read-only, and programs that this machine lacks.
+//! Sysroots on full and on read-only file systems.
 
 use std::{fs, process::Command};
 
@@ -12,8 +12,8 @@ use testbed::{
     offline::{Host, run, small_config},
 };
 
-/// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`; what they mount
-/// goes with it.
+/// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`. Their mounts end with the
+/// namespace.
 pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> Outcome {
     testbed::preconditions::require_mount_namespaces();
     let script = format!("set -e\n{script}\ncode=0\n\"$@\" || code=$?\n{afterwards}\nexit $code");
@@ -22,8 +22,8 @@ pub(crate) fn run_between(script: &str, command: &Command, afterwards: &str) -> 
     run(inside)
 }
 
-/// Puts a copy of the sysroot that has `free` KiB left in its place, runs the command, and returns how it
-/// ended and the boot menu that it left.
+/// Mounts a copy of the sysroot with `free` KiB of free space in its place and runs the command. Returns the
+/// command's outcome and the boot menu after it.
 fn on_full_disk(host: &Host, free: u32, command: &Command) -> (Outcome, Vec<Entry>) {
     let (sysroot, copy) = (host.sysroot(), host.path("copy"));
     let (sysroot, copy, after) = (sysroot.display(), copy.display(), host.path("after"));
@@ -48,14 +48,14 @@ fn assert_same_menu(menu: &[Entry], before: &[Entry]) {
 }
 
 #[test]
-fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
+fn full_disk_leaves_the_boot_menu_unchanged() {
     const BIG: usize = 2 << 20;
     let host = Host::new();
     let before = host.entries();
     let image = host.image(&Os::new(2));
     let tiny = host.config(&small_config("tiny", &[("/etc/managed.conf", "1\n")], &[]));
     let mut big = small_config("big", &[("/etc/managed.conf", "1\n"), ("/etc/big", "")], &[]);
-    // Each byte is written as it is and none of it is compressed: the document stays small enough to be read.
+    // The content is neither encoded nor compressed, which keeps the document below the size limit.
     big["spec"]["config"]["storage"]["files"][1]["contents"]["source"] = json!(data_url(&vec![b'x'; BIG]));
     let big = host.config(&big);
     for (doing, free, command) in [
@@ -72,7 +72,7 @@ fn a_disk_that_fills_up_leaves_the_host_as_it_boots() {
 }
 
 #[test]
-fn a_read_only_file_system_is_told_as_such() {
+fn read_only_file_system_is_reported() {
     let host = Host::new();
     let before = host.snapshot();
     let desired = host.config(&small_config("desired", &[("/etc/managed.conf", "1\n")], &[]));

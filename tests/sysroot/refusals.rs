@@ -1,4 +1,4 @@
-//! What cannot be done: one clear message, the right exit code, and a host that boots what it booted before.
+//! Refused requests: one clear message, the documented exit code, and an unchanged boot menu.
 
 use std::{
     fs::{self, File},
@@ -20,8 +20,8 @@ const USAGE: i32 = 64;
 const TRY_AGAIN: i32 = 75;
 const CONFIG: i32 = 78;
 
-/// Runs a command that must fail with this code and one message that contains these words, and leave boot
-/// entries and deployments alone.
+/// Runs a command that must fail with this code and one message that contains these words, without changing boot
+/// entries or deployments.
 fn assert_refused(host: &Host, command: Command, code: i32, words: &[&str]) {
     let (boot, deployment) = (host.boot_snapshot(), host.default());
     let sight = host.deployment_snapshot(&deployment);
@@ -55,7 +55,7 @@ fn host_and_config() -> (Host, PathBuf) {
 }
 
 #[test]
-fn a_locked_sysroot_is_busy_until_it_is_unlocked() {
+fn locked_sysroot_is_busy_until_unlocked() {
     let (host, desired) = host_and_config();
     let lock = File::create(host.sysroot().join(OSTREE_LOCK)).unwrap();
     fcntl_lock(&lock, FlockOperation::NonBlockingLockExclusive).unwrap();
@@ -67,7 +67,7 @@ fn a_locked_sysroot_is_busy_until_it_is_unlocked() {
 }
 
 #[test]
-fn malformed_image_references_are_told_by_where_they_come_from() {
+fn malformed_image_reference_is_reported_with_its_source() {
     let (host, desired) = host_and_config();
     for reference in ["", "not an image", "ostree-unverified-image:nowhere", "quay.io/UPPER:tag@sha256:1"] {
         assert_refused(&host, host.apply_command(&desired, Some(reference)), USAGE, &[]);
@@ -81,7 +81,7 @@ fn malformed_image_references_are_told_by_where_they_come_from() {
 }
 
 #[test]
-fn an_image_that_is_missing_or_damaged_is_named() {
+fn missing_or_damaged_image_is_named() {
     let (host, desired) = host_and_config();
     let image = host.image(&Os::new(2));
     let missing = format!("{image}-missing");
@@ -105,7 +105,7 @@ fn an_image_that_is_missing_or_damaged_is_named() {
 }
 
 #[test]
-fn a_missing_skopeo_is_named() {
+fn missing_skopeo_is_named() {
     let (host, desired) = host_and_config();
     let image = host.image(&Os::new(2));
     fs::create_dir(host.path("no programs")).unwrap();
@@ -114,7 +114,7 @@ fn a_missing_skopeo_is_named() {
     assert_refused(&host, command, FAILED, &["skopeo is not installed"]);
 }
 
-/// `flameholder apply` by an executable beside which lies this worker, or none.
+/// `flameholder apply` run by an executable with this worker beside it, or with none.
 fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Command {
     let directory = host.path("bin");
     let original = host.apply_command(desired, None);
@@ -131,7 +131,7 @@ fn apply_with_worker(host: &Host, desired: &Path, worker: Option<&str>) -> Comma
 }
 
 #[test]
-fn a_worker_that_is_missing_or_dies_is_told_as_such() {
+fn missing_or_killed_worker_is_reported() {
     let (host, desired) = host_and_config();
     let missing = apply_with_worker(&host, &desired, None);
     assert_refused(&host, missing, FAILED, &["no flameholder-ostree found", "bin/flameholder-ostree"]);
@@ -142,7 +142,7 @@ fn a_worker_that_is_missing_or_dies_is_told_as_such() {
 }
 
 #[test]
-fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
+fn path_without_sysroot_or_deployment_is_refused() {
     let (host, desired) = host_and_config();
     let empty = host.path("empty");
     fs::create_dir(&empty).unwrap();
@@ -152,7 +152,7 @@ fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
         run(command)
     };
     assert_message(&on(&empty), FAILED, &["is not an OSTree sysroot"]);
-    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "nothing is left there");
+    assert_eq!(fs::read_dir(&empty).unwrap().count(), 0, "nothing was created there");
     assert_message(&on(&host.path("absent")), FAILED, &["is not an OSTree sysroot"]);
     let fresh = host.path("fresh");
     fs::create_dir(&fresh).unwrap();
@@ -162,7 +162,7 @@ fn what_is_no_sysroot_or_has_no_deployment_is_told_as_such() {
 }
 
 #[test]
-fn paths_that_cannot_be_had_are_named() {
+fn unwritable_paths_are_named() {
     let (host, _) = host_and_config();
     let in_image = host.config(&small_config("image", &[("/etc/a", "1\n"), ("/usr/lib/b", "1\n")], &[]));
     assert_refused(
@@ -191,8 +191,8 @@ fn owned_by(name: &str) -> Value {
 #[test]
 fn owners_are_those_of_the_new_image() {
     let host = Host::new();
-    // A host from before the image brought this user: the file is a name of the repository's object, so it is
-    // replaced.
+    // The old image does not have this user. The file is a hard link to the repository's object, so it is replaced
+    // and not edited.
     let passwd = host.default().at("usr/lib/passwd");
     let text = fs::read_to_string(&passwd).unwrap();
     fs::remove_file(&passwd).unwrap();
@@ -201,10 +201,10 @@ fn owners_are_those_of_the_new_image() {
     fs::write(&passwd, before).unwrap();
 
     let image = host.image(&Os::new(2));
-    let (nobody, chrony) = (host.config(&owned_by("nobodys")), host.config(&owned_by("chrony")));
+    let (missing, chrony) = (host.config(&owned_by("missing-user")), host.config(&owned_by("chrony")));
     let field = "spec.config.storage.files[1].user.name";
-    assert_refused(&host, host.apply_command(&nobody, None), CONFIG, &[field, "nobodys"]);
-    assert_refused(&host, host.apply_command(&nobody, Some(&image)), CONFIG, &[field, "nobodys"]);
+    assert_refused(&host, host.apply_command(&missing, None), CONFIG, &[field, "missing-user"]);
+    assert_refused(&host, host.apply_command(&missing, Some(&image)), CONFIG, &[field, "missing-user"]);
     assert_refused(&host, host.apply_command(&chrony, None), CONFIG, &[field, "chrony"]);
     let owned = host.update(&chrony, Some(&image)).at("etc/owned.conf");
     assert_eq!(std::os::unix::fs::MetadataExt::uid(&owned.metadata().unwrap()), 994);

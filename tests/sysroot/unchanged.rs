@@ -1,5 +1,5 @@
-//! What an apply leaves alone: everything where nothing is to do, and the image where only the config
-//! changes.
+//! Commands that change nothing: `apply` of the running config, `plan`, `verify` and `status`. A change of files keeps
+//! the image.
 
 use std::{fs, process::Command};
 
@@ -15,14 +15,14 @@ use testbed::{
     offline::{Host, run, small_config},
 };
 
-/// Complains about all that a command changed in the sysroot, `ostree/lock` apart.
+/// One line for each path that a command changed in the sysroot, except `ostree/lock`.
 fn changes(host: &Host, command: Command) -> (Outcome, Vec<String>) {
     let before = host.snapshot();
     let outcome = run(command);
     (outcome, snapshot::changes(&before, &host.snapshot()))
 }
 
-fn assert_settled(host: &Host, command: Command) {
+fn assert_nothing_to_do(host: &Host, command: Command) {
     let (outcome, changes) = changes(host, command);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(outcome.stdout.starts_with("nothing to do: "), "{outcome:?}");
@@ -30,20 +30,20 @@ fn assert_settled(host: &Host, command: Command) {
 }
 
 #[test]
-fn applying_again_changes_nothing_at_all() {
+fn repeated_apply_changes_nothing() {
     let configs = [rendered(), fixtures()].concat();
     for path in configs.iter().take(2).chain(configs.last()) {
         let host = Host::new();
         let image = host.image(&Os::new(2));
         host.update(path, Some(&image));
-        assert_settled(&host, host.apply_command(path, Some(&image)));
-        // The image that stood in for the config's own is what the record says.
-        assert_settled(&host, host.apply_command(path, None));
+        assert_nothing_to_do(&host, host.apply_command(path, Some(&image)));
+        // The record names the image that stood in for the config's own.
+        assert_nothing_to_do(&host, host.apply_command(path, None));
     }
 }
 
 #[test]
-fn looking_changes_nothing_at_all() {
+fn reading_commands_change_nothing() {
     let host = Host::new();
     let desired = host.config(&small_config("one", &[("/etc/managed.conf", "1\n")], &["one"]));
     host.update(&desired, None);
@@ -66,7 +66,7 @@ fn origin(entry: &Entry) -> String {
 }
 
 #[test]
-fn a_change_of_files_deploys_the_same_commit_again_without_asking_for_the_image() {
+fn files_update_deploys_the_same_commit_without_the_registry() {
     let host = Host::new();
     let image = host.image(&Os::new(2));
     let first = host.config(&small_config(
@@ -92,7 +92,7 @@ fn a_change_of_files_deploys_the_same_commit_again_without_asking_for_the_image(
     assert_eq!(
         fs::read_to_string(second.at("etc/hosts")).unwrap(),
         shipped,
-        "what the image ships comes back"
+        "the image's own file is restored"
     );
     assert_eq!(fs::read_to_string(first.at("etc/managed.conf")).unwrap(), "1\n");
 }

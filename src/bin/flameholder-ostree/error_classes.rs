@@ -1,5 +1,5 @@
 //! Classification of failures of libostree, skopeo and ostree-ext: by error type where one is available, else
-//! by [the text of the message](wording).
+//! by the text of the message.
 
 use std::fmt::Write as _;
 

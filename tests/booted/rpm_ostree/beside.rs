@@ -1,4 +1,4 @@
-//! What libostree does beside the daemon, and who does what where one of them is not there.
+//! The choice between rpm-ostreed and libostree, and deployments of one that the other sees.
 
 use std::{collections::HashMap, fs};
 
@@ -7,7 +7,7 @@ use rpmostreed::{Faults, NAME, TOP};
 use zbus::zvariant::OwnedValue;
 
 use crate::rpm_ostree::{
-    client::Seen,
+    client::DaemonHost,
     peers::bus::{Bus, address, fail},
 };
 use testbed::booted::{
@@ -16,14 +16,15 @@ use testbed::booted::{
 };
 
 #[test]
-fn files_are_not_its_business_and_it_sees_what_became_of_them() {
-    let seen = Seen::new(&Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
-    let host = &seen.host;
+fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
+    let fixture =
+        DaemonHost::new(&Faults { refuse: Some("no request is expected".into()), ..Faults::default() });
+    let host = &fixture.host;
     let config = host.config(full_config("one").json());
     fs::remove_dir_all(host.path("media/images")).unwrap();
     assert_reboot_requested(&host.apply(&config, None));
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
-    let staged = seen.runtime.block_on(async {
+    let staged = fixture.runtime.block_on(async {
         let bus = zbus::connection::Builder::address(address(host).as_str()).unwrap().build().await.unwrap();
         let path = format!("{TOP}/Sysroot");
         let interface = format!("{NAME}.Sysroot");
@@ -32,7 +33,7 @@ fn files_are_not_its_business_and_it_sees_what_became_of_them() {
             [a, b, ..] => {
                 bus.call_method(Some(NAME), path.as_str(), Some(interface), method, &(a, b)).await.unwrap()
             }
-            [_] => unreachable!("no method has one"),
+            [_] => unreachable!("no method has one argument"),
         };
         call(&interface, "Reload", &[]).await;
         let asked = [interface.clone(), "Deployments".to_owned()];
@@ -41,11 +42,11 @@ fn files_are_not_its_business_and_it_sees_what_became_of_them() {
         let all = Vec::<HashMap<String, OwnedValue>>::try_from(value).unwrap();
         all.iter().filter(|one| bool::try_from(&one["staged"]).unwrap()).count()
     });
-    assert_eq!(staged, 1, "it sees what libostree staged");
+    assert_eq!(staged, 1, "the daemon lists the deployment that libostree staged");
 }
 
 #[test]
-fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
+fn libostree_replaces_a_missing_daemon_only_where_configured() {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let base = ["flameholder", "apply", "--desired", &config, "--os-image", &image, "--os-backend"];
@@ -59,9 +60,9 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     host.reboot();
     assert_config(&host, "one", "two");
-    // One that refuses is not asked where it is not to be.
+    // With the libostree backend, a running daemon is not called.
     let bus = Bus::start(&host);
-    fail(&host, &Faults { refuse: Some("nobody is to ask".into()), ..Faults::default() });
+    fail(&host, &Faults { refuse: Some("no request is expected".into()), ..Faults::default() });
     let (config, image) = (host.config(full_config("two").json()), host.image(&Os::new(3)));
     let outcome = host.run([
         "flameholder",
@@ -81,7 +82,7 @@ fn without_a_daemon_libostree_does_it_and_only_where_it_may() {
 }
 
 #[test]
-fn a_tag_that_has_not_moved_is_nothing_to_do() {
+fn unmoved_tag_changes_nothing() {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
@@ -95,7 +96,7 @@ fn a_tag_that_has_not_moved_is_nothing_to_do() {
 }
 
 #[test]
-fn what_somebody_else_staged_is_not_touched() {
+fn foreign_staged_deployment_is_not_touched() {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let _bus = Bus::start(&host);
@@ -117,7 +118,7 @@ fn what_somebody_else_staged_is_not_touched() {
 }
 
 #[test]
-fn whoever_changes_the_wish_replaces_what_is_staged() {
+fn another_config_replaces_the_staged_generation() {
     let host = Host::install(Os::new(1));
     let (one, first) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let (two, second) = (host.config(full_config("two").json()), host.image(&Os::new(3)));

@@ -1,4 +1,4 @@
-//! The client alone, outside of the host, against the daemon on it.
+//! The D-Bus client alone, outside the host, connected to the daemon on it.
 
 use std::{future::Future, time::Duration};
 
@@ -12,7 +12,7 @@ use rpmostreed::Faults;
 use crate::rpm_ostree::peers::bus::{Bus, address, fail};
 use testbed::booted::host::Host;
 
-/// What these tests wait for.
+/// Deadlines that no test reaches unless it shortens one.
 pub(crate) const DEADLINES: RpmOstreeDeadlines = RpmOstreeDeadlines {
     answer: Duration::from_secs(20),
     start: Duration::from_secs(20),
@@ -22,20 +22,20 @@ pub(crate) const DEADLINES: RpmOstreeDeadlines = RpmOstreeDeadlines {
     max_poll_interval: Duration::from_millis(50),
 };
 
-/// A host with a daemon, seen from outside.
-pub(crate) struct Seen {
+/// A host with a daemon that can be called from outside it.
+pub(crate) struct DaemonHost {
     pub(crate) host: Host,
     pub(crate) image: String,
     pub(crate) runtime: tokio::runtime::Runtime,
     _bus: Bus,
 }
 
-impl Seen {
+impl DaemonHost {
     pub(crate) fn new(faults: &Faults) -> Self {
         Self::with_idle(faults, 60_000)
     }
 
-    /// The same with a daemon that leaves after so many milliseconds.
+    /// The same with a daemon that exits after `idle` milliseconds without a client.
     pub(crate) fn with_idle(faults: &Faults, idle: u64) -> Self {
         let host = Host::install(Os::new(1));
         let image = host.image(&Os::new(2));
@@ -49,62 +49,62 @@ impl Seen {
         RpmOstreeDaemon::connect(Some(&address(&self.host)), deadlines).await.unwrap()
     }
 
-    /// The image of version 2.
+    /// A request for the image of version 2.
     pub(crate) fn rebase(&self) -> LayerRequest {
         let base = LayerBase::Image(self.image.parse().unwrap());
         LayerRequest { base, change: LayeringChange::default(), registers_driver: false }
     }
 
-    /// Asks once, and says what came of it and what was said meanwhile.
-    pub(crate) async fn ask(
+    /// Sends the request once. Returns the outcome and the events received before it.
+    pub(crate) async fn request_with(
         &self,
         deadlines: RpmOstreeDeadlines,
         request: &LayerRequest,
         to_cancel: impl Future<Output = ()>,
     ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
         let daemon = self.daemon(deadlines).await;
-        let mut said = Vec::new();
-        let outcome = daemon.layer(request, &mut |news| said.push(news), to_cancel).await;
+        let mut events = Vec::new();
+        let outcome = daemon.layer(request, &mut |event| events.push(event), to_cancel).await;
         daemon.disconnect().await;
-        (outcome, said)
+        (outcome, events)
     }
 
-    /// The same, until it says something; then it is to stop.
-    pub(crate) async fn ask_until_it_speaks(
+    /// The same, cancelled at the first event.
+    pub(crate) async fn request_until_first_event(
         &self,
         request: &LayerRequest,
     ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
         let (daemon, spoke) = (self.daemon(DEADLINES).await, tokio::sync::Notify::new());
-        let mut said = Vec::new();
-        let mut news = |news| {
-            said.push(news);
+        let mut events = Vec::new();
+        let mut event = |event| {
+            events.push(event);
             spoke.notify_one();
         };
-        let outcome = daemon.layer(request, &mut news, spoke.notified()).await;
+        let outcome = daemon.layer(request, &mut event, spoke.notified()).await;
         daemon.disconnect().await;
-        (outcome, said)
+        (outcome, events)
     }
 
-    /// The same, with all the time that it may take.
-    pub(crate) async fn asked(
+    /// The same without a cancellation.
+    pub(crate) async fn request(
         &self,
         request: &LayerRequest,
     ) -> (Result<RpmOstreeOutcome, RpmOstreeError>, Vec<RpmOstreeEvent>) {
-        self.ask(DEADLINES, request, std::future::pending()).await
+        self.request_with(DEADLINES, request, std::future::pending()).await
     }
 }
 
-/// Asks for nothing.
-pub(crate) fn nothing() -> LayerRequest {
+/// A request that changes nothing.
+pub(crate) fn unchanged() -> LayerRequest {
     LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default(), registers_driver: false }
 }
 
-/// Whether a message with this text was among it.
-pub(crate) fn heard(said: &[RpmOstreeEvent], text: &str) -> bool {
-    said.iter().any(|news| matches!(news, RpmOstreeEvent::Message(message) if message.contains(text)))
+/// `true` where one of the events is a message with this text.
+pub(crate) fn has_message(events: &[RpmOstreeEvent], text: &str) -> bool {
+    events.iter().any(|event| matches!(event, RpmOstreeEvent::Message(message) if message.contains(text)))
 }
 
-/// Whether it was waited for something with this text.
-pub(crate) fn waited(said: &[RpmOstreeEvent], text: &str) -> bool {
-    said.iter().any(|news| matches!(news, RpmOstreeEvent::Busy(with) if with.contains(text)))
+/// `true` where one of the events reports waiting for a transaction with this text.
+pub(crate) fn has_waited(events: &[RpmOstreeEvent], text: &str) -> bool {
+    events.iter().any(|event| matches!(event, RpmOstreeEvent::Busy(with) if with.contains(text)))
 }

@@ -1,5 +1,5 @@
-//! The daemon killed at each message that comes or goes, and at any moment: the update is made by another one, or nothing
-//! is; and nobody is stuck.
+//! The daemon killed at each message that it receives or sends, and at arbitrary moments: the update is staged by the
+//! next daemon process, and no client hangs.
 
 use std::{fs, time::Duration};
 
@@ -13,25 +13,25 @@ use testbed::booted::{
     host::{Host, assert_reboot_requested},
 };
 
-/// Moments at which it is killed, where not all are asked for.
+/// Kills at arbitrary moments, unless all of them are requested.
 const SAMPLE: u64 = 12;
 const MOMENTS: u64 = 100;
-/// Within so many milliseconds an update is made here, as a rule.
+/// Usual duration of an update here, in milliseconds.
 const USUAL: u64 = 700;
 
 fn is_exhaustive() -> bool {
     testbed::is_exhaustive()
 }
 
-/// A host, and what it is to become.
+/// A host, and its desired config and image.
 fn before() -> (Host, [String; 2]) {
     let host = Host::install(Os::new(1));
     let wanted = [host.config(full_config("one").json()), host.image(&Os::new(2))];
     (host, wanted)
 }
 
-/// It is armed, if need be after it was asked for once more; and boots.
-fn arrives(host: &Host, bus: Bus, [config, image]: &[String; 2], place: &str) {
+/// The update is staged, at the latest by the second call, and boots.
+fn ensure_updated(host: &Host, bus: Bus, [config, image]: &[String; 2], place: &str) {
     let first = host.apply(config, Some(image));
     if !first.stderr.contains("rebooting: logind cannot be reached") {
         assert_eq!(first.code, Some(1), "{place}: {first:?}");
@@ -49,7 +49,7 @@ fn arrives(host: &Host, bus: Bus, [config, image]: &[String; 2], place: &str) {
 }
 
 #[test]
-fn at_every_message() {
+fn update_survives_daemon_killed_at_every_message() {
     let (original, wanted) = before();
     let step = if is_exhaustive() { 1 } else { 5 };
     let mut killed = 0;
@@ -64,15 +64,15 @@ fn at_every_message() {
             assert_reboot_requested(&outcome);
             break;
         }
-        // Nobody has to call again: another one made it, or what it made was found.
+        // One call is enough: the next daemon process stages the image, or the staged one is found.
         assert_reboot_requested(&outcome);
-        arrives(&host, bus, &wanted, &format!("message {message}: {outcome:?}"));
+        ensure_updated(&host, bus, &wanted, &format!("message {message}: {outcome:?}"));
     }
-    assert!(killed > 5, "it was killed {killed} times");
+    assert!(killed > 5, "the daemon was killed {killed} times");
 }
 
 #[test]
-fn at_any_moment() {
+fn update_survives_daemon_killed_at_any_moment() {
     let (original, wanted) = before();
     let mut seed = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..if is_exhaustive() { MOMENTS } else { SAMPLE } {
@@ -88,11 +88,11 @@ fn at_any_moment() {
         let outcome = host.apply(&wanted[0], Some(&wanted[1]));
         killer.join().unwrap();
         assert_reboot_requested(&outcome);
-        arrives(&host, bus, &wanted, &format!("after {moment:?}: {outcome:?}"));
+        ensure_updated(&host, bus, &wanted, &format!("after {moment:?}: {outcome:?}"));
     }
 }
 
-/// Kills the daemon so long after it was started.
+/// Kills the daemon `moment` after its start.
 fn kill_after(address: &str, moment: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -107,7 +107,7 @@ fn kill_after(address: &str, moment: Duration) {
         };
         tokio::time::sleep(moment).await;
         let command = fs::read_to_string(format!("/proc/{process}/cmdline")).unwrap_or_default();
-        // It may have left, and its number be another's.
+        // The daemon may have exited, and its process number been reused.
         if command.contains("daemon::serves") {
             let _ = kill_process(Pid::from_raw(i32::try_from(process).unwrap()).unwrap(), Signal::KILL);
         }

@@ -1,5 +1,4 @@
-//! A daemon that fails, in each of the ways in which it can: an error that says what to do, or the update all the same;
-//! and nothing of it is left.
+//! Failures of the daemon: the error names the remedy or the update succeeds, and no partial change remains.
 
 use osimage::Os;
 use rpmostreed::{Die, Faults};
@@ -10,7 +9,7 @@ use testbed::booted::{
     host::{Host, assert_reboot_requested},
 };
 
-/// A host with what it is to become, and a daemon with this fault.
+/// A host with a faulty daemon, its desired config and its image.
 fn faulty(faults: &Faults) -> (Host, Bus, [String; 2]) {
     let host = Host::install(Os::new(1));
     let wanted = [host.config(full_config("one").json()), host.image(&Os::new(2))];
@@ -19,8 +18,8 @@ fn faulty(faults: &Faults) -> (Host, Bus, [String; 2]) {
     (host, bus, wanted)
 }
 
-/// It is refused with these words, nothing is staged, and once the fault is gone it works.
-fn refused(faults: &Faults, words: &[&str]) {
+/// `apply` fails with these words, stages nothing, and succeeds after the fault is removed.
+fn ensure_refused(faults: &Faults, words: &[&str]) {
     let (host, bus, [config, image]) = faulty(faults);
     let outcome = host.apply(&config, Some(&image));
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
@@ -29,16 +28,16 @@ fn refused(faults: &Faults, words: &[&str]) {
     }
     assert!(!host.is_staged(), "{outcome:?}");
     fail(&host, &Faults::default());
-    goes_there(&host, bus, &config, &image);
+    ensure_updated(&host, bus, &config, &image);
 }
 
-/// It works all the same.
-fn survived(faults: &Faults) {
+/// `apply` succeeds despite the fault.
+fn ensure_survived(faults: &Faults) {
     let (host, bus, [config, image]) = faulty(faults);
-    goes_there(&host, bus, &config, &image);
+    ensure_updated(&host, bus, &config, &image);
 }
 
-fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
+fn ensure_updated(host: &Host, bus: Bus, config: &str, image: &str) {
     let outcome = host.apply(config, Some(image));
     assert_reboot_requested(&outcome);
     drop(bus);
@@ -47,53 +46,56 @@ fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
     assert!(host.etc("os/version-2.conf").exists(), "{outcome:?}");
 }
 
-fn says(text: &str) -> Faults {
+fn fails_with(text: &str) -> Faults {
     Faults { fail: Some(text.to_owned()), ..Faults::default() }
 }
 
-fn dies(die: Die) -> Faults {
+fn dies_at(die: Die) -> Faults {
     Faults { die: Some(die), ..Faults::default() }
 }
 
 #[test]
-fn a_full_disk_is_told() {
-    refused(&says("Writing content object: No space left on device"), &["no space left", "remove old"]);
+fn full_disk_error_names_the_remedy() {
+    ensure_refused(
+        &fails_with("Writing content object: No space left on device"),
+        &["no space left", "remove old"],
+    );
 }
 
 #[test]
-fn a_registry_that_denies_is_told() {
-    refused(
-        &says("reading manifest x: unauthorized: authentication required"),
+fn denied_registry_error_names_the_pull_secret() {
+    ensure_refused(
+        &fails_with("reading manifest x: unauthorized: authentication required"),
         &["the registry denies access", "pull secret"],
     );
 }
 
 #[test]
-fn packages_that_cannot_be_had_are_told() {
-    refused(&says("Packages not found: usbguard"), &["packages cannot be changed", "usbguard"]);
+fn missing_packages_are_named() {
+    ensure_refused(&fails_with("Packages not found: usbguard"), &["packages cannot be changed", "usbguard"]);
 }
 
 #[test]
-fn what_says_that_it_succeeded_is_not_believed() {
+fn success_without_staged_deployment_is_an_error() {
     let faults = Faults { lie: true, ..Faults::default() };
-    refused(&faults, &["rpm-ostreed reports success, but no deployment is staged"]);
+    ensure_refused(&faults, &["rpm-ostreed reports success, but no deployment is staged"]);
 }
 
 #[test]
-fn a_result_before_the_answer_is_heard() {
-    survived(&Faults { early_result: true, ..Faults::default() });
+fn result_before_the_reply_is_received() {
+    ensure_survived(&Faults { early_result: true, ..Faults::default() });
 }
 
 #[test]
-fn one_that_dies_once_all_is_done_is_not_needed_any_more() {
-    survived(&dies(Die::BeforeFinished));
+fn daemon_death_after_staging_is_tolerated() {
+    ensure_survived(&dies_at(Die::BeforeFinished));
 }
 
 #[test]
-fn one_that_cannot_note_who_drives_updates_is_asked_without() {
+fn request_is_repeated_without_driver_registration() {
     let (host, bus, [config, image]) = faulty(&Faults::default());
     let apply = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
-    // As in a unit; and the stand-in is in none.
+    // The variable says that a unit runs; the stand-in finds no such unit.
     let outcome = host.run([&["env", "INVOCATION_ID=0123456789abcdef0123456789abcdef"], &apply[..]].concat());
     assert_reboot_requested(&outcome);
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2, "{outcome:?}");

@@ -1,19 +1,19 @@
-//! The stand-in has the interfaces of the real one, method for method.
+//! The stand-in's D-Bus interfaces equal those of the real rpm-ostreed, method for method.
 
 use rpmostreed::{Faults, NAME, TOP};
 use zbus::fdo::IntrospectableProxy;
 use zbus_xml::{ArgDirection, Interface, Node, PropertyAccess};
 
-use crate::rpm_ostree::{client::Seen, peers::bus::address};
+use crate::rpm_ostree::{client::DaemonHost, peers::bus::address};
 
-/// Every method, signal and property that rpm-ostree 2026.2 was found to have.
+/// Every method, signal and property of rpm-ostree 2026.2, from its introspection data.
 const REAL: &str = include_str!("interfaces.txt");
 
 #[test]
 fn interfaces_are_those_of_the_real_daemon() {
-    let seen = Seen::new(&Faults { slow: 5000, ..Faults::default() });
-    let mut found: Vec<String> = seen.runtime.block_on(async {
-        let bus = zbus::connection::Builder::address(address(&seen.host).as_str()).unwrap();
+    let fixture = DaemonHost::new(&Faults { slow: 5000, ..Faults::default() });
+    let mut found: Vec<String> = fixture.runtime.block_on(async {
+        let bus = zbus::connection::Builder::address(address(&fixture.host).as_str()).unwrap();
         let bus = bus.build().await.unwrap();
         let mut found = Vec::new();
         for object in ["Sysroot", "fedora_coreos"] {
@@ -21,7 +21,7 @@ fn interfaces_are_those_of_the_real_daemon() {
             let proxy = proxy.path(format!("{TOP}/{object}")).unwrap().build().await.unwrap();
             found.extend(lines(&proxy.introspect().await.unwrap()));
         }
-        let stranger = crate::rpm_ostree::peers::stranger::Stranger::connect(&seen).await;
+        let stranger = crate::rpm_ostree::peers::stranger::Stranger::connect(&fixture).await;
         let peer = crate::rpm_ostree::peers::stranger::Peer::connect(&stranger.change_nothing().await).await;
         found.extend(lines(&peer.introspect().await));
         found

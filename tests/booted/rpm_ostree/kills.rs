@@ -1,5 +1,5 @@
-//! The executable killed at one system call after the other while it has the daemon make a generation: a message sent or
-//! not, an answer heard or not. Then the same is asked for again, or the host goes down as it is.
+//! The executable killed at one system call after the other while the daemon stages a generation for it: before or
+//! after each message that it sends or receives. Then `apply` is repeated, or the host reboots at once.
 
 use std::fs;
 
@@ -14,10 +14,10 @@ use testbed::{
     strace::{self, Call},
 };
 
-/// Kills, where not all are asked for.
+/// Kills, unless all of them are requested.
 const SAMPLE: usize = 16;
 
-/// A host before the change.
+/// A host before the update.
 struct Before {
     host: Host,
     config: String,
@@ -32,7 +32,7 @@ impl Before {
         Self { host, config, image }
     }
 
-    /// Runs it on a copy of the host under strace with these arguments.
+    /// Runs `apply` on a copy of the host under strace with these arguments.
     fn run_traced(&self, arguments: &str) -> (Host, Bus) {
         let host = self.host.copy();
         let bus = Bus::start(&host);
@@ -50,13 +50,13 @@ impl Before {
         let log = fs::read(host.path("media/calls")).unwrap();
         let mut calls = strace::parse(&String::from_utf8_lossy(&log));
         calls.retain(Call::is_change);
-        assert!(calls.iter().any(|call| call.name == "sendmsg"), "it sends messages");
+        assert!(calls.iter().any(|call| call.name == "sendmsg"), "the executable sends messages");
         calls
     }
 }
 
 #[test]
-fn of_the_one_who_asks() {
+fn update_survives_kills_of_the_client() {
     let before = Before::new();
     let places = before.places();
     let is_all = testbed::is_exhaustive();
@@ -69,7 +69,7 @@ fn of_the_one_who_asks() {
         tried += 1;
         killed += usize::from(String::from_utf8_lossy(&end).contains("killed by SIGKILL"));
         if number % 2 == 0 {
-            // The daemon may still be at it.
+            // The daemon may still run the transaction.
             assert_reboot_requested(&host.apply(&before.config, Some(&before.image)));
             drop(bus);
             host.reboot();

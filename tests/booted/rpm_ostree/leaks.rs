@@ -1,35 +1,35 @@
-//! Nothing is kept of transactions that are over.
+//! Ended transactions leave no descriptor and no client registration.
 
 use std::{fs, time::Instant};
 
 use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
 use rpmostreed::Faults;
 
-use crate::rpm_ostree::client::{Seen, nothing};
+use crate::rpm_ostree::client::{DaemonHost, unchanged};
 
 const TRANSACTIONS: usize = 1000;
 
 #[test]
 fn a_thousand_transactions_leave_no_descriptor_and_no_registration() {
-    let seen = Seen::with_idle(&Faults::default(), 1000);
+    let fixture = DaemonHost::with_idle(&Faults::default(), 1000);
     let open = || fs::read_dir("/proc/self/fd").unwrap().count();
-    seen.runtime.block_on(async {
-        let request = nothing();
-        seen.asked(&request).await.0.unwrap();
+    fixture.runtime.block_on(async {
+        let request = unchanged();
+        fixture.request(&request).await.0.unwrap();
         let (before, started) = (open(), Instant::now());
         for number in 0..TRANSACTIONS {
-            let (outcome, _) = seen.asked(&request).await;
+            let (outcome, _) = fixture.request(&request).await;
             assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded, "transaction {number}");
         }
         eprintln!("{TRANSACTIONS} transactions in {:?}", started.elapsed());
         assert!(open() <= before + 1, "{} descriptors, {before} before", open());
-        // Were anybody registered, it would stay.
-        let address = crate::rpm_ostree::peers::bus::address(&seen.host);
+        // The daemon would stay if a client were still registered.
+        let address = crate::rpm_ostree::peers::bus::address(&fixture.host);
         let bus = zbus::connection::Builder::address(address.as_str()).unwrap().build().await.unwrap();
         let bus = zbus::fdo::DBusProxy::new(&bus).await.unwrap();
         let end = Instant::now() + std::time::Duration::from_secs(30);
         while bus.name_has_owner(rpmostreed::NAME.try_into().unwrap()).await.unwrap() {
-            assert!(Instant::now() < end, "the daemon does not leave");
+            assert!(Instant::now() < end, "the daemon does not exit");
             tokio::time::sleep(std::time::Duration::from_millis(50)).await;
         }
     });

@@ -1,4 +1,4 @@
-//! What becomes of a transaction when somebody leaves, and what the client makes of it.
+//! Transactions whose client or daemon disconnects, cancels or hangs, and the outcome that the client reports.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use flameholder::os::rpm_ostree::transaction::{CancelledBy, RpmOstreeOutcome, fo
 use rpmostreed::{Die, Faults};
 
 use crate::rpm_ostree::{
-    client::{DEADLINES, Seen, nothing, waited},
+    client::{DEADLINES, DaemonHost, has_waited, unchanged},
     peers::stranger::{Peer, Stranger},
 };
 
-/// It takes so long that nobody needs to hurry.
+/// A transaction that lasts longer than any test.
 const SLOW: Faults = Faults {
     fail: None,
     refuse: None,
@@ -30,101 +30,103 @@ fn slow(milliseconds: u64) -> Faults {
 }
 
 #[test]
-fn one_that_is_never_started_goes_with_its_caller() {
-    let seen = Seen::new(&Faults::default());
-    seen.runtime.block_on(async {
-        let stranger = Stranger::connect(&seen).await;
+fn unstarted_transaction_ends_with_its_caller() {
+    let fixture = DaemonHost::new(&Faults::default());
+    fixture.runtime.block_on(async {
+        let stranger = Stranger::connect(&fixture).await;
         stranger.change_nothing().await;
         drop(stranger);
-        let (outcome, _) = seen.asked(&nothing()).await;
+        let (outcome, _) = fixture.request(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
 #[test]
-fn one_that_runs_goes_on_without_its_caller_and_is_waited_for() {
-    let seen = Seen::new(&slow(3000));
-    seen.runtime.block_on(async {
-        let stranger = Stranger::connect(&seen).await;
+fn running_transaction_outlives_its_caller_and_is_waited_for() {
+    let fixture = DaemonHost::new(&slow(3000));
+    fixture.runtime.block_on(async {
+        let stranger = Stranger::connect(&fixture).await;
         let peer = Peer::connect(&stranger.change_nothing().await).await;
         assert!(peer.start().await);
         drop((peer, stranger));
-        let (outcome, said) = seen.asked(&nothing()).await;
+        let (outcome, events) = fixture.request(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(waited(&said, "Transaction in progress: uninstall"), "{said:?}");
-        assert!(waited(&said, "(PkgChange, started by :1."), "{said:?}");
+        assert!(has_waited(&events, "Transaction in progress: uninstall"), "{events:?}");
+        assert!(has_waited(&events, "(PkgChange, started by :1."), "{events:?}");
     });
 }
 
 #[test]
-fn it_is_cancelled_by_whoever_waits_for_it() {
-    let seen = Seen::new(&SLOW);
-    seen.runtime.block_on(async {
-        let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
+fn transaction_is_cancelled_by_its_caller() {
+    let fixture = DaemonHost::new(&SLOW);
+    fixture.runtime.block_on(async {
+        let (outcome, _) = fixture.request_until_first_event(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller));
-        // And nothing is left that would be in the way.
-        crate::rpm_ostree::peers::bus::fail(&seen.host, &Faults::default());
-        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
+        // The cancelled transaction does not obstruct the next one.
+        crate::rpm_ostree::peers::bus::fail(&fixture.host, &Faults::default());
+        assert_eq!(fixture.request(&fixture.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
 #[test]
-fn waiting_for_others_can_be_ended() {
-    let seen = Seen::new(&Faults::default());
-    seen.runtime.block_on(async {
-        let stranger = Stranger::connect(&seen).await;
+fn waiting_for_another_transaction_can_be_cancelled() {
+    let fixture = DaemonHost::new(&Faults::default());
+    fixture.runtime.block_on(async {
+        let stranger = Stranger::connect(&fixture).await;
         stranger.change_nothing().await;
-        let (outcome, said) = seen.ask_until_it_speaks(&nothing()).await;
-        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller), "{said:?}");
+        let (outcome, events) = fixture.request_until_first_event(&unchanged()).await;
+        assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller), "{events:?}");
     });
 }
 
 #[test]
-fn what_is_cancelled_too_late_has_succeeded() {
-    let seen = Seen::new(&Faults { deaf: true, ..slow(1000) });
-    seen.runtime.block_on(async {
-        let (outcome, _) = seen.ask_until_it_speaks(&nothing()).await;
+fn transaction_cancelled_too_late_succeeds() {
+    let fixture = DaemonHost::new(&Faults { deaf: true, ..slow(1000) });
+    fixture.runtime.block_on(async {
+        let (outcome, _) = fixture.request_until_first_event(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
     });
 }
 
 #[test]
-fn one_that_says_nothing_for_too_long_is_cancelled() {
-    let seen = Seen::new(&SLOW);
+fn silent_transaction_is_cancelled_at_the_deadline() {
+    let fixture = DaemonHost::new(&SLOW);
     let deadlines = RpmOstreeDeadlines { idle_timeout: Duration::from_millis(500), ..DEADLINES };
-    let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
+    let (outcome, _) =
+        fixture.runtime.block_on(fixture.request_with(deadlines, &unchanged(), std::future::pending()));
     assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Deadline));
 }
 
 #[test]
-fn one_that_does_not_even_end_then_is_left() {
-    let seen = Seen::new(&Faults { mute: true, ..Faults::default() });
+fn transaction_that_ignores_cancellation_has_unknown_outcome() {
+    let fixture = DaemonHost::new(&Faults { mute: true, ..Faults::default() });
     let short = Duration::from_millis(500);
     let deadlines = RpmOstreeDeadlines { idle_timeout: short, stop: short, ..DEADLINES };
-    let (outcome, _) = seen.runtime.block_on(seen.ask(deadlines, &nothing(), std::future::pending()));
-    let RpmOstreeOutcome::Unknown(text) = outcome.unwrap() else { panic!("nobody knows") };
+    let (outcome, _) =
+        fixture.runtime.block_on(fixture.request_with(deadlines, &unchanged(), std::future::pending()));
+    let RpmOstreeOutcome::Unknown(text) = outcome.unwrap() else { panic!("the outcome is unknown") };
     assert_eq!(text.to_string(), "the transaction was cancelled but did not stop in time");
 }
 
 #[test]
-fn a_peer_that_stays_is_waited_for_until_it_is_thrown_out() {
-    let seen = Seen::new(&Faults { linger: 4000, ..Faults::default() });
-    seen.runtime.block_on(async {
-        let stranger = Stranger::connect(&seen).await;
+fn lingering_peer_is_waited_for_until_disconnected() {
+    let fixture = DaemonHost::new(&Faults { linger: 4000, ..Faults::default() });
+    fixture.runtime.block_on(async {
+        let stranger = Stranger::connect(&fixture).await;
         let mut peer = Peer::connect(&stranger.change_nothing().await).await;
         assert!(peer.start().await);
         assert!(peer.finished().await.0);
-        let (outcome, said) = seen.asked(&nothing()).await;
+        let (outcome, events) = fixture.request(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(waited(&said, "Transaction in progress: uninstall"), "{said:?}");
+        assert!(has_waited(&events, "Transaction in progress: uninstall"), "{events:?}");
     });
 }
 
 #[test]
-fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
-    let seen = Seen::new(&Faults::default());
-    seen.runtime.block_on(async {
-        let stranger = Stranger::connect(&seen).await;
+fn missed_result_is_repeated_until_the_socket_closes() {
+    let fixture = DaemonHost::new(&Faults::default());
+    fixture.runtime.block_on(async {
+        let stranger = Stranger::connect(&fixture).await;
         let address = stranger.change_nothing().await;
         let mut peer = Peer::connect(&address).await;
         assert!(peer.start().await);
@@ -134,33 +136,37 @@ fn a_result_that_was_missed_is_told_again_until_the_socket_is_closed() {
             async move { follow(&address, &caller, &DEADLINES, &mut |_| (), std::future::pending()).await }
         };
         assert_eq!(again(stranger.name()).await, RpmOstreeOutcome::Succeeded);
-        // Whoever did not call for it is not told that it was theirs.
-        let RpmOstreeOutcome::Unknown(text) = again(":1.4711".to_owned()).await else { panic!("another's") };
+        // Another caller does not receive the result.
+        let RpmOstreeOutcome::Unknown(text) = again(":1.4711".to_owned()).await else {
+            panic!("it belongs to another caller")
+        };
         assert!(text.to_string().contains("now belongs to another transaction, of caller :1."), "{text}");
         drop(peer);
-        let socket = crate::rpm_ostree::peers::bus::socket(&seen.host);
+        let socket = crate::rpm_ostree::peers::bus::socket(&fixture.host);
         while socket.exists() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        let RpmOstreeOutcome::Unknown(text) = again(stranger.name()).await else { panic!("it is gone") };
+        let RpmOstreeOutcome::Unknown(text) = again(stranger.name()).await else {
+            panic!("the socket is closed")
+        };
         assert!(text.to_string().contains("No such file or directory"), "{text}");
     });
 }
 
 #[test]
-fn a_daemon_that_dies_leaves_nobody_waiting() {
+fn daemon_death_ends_the_wait() {
     for die in [Die::AtCall, Die::BeforeStart, Die::Midway, Die::BeforeFinished] {
         let faults = Faults { die: Some(die), ..Faults::default() };
-        let seen = Seen::new(&faults);
-        seen.runtime.block_on(async {
-            let (outcome, _) = seen.asked(&seen.rebase()).await;
+        let fixture = DaemonHost::new(&faults);
+        fixture.runtime.block_on(async {
+            let (outcome, _) = fixture.request(&fixture.rebase()).await;
             assert!(matches!(outcome.unwrap(), RpmOstreeOutcome::Unknown(_)), "{die:?}");
-            // Its socket is still there, and nobody behind it.
-            let address = format!("unix:path={}", crate::rpm_ostree::peers::bus::socket(&seen.host).display());
+            // Its socket file still exists, without a listener.
+            let address = format!("unix:path={}", crate::rpm_ostree::peers::bus::socket(&fixture.host).display());
             let stale = follow(&address, ":1.1", &DEADLINES, &mut |_| (), std::future::pending()).await;
             assert!(matches!(stale, RpmOstreeOutcome::Unknown(_)), "{die:?}");
-            crate::rpm_ostree::peers::bus::fail(&seen.host, &Faults::default());
-            let (outcome, _) = seen.asked(&seen.rebase()).await;
+            crate::rpm_ostree::peers::bus::fail(&fixture.host, &Faults::default());
+            let (outcome, _) = fixture.request(&fixture.rebase()).await;
             let outcome = outcome.unwrap();
             let is_there =
                 matches!(&outcome, RpmOstreeOutcome::Failed(text) if text.to_string().contains("refs are equal"));

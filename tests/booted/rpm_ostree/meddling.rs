@@ -1,4 +1,4 @@
-//! Others on the host, while `apply` waits for the daemon.
+//! Signals and other programs on the host while `apply` waits for the daemon.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::rpm_ostree::{
-    client::{DEADLINES, Seen, nothing},
+    client::{DEADLINES, DaemonHost, unchanged},
     peers::bus::{Bus, address, fail, socket},
     peers::daemon,
     peers::stranger::{Peer, Stranger},
@@ -28,12 +28,12 @@ use testbed::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// `apply` in the background.
-struct Running {
+/// `apply` as a background process.
+struct BackgroundApply {
     child: Child,
 }
 
-impl Running {
+impl BackgroundApply {
     fn start(host: &Host, config: &str, image: &str) -> Self {
         let command = ["flameholder", "apply", "--desired", config, "--os-image", image];
         let child = Command::new("unshare")
@@ -47,7 +47,7 @@ impl Running {
         Self { child }
     }
 
-    /// The executable's own process.
+    /// The process of the executable, below `unshare`.
     fn process(&self) -> Option<Pid> {
         let mut process = self.child.id();
         loop {
@@ -71,7 +71,7 @@ impl Running {
     }
 }
 
-/// Waits until a transaction has been started: a connection of ours is told so at once.
+/// Waits until a transaction has started, which its title shows to any client.
 fn until_started(host: &Host) {
     until(|| socket(host).exists());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -87,12 +87,12 @@ fn until_started(host: &Host) {
 fn until(is_so: impl Fn() -> bool) {
     let end = Instant::now() + LIMIT;
     while !is_so() {
-        assert!(Instant::now() < end, "it does not come");
+        assert!(Instant::now() < end, "the condition was not met in time");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A host on which an update takes a while.
+/// A host on which a transaction takes three seconds.
 fn slow() -> (Host, Bus, String, String) {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
@@ -101,26 +101,26 @@ fn slow() -> (Host, Bus, String, String) {
     (host, bus, config, image)
 }
 
-/// The same, once `apply` was killed. The daemon goes on without it, and has the sysroot locked.
-fn killed_while_it_waits() -> (Host, Bus, String, String) {
+/// The same after `apply` was killed. The daemon continues without it and holds the sysroot lock.
+fn killed_while_waiting() -> (Host, Bus, String, String) {
     let (host, bus, config, image) = slow();
-    let running = Running::start(&host, &config, &image);
+    let running = BackgroundApply::start(&host, &config, &image);
     until_started(&host);
     running.signal(Signal::KILL);
     running.end();
     (host, bus, config, image)
 }
 
-/// The same, once the daemon has staged what nobody armed.
-fn staged_for_one_that_was_killed() -> (Host, Bus, String, String) {
-    let (host, bus, config, image) = killed_while_it_waits();
+/// The same after the daemon staged the deployment, which stays locked.
+fn staged_for_killed_client() -> (Host, Bus, String, String) {
+    let (host, bus, config, image) = killed_while_waiting();
     until(|| host.is_staged());
     until(|| !socket(&host).exists());
     (host, bus, config, image)
 }
 
-/// The next call, with nothing in its way, leads there.
-fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
+/// The next call succeeds.
+fn ensure_updated(host: &Host, bus: Bus, config: &str, image: &str) {
     fail(host, &Faults::default());
     assert_reboot_requested(&host.apply(config, Some(image)));
     drop(bus);
@@ -130,10 +130,10 @@ fn goes_there(host: &Host, bus: Bus, config: &str, image: &str) {
 }
 
 #[test]
-fn an_interrupt_reaches_the_daemon() {
+fn interrupt_cancels_the_transaction() {
     for signal in [Signal::INT, Signal::TERM] {
         let (host, bus, config, image) = slow();
-        let running = Running::start(&host, &config, &image);
+        let running = BackgroundApply::start(&host, &config, &image);
         until_started(&host);
         running.signal(signal);
         let outcome = running.end();
@@ -142,13 +142,13 @@ fn an_interrupt_reaches_the_daemon() {
             "{outcome:?}"
         );
         assert!(!host.is_staged(), "{outcome:?}");
-        goes_there(&host, bus, &config, &image);
+        ensure_updated(&host, bus, &config, &image);
     }
 }
 
 #[test]
-fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
-    let (host, bus, config, image) = killed_while_it_waits();
+fn transaction_of_a_killed_client_is_waited_for() {
+    let (host, bus, config, image) = killed_while_waiting();
     fail(&host, &Faults::default());
     let outcome = host.apply(&config, Some(&image));
     assert_reboot_requested(&outcome);
@@ -160,35 +160,35 @@ fn what_the_daemon_does_for_a_client_that_was_killed_is_waited_for() {
 }
 
 #[test]
-fn what_the_daemon_staged_for_a_client_that_was_killed_is_in_nobodys_way() {
-    let (host, bus, config, image) = staged_for_one_that_was_killed();
+fn deployment_staged_for_a_killed_client_is_replaced() {
+    let (host, bus, config, image) = staged_for_killed_client();
     let recovered = host.run(["flameholder", "recover"]);
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
-    goes_there(&host, bus, &config, &image);
+    ensure_updated(&host, bus, &config, &image);
 }
 
 #[test]
-fn what_was_staged_for_a_client_that_was_killed_is_lost_with_the_boot() {
-    let (host, bus, config, image) = staged_for_one_that_was_killed();
+fn deployment_staged_for_a_killed_client_does_not_boot() {
+    let (host, bus, config, image) = staged_for_killed_client();
     drop(bus);
     host.reboot();
-    assert!(host.etc("os/version-1.conf").exists(), "what ran still runs");
+    assert!(host.etc("os/version-1.conf").exists(), "the old image still runs");
     let bus = Bus::start(&host);
-    goes_there(&host, bus, &config, &image);
+    ensure_updated(&host, bus, &config, &image);
 }
 
 #[test]
-fn a_cancellation_by_anybody_costs_a_retry_and_a_line() {
+fn cancellation_by_another_program_is_reported_and_retried() {
     let (host, bus, config, image) = slow();
-    let running = Running::start(&host, &config, &image);
+    let running = BackgroundApply::start(&host, &config, &image);
     until_started(&host);
-    // Whoever may not even list the host's directories.
+    // The other program may not even list the host's directories.
     for directory in ["", "run"] {
         fs::set_permissions(host.path(directory), fs::Permissions::from_mode(0o711)).unwrap();
     }
     let cancelled = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups", "env"])
-        .arg(format!("{}=unix:path={}", daemon::CANCELS, socket(&host).display()))
+        .arg(format!("{}=unix:path={}", daemon::CANCEL_VARIABLE, socket(&host).display()))
         .arg(copy_for_all(&host))
         .args(["--ignored", "--exact", daemon::SERVING])
         .output()
@@ -203,7 +203,7 @@ fn a_cancellation_by_anybody_costs_a_retry_and_a_line() {
     assert_config(&host, "one", "two");
 }
 
-/// This program, where everybody can start it.
+/// A copy of this program that any user can execute.
 fn copy_for_all(host: &Host) -> std::path::PathBuf {
     let copy = host.path("media/meddler");
     fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
@@ -214,48 +214,48 @@ fn copy_for_all(host: &Host) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_client_that_stages_in_between_is_seen_and_nothing_is_mixed() {
+fn foreign_deployment_staged_meanwhile_is_not_mixed_with_ours() {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     fail(&host, &Faults { slow: 3000, ..Faults::default() });
-    let running = Running::start(&host, &config, &image);
+    let running = BackgroundApply::start(&host, &config, &image);
     until_started(&host);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (success, text) = runtime.block_on(async { Stranger::connect_to(&host).await.race(&host).await });
     let outcome = running.end();
     assert!(success, "{text}: {outcome:?}");
-    // Whoever was last is staged; what was to be bound is not there any more, or never was.
-    let bound = host.shut_down();
+    // The deployment staged last remains, without any of our configuration.
+    let finalized = host.shut_down();
     host.boot();
     let arguments = host.booted().arguments;
     let is_foreign = arguments.iter().any(|argument| argument == "foreign");
-    assert!(!arguments.contains(&"app=one".to_owned()), "{outcome:?} {bound:?} {arguments:?}");
-    assert!(!host.etc("app/a.conf").exists(), "{outcome:?} {bound:?}");
+    assert!(!arguments.contains(&"app=one".to_owned()), "{outcome:?} {finalized:?} {arguments:?}");
+    assert!(!host.etc("app/a.conf").exists(), "{outcome:?} {finalized:?}");
     drop(bus);
     let bus = Bus::start(&host);
-    goes_there(&host, bus, &config, &image);
+    ensure_updated(&host, bus, &config, &image);
     assert_eq!(host.booted().arguments.iter().any(|argument| argument == "foreign"), is_foreign);
 }
 
 #[test]
-fn a_daemon_that_leaves_when_it_idles_is_started_again() {
-    let seen = Seen::with_idle(&Faults::default(), 200);
-    seen.runtime.block_on(async {
-        let bus = zbus::connection::Builder::address(address(&seen.host).as_str()).unwrap();
+fn idle_daemon_is_started_again() {
+    let fixture = DaemonHost::with_idle(&Faults::default(), 200);
+    fixture.runtime.block_on(async {
+        let bus = zbus::connection::Builder::address(address(&fixture.host).as_str()).unwrap();
         let bus = zbus::fdo::DBusProxy::new(&bus.build().await.unwrap()).await.unwrap();
         let runs = async || bus.name_has_owner(rpmostreed::NAME.try_into().unwrap()).await.unwrap();
         for _ in 0..3 {
-            let daemon = seen.daemon(DEADLINES).await;
-            let outcome = daemon.layer(&nothing(), &mut |_| (), std::future::pending()).await;
+            let daemon = fixture.daemon(DEADLINES).await;
+            let outcome = daemon.layer(&unchanged(), &mut |_| (), std::future::pending()).await;
             assert!(outcome.is_ok(), "{outcome:?}");
-            // It is registered, and keeps it.
+            // A registered client keeps the daemon from exiting.
             tokio::time::sleep(Duration::from_millis(600)).await;
-            assert!(runs().await, "it leaves although it is needed");
+            assert!(runs().await, "the daemon exits although a client is registered");
             daemon.disconnect().await;
             let end = Instant::now() + LIMIT;
             while runs().await {
-                assert!(Instant::now() < end, "somebody is still registered");
+                assert!(Instant::now() < end, "a client is still registered");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }

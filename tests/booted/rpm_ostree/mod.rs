@@ -1,5 +1,5 @@
-//! A host whose images and packages are rpm-ostreed's: the executable on the host that `booted` tests have, beside a bus
-//! and a daemon that speaks the real one's protocol on the real sysroot.
+//! A booted host on which `rpm-ostreed` changes images and packages: a D-Bus daemon and a stand-in that speaks the
+//! protocol of the real `rpm-ostreed` on the real sysroot.
 
 mod beside;
 mod client;

@@ -16,7 +16,7 @@ use testbed::booted::{
 const REPOSITORY: &str = "yum.repos.d/flameholder-extensions.repo";
 const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];
 
-/// Makes these packages available on the host, as a repository of the administrator's.
+/// Offers these packages on the host in a repository of the administrator's.
 pub(crate) fn offer(host: &Host, packages: &[&str]) {
     let directory = host.var("lib/packages");
     fs::create_dir_all(&directory).unwrap();
@@ -26,7 +26,7 @@ pub(crate) fn offer(host: &Host, packages: &[&str]) {
     host.write_etc("yum.repos.d/local.repo", "[local]\nbaseurl=file:///var/lib/packages\n");
 }
 
-/// Writes an image as the cluster's are: one layer, with packages in it. Says how a config names it.
+/// Writes an extensions image like those of a cluster: one layer with packages. Returns its reference.
 fn extensions_image(host: &Host, packages: &[&str]) -> String {
     let mut layer = tar::Builder::new(Vec::new());
     for package in packages {
@@ -69,20 +69,20 @@ fn blob(directory: &Path, bytes: &[u8]) -> Value {
     json!({"digest": format!("sha256:{digest}"), "size": bytes.len()})
 }
 
-/// RHEL CoreOS, as far as it says so itself.
+/// A host whose `os-release` names RHEL CoreOS.
 fn enterprise() -> Host {
     let host = Host::install(Os::new(1));
     name_os(&host, "ID=\"rhcos\"\nVARIANT_ID=coreos\n");
     host
 }
 
-/// In place of the link to what the image says.
+/// Replaces the link to the image's `os-release` by a file with this text.
 fn name_os(host: &Host, text: &str) {
     fs::remove_file(host.etc("os-release")).unwrap();
     host.write_etc("os-release", text);
 }
 
-/// A config that wants this kernel and these extensions.
+/// A config with this kernel type and these extensions.
 fn with(host: &Host, config: &Config, kernel: &str, extensions: &[&str], image: &str) -> String {
     let mut config = config.json().clone();
     config["spec"]["kernelType"] = kernel.into();
@@ -91,7 +91,7 @@ fn with(host: &Host, config: &Config, kernel: &str, extensions: &[&str], image: 
     host.config(&config)
 }
 
-/// What is installed in what runs, and what is removed from it.
+/// The packages installed in the booted deployment, and those removed from it.
 fn installed(host: &Host) -> Vec<String> {
     let found = fs::read_dir(host.booted().at("usr/share/packages")).into_iter().flatten().flatten();
     let mut names: Vec<String> = found.map(|entry| entry.file_name().into_string().unwrap()).collect();
@@ -99,9 +99,9 @@ fn installed(host: &Host) -> Vec<String> {
     names
 }
 
-fn ensure_nothing_lent(host: &Host) {
+fn ensure_repository_removed(host: &Host) {
     for path in [host.etc(REPOSITORY), host.var("lib/flameholder/extensions")] {
-        assert!(!path.exists(), "{} is left", path.display());
+        assert!(!path.exists(), "{} remains", path.display());
     }
 }
 
@@ -112,13 +112,13 @@ fn transactions(host: &Host) -> u64 {
 #[test]
 fn kernel_extensions_and_image_change_in_one_transaction() {
     let host = enterprise();
-    let lent = extensions_image(&host, &[&REALTIME[..], &["usbguard"]].concat());
-    let wanted = with(&host, &full_config("one"), "realtime", &["usbguard"], &lent);
+    let extensions_ref = extensions_image(&host, &[&REALTIME[..], &["usbguard"]].concat());
+    let wanted = with(&host, &full_config("one"), "realtime", &["usbguard"], &extensions_ref);
     let image = host.image(&Os::new(2));
     let bus = Bus::start(&host);
     assert_reboot_requested(&host.apply(&wanted, Some(&image)));
     assert_eq!(transactions(&host), 1);
-    ensure_nothing_lent(&host);
+    ensure_repository_removed(&host);
     drop(bus);
     host.reboot();
     assert_config(&host, "one", "two");
@@ -137,15 +137,15 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     assert_eq!(installed(&host), expected);
     let status = host.status();
     assert_eq!(status["deployments"][0]["generation"]["unsupported"], json!([]), "{status}");
-    // Nobody is asked where nothing of that changes: neither daemon nor registry is there.
+    // An update without changes of that kind needs neither daemon nor registry, which are both absent.
     fs::remove_dir_all(host.path("media/images")).unwrap();
-    let files = with(&host, &full_config("two"), "realtime", &["usbguard"], &lent);
+    let files = with(&host, &full_config("two"), "realtime", &["usbguard"], &extensions_ref);
     host.update(&files, None);
     assert_config(&host, "two", "one");
     assert_eq!(installed(&host), expected);
-    // Back to the image's own.
+    // Back to the default kernel, without extensions.
     let bus = Bus::start(&host);
-    let plain = with(&host, &full_config("three"), "default", &[], &lent);
+    let plain = with(&host, &full_config("three"), "default", &[], &extensions_ref);
     let outcome = host.apply(&plain, None);
     assert_reboot_requested(&outcome);
     assert_eq!(transactions(&host), 1, "{outcome:?}");
@@ -153,9 +153,9 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     host.reboot();
     assert_config(&host, "three", "two");
     assert_eq!(installed(&host), [""; 0]);
-    ensure_nothing_lent(&host);
+    ensure_repository_removed(&host);
     host.assert_no_drift();
-    // And back, which is a generation like any other.
+    // A rollback restores both.
     let rolled_back = host.run(["flameholder", "rollback"]);
     assert_reboot_requested(&rolled_back);
     assert_eq!(transactions(&host), 0);
@@ -165,17 +165,19 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
 }
 
 #[test]
-fn packages_stay_with_another_image_under_them() {
+fn packages_survive_an_image_update() {
     let host = enterprise();
-    let lent = extensions_image(&host, &["usbguard"]);
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &lent), None));
+    assert_reboot_requested(
+        &host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None),
+    );
     drop(bus);
     host.reboot();
     assert_eq!(installed(&host), ["usbguard"]);
     let (config, image) =
-        (with(&host, &full_config("two"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
-    // libostree alone would lose them, and is not let.
+        (with(&host, &full_config("two"), "", &["usbguard"], &extensions_ref), host.image(&Os::new(2)));
+    // libostree alone would lose the packages, so it is refused.
     let refused = host.apply(&config, Some(&image));
     assert!(refused.code == Some(1) && refused.stderr.contains("(usbguard)"), "{refused:?}");
     let bus = Bus::start(&host);
@@ -189,25 +191,25 @@ fn packages_stay_with_another_image_under_them() {
 }
 
 #[test]
-fn what_was_lent_is_taken_back_whoever_dies() {
+fn temporary_repository_is_removed_after_failures_and_kills() {
     let host = enterprise();
-    let lent = extensions_image(&host, &["usbguard"]);
-    let config = with(&host, &full_config("one"), "", &["usbguard"], &lent);
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
+    let config = with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref);
     let bus = Bus::start(&host);
     fail(&host, &Faults { fail: Some("Could not depsolve".into()), ..Faults::default() });
     let outcome = host.apply(&config, None);
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
-    ensure_nothing_lent(&host);
+    ensure_repository_removed(&host);
     fail(&host, &Faults::default());
-    // Killed while it has the daemon install it.
+    // Killed while the daemon installs the package.
     let killed = "rm -f /run/rpm-ostree-transaction.sock; flameholder apply --desired $0 --reboot never & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
     fail(&host, &Faults { slow: 1500, ..Faults::default() });
     host.run(["sh", "-c", killed, &config]);
-    assert!(host.etc(REPOSITORY).exists(), "it was killed in between");
+    assert!(host.etc(REPOSITORY).exists(), "the kill came while the repository was in place");
     drop(bus);
     host.power_cut();
     host.boot().assert_success();
-    ensure_nothing_lent(&host);
+    ensure_repository_removed(&host);
     let bus = Bus::start(&host);
     assert_reboot_requested(&host.apply(&config, None));
     drop(bus);
@@ -216,34 +218,38 @@ fn what_was_lent_is_taken_back_whoever_dies() {
 }
 
 #[test]
-fn packages_that_nobody_has_are_named() {
+fn packages_missing_from_the_image_are_named() {
     let host = enterprise();
-    let lent = extensions_image(&host, &["usbguard"]);
-    let config = with(&host, &full_config("one"), "", &["sandboxed-containers"], &lent);
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
+    let config = with(&host, &full_config("one"), "", &["sandboxed-containers"], &extensions_ref);
     let _bus = Bus::start(&host);
     let outcome = host.apply(&config, None);
     assert!(outcome.code == Some(1) && outcome.stderr.contains("kata-containers"), "{outcome:?}");
     assert!(!host.is_staged());
-    ensure_nothing_lent(&host);
+    ensure_repository_removed(&host);
 }
 
 #[test]
-fn what_a_host_cannot_have_is_left_out_with_the_reason() {
+fn unsupported_changes_are_listed_with_reason() {
     let host = Host::install(Os::new(1));
     let config = with(&host, &full_config("one"), "realtime", &["usbguard"], "h/x:1");
-    let left_out = |host: &Host| {
+    let unsupported = |host: &Host| {
         let planned = host.run_ok(["flameholder", "plan", "-o", "json", "--desired", &config]);
         serde_json::from_str::<Value>(&planned).unwrap()["unsupported"].to_string()
     };
     assert!(
-        left_out(&host).contains("only rpm-ostreed on a running host can change packages"),
+        unsupported(&host).contains("only rpm-ostreed on a running host can change packages"),
         "{}",
-        left_out(&host)
+        unsupported(&host)
     );
     let _bus = Bus::start(&host);
-    assert!(left_out(&host).contains("only for RHEL CoreOS and CentOS Stream CoreOS"), "{}", left_out(&host));
+    assert!(
+        unsupported(&host).contains("only for RHEL CoreOS and CentOS Stream CoreOS"),
+        "{}",
+        unsupported(&host)
+    );
     name_os(&host, "ID=scos\n");
-    assert_eq!(left_out(&host), "[]");
+    assert_eq!(unsupported(&host), "[]");
     let pages = with(&host, &full_config("one"), "64k-pages", &[], "h/x:1");
     if std::env::consts::ARCH != "aarch64" {
         let refused = host.apply(&pages, None);
@@ -252,15 +258,15 @@ fn what_a_host_cannot_have_is_left_out_with_the_reason() {
 }
 
 #[test]
-fn what_is_staged_again_keeps_its_packages() {
+fn restaged_generation_keeps_its_packages() {
     let host = enterprise();
-    let lent = extensions_image(&host, &["usbguard"]);
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
     let (config, image) =
-        (with(&host, &full_config("one"), "", &["usbguard"], &lent), host.image(&Os::new(2)));
+        (with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     assert_reboot_requested(&host.apply(&config, Some(&image)));
     drop(bus);
-    // The power goes, and the daemon is not there when it is back.
+    // Power is cut, and the daemon is absent after the boot.
     host.power_cut();
     let boot = host.boot().assert_success();
     assert!(boot.recover.stdout.contains("it is staged again"), "{boot:?}");

@@ -1,4 +1,4 @@
-//! The same thing asked for again.
+//! Repeated requests.
 
 use flameholder::core::config::layering::LayeringChange;
 use flameholder::os::rpm_ostree::failure::RpmOstreeFailure;
@@ -7,56 +7,57 @@ use flameholder::os::rpm_ostree::{LayerBase, LayerRequest};
 use osimage::Os;
 use rpmostreed::Faults;
 
-use crate::rpm_ostree::client::{Seen, heard, nothing};
+use crate::rpm_ostree::client::{DaemonHost, has_message, unchanged};
 
 #[test]
-fn what_is_there_is_said_to_be() {
-    let seen = Seen::new(&Faults::default());
-    seen.runtime.block_on(async {
-        let (outcome, said) = seen.asked(&nothing()).await;
+fn repeated_request_reports_no_change() {
+    let fixture = DaemonHost::new(&Faults::default());
+    fixture.runtime.block_on(async {
+        let (outcome, events) = fixture.request(&unchanged()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(heard(&said, "No change."), "{said:?}");
-        assert!(!seen.host.is_staged());
-        let rebase = seen.rebase();
-        assert_eq!(seen.asked(&rebase).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(seen.host.is_staged());
-        let RpmOstreeOutcome::Failed(text) = seen.asked(&rebase).await.0.unwrap() else {
-            panic!("it is staged already")
+        assert!(has_message(&events, "No change."), "{events:?}");
+        assert!(!fixture.host.is_staged());
+        let rebase = fixture.rebase();
+        assert_eq!(fixture.request(&rebase).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
+        assert!(fixture.host.is_staged());
+        let RpmOstreeOutcome::Failed(text) = fixture.request(&rebase).await.0.unwrap() else {
+            panic!("the image is staged already")
         };
         assert_eq!(RpmOstreeFailure::of(&text.to_string(), rebase.image()), RpmOstreeFailure::RefsEqual);
-        // What is staged follows the image, and there is nothing newer by that name.
-        let follow = LayerRequest { base: LayerBase::BootedImageName, ..nothing() };
-        let (outcome, said) = seen.asked(&follow).await;
+        // The staged deployment follows the image's name, which has no newer image.
+        let follow = LayerRequest { base: LayerBase::BootedImageName, ..unchanged() };
+        let (outcome, events) = fixture.request(&follow).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(heard(&said, "No upgrade available."), "{said:?}");
+        assert!(has_message(&events, "No upgrade available."), "{events:?}");
     });
 }
 
 #[test]
-fn another_name_for_an_image_stages_it_and_fetches_nothing() {
-    let seen = Seen::new(&Faults::default());
-    let same = seen.host.path("media/same");
+fn another_name_for_an_image_stages_it_without_fetching() {
+    let fixture = DaemonHost::new(&Faults::default());
+    let same = fixture.host.path("media/same");
     let tag = Os::new(2).version();
     osimage::write_image(&Os::new(2), &same, Some(&tag)).unwrap();
-    seen.runtime.block_on(async {
-        assert_eq!(seen.asked(&seen.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
+    fixture.runtime.block_on(async {
+        assert_eq!(fixture.request(&fixture.rebase()).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
         let image = format!("ostree-unverified-image:oci:/run/media/same:{tag}").parse().unwrap();
-        let (outcome, said) = seen.asked(&LayerRequest { base: LayerBase::Image(image), ..nothing() }).await;
+        let (outcome, events) =
+            fixture.request(&LayerRequest { base: LayerBase::Image(image), ..unchanged() }).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(heard(&said, "ostree chunk layers needed: 0 "), "{said:?}");
+        assert!(has_message(&events, "ostree chunk layers needed: 0 "), "{events:?}");
     });
 }
 
 #[test]
-fn packages_that_are_there_are_not_asked_for_twice() {
-    let seen = Seen::new(&Faults::default());
-    crate::rpm_ostree::packages::offer(&seen.host, &["usbguard"]);
+fn installed_packages_are_not_requested_twice() {
+    let fixture = DaemonHost::new(&Faults::default());
+    crate::rpm_ostree::packages::offer(&fixture.host, &["usbguard"]);
     let change = LayeringChange { install: vec!["usbguard".into()], ..LayeringChange::default() };
-    let request = LayerRequest { change, ..nothing() };
-    seen.runtime.block_on(async {
-        assert_eq!(seen.asked(&request).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
-        let (outcome, said) = seen.asked(&request).await;
+    let request = LayerRequest { change, ..unchanged() };
+    fixture.runtime.block_on(async {
+        assert_eq!(fixture.request(&request).await.0.unwrap(), RpmOstreeOutcome::Succeeded);
+        let (outcome, events) = fixture.request(&request).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Succeeded);
-        assert!(heard(&said, "No change."), "{said:?}");
+        assert!(has_message(&events, "No change."), "{events:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Updates that nothing disturbs.
+//! An image update without any disturbance.
 
 use osimage::Os;
 
@@ -9,7 +9,7 @@ use testbed::booted::{
 };
 
 #[test]
-fn an_image_is_the_daemons_and_all_else_is_not() {
+fn image_is_deployed_by_the_daemon_and_config_by_us() {
     let host = Host::install(Os::new(1));
     let (first, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);

@@ -1,4 +1,4 @@
-//! A sysroot whose `/etc` holds the cases, and a commit of the next image that holds their third trees.
+//! A sysroot whose `/etc` holds the base tree of each case, and a commit of the next image with its third tree.
 
 use std::fs;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// A sysroot in which nothing is changed locally: every case's base, and its new tree in the next commit.
+    /// A sysroot without local changes: the base tree of each case, and its new tree in the next commit.
     pub(crate) fn with(cases: &[Case]) -> Self {
         let host = Host::new();
         let merge = host.default().id;
@@ -65,7 +65,7 @@ impl Bench {
         disk::plant_any(&self.local(case), case.local.as_ref());
     }
 
-    /// Takes them back.
+    /// Reverts the local changes of this case.
     pub(crate) fn restore(&self, case: &Case) {
         disk::clear(&self.local(case));
         disk::plant_any(&self.local(case), case.base.as_ref());

@@ -11,14 +11,14 @@ use rustix::fs::{CWD, FileType, Mode, XattrFlags};
 
 use crate::etc_merge::tree::{Kind, Plant};
 
-/// Makes `plant` at `path`, or nothing.
+/// Creates `plant` at `path`, where there is one.
 pub(crate) fn plant_any(path: &Path, plant: Option<&Plant>) {
     if let Some(plant) = plant {
         self::plant(path, plant);
     }
 }
 
-/// Makes `plant` at `path`.
+/// Creates `plant` at `path`.
 fn plant(path: &Path, plant: &Plant) {
     let special = |kind| rustix::fs::mknodat(CWD, path, kind, Mode::from_raw_mode(0o600), 0).unwrap();
     match &plant.kind {
@@ -42,7 +42,7 @@ fn plant(path: &Path, plant: &Plant) {
     }
 }
 
-/// Removes what stands at `path`, if anything does.
+/// Removes the node at `path`, if there is one.
 pub(crate) fn clear(path: &Path) {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path).unwrap(),
@@ -51,7 +51,7 @@ pub(crate) fn clear(path: &Path) {
     }
 }
 
-/// What stands at `path`.
+/// The node at `path`.
 pub(crate) fn found(path: &Path) -> Option<EtcNode> {
     let metadata = fs::symlink_metadata(path).ok()?;
     let mode = metadata.permissions().mode();

@@ -1,4 +1,4 @@
-//! Draws cases: a small tree as the image had it, what was made of it locally, and what the new image makes of it.
+//! Draws random cases: a small tree of the old image, its locally changed form, and its form in the new image.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub(crate) new: Option<Plant>,
 }
 
-/// Draws without end.
+/// An endless source of cases.
 pub(crate) struct Draw {
     rng: TestRng,
     drawn: usize,
@@ -60,10 +60,10 @@ impl Draw {
         choices[self.below(choices.len())].clone()
     }
 
-    /// Something new. What is special is in no image.
+    /// A new node. Special files occur locally only, as no image contains them.
     fn plant(&mut self, depth: usize, special: bool) -> Plant {
         let kind = match self.below(if special { 12 } else { 10 }) {
-            // The top of a case is a directory mostly.
+            // The top of a case is usually a directory.
             _ if depth == 0 && !self.one_in(8) => Kind::Directory(self.entries(1, special)),
             0..=3 => Kind::File(self.of(&TEXTS)),
             4 | 5 => Kind::Symlink(self.of(&["nowhere", "a", "elsewhere"]).to_owned()),
@@ -105,7 +105,7 @@ impl Draw {
         }
     }
 
-    /// The same, more or less.
+    /// The same node with random changes.
     fn vary(&mut self, plant: Option<&Plant>, depth: usize, special: bool) -> Option<Plant> {
         let Some(plant) = plant else {
             let comes = self.one_in(if depth == 0 { 2 } else { 6 });
@@ -125,7 +125,7 @@ impl Draw {
             _ => {}
         }
         if let Kind::Directory(entries) = &mut plant.kind {
-            // One directory in three is as it was, all of it.
+            // One directory in three stays unchanged.
             if depth == 0 || !self.one_in(3) {
                 for name in NAMES {
                     let varied = self.vary(entries.get(name), depth + 1, special);
@@ -139,9 +139,9 @@ impl Draw {
         Some(plant)
     }
 
-    /// Moves some of the new image's directories away and leaves a link, to the directory, to nothing or to itself.
-    /// Each target is one link's own and nobody changes it locally: which of two changes of one place is the last
-    /// is up to the order in which the file system lists names.
+    /// Replaces some of the new image's directories by a link, to the moved directory, to nothing or to itself.
+    /// No two links share a target, and targets are not changed locally: otherwise the result would depend on the
+    /// order in which the file system lists names.
     fn link(&mut self, entries: &mut Drawn) {
         for name in NAMES {
             let Some(Plant { kind: Kind::Directory(inside), .. }) = entries.get_mut(name) else { continue };

@@ -1,4 +1,4 @@
-//! The properties: what is predicted is what libostree makes, and what is refused libostree refuses.
+//! The properties: libostree's merge equals the predicted one, and libostree refuses exactly the predicted refusals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -26,10 +26,10 @@ const MERGED: usize = 2000;
 /// Cases for each reason to refuse, each merged alone.
 const REFUSED: usize = 6;
 
-/// Kinds of findings that there are.
+/// Number of kinds of findings.
 const KINDS: usize = 17;
 
-/// What the cases are drawn from; printed, since a failing test shows what it printed.
+/// The seed of the cases, printed for a repetition of a failing test.
 fn seed() -> u64 {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let seed = std::env::var("FLAMEHOLDER_SEED").map_or_else(|_| now(), |seed| seed.parse().unwrap());
@@ -37,7 +37,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// What the libostree that the worker links does.
+/// Treatment of special files by the libostree that the worker links.
 fn special_files() -> SpecialFiles {
     static KNOWN: OnceLock<SpecialFiles> = OnceLock::new();
     *KNOWN.get_or_init(|| Host::new().read().special_files())
@@ -51,7 +51,7 @@ fn predicted(case: &Case) -> EtcMerge {
     EtcMerge::of(&tree(&case.base), &tree(&case.local), &tree(&case.new), special_files())
 }
 
-/// Complains about the cases of which libostree made something else than predicted.
+/// One line for each case that libostree merged differently than predicted.
 fn complaints<'a>(root: &Path, cases: impl IntoIterator<Item = &'a Case>) -> Vec<String> {
     let mut complaints = Vec::new();
     for case in cases {
@@ -65,7 +65,7 @@ fn complaints<'a>(root: &Path, cases: impl IntoIterator<Item = &'a Case>) -> Vec
     complaints
 }
 
-/// Deploys these cases together, and where that fails finds the one that does it.
+/// Deploys these cases together and, where that fails, finds the failing case.
 fn merged_together(bench: &Bench, cases: &[Case]) -> Vec<String> {
     for case in cases {
         bench.change(case);
@@ -97,7 +97,7 @@ fn in_full(error: &OsError) -> String {
     format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default())
 }
 
-/// Whether libostree's words fit a predicted refusal.
+/// `true` where libostree's message fits a predicted refusal.
 fn fits(said: &str, refusal: &MergeRefusal) -> bool {
     let words: &[&str] = match refusal.reason {
         RefusalReason::NewlyDirectory => {
@@ -112,7 +112,7 @@ fn fits(said: &str, refusal: &MergeRefusal) -> bool {
     words.iter().any(|words| said.contains(words))
 }
 
-/// Cases that nothing happens in would agree with any prediction.
+/// Checks that the cases are not trivial: unchanged trees would agree with any prediction.
 fn assert_everything_occurs(cases: &[Case]) {
     let mut occurring: BTreeMap<String, usize> = BTreeMap::new();
     for case in cases {
@@ -128,7 +128,7 @@ fn assert_everything_occurs(cases: &[Case]) {
         }
     }
     println!("{occurring:#?}");
-    // Adding on both sides, changing or removing on one or both, four kinds of losses, changes held back.
+    // Additions on both sides, changes or removals on one or both, four kinds of losses, suppressed changes.
     assert_eq!(occurring.len(), KINDS, "{occurring:#?}");
     assert!(occurring.values().all(|count| *count >= cases.len() / 200), "{occurring:#?}");
 }
@@ -185,7 +185,7 @@ fn libostree_refuses_as_predicted() {
 }
 
 #[test]
-fn what_is_read_from_a_disk_is_what_is_there() {
+fn tree_read_from_disk_equals_the_planted_one() {
     let mut draw = Draw::from_seed(seed());
     let drawn = std::iter::repeat_with(|| draw.case());
     let cases: Vec<Case> = drawn.filter(|case| predicted(case).outcome().is_ok()).take(200).collect();
@@ -218,7 +218,7 @@ fn what_is_read_from_a_disk_is_what_is_there() {
     }
 }
 
-/// The first place at which what was predicted is not what was found, and both.
+/// The first path at which the predicted tree differs from the found one, and both nodes.
 fn difference(predicted: &EtcNode, found: &EtcNode, place: &str) -> Option<String> {
     let (EtcBody::Directory(left), EtcBody::Directory(right)) = (&predicted.body, &found.body) else {
         return (!is_same(predicted, found)).then(|| format!("{place}: {predicted:?}, not {found:?}"));
@@ -238,15 +238,15 @@ fn difference(predicted: &EtcNode, found: &EtcNode, place: &str) -> Option<Strin
     (!is_same).then(|| format!("{place} itself"))
 }
 
-/// Whether two files are one as far as is known: what the merge wrote through a link lies at another path than what it
-/// was read from, and digests are taken by path.
+/// `true` where two files are equal as far as known: a file that the merge wrote through a link lies at another path
+/// than its source, and digests are taken by path.
 fn is_same(left: &EtcNode, right: &EtcNode) -> bool {
     let digest = |node: &EtcNode| if let EtcBody::File(content) = &node.body { content.digest } else { None };
     let are_known = digest(left).is_some() && digest(right).is_some();
     if are_known { left == right } else { sizes(left) == sizes(right) }
 }
 
-/// The tree without the digests of its files, which are read only where they are needed.
+/// The tree without the digests of its files, which are read only where needed.
 fn sizes(node: &EtcNode) -> EtcNode {
     let body = match &node.body {
         EtcBody::File(content) => EtcBody::File(FileContent { digest: None, ..*content }),

@@ -1,4 +1,4 @@
-//! A tree as it is drawn, and as the product's model has it.
+//! A randomly drawn tree, and its form in the product's model.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use flameholder::core::values::tree::{ContentDigest, FileAttributes};
 /// Entries of a directory by name.
 pub(crate) type Drawn = BTreeMap<String, Plant>;
 
-/// What is to stand at a path.
+/// A node to create at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plant {
     pub(crate) mode: u32,
@@ -17,7 +17,7 @@ pub(crate) struct Plant {
     pub(crate) kind: Kind,
 }
 
-/// What it is.
+/// The type and content of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
     File(&'static str),
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
 }
 
 impl Plant {
-    /// The node that the model must have for it.
+    /// The corresponding node of the product's model.
     pub(crate) fn node(&self) -> EtcNode {
         let body = match &self.kind {
             Kind::File(text) => {
@@ -51,7 +51,7 @@ impl Plant {
     }
 }
 
-/// The top of an `/etc` that holds these.
+/// The top directory of an `/etc` with these entries.
 pub(crate) fn top(entries: &Drawn) -> EtcNode {
     let kind = Kind::Directory(entries.clone());
     Plant { mode: 0o755, owner: (0, 0), xattrs: BTreeMap::new(), kind }.node()

@@ -1,4 +1,4 @@
-//! What boots: kernel arguments and the order of the entries.
+//! Boot entries: their kernel arguments and their order.
 
 use std::fs;
 
@@ -20,7 +20,7 @@ fn pin(host: &Host, deployment: &Deployment) -> Deployment {
 }
 
 #[test]
-fn a_boot_entry_has_exactly_the_arguments_that_were_asked() {
+fn boot_entry_has_exactly_the_requested_arguments() {
     let host = Host::new();
     let asked = owned(&[
         "root=LABEL=root",
@@ -50,7 +50,7 @@ fn a_boot_entry_has_exactly_the_arguments_that_were_asked() {
 }
 
 #[test]
-fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed() {
+fn arguments_that_libostree_would_change_are_refused_before_deploying() {
     let host = Host::new();
     let before = host.boot_entries();
     let mut session = host.write();
@@ -67,7 +67,7 @@ fn arguments_that_libostree_would_change_are_refused_before_anything_is_deployed
 }
 
 #[test]
-fn an_update_leaves_the_previous_deployment_as_it_was() {
+fn update_does_not_change_previous_deployment() {
     let host = Host::of(&SysrootBuilder::new(Os::new(1)).kernel_argument("a=\"b c\""));
     let previous = host.default();
     let tree = snapshot(&host.root_of(&previous.id));
@@ -81,7 +81,7 @@ fn an_update_leaves_the_previous_deployment_as_it_was() {
 }
 
 #[test]
-fn the_third_deployment_displaces_the_first() {
+fn third_deployment_replaces_the_first() {
     let host = Host::new();
     let first = host.default();
     let second = host.update(&Os::new(2));
@@ -94,7 +94,7 @@ fn the_third_deployment_displaces_the_first() {
 }
 
 #[test]
-fn what_is_pinned_or_of_another_stateroot_stays() {
+fn pinned_and_foreign_stateroot_deployments_stay() {
     let host = Host::new();
     SysrootBuilder::new(Os::new(7)).stateroot("other").create(&host.sysroot()).unwrap();
     let [other, installed] = host.deployments().try_into().unwrap();
@@ -116,7 +116,7 @@ fn what_is_pinned_or_of_another_stateroot_stays() {
 }
 
 #[test]
-fn a_pin_is_neither_inherited_nor_lost() {
+fn pin_is_neither_inherited_nor_lost() {
     let host = Host::new();
     let pinned = pin(&host, &host.default());
     let second = host.update(&Os::new(2));
@@ -131,7 +131,7 @@ fn a_pin_is_neither_inherited_nor_lost() {
 }
 
 #[test]
-fn a_rollback_changes_the_order_alone() {
+fn rollback_changes_the_order_only() {
     let host = Host::new();
     let first = host.default();
     let second = host.update(&Os::new(2));
@@ -141,7 +141,7 @@ fn a_rollback_changes_the_order_alone() {
     assert_eq!(host.deployments(), [first.clone(), second.clone()]);
     let now = [&first, &second].map(|deployment| snapshot(&host.root_of(&deployment.id)));
     assert!(now == trees);
-    // The entry with the highest version is the one that a bootloader takes.
+    // A bootloader takes the entry with the highest version.
     let default = host.boot_entries().into_values().max_by_key(|entry| {
         let version = entry.lines().find_map(|line| line.strip_prefix("version "));
         version.and_then(|number| number.parse::<u32>().ok())

@@ -1,4 +1,4 @@
-//! The trees: merged `/etc`, labels, and the deployments that cannot be made.
+//! Deployed trees: merged `/etc`, labels, and refused deployments.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use osimage::{Os, SysrootBuilder};
 use testbed::worker::{Host, program, worker_after};
 
 #[test]
-fn an_update_merges_etc_before_the_boot_entry_is_written() {
+fn update_merges_etc_before_writing_the_boot_entry() {
     let host = Host::new();
     let etc = host.root_of(&host.default().id).join("etc");
     fs::write(etc.join("chrony.conf"), "local\n").unwrap();
@@ -34,7 +34,7 @@ fn an_update_merges_etc_before_the_boot_entry_is_written() {
 }
 
 #[test]
-fn a_deployment_says_what_it_is() {
+fn deployment_reports_its_commit_and_image() {
     let host = Host::new();
     let installed = host.default();
     assert_eq!(installed.version, Some(Os::new(1).version()));
@@ -54,7 +54,7 @@ fn a_deployment_says_what_it_is() {
 }
 
 #[test]
-fn the_same_commit_is_deployed_again_beside_itself() {
+fn same_commit_is_deployed_with_the_next_serial() {
     let host = Host::new();
     let installed = host.default();
     let mut session = host.write();
@@ -67,7 +67,7 @@ fn the_same_commit_is_deployed_again_beside_itself() {
     assert_eq!(host.deployments().len(), 2);
 }
 
-/// Replaces `/usr/bin` by a copy in which `change` has been run, in a mount namespace of the worker's own.
+/// A worker in a mount namespace of its own, in which `/usr/bin` is a copy changed by the script `change`.
 fn worker_with_programs(host: &Host, change: &str) -> WorkerProgram {
     let layers = host.path("programs");
     let layers = layers.display();
@@ -82,7 +82,7 @@ fn worker_with_programs(host: &Host, change: &str) -> WorkerProgram {
 fn labels_are_those_of_the_new_deployment() {
     let host = Host::new();
     let image = host.image(&Os::new(2).with_selinux(), "v2");
-    // The sandbox in which libostree asks the image's semodule for a fresh policy; this image brings none.
+    // Replaces the sandbox in which libostree runs the image's `semodule`, which this image does not have.
     let program = worker_with_programs(&host, "ln -sf true /usr/bin/bwrap");
     let mut session = host.write_with(&program).unwrap();
     let imported = session.import(&image.clone().into(), &mut |_| ()).unwrap();
@@ -100,7 +100,7 @@ fn labels_are_those_of_the_new_deployment() {
 }
 
 #[test]
-fn a_missing_bubblewrap_is_told_as_such() {
+fn missing_bubblewrap_is_reported() {
     let host = Host::new();
     let image = host.image(&Os::new(2).with_selinux(), "v2");
     let program = worker_with_programs(&host, "rm -f /usr/bin/bwrap");
@@ -112,7 +112,7 @@ fn a_missing_bubblewrap_is_told_as_such() {
 }
 
 #[test]
-fn a_tree_without_policy_gives_no_labels() {
+fn tree_without_policy_has_no_labels() {
     let host = Host::new();
     let mut session = host.write();
     let paths = [("/etc/shadow".to_owned(), 0o100_000)];
@@ -123,7 +123,7 @@ fn a_tree_without_policy_gives_no_labels() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_deployments_and_commits_are_named() {
     let host = Host::of(&SysrootBuilder::new(Os::new(1)).stateroot("os"));
     let mut session = host.write();
     let good = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
@@ -153,7 +153,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn a_directory_without_repository_is_no_sysroot() {
+fn directory_without_repository_is_no_sysroot() {
     let missing = Path::new("/nonexistent/sysroot");
     for access in [SysrootAccess::Read, SysrootAccess::Write] {
         let error = WorkerSession::open(&program(), missing, access).unwrap_err();

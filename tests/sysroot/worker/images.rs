@@ -1,4 +1,4 @@
-//! Imports, and the ways in which they fail.
+//! Image imports and their failures.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ fn blobs(layout: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn an_import_tells_how_far_it_is_and_is_done_once() {
+fn import_reports_progress_and_is_not_repeated() {
     let host = Host::new();
     let image = host.image(&Os::new(2), "v2");
     let digest = osimage::write_image(&Os::new(2), &host.path("same"), None).unwrap();
@@ -68,7 +68,7 @@ fn an_import_tells_how_far_it_is_and_is_done_once() {
 }
 
 #[test]
-fn layers_that_are_there_are_not_fetched_again() {
+fn present_layers_are_not_fetched_again() {
     let host = Host::new();
     let update = host.image(&Os::new(2), "v2");
     let imported = host.write().import(&update.clone().into(), &mut |_| ()).unwrap();
@@ -77,7 +77,7 @@ fn layers_that_are_there_are_not_fetched_again() {
 }
 
 #[test]
-fn an_image_that_is_pinned_and_present_needs_no_network_and_no_skopeo() {
+fn present_image_by_digest_needs_neither_network_nor_skopeo() {
     let host = Host::new();
     let digest = host.default().manifest_digest.unwrap();
     let lonely = program().with_env("PATH", "/nonexistent");
@@ -88,7 +88,7 @@ fn an_image_that_is_pinned_and_present_needs_no_network_and_no_skopeo() {
 }
 
 #[test]
-fn a_missing_skopeo_is_told_as_such() {
+fn missing_skopeo_is_reported() {
     let host = Host::new();
     let lonely = program().with_env("PATH", "/nonexistent");
     let local = host.image(&Os::new(2), "v2");
@@ -98,7 +98,7 @@ fn a_missing_skopeo_is_told_as_such() {
 }
 
 #[test]
-fn a_missing_image_is_not_found() {
+fn missing_image_is_not_found() {
     let host = Host::new();
     assert_eq!(failure(&host, &host.layout("nowhere")), PullFailure::NotFound);
     let tagged = host.image(&Os::new(2), "v2").to_string() + ":absent";
@@ -106,14 +106,14 @@ fn a_missing_image_is_not_found() {
 }
 
 #[test]
-fn an_image_without_kernel_is_not_bootable() {
+fn image_without_kernel_is_not_bootable() {
     let host = Host::new();
     let image = host.image(&Os::new(2).without_kernel(), "v2");
     assert_eq!(failure(&host, &image), PullFailure::NotBootable);
 }
 
 #[test]
-fn a_changed_byte_in_a_layer_is_noticed() {
+fn changed_byte_in_a_layer_is_an_error() {
     let host = Host::new();
     let entries = host.boot_entries();
     let image = host.image(&Os::new(2), "v2");
@@ -128,7 +128,7 @@ fn a_changed_byte_in_a_layer_is_noticed() {
 }
 
 #[test]
-fn a_layer_that_is_another_one_is_noticed() {
+fn exchanged_layer_is_an_error() {
     let host = Host::new();
     let image = host.image(&Os::new(2), "v2");
     host.image(&Os::new(3), "v3");
@@ -143,7 +143,7 @@ fn a_layer_that_is_another_one_is_noticed() {
 }
 
 #[test]
-fn a_signed_reference_is_refused_where_the_policy_accepts_anything() {
+fn signed_reference_is_refused_under_an_accepting_policy() {
     let host = Host::new();
     let unverified = host.image(&Os::new(2), "v2").to_string();
     let signed = unverified.replace("ostree-unverified-image:", "ostree-image-signed:");
@@ -151,7 +151,7 @@ fn a_signed_reference_is_refused_where_the_policy_accepts_anything() {
 }
 
 #[test]
-fn an_image_is_pulled_from_a_registry() {
+fn image_is_pulled_from_a_registry() {
     let host = Host::new();
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
     let registry = Registry::start(Answers::Layout(host.path("v2")));
@@ -172,7 +172,7 @@ fn an_image_is_pulled_from_a_registry() {
 }
 
 #[test]
-fn a_manifest_with_another_digest_than_asked_is_refused() {
+fn manifest_with_another_digest_is_refused() {
     let host = Host::new();
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
     let wrong = format!("sha256:{}", "1".repeat(64));
@@ -186,7 +186,7 @@ fn a_manifest_with_another_digest_than_asked_is_refused() {
 }
 
 #[test]
-fn a_registry_that_wants_credentials_denies() {
+fn registry_without_credentials_denies_access() {
     let host = Host::new();
     let message = "{\"errors\": [{\"code\": \"UNAUTHORIZED\", \"message\": \"authentication required\"}]}";
     let registry = Registry::start(Answers::Status("401 Unauthorized", message));
@@ -197,7 +197,7 @@ fn a_registry_that_wants_credentials_denies() {
 }
 
 #[test]
-fn a_registry_without_tls_is_not_trusted() {
+fn registry_without_tls_is_not_trusted() {
     let host = Host::new();
     let registry = Registry::start(Answers::Status("400 Bad Request", "{}"));
     fs::create_dir(host.path("home")).unwrap();

@@ -1,4 +1,4 @@
-//! Sessions that are refused, abandoned or cut off.
+//! Worker sessions that are refused, abandoned or interrupted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use testbed::worker::{Host, program, worker_after};
 
 #[test]
-fn one_session_writes_at_a_time_and_others_may_read() {
+fn one_session_writes_while_others_read() {
     let host = Host::new();
     let writing = host.write();
     let error = host.write_with(&program()).unwrap_err();
@@ -20,7 +20,7 @@ fn one_session_writes_at_a_time_and_others_may_read() {
 }
 
 #[test]
-fn a_reading_session_changes_nothing() {
+fn reading_session_changes_nothing() {
     let host = Host::new();
     let mut session = host.read();
     let default = host.default();
@@ -36,7 +36,7 @@ fn a_reading_session_changes_nothing() {
 }
 
 #[test]
-fn an_abandoned_deployment_does_not_boot_and_is_not_in_the_way() {
+fn abandoned_deployment_does_not_boot_and_is_replaced() {
     let host = Host::new();
     let entries = host.boot_entries();
     let request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
@@ -50,7 +50,7 @@ fn an_abandoned_deployment_does_not_boot_and_is_not_in_the_way() {
 }
 
 #[test]
-fn a_client_that_dies_during_an_import_leaves_the_host_as_it_was() {
+fn client_killed_during_import_leaves_host_unchanged() {
     let host = Host::new();
     let entries = host.boot_entries();
     let image = host.image(&Os::new(2), "v2");
@@ -67,7 +67,7 @@ fn a_client_that_dies_during_an_import_leaves_the_host_as_it_was() {
 }
 
 #[test]
-fn a_worker_that_is_killed_is_reported_with_its_signal() {
+fn killed_worker_is_reported_with_its_signal() {
     let host = Host::new();
     let entries = host.boot_entries();
     let image = host.image(&Os::new(2), "v2");
@@ -76,7 +76,7 @@ fn a_worker_that_is_killed_is_reported_with_its_signal() {
     let error = session
         .import(&image.clone().into(), &mut |step| {
             if step.phase == PullPhase::Layers {
-                // It is dead already where several steps were told at once.
+                // The worker has ended already where several steps were reported at once.
                 let _ = kill_process(worker, Signal::KILL);
             }
         })
@@ -89,7 +89,7 @@ fn a_worker_that_is_killed_is_reported_with_its_signal() {
 }
 
 #[test]
-fn a_read_only_file_system_is_told_as_such() {
+fn read_only_file_system_is_reported() {
     let host = Host::new();
     let sysroot = host.sysroot();
     let sysroot = sysroot.display();
@@ -100,12 +100,12 @@ fn a_read_only_file_system_is_told_as_such() {
 }
 
 #[test]
-fn a_full_file_system_is_told_as_such() {
+fn full_file_system_is_reported() {
     let host = Host::new();
     let image = host.image(&Os::new(2), "v2");
     let sysroot = host.sysroot();
     let copy = host.path("copy");
-    // 64 KiB are left: enough to open the sysroot, too little for an OS.
+    // 64 KiB of free space: enough to open the sysroot, too little for an OS.
     let script = format!(
         "mkdir {copy}\nmount -t tmpfs -o size=64m tmpfs {copy}\ncp -a {sysroot}/. {copy}\n\
          free=$(df --output=avail -k {copy} | tail -n 1)\nfallocate -l $((free - 64))KiB {copy}/filler\n\

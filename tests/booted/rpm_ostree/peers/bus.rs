@@ -1,4 +1,4 @@
-//! The host's system bus, which starts the daemon when it is called.
+//! The host's system bus, which activates the daemon.
 
 use std::{
     fs,
@@ -14,21 +14,21 @@ use testbed::{booted::host::Host, dbus::dbus_daemon};
 
 const SOCKET: &str = "run/dbus/system_bus_socket";
 
-/// A bus that goes with its owner, and with it what it started.
+/// A bus that ends when dropped, together with the processes that it activated.
 pub(crate) struct Bus {
     process: Child,
-    /// What it starts writes there too, and would end if nobody read.
+    /// Kept open: activated processes write there too, and a closed pipe would end them.
     _output: BufReader<ChildStdout>,
 }
 
 impl Bus {
-    /// Starts it on a host that runs.
+    /// Starts the bus on a running host.
     pub(crate) fn start(host: &Host) -> Self {
         Self::launch(host, 60_000, None)
     }
 
-    /// The same where transactions are found from outside of the host, with a daemon that leaves after so many
-    /// milliseconds.
+    /// The same, with transaction sockets reachable from outside the host, and a daemon that exits after `idle`
+    /// milliseconds without a client.
     pub(crate) fn start_for_tests(host: &Host, idle: u64) -> Self {
         Self::launch(host, idle, Some(&socket(host)))
     }
@@ -37,8 +37,8 @@ impl Bus {
         daemon::install(host);
         let directory = host.path("run/dbus");
         fs::create_dir_all(&directory).unwrap();
-        // The bus is outside of the host, and what it starts has to get in. It sees the processes of all others: who
-        // connects has a number there.
+        // The bus runs outside the host, so its activated processes have to enter the host's mount namespace. The
+        // process namespace is shared, because the bus identifies its clients by process number.
         let quoted: Vec<String> = host
             .unshare_arguments(daemon::command(idle, announce))
             .iter()
@@ -62,23 +62,23 @@ impl Bus {
 
 impl Drop for Bus {
     fn drop(&mut self) {
-        // It may be gone already. What it started ends with its connection to it.
+        // It may have ended already. Activated processes end with their connection to it.
         drop(self.process.kill());
         drop(self.process.wait());
     }
 }
 
-/// The bus as it is called from outside of the host.
+/// The bus address from outside the host.
 pub(crate) fn address(host: &Host) -> String {
     format!("unix:path={}", host.path(SOCKET).display())
 }
 
-/// Where transactions are found from there.
+/// The transaction socket's path from outside the host.
 pub(crate) fn socket(host: &Host) -> PathBuf {
     host.path(daemon::SOCKET.trim_start_matches('/'))
 }
 
-/// Says how the daemon is to fail from now on.
+/// Sets the daemon's faults for its next transactions.
 pub(crate) fn fail(host: &Host, faults: &Faults) {
     let path = host.path(daemon::FAULTS.trim_start_matches('/'));
     fs::write(path, serde_json::to_vec(faults).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! The stand-in for rpm-ostreed. It is this program, which is on the host under its name.
+//! The stand-in for rpm-ostreed: this test program, installed on the host under the daemon's name.
 
 use std::path::Path;
 
@@ -7,46 +7,47 @@ use testbed::booted::host::Host;
 
 /// The program's name on the host.
 pub(crate) const PROGRAM: &str = "rpm-ostreed";
-/// By which this program knows that it is to be the daemon; where its faults are.
-const SERVES: &str = "RPM_OSTREED_IDLE";
-/// Where others than the host find its transactions.
-const ANNOUNCES: &str = "RPM_OSTREED_ANNOUNCE";
+/// Environment variable that makes this program the daemon; its value is the idle time in milliseconds.
+const IDLE_VARIABLE: &str = "RPM_OSTREED_IDLE";
+/// Environment variable with the transaction socket's path from outside the host.
+const ANNOUNCE_VARIABLE: &str = "RPM_OSTREED_ANNOUNCE";
+/// The file with the daemon's faults, on the host.
 pub(crate) const FAULTS: &str = "/run/rpm-ostreed-faults.json";
 pub(crate) const SOCKET: &str = "/run/rpm-ostree-transaction.sock";
 
-/// By which it knows that it is to cancel a transaction; where that is found.
-pub(crate) const CANCELS: &str = "RPM_OSTREED_CANCELS";
+/// Environment variable that makes this program cancel a transaction; its value is the transaction's address.
+pub(crate) const CANCEL_VARIABLE: &str = "RPM_OSTREED_CANCEL_VARIABLE";
 
-/// The name of that which serves, as the test executable knows it.
+/// The name under which the test executable runs [`serves`].
 pub(crate) const SERVING: &str = "rpm_ostree::peers::daemon::serves";
 
-/// Not a test, but the daemon where it is called as such, or a client that cancels.
+/// Not a test: the daemon, or a client that cancels a transaction.
 #[test]
-#[ignore = "only hosts that other tests started run it"]
+#[ignore = "the daemon of other tests' hosts, started by them"]
 fn serves() {
-    if let Ok(address) = std::env::var(CANCELS) {
+    if let Ok(address) = std::env::var(CANCEL_VARIABLE) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { Peer::connect(&address).await.cancel().await });
     }
-    let Ok(idle) = std::env::var(SERVES) else { return };
+    let Ok(idle) = std::env::var(IDLE_VARIABLE) else { return };
     let options = rpmostreed::Options {
         socket: SOCKET.into(),
-        announce: std::env::var_os(ANNOUNCES).map(Into::into),
+        announce: std::env::var_os(ANNOUNCE_VARIABLE).map(Into::into),
         faults: FAULTS.into(),
         idle: idle.parse().unwrap(),
     };
     rpmostreed::serve(&options).unwrap();
 }
 
-/// The command that starts it on the host.
+/// The command that starts the daemon on the host.
 pub(crate) fn command(idle: u64, announce: Option<&Path>) -> Vec<String> {
-    let mut command = vec!["env".to_owned(), format!("{SERVES}={idle}")];
-    command.extend(announce.map(|path| format!("{ANNOUNCES}={}", path.display())));
+    let mut command = vec!["env".to_owned(), format!("{IDLE_VARIABLE}={idle}")];
+    command.extend(announce.map(|path| format!("{ANNOUNCE_VARIABLE}={}", path.display())));
     command.extend([PROGRAM, "--ignored", "--exact", SERVING, "--nocapture"].map(str::to_owned));
     command
 }
 
-/// Puts it on the host.
+/// Installs the daemon on the host.
 pub(crate) fn install(host: &Host) {
     let own = std::env::current_exe().unwrap();
     host.put_program(PROGRAM, Some(Path::new(&own)));

@@ -1,4 +1,4 @@
-//! Another client of the daemon, which does what it likes.
+//! Another client of the daemon, which interferes.
 
 use std::collections::HashMap;
 
@@ -7,25 +7,25 @@ use rpmostreed::{NAME, TOP};
 use zbus::{Connection, MessageStream, zvariant::Value};
 
 use crate::rpm_ostree::{
-    client::Seen,
+    client::DaemonHost,
     peers::bus::{address, socket},
 };
 use testbed::booted::host::Host;
 
-/// Its connection to the bus.
+/// The other client's connection to the bus.
 pub(crate) struct Stranger {
     connection: Connection,
 }
 
-/// Its connection to a transaction.
+/// The other client's connection to a transaction.
 pub(crate) struct Peer {
     connection: Connection,
     messages: MessageStream,
 }
 
 impl Stranger {
-    pub(crate) async fn connect(seen: &Seen) -> Self {
-        Self::connect_to(&seen.host).await
+    pub(crate) async fn connect(fixture: &DaemonHost) -> Self {
+        Self::connect_to(&fixture.host).await
     }
 
     pub(crate) async fn connect_to(host: &Host) -> Self {
@@ -38,7 +38,7 @@ impl Stranger {
         self.connection.unique_name().unwrap().to_string()
     }
 
-    /// Has the daemon stage what is there with another kernel argument, as soon as it does nothing else.
+    /// Has the daemon stage the booted commit with another kernel argument, as soon as the daemon is idle.
     pub(crate) async fn race(&self, host: &Host) -> (bool, String) {
         let (none, added) = (Vec::<&str>::new(), vec!["foreign"]);
         let parameters =
@@ -58,13 +58,13 @@ impl Stranger {
                 Err(error) => panic!("{error}"),
             }
         }
-        // Where it says that is, the host finds it.
+        // The address in the reply is valid on the host only.
         let mut peer = Peer::connect(&format!("unix:path={}", socket(host).display())).await;
         peer.start().await;
         peer.finished().await
     }
 
-    /// Calls for packages to change, names none, and says where that is found.
+    /// Requests a package change without packages. Returns the transaction's address.
     pub(crate) async fn change_nothing(&self) -> String {
         let none = Vec::<&str>::new();
         let parameters = (HashMap::<&str, Value<'_>>::new(), &none, &none);
@@ -93,7 +93,7 @@ impl Peer {
         self.call("Start").await.body().deserialize().unwrap()
     }
 
-    /// What the transaction is called: `new-deployment` until it has begun.
+    /// The transaction's title: `new-deployment` until it has started.
     pub(crate) async fn title(&self) -> String {
         let properties = Some("org.freedesktop.DBus.Properties");
         let name = (format!("{NAME}.Transaction"), "Title");
@@ -117,7 +117,7 @@ impl Peer {
         self.connection.call_method(None::<&str>, "/", Some(interface.as_str()), method, &()).await.unwrap()
     }
 
-    /// Waits for the result, and stays.
+    /// Waits for the result, and stays connected.
     pub(crate) async fn finished(&mut self) -> (bool, String) {
         loop {
             let message = self.messages.next().await.unwrap().unwrap();
