@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::core::values::identifiers::BootId;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::host::facts::boot;
 use crate::host::facts::booted;
 use crate::host::facts::booted::BootedDeployment;
@@ -20,7 +20,7 @@ pub struct SystemFacts {
     /// The kernel's boot ID; empty if it cannot be read.
     pub boot_id: BootId,
     /// Kernel arguments of this boot.
-    pub kernel_arguments: Vec<KernelArgument>,
+    pub kernel_arguments: KernelArguments,
     /// True if the kernel is in FIPS mode.
     pub is_fips: bool,
     /// Directories of programs, separated by colons.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::core::values::image::redact_credentials;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::os::rpm_ostree::daemon::RpmOstreeError;
 
 /// Error text of another process, with credentials redacted.
@@ -57,13 +58,13 @@ pub enum OsError {
     NoSuchDeployment { deployment: String },
     /// libostree would write other kernel arguments than requested. Nothing was deployed.
     #[error(
-        "kernel arguments {asked:?} cannot be kept: a boot entry would hold {kept:?}; change the argument"
+        "kernel arguments `{asked}` cannot be kept: a boot entry would hold `{kept}`; change the argument"
     )]
     KernelArguments {
         /// All requested arguments.
-        asked: Vec<String>,
+        asked: KernelArguments,
         /// Arguments that the boot entry would hold.
-        kept: Vec<String>,
+        kept: KernelArguments,
     },
     /// The image could not be pulled or deployed.
     #[error("pulling {image}: {reason}")]

@@ -37,6 +37,8 @@ use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
 pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::image::ImageRef;
+use crate::core::values::kernel_arguments::KernelArguments;
+use crate::core::values::paths::GENERATION_ARGUMENT;
 pub use error::{OsError, PullFailure, RedactedCause};
 
 /// A session on an OSTree sysroot.
@@ -111,7 +113,7 @@ pub struct Deployment {
     pub id: DeploymentId,
     /// Arguments of its boot entry in order, without `ostree=`; a quoted argument is one element, quotes
     /// included.
-    pub kernel_arguments: Vec<String>,
+    pub kernel_arguments: KernelArguments,
     /// Image that its origin names. `None` if the origin names a commit or branch, or an image in an unknown
     /// notation.
     pub image: Option<ImageRef>,
@@ -130,6 +132,14 @@ pub struct Deployment {
     pub booted: bool,
 }
 
+impl Deployment {
+    /// Return the generation ID in its boot entry; `None` where this agent did not deploy it.
+    #[must_use]
+    pub fn generation(&self) -> Option<&str> {
+        self.kernel_arguments.value(GENERATION_ARGUMENT)
+    }
+}
+
 /// Parameters of a new deployment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployRequest {
@@ -140,7 +150,7 @@ pub struct DeployRequest {
     /// whose configuration may have been discarded.
     pub merge: DeploymentId,
     /// All kernel arguments, in order, without `ostree=`.
-    pub kernel_arguments: Vec<String>,
+    pub kernel_arguments: KernelArguments,
     /// Package changes to write into its origin; `None` keeps those of the origin chosen by `origin`.
     pub layering: Option<PackageLayering>,
     /// Staged deployment that the new one replaces. Any other staged deployment makes the request fail.

@@ -12,6 +12,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{
     BootId, COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
 };
+use crate::core::values::kernel_arguments::KernelArguments;
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
@@ -170,8 +171,8 @@ pub struct DeploymentItem {
     #[schemars(regex(pattern = DIGEST))]
     pub manifest_digest: Option<String>,
     /// Kernel arguments of the boot entry, without `ostree=`; a quoted one is one item, with its quotes.
-    #[schemars(inner(length(min = 1)))]
-    pub kernel_arguments: Vec<String>,
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub kernel_arguments: KernelArguments,
     /// Generation whose record is in its `/etc`.
     pub generation: Option<GenerationItem>,
 }

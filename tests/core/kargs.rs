@@ -1,13 +1,12 @@
 //! Kernel arguments: tables of known cases, and properties of arbitrary lines.
 
-use flameholder::core::values::kernel_arguments::{KernelArgument, apply, missing, parse};
+use flameholder::core::values::kernel_arguments::{KernelArgument, KernelArguments};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Parse each entry of a config as a line.
-fn parse_all(entries: &[&str]) -> Vec<KernelArgument> {
-    entries.iter().flat_map(|entry| parse(entry)).collect()
+fn parse(line: &str) -> KernelArguments {
+    KernelArguments::parse(line)
 }
 
 fn words(arguments: &[KernelArgument]) -> Vec<&str> {
@@ -30,6 +29,19 @@ fn lines_are_split_like_the_kernel_splits_them() {
         ("caf\u{e9}\u{a0}x y", &["caf\u{e9}\u{a0}x", "y"]),
     ] {
         assert_eq!(words(&parse(line)), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn only_whole_arguments_are_decoded() {
+    let decode = |text: &str| serde_json::from_value::<KernelArguments>(serde_json::json!(["rw", text]));
+    for text in ["", "two arguments", " space", "line\nfeed"] {
+        assert!(decode(text).unwrap_err().to_string().contains("not one kernel argument"), "{text:?}");
+    }
+    for text in ["quiet", r#"dyndbg="file a +p""#, r#"open="quote"#] {
+        let decoded = decode(text).unwrap();
+        assert_eq!(words(&decoded), ["rw", text]);
+        assert_eq!(serde_json::to_value(&decoded).unwrap(), serde_json::json!(["rw", text]));
     }
 }
 
@@ -63,7 +75,8 @@ fn desired_arguments_replace_current_ones() {
         ("quiet root=x quiet", &[], &["quiet"], "root=x quiet"),
         ("a root=x", &["a", "gone"], &["a"], "a root=x"),
     ] {
-        let applied = apply(&parse(existing), &parse_all(current), &parse_all(desired));
+        let [current, desired] = [current, desired].map(KernelArguments::parse_all);
+        let applied = parse(existing).updated(&current, &desired);
         assert_eq!(words(&applied).join(" "), expected, "{existing:?}: {current:?} to {desired:?}");
     }
 }
@@ -81,12 +94,16 @@ fn verification_checks_counts_and_order() {
         (r#"x="1 2""#, "x=1", &["x=1"]),
         ("", "", &[]),
     ] {
-        assert_eq!(words(&missing(&parse(running), &parse(desired))), expected, "{desired:?} in {running:?}");
+        assert_eq!(words(&parse(running).missing(&parse(desired))), expected, "{desired:?} in {running:?}");
     }
 }
 
-fn line(words: &'static [&'static str], most: usize) -> impl Strategy<Value = Vec<KernelArgument>> {
+fn line(words: &'static [&'static str], most: usize) -> impl Strategy<Value = KernelArguments> {
     vec(select(words), 0..=most).prop_map(|words| parse(&words.join(" ")))
+}
+
+fn none() -> KernelArguments {
+    KernelArguments::default()
 }
 
 /// Few words, so that lists overlap and repeat.
@@ -95,8 +112,11 @@ const WORDS: &[&str] = &["a", "b", "c=1", "c=2", "d=\"x y\""];
 /// Arguments that no config lists.
 const FOREIGN: &[&str] = &["root=x", "rw", "quiet", "tuned"];
 
-fn any_line() -> impl Strategy<Value = Vec<KernelArgument>> {
-    (line(WORDS, 6), line(FOREIGN, 4)).prop_map(|lines| [lines.0, lines.1].concat()).prop_shuffle()
+fn any_line() -> impl Strategy<Value = KernelArguments> {
+    (line(WORDS, 6), line(FOREIGN, 4))
+        .prop_map(|lines| [lines.0.to_vec(), lines.1.to_vec()].concat())
+        .prop_shuffle()
+        .prop_map(KernelArguments::from_iter)
 }
 
 proptest! {
@@ -107,16 +127,16 @@ proptest! {
 
     #[test]
     fn desired_arguments_occur_as_listed(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
-        let applied = apply(&existing, &current, &desired);
-        let listed: Vec<_> = applied.iter().filter(|argument| desired.contains(argument)).cloned().collect();
+        let applied = existing.updated(&current, &desired);
+        let listed: KernelArguments = applied.iter().filter(|argument| desired.contains(argument)).cloned().collect();
         prop_assert_eq!(&listed, &desired);
-        prop_assert!(missing(&applied, &desired).is_empty());
+        prop_assert!(applied.missing(&desired).is_empty());
     }
 
     #[test]
     fn foreign_arguments_keep_their_order(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
         let is_foreign = |argument: &&KernelArgument| FOREIGN.contains(&argument.as_str());
-        let applied = apply(&existing, &current, &desired);
+        let applied = existing.updated(&current, &desired);
         let before: Vec<_> = existing.iter().filter(is_foreign).collect();
         let after: Vec<_> = applied.iter().filter(is_foreign).collect();
         prop_assert_eq!(before, after);
@@ -125,35 +145,35 @@ proptest! {
     #[test]
     fn stale_argument_is_removed_as_often_as_it_was_listed(existing in any_line(), current in line(WORDS, 4)) {
         let count = |list: &[KernelArgument], word| list.iter().filter(|argument| *argument == word).count();
-        let applied = apply(&existing, &current, &[]);
-        for word in &existing {
+        let applied = existing.updated(&current, &none());
+        for word in existing.iter() {
             prop_assert_eq!(count(&applied, word), count(&existing, word).saturating_sub(count(&current, word)));
         }
     }
 
     #[test]
     fn applying_the_current_config_changes_nothing(existing in any_line(), current in line(WORDS, 4), desired in line(WORDS, 4)) {
-        let applied = apply(&existing, &current, &desired);
-        prop_assert_eq!(&apply(&applied, &desired, &desired), &applied);
+        let applied = existing.updated(&current, &desired);
+        prop_assert_eq!(&applied.updated(&desired, &desired), &applied);
     }
 
     #[test]
     fn applying_twice_equals_applying_once(foreign in line(FOREIGN, 4), current in line(WORDS, 4), desired in line(WORDS, 4)) {
-        let existing = apply(&foreign, &[], &current);
-        let applied = apply(&existing, &current, &desired);
-        prop_assert_eq!(&apply(&applied, &current, &desired), &applied);
+        let existing = foreign.updated(&none(), &current);
+        let applied = existing.updated(&current, &desired);
+        prop_assert_eq!(&applied.updated(&current, &desired), &applied);
     }
 
     #[test]
     fn removing_all_desired_arguments_restores_the_foreign_ones(foreign in line(FOREIGN, 4), desired in line(WORDS, 4)) {
-        let applied = apply(&foreign, &[], &desired);
-        prop_assert_eq!(apply(&applied, &desired, &[]), foreign);
+        let applied = foreign.updated(&none(), &desired);
+        prop_assert_eq!(applied.updated(&desired, &none()), foreign);
     }
 
     #[test]
     fn nothing_is_missing_exactly_if_the_desired_list_is_contained(existing in any_line(), desired in line(WORDS, 3)) {
         let mut rest = existing.iter();
         let contains = desired.iter().all(|argument| rest.any(|present| present == argument));
-        prop_assert_eq!(missing(&existing, &desired).is_empty(), contains);
+        prop_assert_eq!(existing.missing(&desired).is_empty(), contains);
     }
 }

@@ -2,6 +2,7 @@
 //! default.
 
 use flameholder::core::values::image::ImageRef;
+use flameholder::core::values::kernel_arguments::{KernelArgument, KernelArguments};
 use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
@@ -19,7 +20,7 @@ use crate::{boot_entry_options, packages, stage};
 pub(crate) struct NewDeployment {
     deployment: ostree::Deployment,
     id: DeploymentId,
-    kernel_arguments: Vec<String>,
+    kernel_arguments: KernelArguments,
 }
 
 /// Check out a commit as a deployment, with `/etc` merged. No boot entry is written; an abandoned deployment
@@ -30,7 +31,7 @@ pub(crate) fn deploy(opened: &mut OpenedSysroot, request: &DeployRequest) -> Res
     }
     let sysroot = &opened.sysroot;
     let (merge, origin) = prepare(sysroot, request)?;
-    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(KernelArgument::as_str).collect();
     let options =
         ostree::SysrootDeployTreeOpts { override_kernel_argv: Some(&arguments), ..Default::default() };
     let deployment = sysroot
@@ -97,9 +98,9 @@ fn ensure_stateroot(sysroot: &ostree::Sysroot, stateroot: &str) -> Result<(), Os
 }
 
 /// Refuse kernel arguments that libostree would alter: it parses them and writes them again.
-fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
+fn ensure_kept(asked: &KernelArguments) -> Result<(), OsError> {
     let arguments = ostree::KernelArgs::new();
-    for argument in asked {
+    for argument in asked.iter().map(KernelArgument::as_str) {
         // A null byte would end the string, a line feed the `options` line of the boot entry.
         if !argument.contains(char::is_control) {
             arguments.append(argument);
@@ -107,10 +108,10 @@ fn ensure_kept(asked: &[String]) -> Result<(), OsError> {
     }
     let written = ostree::KernelArgs::from_string(&arguments.to_string()).to_string();
     let kept = boot_entry_options::without_ostree(&written);
-    if kept == asked {
+    if kept == *asked {
         return Ok(());
     }
-    Err(OsError::KernelArguments { asked: asked.to_vec(), kept })
+    Err(OsError::KernelArguments { asked: asked.clone(), kept })
 }
 
 /// Copy the merge deployment's origin and make it follow `image`. Entries of rpm-ostree, such as layered

@@ -1,5 +1,6 @@
 //! Deployments of a sysroot, read from libostree into plain data.
 
+use flameholder::core::values::kernel_arguments::KernelArguments;
 use flameholder::os::{Deployment, DeploymentId, OsError};
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::container::store;
@@ -66,9 +67,9 @@ pub(crate) fn describe(
 }
 
 /// Return the kernel arguments of the (future) boot entry.
-pub(crate) fn kernel_arguments(deployment: &ostree::Deployment) -> Vec<String> {
+pub(crate) fn kernel_arguments(deployment: &ostree::Deployment) -> KernelArguments {
     let options = deployment.bootconfig().and_then(|bootconfig| bootconfig.get("options"));
-    options.map_or_else(Vec::new, |options| boot_entry_options::without_ostree(&options))
+    options.map_or_else(KernelArguments::default, |options| boot_entry_options::without_ostree(&options))
 }
 
 fn image_of_origin(deployment: &ostree::Deployment) -> Option<flameholder::core::values::image::ImageRef> {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use flameholder::core::values::kernel_arguments::KernelArgument;
 use flameholder::host::facts::boot;
 use flameholder::host::mount_namespace::{MountNamespace, NamespaceError};
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, OsError};
@@ -60,7 +61,7 @@ pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Resu
         }
     }
     let (merge, origin) = prepare(sysroot, request)?;
-    let arguments: Vec<&str> = request.kernel_arguments.iter().map(String::as_str).collect();
+    let arguments: Vec<&str> = request.kernel_arguments.iter().map(KernelArgument::as_str).collect();
     let overlays = match &request.replaces {
         Some(_) => staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
         None => packages::initrd_overlays(&merge),

@@ -116,7 +116,7 @@ impl Page {
         let none = || "none".to_owned();
         let joined = |items: &[String]| if items.is_empty() { none() } else { items.join(" ") };
         let arguments = |os: &crate::core::config::host_config::OsSpec| {
-            joined(&os.kernel_arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
+            if os.kernel_arguments.is_empty() { none() } else { os.kernel_arguments.to_string() }
         };
         let image = |image: &Option<String>| image.as_deref().map_or_else(none, redact_credentials);
         let rows = [

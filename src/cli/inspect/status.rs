@@ -232,7 +232,7 @@ fn deployment_lines(item: &DeploymentItem, paint: TextPainter) -> String {
     if let Some(digest) = &item.manifest_digest {
         text.push_str(&format!("  digest      {digest}\n"));
     }
-    text.push_str(&format!("  kernel      {}\n", item.kernel_arguments.join(" ")));
+    text.push_str(&format!("  kernel      {}\n", item.kernel_arguments));
     match &item.generation {
         Some(generation) => text.push_str(&generation_lines(generation, "  ")),
         None => text.push_str("  generation  none (not made by flameholder)\n"),

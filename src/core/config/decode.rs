@@ -14,7 +14,7 @@ use super::host_config::{
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
 use super::units;
-use crate::core::values::kernel_arguments;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
 use crate::core::values::paths::GENERATION_ARGUMENT;
@@ -365,7 +365,7 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
             continue;
         }
         let owned = ["ostree=", GENERATION_ARGUMENT];
-        let arguments = kernel_arguments::parse(entry);
+        let arguments = KernelArguments::parse(entry);
         if let Some(own) =
             owned.iter().find(|own| arguments.iter().any(|argument| argument.as_str().starts_with(*own)))
         {
@@ -389,7 +389,7 @@ fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
     OsSpec {
         image: filled(&spec.os_image_url),
         extensions_image: filled(&spec.base_os_extensions_container_image),
-        kernel_arguments: entries.iter().flat_map(|entry| kernel_arguments::parse(entry)).collect(),
+        kernel_arguments: KernelArguments::parse_all(entries),
         kernel_type: KernelType::canonical(kernel_type),
         extensions,
         fips: spec.fips.unwrap_or(false),

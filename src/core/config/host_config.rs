@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::core::values::identifiers::ConfigName;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 
 /// The force file, as in MCD: while it exists, a config is applied over drift and over a blocked target. A
@@ -179,7 +179,7 @@ pub struct OsSpec {
     /// `spec.baseOSExtensionsContainerImage`; `None` if empty.
     pub extensions_image: Option<String>,
     /// `spec.kernelArguments`, split into single arguments.
-    pub kernel_arguments: Vec<KernelArgument>,
+    pub kernel_arguments: KernelArguments,
     pub kernel_type: KernelType,
     pub extensions: Vec<String>,
     pub fips: bool,

@@ -13,8 +13,7 @@ use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::values::kernel_arguments;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
@@ -84,7 +83,7 @@ pub struct InstalledOs<'a> {
     /// Image reference of the deployment; `None` where the image is not compared.
     pub image: Option<&'a String>,
     /// Kernel arguments of the boot entry.
-    pub kernel_arguments: &'a [KernelArgument],
+    pub kernel_arguments: &'a KernelArguments,
     /// True if the kernel runs in FIPS mode.
     pub fips: bool,
 }
@@ -94,8 +93,8 @@ pub struct InstalledOs<'a> {
 #[must_use]
 pub fn applied(desired: &HostConfig, found: InstalledOs<'_>) -> HostConfig {
     let mut applied = desired.clone();
-    let missing = kernel_arguments::missing(found.kernel_arguments, &desired.os.kernel_arguments);
-    applied.os.kernel_arguments = kernel_arguments::subtract(&desired.os.kernel_arguments, &missing);
+    let missing = found.kernel_arguments.missing(&desired.os.kernel_arguments);
+    applied.os.kernel_arguments = desired.os.kernel_arguments.subtract(&missing);
     applied.os.image = found.image.cloned();
     applied.os.fips = found.fips;
     applied
@@ -186,7 +185,7 @@ mod tests {
     fn files_already_on_disk_need_no_reboot() {
         let config = machine_config::parse(whole().to_string().as_bytes()).unwrap();
         let desired = decode::decode(&config).unwrap();
-        let arguments = kernel_arguments::parse("rw a b ignition.platform.id=qemu");
+        let arguments = KernelArguments::parse("rw a b ignition.platform.id=qemu");
         let found =
             InstalledOs { image: desired.os.image.as_ref(), kernel_arguments: &arguments, fips: false };
         let applied = applied(&desired, found);
@@ -207,7 +206,7 @@ mod tests {
             assert_eq!((disruption.reboots(), !diff.is_empty()), (reboots, changes), "{steps:?}");
         }
         let found =
-            InstalledOs { image: None, kernel_arguments: &kernel_arguments::parse("rw b"), fips: false };
+            InstalledOs { image: None, kernel_arguments: &KernelArguments::parse("rw b"), fips: false };
         let (diff, disruption) = disruption(&super::applied(&desired, found), &desired, &[]);
         assert!(disruption.reboots() && diff.os_image && diff.kernel_arguments);
     }

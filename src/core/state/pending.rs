@@ -17,6 +17,7 @@ use crate::core::config::layering::PackageLayering;
 use crate::core::state::log_line;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, GenerationId};
+use crate::core::values::kernel_arguments::KernelArguments;
 
 /// Path of the pending record.
 pub const PENDING: &str = "/var/lib/flameholder/pending";
@@ -34,7 +35,7 @@ pub struct StagedGeneration {
     /// Staged deployment.
     pub deployment: DeploymentRecord,
     /// All kernel arguments of the boot entry, in order, without `ostree=`.
-    pub kernel_arguments: Vec<String>,
+    pub kernel_arguments: KernelArguments,
     /// Layered packages and overrides, as the deployment's origin lists them.
     #[serde(default)]
     pub layering: PackageLayering,

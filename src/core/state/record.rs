@@ -2,6 +2,7 @@
 //! every later deployment, so it is believed only where it names the deployment that holds it.
 
 use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use std::collections::BTreeMap;
 
@@ -75,10 +76,10 @@ pub struct DeploymentRecord {
     /// `osImageURL` of the config; differs from `image` where an image was given explicitly.
     pub config_image: Option<String>,
     /// Kernel arguments of the config, as they were set.
-    pub kernel_arguments: Vec<String>,
+    pub kernel_arguments: KernelArguments,
     /// Kernel arguments of the config that were set before by others: they stay when the config drops them.
     #[serde(default)]
-    pub taken_over: Vec<String>,
+    pub taken_over: KernelArguments,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]

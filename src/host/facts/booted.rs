@@ -10,8 +10,7 @@ use crate::core::state::pending::PendingGeneration;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
-use crate::core::values::kernel_arguments;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::Root;
 use crate::host::fs::error::{FileOperation, HostError};
@@ -85,10 +84,10 @@ pub fn has_entries_within(limit: Duration) -> bool {
 }
 
 /// Read the kernel arguments of this boot.
-pub fn kernel_arguments() -> Result<Vec<KernelArgument>, HostError> {
+pub fn kernel_arguments() -> Result<KernelArguments, HostError> {
     let line = Path::new(COMMAND_LINE);
     let read = std::fs::read_to_string(line);
-    Ok(kernel_arguments::parse(&read.map_err(|error| HostError::io(FileOperation::Read, line, &error))?))
+    Ok(KernelArguments::parse(&read.map_err(|error| HostError::io(FileOperation::Read, line, &error))?))
 }
 
 /// Find the deployment whose directory is the root directory. The links used by the boot entry are no
@@ -127,8 +126,7 @@ fn generation(line: &str) -> Option<GenerationId> {
 
 /// Find an argument by its prefix. The last one is in effect.
 fn argument(line: &str, name: &str) -> Option<String> {
-    let arguments = kernel_arguments::parse(line).into_iter().rev().map(|argument| argument.to_string());
-    arguments.into_iter().find_map(|argument| argument.strip_prefix(name).map(str::to_owned))
+    KernelArguments::parse(line).value(name).map(str::to_owned)
 }
 
 /// Open a deployment as it looks when booted: with the `/var` of its stateroot.

@@ -130,6 +130,7 @@ fn is_of(deployment: &Deployment, image: &ImageRef) -> bool {
 mod tests {
     use super::*;
     use crate::core::config::layering::{LayeringChange, PackageLayering};
+    use crate::core::values::kernel_arguments::KernelArguments;
     use crate::os::{DeploymentId, PullFailure, RedactedCause};
 
     const NEW: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
@@ -137,7 +138,7 @@ mod tests {
     fn deployment(serial: u32, digest: &str) -> Deployment {
         Deployment {
             id: DeploymentId { stateroot: "os".into(), commit: "c".repeat(64), serial },
-            kernel_arguments: Vec::new(),
+            kernel_arguments: KernelArguments::default(),
             image: "h/os:1".parse().ok(),
             manifest_digest: Some(digest.to_owned()),
             layering: PackageLayering::default(),

@@ -202,8 +202,7 @@ fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> R
         return Err(HandoverError::OtherPackages(config));
     }
     if draft.kernel_arguments_change {
-        let arguments = target.desired.host.os.kernel_arguments.iter().map(ToString::to_string);
-        let arguments = arguments.collect::<Vec<_>>().join(" ");
+        let arguments = target.desired.host.os.kernel_arguments.to_string();
         return Err(HandoverError::OtherKernelArguments { config, arguments });
     }
     Ok(())

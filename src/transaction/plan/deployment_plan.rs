@@ -9,8 +9,7 @@ use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
 use crate::core::plan::{Drift, Plan, PreflightCheck};
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::ImageRef;
-use crate::core::values::kernel_arguments;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::refusal::{Refusal, RefusalList};
@@ -40,11 +39,11 @@ pub(crate) struct DeploymentPlan {
     /// Packages to install, remove or override.
     pub(crate) packages: LayeringChange,
     /// Kernel arguments of the new boot entry, without the generation argument.
-    pub(crate) kernel_arguments: Vec<KernelArgument>,
+    pub(crate) kernel_arguments: KernelArguments,
     pub(crate) kernel_arguments_change: bool,
     /// Desired arguments that were set before by an administrator or the installer: they stay when the
     /// config no longer lists them.
-    pub(crate) taken_over: Vec<KernelArgument>,
+    pub(crate) taken_over: KernelArguments,
     /// Users and groups that the base does not know. The image to import may define them, so they are
     /// checked again after the import.
     pub(crate) unresolved: Option<RefusalList>,
@@ -206,39 +205,30 @@ fn plan_for_base(
 /// Return all kernel arguments of the new boot entry, and the desired ones among them that were already set
 /// by others.
 fn merge_kernel_arguments(
-    existing: &[KernelArgument],
+    existing: &KernelArguments,
     before: Option<&HostConfig>,
     current: &CurrentState,
     desired: &HostConfig,
-) -> (Vec<KernelArgument>, Vec<KernelArgument>) {
-    let listed = before.map(|before| before.os.kernel_arguments.as_slice()).unwrap_or_default();
-    let (owned, wanted) =
-        (kernel_arguments::subtract(listed, &previously_taken_over(current)), &desired.os.kernel_arguments);
-    (
-        kernel_arguments::apply(existing, &owned, wanted),
-        kernel_arguments::taken_over(existing, &owned, wanted),
-    )
+) -> (KernelArguments, KernelArguments) {
+    let listed = before.map(|before| before.os.kernel_arguments.clone()).unwrap_or_default();
+    let owned = listed.subtract(&previously_taken_over(current));
+    let desired = &desired.os.kernel_arguments;
+    (existing.updated(&owned, desired), existing.taken_over(&owned, desired))
 }
 
 /// Return the base's kernel arguments without the generation argument and those of a first boot.
-fn foreign_kernel_arguments(base: &Deployment) -> Vec<KernelArgument> {
-    let is_kept =
-        |argument: &&String| !argument.starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument);
-    base.kernel_arguments
-        .iter()
-        .filter(is_kept)
-        .flat_map(|argument| kernel_arguments::parse(argument))
-        .collect()
+fn foreign_kernel_arguments(base: &Deployment) -> KernelArguments {
+    let mut arguments = base.kernel_arguments.clone();
+    arguments.retain(|argument| {
+        !argument.as_str().starts_with(GENERATION_ARGUMENT) && !is_for_first_boot_only(argument.as_str())
+    });
+    arguments
 }
 
 /// Return arguments that the current config lists and that were already set before it.
-fn previously_taken_over(current: &CurrentState) -> Vec<KernelArgument> {
+fn previously_taken_over(current: &CurrentState) -> KernelArguments {
     let applied = current.record.as_ref().and_then(|record| record.deployment.as_ref());
-    applied
-        .iter()
-        .flat_map(|applied| &applied.taken_over)
-        .flat_map(|text| kernel_arguments::parse(text))
-        .collect()
+    applied.map(|applied| applied.taken_over.clone()).unwrap_or_default()
 }
 
 /// Return the image to import; `None` if the base deployment already has it.
@@ -314,8 +304,8 @@ fn program_check(path: &OsStr, program: &'static str, purpose: &str) -> Prefligh
 /// Return the generation of the base if the plan would not change it.
 pub(crate) fn unchanged_generation(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Option<GenerationId> {
     let record = draft.current.record.as_ref()?;
-    let name = format!("{GENERATION_ARGUMENT}{}", record.generation);
-    let is_its_own = record.names(&draft.base.id) && draft.base.kernel_arguments.contains(&name);
+    let is_its_own =
+        record.names(&draft.base.id) && draft.base.generation() == Some(record.generation.as_str());
     let steps = draft.plan.tree.as_ref().is_some_and(|tree| !tree.steps.is_empty());
     let same = record.config_hash == target.desired.config_hash() && record.profile == target.profile;
     let unchanged = is_its_own && same && !steps && draft.is_same_os() && !draft.kernel_arguments_change;

@@ -2,6 +2,7 @@
 //! entry refers to it.
 
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::transaction::plan::deployment_plan::unchanged_generation;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
@@ -90,8 +91,8 @@ pub(crate) fn deploy_request(
     generation: &GenerationId,
 ) -> DeployRequest {
     let base = &draft.base.id;
-    let mut kernel_arguments: Vec<String> = draft.kernel_arguments.iter().map(ToString::to_string).collect();
-    kernel_arguments.push(format!("{GENERATION_ARGUMENT}{generation}"));
+    let mut kernel_arguments = draft.kernel_arguments.clone();
+    kernel_arguments.push(KernelArgument::with_value(GENERATION_ARGUMENT, generation));
     let (commit, origin) = match (again, imported, &draft.image) {
         (Some(again), ..) => (&again.id.commit, DeploymentOrigin::Deployment(again.id.clone())),
         (None, Some(imported), Some(image)) => (&imported.commit, DeploymentOrigin::Image(image.clone())),
@@ -128,8 +129,8 @@ pub(crate) fn deployment_record(
         image: image.map(ToString::to_string),
         image_digest: digest.or_else(|| source.manifest_digest.clone()),
         config_image: host.os.image.clone(),
-        kernel_arguments: host.os.kernel_arguments.iter().map(ToString::to_string).collect(),
-        taken_over: draft.taken_over.iter().map(ToString::to_string).collect(),
+        kernel_arguments: host.os.kernel_arguments.clone(),
+        taken_over: draft.taken_over.clone(),
     }
 }
 

@@ -7,7 +7,6 @@ use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::GenerationId;
-use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::facts::{boot, interfaces};
@@ -198,16 +197,15 @@ pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfi
 
 /// Return true if the boot entry has the argument of this generation.
 pub(crate) fn names_generation(deployment: &Deployment, generation: &GenerationId) -> bool {
-    let name = format!("{GENERATION_ARGUMENT}{generation}");
-    deployment.kernel_arguments.contains(&name)
+    deployment.generation() == Some(generation.as_str())
 }
 
 /// Return true if this agent staged the deployment: its boot entry names a generation other than the booted
 /// one. Other programs copy the booted deployment's arguments.
 pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) -> bool {
-    let mut named =
-        staged.kernel_arguments.iter().filter_map(|argument| argument.strip_prefix(GENERATION_ARGUMENT));
-    named.any(|generation| booted.generation.as_ref().is_none_or(|booted| *booted != generation))
+    staged
+        .generation()
+        .is_some_and(|generation| booted.generation.as_ref().is_none_or(|booted| *booted != generation))
 }
 
 /// Return true if the staged deployment is that of the pending record.

@@ -11,10 +11,9 @@ use std::path::Path;
 use crate::core::plan::Drift;
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
-use crate::core::values::kernel_arguments;
-use crate::core::values::kernel_arguments::KernelArgument;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
+use crate::core::values::paths::RECORD;
 use crate::core::values::tree::DriftKind;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, RunningHost};
@@ -152,31 +151,26 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
     }
     verify_boot_entry(&mut verified, &running);
     // The bootloader can pass other arguments than the boot entry lists.
-    let given = &host.system.kernel_arguments;
-    let wanted = verified.record.deployment.iter().flat_map(|bound| &bound.kernel_arguments);
-    let wanted: Vec<KernelArgument> = wanted.flat_map(|argument| kernel_arguments::parse(argument)).collect();
+    let missing = host.system.kernel_arguments.missing(&desired_arguments(&verified));
     let path = ManagedPath::constant(RECORD);
     let is_known = verified.findings.iter().any(|found| found.drift.kind == DriftKind::KernelArguments);
-    if !is_known && !kernel_arguments::missing(given, &wanted).is_empty() {
+    if !is_known && !missing.is_empty() {
         verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }
     Ok(verified)
 }
 
+/// Return the kernel arguments in the generation record.
+fn desired_arguments(verified: &DriftReport) -> KernelArguments {
+    let deployment = verified.record.deployment.as_ref();
+    deployment.map(|deployment| deployment.kernel_arguments.clone()).unwrap_or_default()
+}
+
 /// Compare a deployment's boot entry with its record.
 fn verify_boot_entry(verified: &mut DriftReport, next: &Deployment) {
-    let arguments = |written: &[String]| -> Vec<KernelArgument> {
-        written.iter().flat_map(|argument| kernel_arguments::parse(argument)).collect()
-    };
-    let wanted = verified.record.deployment.iter().flat_map(|bound| arguments(&bound.kernel_arguments));
-    let name = format!("{GENERATION_ARGUMENT}{}", verified.record.generation);
     // The boot entry of a deployment that only had live updates contains no generation argument.
-    let argument = |argument: &&String| argument.starts_with(GENERATION_ARGUMENT);
-    let is_named = next.kernel_arguments.iter().find(argument).is_none_or(|found| *found == name);
-    if !is_named
-        || !kernel_arguments::missing(&arguments(&next.kernel_arguments), &wanted.collect::<Vec<_>>())
-            .is_empty()
-    {
+    let is_named = next.generation().is_none_or(|found| verified.record.generation == found);
+    if !is_named || !next.kernel_arguments.missing(&desired_arguments(verified)).is_empty() {
         let path = ManagedPath::constant(RECORD);
         verified.add(Drift { path, kind: DriftKind::KernelArguments });
     }

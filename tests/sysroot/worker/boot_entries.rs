@@ -2,14 +2,11 @@
 
 use std::fs;
 
+use flameholder::core::values::kernel_arguments::KernelArguments;
 use flameholder::os::{Deployment, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
 
 use testbed::worker::{Host, snapshot};
-
-fn owned(arguments: &[&str]) -> Vec<String> {
-    arguments.iter().map(|argument| (*argument).to_owned()).collect()
-}
 
 /// Pins a deployment as `ostree admin pin` does.
 fn pin(host: &Host, deployment: &Deployment) -> Deployment {
@@ -22,7 +19,7 @@ fn pin(host: &Host, deployment: &Deployment) -> Deployment {
 #[test]
 fn boot_entry_has_exactly_the_requested_arguments() {
     let host = Host::new();
-    let asked = owned(&[
+    let asked = KernelArguments::parse_all(&[
         "root=LABEL=root",
         "rw",
         "console=tty0",
@@ -44,7 +41,7 @@ fn boot_entry_has_exactly_the_requested_arguments() {
     assert_eq!(deployment.kernel_arguments, asked);
     assert_eq!(host.default().kernel_arguments, asked);
     let entries = host.boot_entries();
-    let line = format!("options {} ostree=/ostree/boot.", asked.join(" "));
+    let line = format!("options {asked} ostree=/ostree/boot.");
     let holding = entries.values().filter(|entry| entry.contains(&line));
     assert_eq!(holding.count(), 1, "{entries:?}");
 }
@@ -55,8 +52,8 @@ fn arguments_that_libostree_would_change_are_refused_before_deploying() {
     let before = host.boot_entries();
     let mut session = host.write();
     let mut request = host.request(&host.default().id.commit, DeploymentOrigin::MergeDeployment);
-    for argument in ["two arguments", "", "ostree=/elsewhere", "line\nfeed", "null\0byte"] {
-        request.kernel_arguments = owned(&["rw", argument]);
+    for argument in ["ostree=/elsewhere", "quoted=\"line\nfeed\"", "null\0byte"] {
+        request.kernel_arguments = KernelArguments::parse_all(&["rw", argument]);
         let error = session.deploy(&request).unwrap_err();
         assert!(matches!(error, OsError::KernelArguments { .. }), "{argument:?}: {error}");
     }

@@ -43,7 +43,7 @@ fn deployment_reports_its_commit_and_image() {
         image,
         format!("ostree-unverified-registry:registry.invalid/fedora-coreos:{}", Os::new(1).version())
     );
-    assert_eq!(installed.kernel_arguments, ["root=LABEL=root", "rw", "console=ttyS0"]);
+    assert_eq!(installed.kernel_arguments.to_string(), "root=LABEL=root rw console=ttyS0");
     assert!(!installed.pinned && !installed.staged && !installed.booted);
 
     let digest = osimage::write_image(&Os::new(2), &host.path("again"), None).unwrap();

@@ -13,7 +13,7 @@ pub(crate) fn intent(boot: &str) -> StagedGeneration {
         version: VERSION,
         record: GenerationRecord::parse(record.as_bytes()).unwrap(),
         deployment: serde_json::from_str(bound).unwrap(),
-        kernel_arguments: vec!["rw".into()],
+        kernel_arguments: KernelArguments::parse("rw"),
         layering: PackageLayering::default(),
         document: Value::Null,
         base: DeploymentId { stateroot: "os".into(), commit: "c1".into(), serial: 0 },

@@ -9,6 +9,7 @@ use crate::core::state::pending::StagedGeneration;
 use crate::core::state::pending::tests::intent;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::host::facts::booted::BootedDeployment;
 use crate::host::locked_host::SystemFacts;
 use crate::host::{Root, RunningHost};
@@ -29,7 +30,7 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationI
         booted: BootedDeployment { deployment: booted.clone(), generation: generation.cloned() },
         system: SystemFacts {
             boot_id: THIS_BOOT.into(),
-            kernel_arguments: Vec::default(),
+            kernel_arguments: KernelArguments::default(),
             is_fips: false,
             path: "/usr/bin".into(),
             uptime: || Duration::from_secs(60),
