@@ -95,7 +95,7 @@ fn second_request_joins_the_shutdown_in_progress() {
 #[test]
 fn missing_reboot_target_is_refused() {
     let real = RealSystemd::start(&[]);
-    let refused = "Err(Refused { whom: Pid1, name: \"org.freedesktop.systemd1.NoSuchUnit\"";
+    let refused = "Err(Refused { backend: Pid1, name: \"org.freedesktop.systemd1.NoSuchUnit\"";
     for answer in answers(&real) {
         assert!(answer.starts_with(refused), "{answer}");
     }

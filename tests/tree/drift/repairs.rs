@@ -198,7 +198,7 @@ fn attributes_of_the_record_are_repaired_but_not_its_content() {
     let document = host.document(&["--repair"]);
     assert_eq!(document["repaired"], json!([]));
     for item in document["drift"].as_array().unwrap() {
-        assert!(item["obstacle"].as_str().unwrap().contains("interrupted"), "{item}");
+        assert!(item["obstacle"].as_str().unwrap().contains("belong to different changes"), "{item}");
     }
     assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
 }
