@@ -1,12 +1,14 @@
 //! Sessions of the worker on the booted sysroot.
 
+use std::path::Path;
+
 use crate::cli::CliError;
-use crate::host::RunningHost;
+use crate::host::mount_namespace::MountNamespace;
+use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
-use std::path::Path;
 
 /// Open the running host; fail with wrong usage on a host that was not booted through OSTree.
 pub(crate) fn running_host() -> Result<RunningHost, CliError> {
@@ -15,6 +17,16 @@ pub(crate) fn running_host() -> Result<RunningHost, CliError> {
             "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))
     })
+}
+
+/// Enter a private mount namespace, and open the root directory again in it.
+///
+/// systemd gives a sandboxed service a namespace of its own, which ends when its only process leaves it: its
+/// mounts are detached, and a directory opened there before, such as `/`, has none of them below it any more.
+pub(crate) fn enter_namespace(host: RunningHost) -> Result<(RunningHost, MountNamespace), CliError> {
+    let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
+    let root = Root::open(Path::new("/"))?;
+    Ok((RunningHost { root, ..host }, namespace))
 }
 
 /// Open a session of libostree, without rpm-ostreed, on the booted sysroot.

@@ -5,6 +5,9 @@ use std::process::Stdio;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 
+/// Number of shares of the long tests and of the scenarios on virtual machines, of which a full run takes one.
+pub const SHARES: u32 = 8;
+
 /// The hash of the checked-out commit, and the state of the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TestedCommit {
@@ -26,8 +29,14 @@ impl TestedCommit {
         format!("{}{mark}", self.hash)
     }
 
+    /// Choose the share that a full run takes; outside a git work tree the first one.
+    pub fn chosen_share(tree: &ProjectTree) -> PartNumber {
+        let share = Self::of(tree).and_then(|commit| commit.share(SHARES));
+        share.or_else(|| PartNumber::all(SHARES).next()).unwrap_or(PartNumber::WHOLE)
+    }
+
     /// Choose one of `count` shares: the first eight digits of the hash, modulo `count`.
-    pub fn share(&self, count: u32) -> Option<PartNumber> {
+    fn share(&self, count: u32) -> Option<PartNumber> {
         let number = u32::from_str_radix(self.hash.get(..8)?, 16).ok()?;
         PartNumber::new(number.checked_rem(count)? + 1, count).ok()
     }

@@ -25,6 +25,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::checks::TestExtent;
+use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
@@ -85,17 +86,20 @@ struct TestArgs {
     /// Run one part of the exhaustive tests, such as 2/8.
     #[arg(long, value_name = "K/N", requires = "exhaustive")]
     part: Option<PartNumber>,
+    /// Run this share of the long tests and scenarios instead of the commit's; 1/1 runs all of them.
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["quick", "exhaustive"])]
+    share: Option<PartNumber>,
     /// Print the results of the exhaustive parts that ran on this commit, and run no test.
     #[arg(long, requires = "exhaustive", conflicts_with = "part")]
     report: bool,
 }
 
 impl TestArgs {
-    fn extent(&self) -> TestExtent {
+    fn extent(&self, tree: &ProjectTree) -> TestExtent {
         match (self.quick, self.exhaustive) {
             (true, _) => TestExtent::Quick,
             (_, true) => TestExtent::Exhaustive(self.part.unwrap_or(PartNumber::WHOLE)),
-            _ => TestExtent::Full,
+            _ => TestExtent::Full(self.share.unwrap_or_else(|| TestedCommit::chosen_share(tree))),
         }
     }
 }
@@ -124,7 +128,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
             demo::show(&tree, keep, config.as_deref())?;
             Ok(ExitCode::SUCCESS)
         }
-        ProjectCommand::Test(args) => checks::run(&tree, consent, args.extent()),
+        ProjectCommand::Test(args) => checks::run(&tree, consent, args.extent(&tree)),
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),

@@ -45,10 +45,18 @@ impl ProjectTree {
     }
 
     /// Return a cargo command with the root as its working directory.
+    ///
+    /// It does not inherit what `cargo run` says of this package: build scripts of dependencies that read these
+    /// variables would run again, and `cargo build` outside of this program would compile them once more.
     pub fn cargo(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(arguments).current_dir(&self.root);
+        let own = std::env::vars_os().map(|(name, _)| name);
+        for name in own.filter(|name| name.to_string_lossy().starts_with("CARGO_PKG_")) {
+            command.env_remove(name);
+        }
+        command.env_remove("CARGO_MANIFEST_DIR").env_remove("CARGO_MANIFEST_PATH");
         command
     }
 

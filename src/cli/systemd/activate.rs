@@ -6,11 +6,10 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::open_running_with;
+use crate::cli::session::{enter_namespace, open_running_with};
 use crate::cli::systemd::reboot::reboot_immediately;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::state::booted_state::BootedState;
-use crate::host::mount_namespace::MountNamespace;
 use crate::host::{HostError, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             activate::activate_next(&mut session, sysroot)?
         }
         None => match (&args.place.root, RunningHost::open()?) {
-            (None, Some(host)) => return activate_at_boot(&host),
+            (None, Some(host)) => return activate_at_boot(host),
             (root, _) => {
                 let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
                 activate::activate(&LockedRoot::lock(&root)?)?
@@ -47,10 +46,10 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
 
 /// Activate the booted generation, and reboot at once if the deployment booted without its configuration or
 /// has to be rolled back.
-fn activate_at_boot(host: &RunningHost) -> Result<CommandOutcome, CliError> {
+fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
     // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
-    let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
+    let (host, namespace) = enter_namespace(host)?;
     let activated = host
         .lock()
         .map_err(TransactionError::from)
@@ -81,7 +80,12 @@ fn activate_at_boot(host: &RunningHost) -> Result<CommandOutcome, CliError> {
             let generation = pending.generation();
             say(&format!("generation {generation} is rolled back and blocked: {reason}"));
             let worker = worker?;
-            early_boot::roll_back(&mut |access| open_running_with(&worker, access), host, &pending, &reason)?;
+            early_boot::roll_back(
+                &mut |access| open_running_with(&worker, access),
+                &host,
+                &pending,
+                &reason,
+            )?;
             return reboot_immediately(&format!("generation {generation} is rolled back"));
         }
     }

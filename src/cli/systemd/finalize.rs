@@ -5,17 +5,14 @@
 use crate::cli::output::terminal::print_text;
 use crate::cli::session;
 use crate::cli::{CliError, CommandOutcome};
-use crate::host::mount_namespace::MountNamespace;
 use crate::os::worker::WorkerProgram;
-use crate::transaction::TransactionError;
 use crate::transaction::update::finalize;
 use crate::transaction::update::finalize::FinalizeOutcome;
 
 pub(crate) fn run() -> Result<CommandOutcome, CliError> {
-    let host = session::running_host()?;
     // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
-    let namespace = MountNamespace::enter().map_err(TransactionError::from)?;
+    let (host, namespace) = session::enter_namespace(session::running_host()?)?;
     let mut open = |access| session::open_running_with(worker.as_ref().map_err(Clone::clone)?, access);
     let text = match finalize::finalize(&namespace, &host, &mut open)? {
         FinalizeOutcome::Generation(generation) => {

@@ -150,7 +150,10 @@ fn irregular_and_large_fragments_are_refused_by_name() {
     let host = Host::new();
     host.tree.directory("/etc/flameholder/config.d/10.toml");
     let outcome = host.verify(&[]);
-    assert!(outcome.code == Some(1) && outcome.stderr.contains("config.d/10.toml is not a file"), "{outcome:?}");
+    assert!(
+        outcome.code == Some(1) && outcome.stderr.contains("config.d/10.toml is not a file"),
+        "{outcome:?}"
+    );
     fs::remove_dir(host.at("/etc/flameholder/config.d/10.toml")).unwrap();
 
     host.settings("10.toml", &"#\n".repeat((1 << 19) + 1));

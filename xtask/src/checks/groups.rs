@@ -11,7 +11,7 @@ pub struct TestGroup {
     pub subject: &'static str,
     expression: &'static str,
     targets: &'static [&'static str],
-    filter: &'static str,
+    filters: &'static [&'static str],
 }
 
 pub const AS_ROOT: TestGroup = TestGroup {
@@ -21,27 +21,35 @@ pub const AS_ROOT: TestGroup = TestGroup {
     targets: &[
         "--test", "tree", "--test", "crash", "--test", "sysroot", "--test", "booted", "--test", "daemon",
     ],
-    filter: "",
+    filters: &[],
 };
 pub const WITH_API_SERVER: TestGroup = TestGroup {
     subject: "tests that need an API server",
     expression: "binary(daemon) & test(/^cluster::/)",
     targets: &["--test", "daemon"],
-    filter: "cluster::",
+    filters: &["cluster::"],
 };
 /// Run with the release executable, by a check of their own.
 pub const KILLS: TestGroup = TestGroup {
     subject: "tests that kill the executable",
     expression: "binary(crash) & test(/^kills::/)",
     targets: &["--test", "crash"],
-    filter: "kills::",
+    filters: &["kills::"],
+};
+/// Run in shares, as they repeat a change from every place where it can be disturbed.
+pub const LONG: TestGroup = TestGroup {
+    subject: "long tests",
+    expression: "test(/(^|::)(crashes|deaths|kills|leaks|lying|race|rendered)::/) \
+        & not (binary(crash) & test(/^kills::/))",
+    targets: &["--test", "tree", "--test", "crash", "--test", "sysroot", "--test", "booted"],
+    filters: &["crashes::", "deaths::", "kills::", "leaks::", "lying::", "race::", "rendered::"],
 };
 /// Ignored in other runs, as only the release executable is as small as it must be.
 pub const IDLE: TestGroup = TestGroup {
     subject: "tests of the idle daemon",
     expression: "binary(daemon) & test(/^cluster::idle::release::/)",
     targets: &["--test", "daemon"],
-    filter: "cluster::idle::release::",
+    filters: &["cluster::idle::release::"],
 };
 /// Run first, by a check of their own.
 const HOUSE_RULES: &str = "binary(house)";
@@ -59,11 +67,7 @@ impl TestGroup {
         let targets = if runner == TestRunner::Nextest { &["--tests"][..] } else { self.targets };
         TestSelection {
             expression: self.expression.to_owned(),
-            arguments: Some(self.filter)
-                .filter(|filter| !filter.is_empty())
-                .map(str::to_owned)
-                .into_iter()
-                .collect(),
+            arguments: self.filters.iter().map(ToString::to_string).collect(),
             ..TestSelection::of(targets).with_ignored(ignored)
         }
     }
@@ -71,8 +75,8 @@ impl TestGroup {
 
 /// Select all tests but those of other checks and those of `excluded`.
 ///
-/// `cargo test` cannot leave out the tests that kill the executable, as its filters are mere substrings: it
-/// runs them with the debug build as well.
+/// `cargo test` cannot tell the tests that kill the executable from other long ones, as its filters are mere
+/// substrings: it runs them with the debug build as well.
 pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSelection {
     let helper = format!("test({HELPER})");
     let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, IDLE.expression, &helper];
@@ -82,8 +86,8 @@ pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSe
     if !excluded.iter().any(|group| group.subject == AS_ROOT.subject) {
         targets.extend(AS_ROOT.targets);
     }
-    let skipped = excluded.iter().map(|group| group.filter).filter(|filter| !filter.is_empty());
-    let skipped = [HELPER, IDLE.filter].into_iter().chain(skipped).flat_map(|filter| ["--skip", filter]);
+    let filters = [IDLE.filters].into_iter().chain(excluded.iter().map(|group| group.filters));
+    let skipped = std::iter::once(&HELPER).chain(filters.flatten()).flat_map(|filter| ["--skip", filter]);
     TestSelection {
         expression: format!("not ({})", groups.join(" | ")),
         arguments: skipped.map(str::to_owned).collect(),
@@ -117,7 +121,7 @@ mod tests {
     fn remaining_tests_leave_out_each_excluded_group() {
         let selection = remaining_tests(&[&WITH_API_SERVER], IgnoredTests::Excluded);
         assert!(selection.expression.ends_with("(binary(daemon) & test(/^cluster::/)))"));
-        assert_eq!(selection.arguments, ["--skip", HELPER, "--skip", IDLE.filter, "--skip", "cluster::"]);
+        assert_eq!(selection.arguments, ["--skip", HELPER, "--skip", IDLE.filters[0], "--skip", "cluster::"]);
         assert!(selection.targets.contains(&"daemon".to_owned()));
         let selection = remaining_tests(&[&AS_ROOT], IgnoredTests::Excluded);
         assert!(!selection.targets.contains(&"daemon".to_owned()));

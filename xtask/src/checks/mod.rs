@@ -33,8 +33,8 @@ pub use exhaustive::print_report as print_exhaustive_report;
 pub enum TestExtent {
     /// Formatting, house rules, lints and the libraries' own tests.
     Quick,
-    /// Everything that a change must pass.
-    Full,
+    /// Everything that a change must pass, with one share of the long tests and of the scenarios.
+    Full(PartNumber),
     /// One part of the same with ignored tests, and with more crashes and power cuts.
     Exhaustive(PartNumber),
 }
@@ -48,7 +48,15 @@ impl TestExtent {
     fn part(self) -> PartNumber {
         match self {
             Self::Exhaustive(part) => part,
-            Self::Quick | Self::Full => PartNumber::WHOLE,
+            Self::Quick | Self::Full(_) => PartNumber::WHOLE,
+        }
+    }
+
+    /// The part of the long tests and of the scenarios that this run executes.
+    fn share(self) -> PartNumber {
+        match self {
+            Self::Exhaustive(part) | Self::Full(part) => part,
+            Self::Quick => PartNumber::WHOLE,
         }
     }
 }
@@ -80,7 +88,7 @@ impl CheckScope {
     fn includes(self, extent: TestExtent) -> bool {
         match extent {
             TestExtent::Quick => matches!(self, Self::Always | Self::Quick),
-            TestExtent::Full => self != Self::Quick,
+            TestExtent::Full(_) => self != Self::Quick,
             TestExtent::Exhaustive(part) if part.index() == 1 => self != Self::Quick,
             TestExtent::Exhaustive(_) => self == Self::EachPart,
         }
@@ -177,6 +185,8 @@ fn run_check(check: &Check, run: &mut CheckRun<'_>) -> CheckRow {
 mod tests {
     use super::*;
 
+    const FULL: TestExtent = TestExtent::Full(PartNumber::WHOLE);
+
     fn names(extent: TestExtent) -> Vec<&'static str> {
         CHECKS.iter().filter(|check| check.scope.includes(extent)).map(|check| check.name).collect()
     }
@@ -187,7 +197,7 @@ mod tests {
 
     #[test]
     fn every_need_is_an_earlier_check_of_the_same_run() {
-        for extent in [TestExtent::Quick, TestExtent::Full, part(1), part(2)] {
+        for extent in [TestExtent::Quick, FULL, part(1), part(2)] {
             let names = names(extent);
             for check in CHECKS.iter().filter(|check| names.contains(&check.name)) {
                 let place = |name: &str| names.iter().position(|other| *other == name);
@@ -199,7 +209,7 @@ mod tests {
 
     #[test]
     fn later_parts_repeat_only_builds_and_tests() {
-        assert_eq!(names(part(1)), names(TestExtent::Full));
+        assert_eq!(names(part(1)), names(FULL));
         let repeated = [TEST_BUILD, "tests", RELEASE_BUILD, "executable, killed", "virtual machines"];
         assert_eq!(names(part(2)), repeated);
         assert_eq!(names(TestExtent::Quick), ["formatting", "house rules", "lints", "library tests"]);
@@ -212,7 +222,7 @@ mod tests {
             tree: &tree,
             consent: InstallConsent::Withheld,
             runner: TestRunner::Cargo,
-            extent: TestExtent::Full,
+            extent: FULL,
             deny: DenyInstall::default(),
         };
         let checks = [

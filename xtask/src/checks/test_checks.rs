@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::groups::{self, AS_ROOT, IDLE, KILLS, TestGroup, WITH_API_SERVER};
+use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER};
 use super::{CheckOutcome, CheckRun};
 use crate::invocation;
 use crate::part_number::PartNumber;
@@ -37,15 +37,25 @@ pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 /// Run the tests that need no release build, and count those whose precondition is missing as skipped.
 pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let missing = missing_preconditions(run);
-    let excluded: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
+    let mut excluded: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
+    let has_long = groups::root_obstacle().is_none() && !run.extent.is_exhaustive();
+    if has_long {
+        excluded.push(&LONG);
+    }
     let selection = groups::remaining_tests(&excluded, ignored_tests(run));
-    let tally = count_part(run, &selection, None)?;
+    let mut tally = count(run, &selection, run.extent.part(), None)?;
     let mut skipped = Vec::new();
+    if has_long {
+        let outcome = share_of(run, &LONG, None)?;
+        tally = tally + TestTally { skipped: 0, ..outcome.tally };
+        skipped.extend(outcome.skipped);
+    }
     for (group, reason) in missing {
         let names = group.selection(run.runner, IgnoredTests::Included).list(run.tree, run.runner)?;
         skipped.push(SkippedGroup::new(group.subject, reason, names));
     }
     if !run.extent.is_exhaustive() {
+        excluded.retain(|group| group.subject != LONG.subject);
         let ignored = groups::remaining_tests(&excluded, IgnoredTests::Only);
         let names = ignored.list(run.tree, run.runner)?;
         skipped.push(SkippedGroup::new("exhaustive tests", "cargo xtask test --exhaustive runs them", names));
@@ -70,8 +80,23 @@ pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
         return skip(run, &KILLS, &reason);
     }
     let executable = run.tree.executable("flameholder");
-    let selection = KILLS.selection(run.runner, ignored_tests(run));
-    Ok(CheckOutcome::new(count_part(run, &selection, Some(&executable))?, Vec::new()))
+    share_of(run, &KILLS, Some(&executable))
+}
+
+/// Run a share of a group, and count the tests of the other shares as skipped.
+fn share_of(
+    run: &CheckRun<'_>,
+    group: &TestGroup,
+    executable: Option<&std::path::Path>,
+) -> Result<CheckOutcome> {
+    let (share, selection) = (run.extent.share(), group.selection(run.runner, ignored_tests(run)));
+    println!("share {share} of the {}", group.subject);
+    let tally = count(run, &selection, share, executable)?;
+    let all = u32::try_from(selection.list(run.tree, run.runner)?.len())?;
+    let others = all.saturating_sub(tally.passed + tally.failed);
+    let skipped =
+        SkippedGroup::unnamed(group.subject, "other shares; cargo xtask test --share K/N runs them", others);
+    Ok(CheckOutcome::new(tally, vec![skipped]))
 }
 
 /// Measure the idle daemon: memory, wake-ups, requests.
@@ -89,7 +114,7 @@ pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(run.runner.count(&mut command)?, Vec::new()))
 }
 
-/// Run scenarios on virtual machines: the commit's share, or the part's share of an exhaustive run.
+/// Run scenarios on virtual machines: the run's share.
 pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some(reason) = groups::root_obstacle() {
         return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("scenarios on virtual machines", reason, 1)));
@@ -97,8 +122,7 @@ pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let build = ScenarioBuild::WithAllTests;
     vm::build(run.tree, run.consent, build)?;
     let is_exhaustive = run.extent.is_exhaustive();
-    let scenarios =
-        if is_exhaustive { VmScenarios::Share(run.extent.part()) } else { VmScenarios::of_commit(run.tree) };
+    let scenarios = VmScenarios::Share(run.extent.share());
     println!("{scenarios}");
     let result = scenarios.run(&ScenarioRun { tree: run.tree, runner: run.runner, build, is_exhaustive })?;
     Ok(CheckOutcome { tally: result.tally, skipped: result.skipped })
@@ -121,12 +145,14 @@ fn skip(run: &CheckRun<'_>, group: &TestGroup, reason: &str) -> Result<CheckOutc
     Ok(CheckOutcome::default())
 }
 
-fn count_part(
+/// Run one part of a selection, with `executable` in place of the debug build.
+fn count(
     run: &CheckRun<'_>,
     selection: &TestSelection,
+    part: PartNumber,
     executable: Option<&std::path::Path>,
 ) -> Result<TestTally> {
-    let mut command = selection.part_command(run.tree, run.runner, run.extent.part())?;
+    let mut command = selection.part_command(run.tree, run.runner, part)?;
     if run.extent.is_exhaustive() {
         command.env(EXHAUSTIVE, "1");
     }

@@ -17,9 +17,6 @@ use crate::{invocation, setup};
 
 pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
-/// Number of shares from which `cargo xtask test` takes one. A share runs in about eight minutes on two
-/// processors without KVM, after three minutes in which the virtual machines are built.
-pub const SHARES: u32 = 6;
 /// Environment variable with a directory of executables, which the guests get instead of the release build.
 const BINARIES: &str = "FLAMEHOLDER_BINARIES";
 

@@ -4,8 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 
-use super::{SHARES, share};
-use crate::commit::TestedCommit;
+use super::share;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, SkippedGroup, TestRunner, TestSelection, TestTally};
@@ -86,12 +85,6 @@ impl fmt::Display for VmScenarios {
 }
 
 impl VmScenarios {
-    /// Select the share of a change by the hash of its commit, or the first one outside a git work tree.
-    pub fn of_commit(tree: &ProjectTree) -> Self {
-        let share = TestedCommit::of(tree).and_then(|commit| commit.share(SHARES));
-        Self::Share(share.or_else(|| PartNumber::all(SHARES).next()).unwrap_or(PartNumber::WHOLE))
-    }
-
     /// Run the scenarios on the virtual machines, which are built already.
     ///
     /// # Errors

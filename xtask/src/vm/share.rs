@@ -63,7 +63,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::vm::SHARES;
+    use crate::commit::SHARES;
 
     fn scenarios() -> Vec<String> {
         SECONDS.iter().map(|(name, _)| (*name).to_owned()).collect()

@@ -225,6 +225,12 @@ impl Host {
         outcome.stdout
     }
 
+    /// Run a command of the executable as systemd runs a sandboxed service, `ostree-finalize-staged.service` for
+    /// one: the process is the only one in its mount namespace, which ends when the process leaves it.
+    fn run_service(&self, verb: &str) -> Outcome {
+        self.run(["unshare", "--mount", "flameholder", verb])
+    }
+
     /// True if a deployment is staged.
     pub fn is_staged(&self) -> bool {
         self.path("run/ostree/staged-deployment").exists()
@@ -233,7 +239,7 @@ impl Host {
     /// Shut down: run `ostree-finalize-staged.service` if a deployment is staged, and return its outcome.
     /// `/run` is emptied.
     pub fn shut_down(&self) -> Option<Outcome> {
-        let finalized = self.is_staged().then(|| self.run(["flameholder", "finalize"]));
+        let finalized = self.is_staged().then(|| self.run_service("finalize"));
         self.power_cut();
         finalized
     }
@@ -253,8 +259,8 @@ impl Host {
     /// Boot another entry of the boot menu and run the units of the boot.
     pub fn boot_entry(&self, number: usize) -> Boot {
         self.boot_kernel(number);
-        let activate = self.run(["flameholder", "activate"]);
-        let [recover, confirm_boot] = ["recover", "confirm-boot"].map(|verb| self.run(["flameholder", verb]));
+        let [activate, recover, confirm_boot] =
+            ["activate", "recover", "confirm-boot"].map(|verb| self.run_service(verb));
         Boot { activate, recover, confirm_boot }
     }
 
