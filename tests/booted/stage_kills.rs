@@ -237,7 +237,7 @@ impl StageKills {
         }
         eprintln!("{killed} kills at {} places, {new} times the new generation", places.len());
         // The number of calls per thread varies between runs.
-        assert!(killed * 4 >= tried, "{killed} kills of {tried}");
+        assert!(killed * 2 > tried, "{killed} kills of {tried}");
     }
 
     /// Boots the host, checks it, and updates it again. `true` where it booted the new generation.

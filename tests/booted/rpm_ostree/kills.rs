@@ -92,5 +92,5 @@ fn update_survives_kills_of_the_client() {
         host.assert_no_drift();
     }
     eprintln!("{killed} kills at {} places", places.len());
-    assert!(killed * 4 >= tried, "{killed} kills of {tried}");
+    assert!(killed * 2 > tried, "{killed} kills of {tried}");
 }
