@@ -12,14 +12,15 @@
 //!
 //! ```
 //! use flameholder::core::enablement::{
-//!     EnablementError, Links, Operation, Presets, SystemdVersion, UnitFile, UnitFiles, UnitName, operate,
+//!     EnablementError, EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName, UnitOperation,
+//!     operate,
 //! };
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let operations = [Operation::Enable(UnitName::parse("crio.service")?)];
+//! let operations = [UnitOperation::Enable(UnitName::parse("crio.service")?)];
 //! let mut units = UnitFiles::default();
 //! let outcome = loop {
-//!     match operate(&Links::new(), &units, &Presets::default(), SystemdVersion(257), &operations) {
+//!     match operate(&EnablementLinks::new(), &units, &PresetRules::default(), SystemdVersion(257), &operations) {
 //!         Err(EnablementError::NotRead(unread)) => {
 //!             for name in unread.units {
 //!                 let path = format!("/usr/lib/systemd/system/{name}");
