@@ -14,11 +14,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-
-use crate::core::values::profile::Profile;
+pub use error::CliError;
 use output::{journal_log, stderr_log, terminal};
 
-pub use error::CliError;
+use crate::core::values::profile::Profile;
 
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]

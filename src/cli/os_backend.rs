@@ -5,12 +5,11 @@ use clap::{Args, ValueEnum};
 
 use crate::cli::session::open_running_with;
 use crate::host::interrupt_signals::InterruptSignals;
-use crate::os::Sysroot;
-use crate::os::backend;
 use crate::os::backend::OsBackend;
 use crate::os::protocol::SysrootAccess;
 use crate::os::rpm_ostree::{RpmOstreeDeadlines, RpmOstreeSession};
 use crate::os::worker::WorkerProgram;
+use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
 
 #[derive(Debug, Clone, Copy, Args)]

@@ -9,12 +9,12 @@ mod machine_config_node;
 mod node;
 mod watch;
 
+use std::time::Duration;
+
 pub use error::ClusterError;
 pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
-
-use std::time::Duration;
 
 /// Deadline of a request; long enough for a busy API server. Callers retry.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

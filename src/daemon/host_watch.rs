@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
+use crate::daemon::work::FORCE_FILE;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::BOOT_CHECK;
-
-use crate::daemon::work::FORCE_FILE;
 
 /// Change on the host that the daemon reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

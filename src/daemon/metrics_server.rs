@@ -15,9 +15,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 
 use crate::core::config::settings::boot_check::HealthPolicy;
-use crate::host::facts::healthz;
-
 use crate::daemon::metrics::DaemonMetrics;
+use crate::host::facts::healthz;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Time for a client to send its request header.

@@ -19,8 +19,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host_watch::{HostEvent, HostWatch};
+use metrics::DaemonMetrics;
+use signals::DaemonSignals;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
+use work::{WorkJob, WorkResult};
+pub use work_process::WorkCommand;
+use work_process::WorkProcess;
 
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::daemon::lifecycle::{
@@ -30,13 +36,6 @@ use crate::core::daemon::message_ids;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
-
-use host_watch::{HostEvent, HostWatch};
-use metrics::DaemonMetrics;
-use signals::DaemonSignals;
-use work::{WorkJob, WorkResult};
-pub use work_process::WorkCommand;
-use work_process::WorkProcess;
 
 /// Total wait for inhibitor locks, over all attempts, before they may be overruled.
 const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);

@@ -10,10 +10,9 @@ use std::time::Duration;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
-use crate::core::config::machine_configuration;
-use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::settings::DriftPolicy;
+use crate::core::config::{machine_configuration, managed_files};
 use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
 };
@@ -24,6 +23,7 @@ use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 use crate::core::values::profile::Profile;
+use crate::daemon::problem;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port;
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
@@ -33,7 +33,6 @@ use crate::os::protocol::SysrootAccess;
 use crate::source::FetchedConfig;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
-use crate::transaction::handover;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
@@ -41,9 +40,7 @@ use crate::transaction::state::{blocked, pending, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
-use crate::transaction::{SysrootOpener, TransactionError};
-
-use crate::daemon::problem;
+use crate::transaction::{SysrootOpener, TransactionError, handover};
 
 /// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
 /// despite a blocked target.

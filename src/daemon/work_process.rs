@@ -11,9 +11,8 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::profile::Profile;
-use crate::source::FetchedConfig;
-
 use crate::daemon::work::{WorkJob, WorkRequest, WorkResult};
+use crate::source::FetchedConfig;
 
 /// The running version of this program, even if the file was replaced since it started.
 const PROGRAM: &str = "/proc/self/exe";

@@ -3,22 +3,19 @@
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::values::backoff::RetryClass;
+use crate::firstboot::FirstBootPorts;
+use crate::firstboot::stopwatch::PhaseStopwatch;
 use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
 use crate::os::{OsError, PullPhase};
 use crate::transaction::TransactionError;
-use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::FirstBootProgress;
-use crate::transaction::boot::pending_deployment;
+use crate::transaction::boot::{first_boot, pending_deployment};
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::running_host;
 use crate::transaction::update::running_host::StagedUpdate;
-use crate::transaction::update::sysroot;
-
-use crate::firstboot::FirstBootPorts;
-use crate::firstboot::stopwatch::PhaseStopwatch;
+use crate::transaction::update::{running_host, sysroot};
 
 /// Input of an attempt.
 #[derive(Debug, Clone, Copy)]

@@ -5,6 +5,9 @@
 mod attempt;
 mod stopwatch;
 
+use attempt::{AttemptOutcome, FirstBootAttempt};
+use stopwatch::PhaseStopwatch;
+
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::profile::Profile;
@@ -13,9 +16,6 @@ use crate::host::{RunningHost, ServiceControl};
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::{FirstBootConfig, PhaseTiming};
 use crate::transaction::{SysrootOpener, TransactionError};
-
-use attempt::{AttemptOutcome, FirstBootAttempt};
-use stopwatch::PhaseStopwatch;
 
 /// Ports of the first boot: deployments, services, console and clock.
 pub struct FirstBootPorts<'a> {

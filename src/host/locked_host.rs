@@ -8,9 +8,8 @@ use std::time::Duration;
 
 use crate::core::values::identifiers::BootId;
 use crate::core::values::kernel_arguments::KernelArguments;
-use crate::host::facts::boot;
-use crate::host::facts::booted;
 use crate::host::facts::booted::BootedDeployment;
+use crate::host::facts::{boot, booted};
 use crate::host::fs::lock::HostLock;
 use crate::host::{HostError, Root};
 

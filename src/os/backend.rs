@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::os::rpm_ostree;
 use crate::os::rpm_ostree::RpmOstreeDeadlines;
 use crate::os::rpm_ostree::daemon::{RpmOstreeDaemon, RpmOstreeError};
-use crate::os::{OsError, RedactedCause};
+use crate::os::{OsError, RedactedCause, rpm_ostree};
 
 /// Deadline for the message bus to say if rpm-ostreed exists.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(10);

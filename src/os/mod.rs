@@ -31,6 +31,7 @@ pub mod worker;
 
 use std::path::{Path, PathBuf};
 
+pub use error::{OsError, PullFailure, RedactedCause};
 use serde::{Deserialize, Serialize};
 
 use crate::core::config::layering::{LayeringChange, PackageLayering};
@@ -39,7 +40,6 @@ pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::paths::GENERATION_ARGUMENT;
-pub use error::{OsError, PullFailure, RedactedCause};
 
 /// A session on an OSTree sysroot.
 ///

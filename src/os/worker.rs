@@ -9,9 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 
-use serde::de::DeserializeOwned;
-
 pub use program::WorkerProgram;
+use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::image::ImageRef;

@@ -13,8 +13,7 @@ use crate::core::values::identifiers::{ConfigName, UNIT_NAME};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
-use crate::core::values::tree::ChangeKind;
-use crate::core::values::tree::DriftKind;
+use crate::core::values::tree::{ChangeKind, DriftKind};
 use crate::report::etc_diff::EtcSummary;
 
 /// Value of the member `schema`.

@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
-use crate::core::config::decode;
-use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
+use crate::core::config::{decode, machine_config};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, FuturesUnordered};
+use publish::{NodePublisher, PublishOutcome};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
 
@@ -23,8 +24,6 @@ use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
-
-use publish::{NodePublisher, PublishOutcome};
 
 /// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
 const STEADY: Duration = Duration::from_secs(60);

@@ -10,7 +10,6 @@ use crate::host::facts::tree_facts::FactsError;
 use crate::host::mount_namespace::NamespaceError;
 use crate::host::systemd::reboot_port::RebootError;
 use crate::os::OsError;
-
 use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::ApplyError;
 use crate::transaction::engine::recover::RecoveryError;

@@ -2,13 +2,9 @@
 
 use std::fs;
 
-use testbed::{
-    booted::{
-        config::{assert_config, full_config},
-        host::{Host, confirmed_host},
-    },
-    strace,
-};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, confirmed_host};
+use testbed::strace;
 
 /// Files of other programs, by their paths below `/etc`.
 const POD: &str = "kubernetes/manifests/pod.yaml";

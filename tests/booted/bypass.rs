@@ -1,11 +1,8 @@
 //! The staged deployment finalized by another program, without its configuration.
 
 use serde_json::Value;
-
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, confirmed_host},
-};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, confirmed_host};
 
 /// Generation two is unlocked, and finalized by `ostree` alone.
 fn bypassed() -> (Host, String) {

@@ -3,13 +3,9 @@
 
 use std::fs;
 
-use testbed::{
-    booted::{
-        config::{assert_config, full_config},
-        host::{Host, WORKER, confirmed_host},
-    },
-    model::snapshot,
-};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, WORKER, confirmed_host};
+use testbed::model::snapshot;
 
 /// The failure that `recover` records.
 struct Expected {

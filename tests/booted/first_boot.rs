@@ -4,14 +4,9 @@ use std::fs;
 
 use osimage::Os;
 use serde_json::{Value, json};
-
-use testbed::{
-    booted::{
-        config::{Config, assert_config, full_config},
-        host::{Host, assert_reboot_requested, record},
-    },
-    model::run::Outcome,
-};
+use testbed::booted::config::{Config, assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested, record};
+use testbed::model::run::Outcome;
 
 const ENCAPSULATED: &str = "ignition-machine-config-encapsulated.json";
 const PRESET: &str = "systemd/system-preset/20-ignition.preset";

@@ -2,11 +2,8 @@
 
 use osimage::Os;
 use serde_json::Value;
-
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, confirmed_host},
-};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, confirmed_host};
 
 /// Stages a present commit with `ostree`, as another program would.
 fn stage(host: &Host) -> String {

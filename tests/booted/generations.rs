@@ -2,14 +2,9 @@
 
 use osimage::Os;
 use serde_json::Value;
-
-use testbed::{
-    booted::{
-        config::{Config, assert_config, full_config},
-        host::{Host, assert_reboot_requested, confirmed_host, record},
-    },
-    model::snapshot,
-};
+use testbed::booted::config::{Config, assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested, confirmed_host, record};
+use testbed::model::snapshot;
 
 /// A file that changes without a reboot.
 const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";

@@ -1,10 +1,8 @@
 //! Generations that boot and fail their boot check: rolled back and blocked, or kept where rollback is off. The
 //! machine's uptime exceeds the boot check's timeout, so each check is the last.
 
-use testbed::booted::{
-    config::{assert_config, full_config, unhealthy_config},
-    host::{Host, confirmed_host},
-};
+use testbed::booted::config::{assert_config, full_config, unhealthy_config};
+use testbed::booted::host::{Host, confirmed_host};
 
 const HEALTH: &str = "/etc/flameholder/config.d/health.toml";
 

@@ -2,8 +2,9 @@
 //! `ostree` program. The host then boots either the complete old generation or the complete new one, and the next
 //! update works.
 
-use crate::stage_kills::{After, StageKills, Update, UpdateStage, Victim};
 use testbed::booted::host::Host;
+
+use crate::stage_kills::{After, StageKills, Update, UpdateStage, Victim};
 
 fn kill(stage: UpdateStage) {
     StageKills::new(stage).kill();

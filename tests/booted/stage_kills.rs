@@ -1,22 +1,16 @@
 //! A host before one stage of an update, the process that is killed in that stage, and the checks after the next boot.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use osimage::Os;
 use serde_json::Value;
+use testbed::booted::config::{assert_config, full_config, unhealthy_config};
+use testbed::booted::host::{Host, WORKER, confirmed_host};
+use testbed::model::snapshot::{self, Body, Node};
+use testbed::strace::{self, Call};
 
 use crate::boot_menu::two_after_one;
-use testbed::{
-    booted::{
-        config::{assert_config, full_config, unhealthy_config},
-        host::{Host, WORKER, confirmed_host},
-    },
-    model::snapshot::{self, Body, Node},
-    strace::{self, Call},
-};
 
 /// Kills of one program in one stage, unless all of them are requested.
 const SAMPLE: usize = 8;

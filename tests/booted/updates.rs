@@ -2,14 +2,9 @@
 
 use osimage::Os;
 use serde_json::Value;
-
-use testbed::{
-    booted::{
-        config::{assert_config, full_config},
-        host::Host,
-    },
-    model::snapshot,
-};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::Host;
+use testbed::model::snapshot;
 
 #[test]
 fn update_is_complete_after_boot() {

@@ -1,7 +1,8 @@
 //! Change to explore: a disk, the steps of the change, and the expected disk before and after. Built from a
 //! real tree, a real apply and the product's own plan, and compared with the model.
 
-use std::{path::Path, process::Command};
+use std::path::Path;
+use std::process::Command;
 
 use flameholder::core::plan::steps::PlanStep;
 use flameholder::core::state::journal::JournalScope;
@@ -23,21 +24,15 @@ use flameholder::transaction::engine::{apply, recover};
 use flameholder::transaction::state::current::DecodedConfig;
 use flameholder::transaction::update::plain_tree;
 use serde_json::Value;
+use testbed::model::comparison::{differences, is_record};
+use testbed::model::config::Config;
+use testbed::model::model_tree::ModelTree;
+use testbed::model::snapshot::{Body, LOCK, Snapshot};
+use testbed::model::tree::Tree;
 
-use crate::{
-    disk::{MemoryDisk, Unwatched, Watch},
-    disk::{
-        image::Image,
-        sight::{self, Sight},
-    },
-};
-use testbed::model::{
-    comparison::{differences, is_record},
-    config::Config,
-    model_tree::ModelTree,
-    snapshot::{Body, LOCK, Snapshot},
-    tree::Tree,
-};
+use crate::disk::image::Image;
+use crate::disk::sight::{self, Sight};
+use crate::disk::{MemoryDisk, Unwatched, Watch};
 
 /// Boot ID of the whole exploration.
 pub(crate) const BOOT: &str = "the boot of the test";

@@ -1,14 +1,15 @@
 //! Kills after every edit, of the change and of its recovery.
 
-use std::{collections::BTreeSet, sync::Mutex, thread};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::thread;
 
-use crate::{
-    bent::Bend,
-    case::{Case, Scenario},
-    explorer::{Explorer, Tally, Wrong},
-    kinds::{self, VAR},
-};
 use testbed::model::pairs::{fixtures, rendered};
+
+use crate::bent::Bend;
+use crate::case::{Case, Scenario};
+use crate::explorer::{Explorer, Tally, Wrong};
+use crate::kinds::{self, VAR};
 
 /// Panics if the model's tree cannot be built.
 pub(crate) fn require_tree() {

@@ -1,10 +1,8 @@
 //! Failing disks and services: each act fails with each error of a real host, once, twice, or from some act
 //! on.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::BTreeSet,
-};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use flameholder::core::enablement::UnitName;
 use flameholder::core::state::service_action::ServiceAction;
@@ -13,18 +11,14 @@ use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::{ApplyError, StepError};
 use rustix::io::Errno;
 
-use crate::{
-    bent::Bend,
-    case::{self, Case, Scenario},
-    crashes::for_each,
-    disk::{
-        Unwatched,
-        effect::{Effect, Screen, Screened},
-        image::Image,
-    },
-    explorer::{Explorer, Passing, Promise, Tally, Wrong},
-    kinds::{self, VAR},
-};
+use crate::bent::Bend;
+use crate::case::{self, Case, Scenario};
+use crate::crashes::for_each;
+use crate::disk::Unwatched;
+use crate::disk::effect::{Effect, Screen, Screened};
+use crate::disk::image::Image;
+use crate::explorer::{Explorer, Passing, Promise, Tally, Wrong};
+use crate::kinds::{self, VAR};
 
 const ERRORS: [Errno; 6] = [Errno::IO, Errno::NOSPC, Errno::ROFS, Errno::DQUOT, Errno::ACCESS, Errno::MFILE];
 

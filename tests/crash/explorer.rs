@@ -4,27 +4,20 @@
 //! disk at that moment, and each such disk is recorded in passing. Recovery then runs in the same way from
 //! each new disk, until there is no new one.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::{BTreeSet, HashMap, HashSet},
-};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use flameholder::host::HostDisk;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
 use flameholder::transaction::engine::apply::ApplyError;
 use flameholder::transaction::engine::recover::RecoveryOutcome;
 
-use crate::{
-    bent::{Bend, Bent},
-    case::{self, Case},
-    disk::{
-        Watch,
-        effect::Screened,
-        image::{Edit, Image, Number},
-        reader::Reader,
-        sight,
-    },
-};
+use crate::bent::{Bend, Bent};
+use crate::case::{self, Case};
+use crate::disk::effect::Screened;
+use crate::disk::image::{Edit, Image, Number};
+use crate::disk::reader::Reader;
+use crate::disk::{Watch, sight};
 
 /// Tree that a crash must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,15 +5,13 @@ use std::cell::RefCell;
 use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{HostDisk, HostError};
 
-use crate::{
-    bent::Bend,
-    case::Case,
-    crashes::require_tree,
-    disk::effect::{Effect, Screen, Screened},
-    disk::{MemoryDisk, Unwatched},
-    kinds::{self, VAR},
-    lying::{Start, cut_everywhere},
-};
+use crate::bent::Bend;
+use crate::case::Case;
+use crate::crashes::require_tree;
+use crate::disk::effect::{Effect, Screen, Screened};
+use crate::disk::{MemoryDisk, Unwatched};
+use crate::kinds::{self, VAR};
+use crate::lying::{Start, cut_everywhere};
 
 /// Paths that are flushed, in order.
 struct Listing(RefCell<Vec<String>>);

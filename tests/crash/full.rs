@@ -1,23 +1,20 @@
 //! Disk that stays full from one act on: the acts before it are undone without space.
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::ApplyError;
 use rustix::io::Errno;
 
-use crate::{
-    bent::Bend,
-    case::{self, Case},
-    crashes::for_each,
-    disk::{
-        Unwatched,
-        effect::{Effect, Screen, Screened},
-    },
-    explorer::{Explorer, Promise, Tally, Wrong},
-    kinds::{self, VAR},
-};
+use crate::bent::Bend;
+use crate::case::{self, Case};
+use crate::crashes::for_each;
+use crate::disk::Unwatched;
+use crate::disk::effect::{Effect, Screen, Screened};
+use crate::explorer::{Explorer, Promise, Tally, Wrong};
+use crate::kinds::{self, VAR};
 
 /// Disk that refuses acts that need space, from an act on.
 struct Full {

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use testbed::model::document::{data_url, file, machine_config, with_files};
 
 use crate::case::Scenario;
-use testbed::model::document::{data_url, file, machine_config, with_files};
 
 /// `/var` is another file system on most hosts.
 pub(crate) const VAR: &[&str] = &["/var"];

@@ -1,10 +1,8 @@
 //! Power cuts on disks of which only flushed data is certain. [`crate::disk::flushes`] defines what such a
 //! disk may have kept.
 
-use std::{
-    cell::{Cell, RefCell},
-    collections::{BTreeSet, HashSet},
-};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeSet, HashSet};
 
 use flameholder::core::plan::steps::PlanStep;
 use flameholder::core::state::journal::{JOURNAL, JournalIntent, JournalScope, TransactionState, VERSION};
@@ -12,21 +10,17 @@ use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::HostDisk;
 use flameholder::host::systemd::service_port::NoServices;
-
-use crate::{
-    bent::{Bend, Bent},
-    case::{self, BOOT, Case, Scenario},
-    crashes::for_each,
-    disk::{MemoryDisk, Unwatched, Watch},
-    disk::{
-        effect::Screened,
-        flushes::Unflushed,
-        image::{Edit, Image, Number},
-    },
-    explorer::{Explorer, Promise, Tally, Wrong, is_commit},
-    kinds::{self, VAR},
-};
 use testbed::model::snapshot::LOCK;
+
+use crate::bent::{Bend, Bent};
+use crate::case::{self, BOOT, Case, Scenario};
+use crate::crashes::for_each;
+use crate::disk::effect::Screened;
+use crate::disk::flushes::Unflushed;
+use crate::disk::image::{Edit, Image, Number};
+use crate::disk::{MemoryDisk, Unwatched, Watch};
+use crate::explorer::{Explorer, Promise, Tally, Wrong, is_commit};
+use crate::kinds::{self, VAR};
 
 /// Directory of the lock and the journal.
 const HOME: &str = "/var/lib/flameholder";

@@ -1,19 +1,15 @@
 //! Kills of changes that do not lead from one config to another: activation, and the repair of damage.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown, symlink},
-    path::Path,
-};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
 
 use serde_json::{Value, json};
-
-use crate::{
-    case::{Case, Scenario},
-    crashes::{explore, for_each_case},
-    kinds::VAR,
-};
 use testbed::model::document::{file, with_files};
+
+use crate::case::{Case, Scenario};
+use crate::crashes::{explore, for_each_case};
+use crate::kinds::VAR;
 
 /// MachineConfig with files at both ends of links, a pre-image, keys and a unit.
 fn config(name: &str, text: &str) -> Value {

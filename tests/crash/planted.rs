@@ -1,12 +1,10 @@
 //! Engines with a planted fault must be noticed: a test that cannot fail proves nothing.
 
-use crate::{
-    bent::Bend,
-    case::Case,
-    crashes::require_tree,
-    explorer::{Explorer, Wrong},
-    kinds,
-};
+use crate::bent::Bend;
+use crate::case::Case;
+use crate::crashes::require_tree;
+use crate::explorer::{Explorer, Wrong};
+use crate::kinds;
 
 /// Kinds of complaint about an engine during one kind of change.
 fn drawn(kind: &str, bend: Bend) -> Vec<Wrong> {

@@ -1,26 +1,23 @@
 //! Manifests in `deploy/kubernetes`: the API server knows each of their fields, and the scripts of the
 //! DaemonSet's pod install and start the agent on a host.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    io::{BufRead as _, BufReader},
-    os::unix::fs::symlink,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-};
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use k8s_openapi::api::{
-    admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
-    apps::v1::DaemonSet,
-    core::v1::ServiceAccount,
-    rbac::v1::{ClusterRole, ClusterRoleBinding},
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
-use serde::{Serialize, de::DeserializeOwned};
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::handover::{mcd_host, run_with_systemd};

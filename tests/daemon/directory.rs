@@ -1,23 +1,16 @@
 //! Daemon with the source `dir:`: the desired config is a file or the content of a directory.
 
-use std::{
-    fs,
-    io::{BufRead as _, BufReader},
-    os::unix::fs::symlink,
-    process::{Command, Stdio},
-};
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::Value;
-
-use testbed::{
-    agent::Agent,
-    booted::{
-        config::{Config, assert_config, full_config},
-        host::Host,
-    },
-};
+use testbed::agent::Agent;
+use testbed::booted::config::{Config, assert_config, full_config};
+use testbed::booted::host::Host;
 
 const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];
 

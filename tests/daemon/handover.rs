@@ -3,20 +3,14 @@
 use std::fs;
 
 use osimage::Os;
+use testbed::booted::config::{Config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
+use testbed::dbus::private_bus::PrivateBus;
+use testbed::model::run::Outcome;
+use testbed::strace::{self, Call};
 
 use crate::mcd;
-use testbed::{
-    booted::{
-        config::{Config, full_config},
-        host::{Host, assert_reboot_requested},
-    },
-    dbus::{
-        fake_systemd::{FakeSystemd, Reaction, Script},
-        private_bus::PrivateBus,
-    },
-    model::run::Outcome,
-    strace::{self, Call},
-};
 
 /// Configuration file of the image.
 const SHIPPED: &str = "/etc/chrony.conf";

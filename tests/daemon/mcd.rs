@@ -1,11 +1,13 @@
 //! Imitation of the machine-config-daemon on a host: files that it writes, and its validation of the disk.
 //! Paths, names and rules are those of `pkg/daemon/{file_writers,on_disk_validation}.go`.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 
 use serde_json::Value;
-
-use testbed::booted::{config::Config, host::Host};
+use testbed::booted::config::Config;
+use testbed::booted::host::Host;
 
 /// Directory of the machine-config-daemon below `/etc`.
 const DIRECTORY: &str = "machine-config-daemon";

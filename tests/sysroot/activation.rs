@@ -1,18 +1,14 @@
 //! A generation's files outside `/etc`: stored beside the deployments, written by `activate`.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    os::unix::fs::{MetadataExt, PermissionsExt},
-    path::PathBuf,
-};
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
 
 use serde_json::{Value, json};
-
-use testbed::{
-    model::{run::Outcome, snapshot},
-    offline::{Host, run, small_config},
-};
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+use testbed::offline::{Host, run, small_config};
 
 const TOOL: &str = "/usr/local/bin/tool";
 

@@ -1,17 +1,13 @@
 //! The `/etc` that a new deployment must have: the image's files, an administrator's edits, and the config's files.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown, symlink},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use testbed::model::{
-    config::{Config, Owner, Unit},
-    snapshot::{self, Body, Node},
-};
+use testbed::model::config::{Config, Owner, Unit};
+use testbed::model::snapshot::{self, Body, Node};
 
 const UNITS: &str = "/etc/systemd/system";
 

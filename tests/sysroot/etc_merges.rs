@@ -1,14 +1,14 @@
 //! libostree's merge of `/etc`, predicted before it takes place.
 
-use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use osimage::Os;
 use serde_json::{Value, json};
-
-use testbed::{
-    model::{run::Outcome, snapshot},
-    offline::{Host, run, small_config},
-};
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+use testbed::offline::{Host, run, small_config};
 
 /// A host on which a directory of the image, `/etc/os`, was replaced by a file.
 fn host_with_a_file_for_a_directory() -> (Host, PathBuf) {

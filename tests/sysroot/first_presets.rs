@@ -1,9 +1,9 @@
 //! systemd's presets in the first boot of an `/etc`, and the enablement that the configuration sets.
 
-use std::{fs, process::Command};
+use std::fs;
+use std::process::Command;
 
 use serde_json::json;
-
 use testbed::offline::{Host, small_config};
 
 const PRESET: &str = "etc/systemd/system-preset/00-flameholder.preset";

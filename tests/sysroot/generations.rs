@@ -1,19 +1,14 @@
 //! Rollback between generations, drift of a generation, and deployments made by other programs.
 
-use std::{
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown, symlink},
-    path::{Path, PathBuf},
-};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
 
 use osimage::Os;
 use serde_json::json;
-
-use testbed::{
-    boot::Entry,
-    model::snapshot,
-    offline::{Host, record, run, small_config},
-};
+use testbed::boot::Entry;
+use testbed::model::snapshot;
+use testbed::offline::{Host, record, run, small_config};
 
 const MANAGED: &str = "etc/managed.conf";
 

@@ -3,13 +3,11 @@
 use std::fs;
 
 use osimage::Os;
+use testbed::boot::words;
+use testbed::model::pairs::{fixtures, load, rendered};
+use testbed::offline::{Host, small_config};
 
 use crate::etc::{self, Etc};
-use testbed::{
-    boot::words,
-    model::pairs::{fixtures, load, rendered},
-    offline::{Host, small_config},
-};
 
 /// An `/etc` without the links that enable units and their directories: a preset unit that is no longer listed keeps
 /// its link, whereas a host that never listed it has none.

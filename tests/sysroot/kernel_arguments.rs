@@ -2,7 +2,6 @@
 //! in their places.
 
 use osimage::{Os, SysrootBuilder};
-
 use testbed::offline::{Host, small_config};
 
 const INSTALLED: [&str; 5] =

@@ -1,22 +1,20 @@
 //! SIGKILL at one system call after the other: the default boot entry is either the complete old or the complete new
 //! generation, and the next `apply` completes the update.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use osimage::Os;
 use serde_json::json;
+use testbed::boot::Entry;
+use testbed::model::pairs::load;
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+use testbed::offline::{Host, install, run, small_config};
 
 use crate::etc::{self, Etc};
-use testbed::{
-    boot::Entry,
-    model::{pairs::load, run::Outcome, snapshot},
-    offline::{Host, install, run, small_config},
-};
 
 /// More calls of one kind than an `apply` here makes.
 const MOST_CALLS: usize = 2000;

@@ -5,9 +5,9 @@ use std::path::Path;
 use osimage::Os;
 use rustix::fs::lgetxattr;
 use serde_json::json;
+use testbed::offline::{Host, small_config};
 
 use crate::mounts::run_between;
-use testbed::offline::{Host, small_config};
 
 const UNIT: &str = "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n";
 

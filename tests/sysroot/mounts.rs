@@ -1,16 +1,16 @@
 //! Sysroots on full and on read-only file systems.
 
-use std::{fs, process::Command};
+use std::fs;
+use std::process::Command;
 
 use osimage::Os;
 use serde_json::json;
+use testbed::boot::{self, Entry};
+use testbed::model::document::data_url;
+use testbed::model::run::Outcome;
+use testbed::offline::{Host, run, small_config};
 
 use crate::etc;
-use testbed::{
-    boot::{self, Entry},
-    model::{document::data_url, run::Outcome},
-    offline::{Host, run, small_config},
-};
 
 /// Runs `command` in a mount namespace of its own, after `script` and before `afterwards`. Their mounts end with the
 /// namespace.

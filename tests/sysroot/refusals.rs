@@ -1,19 +1,16 @@
 //! Refused requests: one clear message, the documented exit code, and an unchanged boot menu.
 
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use osimage::Os;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use serde_json::{Value, json};
-
-use testbed::{
-    model::{document::file, run::Outcome, snapshot},
-    offline::{Host, OSTREE_LOCK, install, run, small_config},
-};
+use testbed::model::document::file;
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+use testbed::offline::{Host, OSTREE_LOCK, install, run, small_config};
 
 const FAILED: i32 = 1;
 const USAGE: i32 = 64;

@@ -1,19 +1,15 @@
 //! Commands that change nothing: `apply` of the running config, `plan`, `verify` and `status`. A change of files keeps
 //! the image.
 
-use std::{fs, process::Command};
+use std::fs;
+use std::process::Command;
 
 use osimage::Os;
-
-use testbed::{
-    boot::Entry,
-    model::{
-        pairs::{fixtures, rendered},
-        run::Outcome,
-        snapshot,
-    },
-    offline::{Host, run, small_config},
-};
+use testbed::boot::Entry;
+use testbed::model::pairs::{fixtures, rendered};
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+use testbed::offline::{Host, run, small_config};
 
 /// One line for each path that a command changed in the sysroot, except `ostree/lock`.
 fn changes(host: &Host, command: Command) -> (Outcome, Vec<String>) {

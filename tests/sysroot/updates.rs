@@ -1,25 +1,19 @@
 //! A config and an image become one new deployment, and nothing else changes.
 
-use std::{
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 
 use osimage::{Os, SysrootBuilder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use testbed::boot::{Entry, words};
+use testbed::model::config::Config;
+use testbed::model::pairs::{fixtures, load, rendered};
+use testbed::model::snapshot;
+use testbed::offline::{Host, record, small_config};
 
 use crate::etc;
-use testbed::{
-    boot::{Entry, words},
-    model::{
-        config::Config,
-        pairs::{fixtures, load, rendered},
-        snapshot,
-    },
-    offline::{Host, record, small_config},
-};
 
 /// A host with kernel arguments of an installer and edits of an administrator.
 fn lived_in() -> Host {

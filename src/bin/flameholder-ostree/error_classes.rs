@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::{OsError, PullFailure, RedactedCause, error_text};
-use ostree_ext::containers_image_proxy as proxy;
-use ostree_ext::{gio, glib};
+use ostree_ext::{containers_image_proxy as proxy, gio, glib};
 
 /// Classify a failure on the host: full file system, read-only file system, missing tool or other.
 pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {

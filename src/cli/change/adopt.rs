@@ -6,9 +6,8 @@ use clap::Args;
 
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session;
 use crate::cli::source_name::SourceName;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;

@@ -17,10 +17,9 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
-use crate::transaction::update::offline_sysroot;
 use crate::transaction::update::offline_sysroot::OfflineUpdate;
-use crate::transaction::update::plain_tree;
 use crate::transaction::update::plain_tree::TreeUpdate;
+use crate::transaction::update::{offline_sysroot, plain_tree};
 
 /// Left-out items that a summary names; it counts the others.
 const LISTED: usize = 4;

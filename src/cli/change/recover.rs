@@ -1,20 +1,19 @@
 //! `flameholder recover`: undo or complete an interrupted change from its journal, and report the pending
 //! generation.
 
-use crate::cli::session;
-use crate::transaction::state::interrupted;
 use std::path::Path;
 
 use clap::Args;
 
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, TargetArgs, session};
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::engine::recover::RecoveryOutcome;
+use crate::transaction::state::interrupted;
 use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]

@@ -1,8 +1,7 @@
 //! `flameholder release`: give a node back to the machine-config-daemon without a reboot.
 
 use crate::cli::output::terminal::print_text;
-use crate::cli::session;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::host::SystemdServices;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::handover::installation;

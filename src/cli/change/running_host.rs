@@ -21,14 +21,13 @@ use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootCo
 use crate::host::{LockedHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
-use crate::transaction::TransactionError;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::update;
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
+use crate::transaction::{TransactionError, update};
 
 /// Longest wait for the inhibitor locks that block a reboot.
 const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);

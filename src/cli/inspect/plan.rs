@@ -9,8 +9,7 @@ use crate::cli::inspect::plan_text;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::paint::TextPainter;
 use crate::cli::output::terminal::print_text;
-use crate::cli::session;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs, session};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
@@ -23,8 +22,7 @@ use crate::report::plan::PlanDocument;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::update::offline_sysroot;
-use crate::transaction::update::plain_tree;
+use crate::transaction::update::{offline_sysroot, plain_tree};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {

@@ -1,8 +1,6 @@
 //! `flameholder status`: show deployments, generations, the pending and the blocked target, boot check and
 //! daemon.
 
-use crate::cli::session;
-use crate::transaction::state::interrupted;
 use std::path::Path;
 
 use clap::Args;
@@ -10,7 +8,7 @@ use clap::Args;
 use crate::cli::input::print_json;
 use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
@@ -25,7 +23,7 @@ use crate::report::status::{
 };
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{blocked, pending, status_files};
+use crate::transaction::state::{blocked, interrupted, pending, status_files};
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, open_change};
 
 /// Directory of the status files that the daemon and the boot check publish.

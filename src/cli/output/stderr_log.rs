@@ -1,8 +1,9 @@
 //! Log sink of operators' commands: standard error, since standard output carries only the result.
 
-use crate::cli::output::terminal::say;
 use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
+
+use crate::cli::output::terminal::say;
 
 /// Writes each record as one line, with its fields behind the message.
 struct StderrLog;

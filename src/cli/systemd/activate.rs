@@ -14,10 +14,9 @@ use crate::host::{HostError, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
-use crate::transaction::boot::activate;
 use crate::transaction::boot::activate::ActivationOutcome;
-use crate::transaction::boot::early_boot;
 use crate::transaction::boot::early_boot::EarlyBootOutcome;
+use crate::transaction::boot::{activate, early_boot};
 use crate::transaction::state::login_message;
 
 #[derive(Debug, Args)]

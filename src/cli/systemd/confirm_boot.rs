@@ -2,9 +2,8 @@
 //! (`flameholder-confirm-boot.service`).
 
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session;
 use crate::cli::systemd::reboot::reboot_immediately;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::core::state::boot_check::failed_checks;
 use crate::transaction::boot::confirm_boot;
 use crate::transaction::boot::confirm_boot::BootCheckOutcome;

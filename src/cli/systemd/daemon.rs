@@ -8,10 +8,9 @@ use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::session;
 use crate::cli::source_name::SourceName;
 use crate::cli::systemd::work;
-use crate::cli::{CliError, CommandOutcome, ProfileName};
+use crate::cli::{CliError, CommandOutcome, ProfileName, session};
 use crate::cluster::{ClusterClient, ClusterIdentity};
 use crate::core::values::profile::Profile;
 use crate::daemon;

@@ -3,8 +3,7 @@
 //! calls.
 
 use crate::cli::output::terminal::print_text;
-use crate::cli::session;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::os::worker::WorkerProgram;
 use crate::transaction::update::finalize;
 use crate::transaction::update::finalize::FinalizeOutcome;

@@ -7,9 +7,8 @@ use clap::Args;
 
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session;
 use crate::cli::systemd::reboot::reboot_immediately;
-use crate::cli::{CliError, CommandOutcome, ProfileName};
+use crate::cli::{CliError, CommandOutcome, ProfileName, session};
 use crate::firstboot;
 use crate::firstboot::{FirstBootOutcome, FirstBootPorts};
 use crate::host::SystemdServices;

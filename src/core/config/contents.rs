@@ -122,8 +122,9 @@ fn ensure_escapes(body: &str) -> Result<(), ContentsError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::io::Write;
+
+    use super::*;
 
     fn gzip(bytes: &[u8]) -> String {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());

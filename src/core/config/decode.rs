@@ -17,8 +17,7 @@ use super::units;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
-use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::core::values::paths::SHADOW;
+use crate::core::values::paths::{GENERATION_ARGUMENT, SHADOW};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// Paths of the agent's own state, which a config must not write.

@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::document;
-use super::ignition;
+use super::{document, ignition};
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::refusal::{Refusal, RefusalList};
 

@@ -3,9 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document;
-use super::ignition;
 use super::policy::{DisruptionAction, DisruptionPolicy};
+use super::{document, ignition};
 use crate::core::enablement::UnitName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
@@ -124,8 +123,9 @@ fn action(item: ActionItem) -> Result<DisruptionAction, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     fn path(path: &str) -> ManagedPath {
         ManagedPath::constant(path)

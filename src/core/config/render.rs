@@ -13,11 +13,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::decode;
 use super::host_config::KernelType;
 use super::ignition::{merge, newest};
-use super::machine_config;
 use super::machine_config::MachineConfig;
+use super::{decode, machine_config};
 use crate::core::values::limits;
 use crate::core::values::refusal::{Refusal, RefusalList};
 

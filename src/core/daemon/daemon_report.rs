@@ -5,7 +5,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
-
 use crate::core::values::identifiers::ConfigName;
 
 /// Phase, configs and current problem of the daemon.

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::alias;
 use super::install::InstallSection;
 use super::name::{NameKind, UnitName};
 use super::tree::{FoundFile, UnitTree, basename, is_below_search_path, is_in_config_directory, resolve};
-use super::{EnablementError, SystemdVersion};
+use super::{EnablementError, SystemdVersion, alias};
 
 /// Number of links that systemctl follows from one name.
 const LINKS_MAX: usize = 64;

@@ -1,14 +1,13 @@
 //! Creation of the links that `[Install]` sections ask for.
 
 use super::agenda::{AgendaEntry, AgendaOrigin, ConfigLinks, LoadDepth, LoadState, UnitAgenda};
-use super::alias;
 use super::install::InstallSection;
 use super::name::{NameKind, UnitName};
 use super::specifier::expand;
 use super::tree::{
     FoundFile, UnitTree, basename, config_path, is_below_search_path, is_in_search_path, resolve,
 };
-use super::{EnablementError, EnablementNote, SystemdVersion};
+use super::{EnablementError, EnablementNote, SystemdVersion, alias};
 
 /// The reaction to a `WantedBy=` (or sibling) that cannot be linked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

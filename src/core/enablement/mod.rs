@@ -54,16 +54,15 @@ mod preset;
 mod specifier;
 mod tree;
 
-pub use install::InstallError;
-pub use name::{InvalidUnitName, NameKind, UnitName};
-pub use preset::{PresetRules, SkippedLine};
-pub use specifier::SpecifierError;
-pub use tree::{EnablementLinks, SEARCH_PATH, UnitFile, UnitFiles, UnreadFiles};
-
 use agenda::{LoadDepth, UnitAgenda};
 use enable::BadTarget;
+pub use install::InstallError;
+pub use name::{InvalidUnitName, NameKind, UnitName};
 use preset::PresetVerdict;
+pub use preset::{PresetRules, SkippedLine};
+pub use specifier::SpecifierError;
 use tree::UnitTree;
+pub use tree::{EnablementLinks, SEARCH_PATH, UnitFile, UnitFiles, UnreadFiles};
 
 /// The version of systemd in the tree, as in `systemctl --version`: a few rules have changed since 252.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,9 @@
 //! Preset files, systemd.preset(5): the units that a distribution and an administrator want enabled by
 //! default.
 
-use super::SystemdVersion;
-use super::glob;
 use super::lines::{WHITESPACE, physical};
 use super::name::{NameKind, UnitName};
+use super::{SystemdVersion, glob};
 
 /// The rules of all preset files, in order; the first rule that matches a unit applies.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

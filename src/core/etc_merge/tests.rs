@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::core::values::tree::ChangeKind;
-use crate::core::values::tree::{ContentDigest, FileAttributes};
+use crate::core::values::tree::{ChangeKind, ContentDigest, FileAttributes};
 
 const FIFO: u32 = 0o010_000;
 

@@ -1,10 +1,10 @@
 //! Differences between two configurations: files, units, SSH keys, kernel arguments, OS image, by property.
 
-use crate::core::values::tree::ChangeKind;
 use std::collections::BTreeMap;
 
 use crate::core::config::host_config::{FileSpec, HostConfig, UnitSpec};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::ChangeKind;
 
 /// Changed file, directory, link or unit, with its differing properties.
 #[derive(Debug, Clone, PartialEq, Eq)]

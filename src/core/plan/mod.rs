@@ -17,8 +17,11 @@ pub mod tree_plan;
 pub mod unit_links;
 pub mod unit_texts;
 
+use diff::ConfigDiff;
+use disruption::Disruption;
 use schemars::JsonSchema;
 use serde::Serialize;
+use steps::PlannedSteps;
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
 use crate::core::config::managed_files::ManagedFiles;
@@ -30,9 +33,6 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 use crate::core::values::tree::DriftKind;
-use diff::ConfigDiff;
-use disruption::Disruption;
-use steps::PlannedSteps;
 
 /// Plan from one configuration to another. Planning has no side effects.
 #[derive(Debug, Clone, PartialEq)]

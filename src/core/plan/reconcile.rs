@@ -97,9 +97,10 @@ fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::core::config::{decode, machine_config};
-    use serde_json::{Value, json};
 
     fn config(fips: bool, ignition: &Value) -> HostConfig {
         let mut ignition = ignition.clone();

@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::ConfigDiff;
 use super::facts::TreeFacts;
-use super::password;
 use super::password::PasswordEdit;
-use super::steps;
 use super::steps::{PathObstruction, PriorChanges, StepInputs};
-use super::unit_links;
-use super::{Drift, TreePlan};
+use super::{Drift, TreePlan, password, steps, unit_links};
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;

@@ -1,9 +1,6 @@
 //! Record of an applied generation, kept in the `/etc` of its deployment. libostree's merge copies it into
 //! every later deployment, so it is believed only where it names the deployment that holds it.
 
-use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
-use crate::core::values::kernel_arguments::KernelArguments;
-use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use crate::core::state::own_document;
 use crate::core::state::own_document::DocumentError;
 use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 

@@ -1,7 +1,6 @@
 //! Recovery from an interrupted live transaction: undo it or complete it, decided from its journal.
 
 use super::journal::{Journal, JournalScope, TransactionState};
-
 use crate::core::values::identifiers::{BootId, GenerationId};
 
 /// Action that recovers from an interrupted transaction. Each one leads to the complete generation before it

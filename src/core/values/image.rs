@@ -12,9 +12,8 @@ mod tests;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 pub use redact::redact_credentials;
+use serde::{Deserialize, Serialize};
 
 /// The policy by which an image's signature is verified.
 #[derive(Debug, Clone, PartialEq, Eq)]

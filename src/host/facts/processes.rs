@@ -1,8 +1,7 @@
 //! Running processes of the host.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 const PROCESSES: &str = "/proc";
 

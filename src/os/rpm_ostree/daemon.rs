@@ -9,9 +9,8 @@ use zbus::zvariant::Value;
 use zbus::{Connection, DBusError as _};
 
 use super::proxies::{DbusOptions, NAME, RpmOstreeStaterootProxy, RpmOstreeSysrootProxy};
-use super::transaction;
 use super::transaction::{CancelledBy, RpmOstreeEvent, RpmOstreeOutcome};
-use super::{LayerRequest, RpmOstreeDeadlines};
+use super::{LayerRequest, RpmOstreeDeadlines, transaction};
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
 use crate::os::RedactedCause;

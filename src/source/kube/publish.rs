@@ -3,9 +3,8 @@
 
 use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
-use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
-use crate::core::daemon::node::{conditions, events};
+use crate::core::daemon::node::{annotations, conditions, events};
 use crate::source::LifecycleView;
 
 /// Attempts to write conditions while other controllers change them.

@@ -1,12 +1,6 @@
 //! Activation: put a generation's files outside `/etc` in place, by making `/var` match the record in
 //! `/etc`, for newer and older generations alike. Needs no network, no D-Bus and no libostree.
 
-use crate::core::values::identifiers::{BootId, GenerationId};
-use crate::host::facts::booted;
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::state::current::is_older_than_last_booted;
-use crate::transaction::state::error::StateError;
-use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -17,22 +11,24 @@ use crate::core::state::carry_forward;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::objects::{ActiveManifest, LastBooted};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::FileAttributes;
+use crate::host::facts::booted;
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{HostDisk, LockedRoot, Root};
 use crate::os::Sysroot;
-
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::engine::{apply, labels};
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::agent_files::AgentFiles;
-use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{objects, record};
+use crate::transaction::state::current::{CurrentState, is_older_than_last_booted};
+use crate::transaction::state::error::StateError;
+use crate::transaction::state::{interrupted, objects, record};
 
 /// Result of an activation.
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! Boot check: run health checks until they pass, then confirm the booted generation; or, after the
 //! timeout, roll back to the deployment that it was staged on.
 
-use crate::core::values::identifiers::GenerationId;
-use crate::transaction::boot::error::BootError;
-use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use std::path::Path;
 use std::time::Duration;
 
+use super::{early_boot, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::plan::first_boot::ENCAPSULATED;
 use crate::core::state::boot_check::{
@@ -16,12 +14,13 @@ use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
 use crate::host::RunningHost;
 use crate::host::facts::booted::SYSROOT;
 use crate::os::protocol::SysrootAccess;
-
-use super::{early_boot, health_checks};
+use crate::transaction::boot::error::BootError;
+use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{login_message, pending, status_files};
 use crate::transaction::update::sysroot;

@@ -1,20 +1,18 @@
 //! Activation service, early in boot: identify the booted deployment, recover an interrupted change, and
 //! make the generation complete before other services start. Needs no network, no D-Bus and no libostree.
 
-use crate::core::values::identifiers::GenerationId;
-use crate::transaction::boot::error::BootError;
-use crate::transaction::state::blocked::block;
-use crate::transaction::state::boot_check_time;
-use crate::transaction::state::interrupted;
 use std::path::Path;
 use std::time::Duration;
 
+use super::activate::ActivationOutcome;
+use super::{activate, carry_forward};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
@@ -23,20 +21,15 @@ use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::DeploymentId;
 use crate::os::protocol::SysrootAccess;
-
-use super::activate;
-use super::activate::ActivationOutcome;
-use super::carry_forward;
-use crate::transaction::engine::apply;
+use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::SelinuxLabels;
-use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::RecoveryError;
+use crate::transaction::engine::{apply, labels, recover};
+use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::pending;
-use crate::transaction::update::extensions;
-use crate::transaction::update::finalize;
+use crate::transaction::state::{boot_check_time, interrupted, pending};
+use crate::transaction::update::{extensions, finalize};
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Result of the activation service, with the step that has to follow.

@@ -1,7 +1,6 @@
 //! First boot: the configuration that Ignition left for the agent to complete, and the marker of its
 //! completion.
 
-use crate::transaction::state::interrupted;
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::first_boot;
@@ -11,12 +10,11 @@ use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk as _, HostError, LockedHost, LockedRoot, Root};
-
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::state::pending;
+use crate::transaction::state::{interrupted, pending};
 
 /// Duration of each phase of the first boot, kept across its reboot.
 const TIMES: &str = "/var/lib/flameholder/first-boot";

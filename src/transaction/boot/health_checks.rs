@@ -8,14 +8,12 @@ use crate::core::enablement::UnitName;
 use crate::core::state::boot_check::CheckResult;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
-use crate::host::RunningHost;
 use crate::host::facts::{healthz, interfaces};
-use crate::host::programs;
 use crate::host::programs::HookProgram;
 use crate::host::systemd::system_status;
 use crate::host::systemd::system_status::{KUBELET, SystemStatus};
+use crate::host::{RunningHost, programs};
 use crate::os::protocol::SysrootAccess;
-
 use crate::transaction::SysrootOpener;
 use crate::transaction::update::sysroot;
 

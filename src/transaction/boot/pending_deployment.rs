@@ -1,8 +1,5 @@
 //! Unlocking of the staged generation before the reboot, and recovery of the pending one after it.
 
-use crate::transaction::boot::error::BootError;
-use crate::transaction::state::interrupted;
-use crate::transaction::update::error::UpdateError;
 use std::path::Path;
 
 use crate::core::state::booted_state;
@@ -12,10 +9,11 @@ use crate::host::facts::booted::SYSROOT;
 use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
-
+use crate::transaction::boot::error::BootError;
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::pending;
+use crate::transaction::state::{interrupted, pending};
+use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::{extensions, space, stage};
 use crate::transaction::{SysrootOpener, TransactionError};
 

@@ -2,6 +2,10 @@
 //! that describes the undoing, and only then do renames make the change visible. The change is committed
 //! once the journal says so; an interruption before that, a power cut included, leads to its undoing.
 
+use super::labels::SelinuxLabels;
+use super::prepare::prepare;
+use super::recover::{RecoveryError, changed_directories};
+use super::{journal, moves, recover};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
 use crate::core::state::service_action::ServiceAction;
@@ -10,12 +14,6 @@ use crate::host::fs::staging;
 use crate::host::fs::staging::StagingArea;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
 use crate::host::{HostDisk, HostError};
-
-use super::labels::SelinuxLabels;
-use super::prepare::prepare;
-use super::recover;
-use super::recover::{RecoveryError, changed_directories};
-use super::{journal, moves};
 
 /// Steps of a change, with everything that the journal has to know.
 #[derive(Debug, Clone, Copy)]

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::atomic_file;
+use super::atomic_file::{ATTRIBUTES, remove_if_present};
 use crate::core::state::journal::{
     JOURNAL, Journal, JournalError, JournalIntent, NEW_JOURNAL, TransactionState,
 };
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError};
-
-use super::atomic_file;
-use super::atomic_file::{ATTRIBUTES, remove_if_present};
 
 /// Maximum size of a journal: several times the paths and slots of the largest allowed config.
 const JOURNAL_BYTES: usize = 64 << 20;

@@ -7,7 +7,6 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileKind;
 use crate::host::{HostDisk, HostError, Root};
 use crate::os::Sysroot;
-
 use crate::transaction::TransactionError;
 
 /// File types in `st_mode`, which SELinux file contexts can depend on.

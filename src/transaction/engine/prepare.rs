@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 
 use rustix::io::Errno;
 
+use super::labels::SelinuxLabels;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, FileKind};
 use crate::host::fs::staging::StagingArea;
 use crate::host::{FileOperation, HostDisk, HostError};
-
-use super::labels::SelinuxLabels;
 
 /// Maximum size of a pre-image that has to be copied, because it lies on another mount and cannot be
 /// hard-linked.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::journal::JournalLoadError;
+use super::{journal, moves};
 use crate::core::state::journal::{JOURNAL, JournalIntent, JournalMove};
 use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
@@ -10,10 +12,6 @@ use crate::core::values::names::ManagedPath;
 use crate::host::fs::staging;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
 use crate::host::{HostDisk, HostError};
-
-use super::journal;
-use super::journal::JournalLoadError;
-use super::moves;
 
 /// Result of recovering an interrupted change.
 #[derive(Debug, Clone, PartialEq, Eq)]

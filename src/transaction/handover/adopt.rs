@@ -3,14 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::installation::AgentVersion;
+use super::{HandoverError, ensure_mcd_stopped, installation, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::plan::drift_repair;
 use crate::core::plan::drift_repair::RepairPlan;
 use crate::core::plan::first_boot::CONTENT;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
-use crate::core::plan::{Drift, TreePlan};
+use crate::core::plan::{Drift, TreePlan, drift_repair};
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
@@ -23,15 +24,10 @@ use crate::core::values::profile::Profile;
 use crate::core::values::tree::PathState;
 use crate::host::{LockedHost, LockedRoot, Root, ServiceControl};
 use crate::os::Sysroot;
-
-use super::installation;
-use super::installation::AgentVersion;
-use super::{HandoverError, ensure_mcd_stopped, shipped};
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment_after};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::agent_files::AgentFiles;

@@ -15,7 +15,6 @@ use crate::core::plan::Drift;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::processes;
-
 use crate::transaction::TransactionError;
 
 /// Process name of MCD.

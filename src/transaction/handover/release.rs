@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::{HandoverError, ensure_daemon_stopped, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::plan::steps::PlanStep;
@@ -21,16 +22,13 @@ use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedHost, Root, RunningHost};
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::labels;
+use crate::transaction::engine::{apply, labels};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::{interrupted, objects, pending};
 use crate::transaction::update::sysroot;
-
-use super::{HandoverError, ensure_daemon_stopped, shipped};
 
 /// Advice for drift on the host.
 const WAY_OUT: &str = "restore these paths, or apply the configuration again; the machine-config-daemon would report config drift";

@@ -2,11 +2,11 @@
 
 use std::ffi::OsStr;
 
+use super::{layering, tree_plan};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
-use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
-use crate::core::plan::{Drift, Plan, PreflightCheck};
+use crate::core::plan::{Drift, Plan, PreflightCheck, first_boot};
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -16,14 +16,12 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 use crate::host::Root;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::state::error::StateError;
-use crate::transaction::state::interrupted;
-
-use super::{layering, tree_plan};
 use crate::transaction::TransactionError;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, CurrentStateError};
+use crate::transaction::state::error::StateError;
+use crate::transaction::state::interrupted;
 
 /// SELinux configuration; only a deployment that has it needs a policy rebuild.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";

@@ -3,8 +3,7 @@
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::facts::TreeFacts;
 use crate::core::plan::steps::PriorChanges;
-use crate::core::plan::tree_plan;
-use crate::core::plan::{Drift, DriftFinding};
+use crate::core::plan::{Drift, DriftFinding, tree_plan};
 use crate::core::state::carry_forward;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
@@ -13,11 +12,10 @@ use crate::core::values::tree::{DriftKind, PathState};
 use crate::host::Root;
 use crate::host::facts::tree_facts;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
-use crate::transaction::state::error::StateError;
-use crate::transaction::state::settings::settings;
-
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::error::StateError;
+use crate::transaction::state::settings::settings;
 
 /// Result of a drift comparison.
 #[derive(Debug)]

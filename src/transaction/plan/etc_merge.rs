@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::deployment_plan::DeploymentPlan;
 use crate::core::etc_merge::{EtcMerge, SpecialFiles};
 use crate::core::plan::{EtcPlan, MergeImage};
 use crate::core::values::image::ImageRef;
@@ -9,13 +10,11 @@ use crate::core::values::names::ManagedPath;
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, DeploymentId, ImportedCommit, OsError, Sysroot};
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::state::error::StateError;
-
-use super::deployment_plan::DeploymentPlan;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::deployment_plan::unchanged_generation;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::UpdateTarget;
+use crate::transaction::state::error::StateError;
 
 /// Defaults of `/etc` in an image.
 const SHIPPED: &str = "/usr/etc";

@@ -1,16 +1,16 @@
 //! Target of an update: sysroot, desired config and purpose.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
-use crate::host::facts::booted::SYSROOT;
-use crate::host::facts::booted::open_deployment;
+use crate::host::facts::booted::{SYSROOT, open_deployment};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, PullProgress};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use std::ffi::OsString;
-use std::path::Path;
 
 /// Everything that an update is asked for.
 #[derive(Debug, Clone, Copy)]

@@ -1,15 +1,12 @@
 //! Plan of the changes of one tree.
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::plan::Plan;
-use crate::core::plan::tree_plan;
 use crate::core::plan::tree_plan::TreePlanRequest;
+use crate::core::plan::{Plan, tree_plan};
 use crate::core::values::profile::Profile;
 use crate::host::Root;
-use crate::host::facts::boot;
-use crate::host::facts::tree_facts;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
-
+use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
 

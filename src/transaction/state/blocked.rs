@@ -1,12 +1,11 @@
 //! Blocked target on disk: read, block, release.
 
+use super::login_message;
 use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError, Root};
-
-use super::login_message;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;

@@ -1,12 +1,13 @@
 //! Limits of the boot check: its timeout, and the number of boots without a result.
 
+use std::time::Duration;
+
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::state::boot_check::ETCD_POD;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::names::ManagedPath;
 use crate::host::{Root, RunningHost};
 use crate::transaction::state::settings;
-use std::time::Duration;
 
 /// Return the boot check settings. Unreadable settings yield the defaults; the drift comparison reports
 /// them.

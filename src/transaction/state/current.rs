@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::config::decode;
+use super::objects;
+use super::objects::StoreLoadError;
 use crate::core::config::host_config::{HostConfig, KernelType};
-use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::managed_files::ManagedFiles;
+use crate::core::config::{decode, machine_config};
 use crate::core::plan::steps::PriorChanges;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::record::{GenerationRecord, RecordError};
@@ -18,9 +19,6 @@ use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root};
-
-use super::objects;
-use super::objects::StoreLoadError;
 
 /// A MachineConfig, as a document and decoded.
 #[derive(Debug, Clone)]

@@ -1,14 +1,13 @@
 //! A change of a tree with all its steps decided, ready to be applied.
 
+use super::current::{CurrentState, DecodedConfig};
+use super::record;
 use crate::core::plan::Plan;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::Root;
-
-use super::current::{CurrentState, DecodedConfig};
-use super::record;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;

@@ -8,9 +8,8 @@ use crate::host::systemd::service_port::NoServices;
 use crate::host::systemd::unit_jobs::SystemdServices;
 use crate::host::{HostError, LockedRoot, Root, ServiceControl};
 use crate::transaction::TransactionError;
-use crate::transaction::engine::journal;
-use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
+use crate::transaction::engine::{journal, recover};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
 

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
+use super::{blocked, status_files};
 use crate::core::state::boot_check::{HealthPhase, failed_checks};
 use crate::host::Root;
-
-use super::{blocked, status_files};
 
 /// Message files of `pam_motd(8)` and `agetty(8)`.
 const PLACES: [&str; 2] = ["/run/motd.d/60-flameholder.motd", "/run/issue.d/60-flameholder.issue"];

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::agent_files::AgentFiles;
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::objects;
@@ -11,8 +12,6 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 use crate::host::{HostError, Root};
-
-use super::agent_files::AgentFiles;
 
 /// Mode of all files in the store, because contents may be secret.
 const MODE: u32 = 0o600;

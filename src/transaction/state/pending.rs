@@ -5,7 +5,6 @@ use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGe
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError};
-
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 

@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use super::agent_files::AgentFiles;
+use super::current::{CurrentState, DecodedConfig};
+use super::objects;
+use super::objects::StoreLoadError;
 use crate::core::config::host_config::HostConfig;
-use crate::core::plan::first_presets;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
-use crate::core::plan::{Plan, TreePlan};
+use crate::core::plan::{Plan, TreePlan, first_presets};
 use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, SCHEMA as STORE_SCHEMA};
 use crate::core::state::record::{DeploymentRecord, GenerationRecord, SCHEMA};
 use crate::core::values::identifiers::{BootId, GenerationId};
@@ -14,11 +17,6 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::host::facts::boot;
 use crate::host::{HostError, Root};
-
-use super::agent_files::AgentFiles;
-use super::current::{CurrentState, DecodedConfig};
-use super::objects;
-use super::objects::StoreLoadError;
 
 /// systemd recognizes a first boot by an absent or uninitialized machine ID.
 const MACHINE_ID: &str = "/etc/machine-id";

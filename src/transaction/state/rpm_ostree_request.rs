@@ -6,7 +6,6 @@ use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostError, Root};
 use crate::os::{Deployment, ImportRequest};
-
 use crate::transaction::engine::atomic_file;
 
 /// In `/run`: a staged deployment that was not finalized is lost with the boot as well.

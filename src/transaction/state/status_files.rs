@@ -11,7 +11,6 @@ use crate::core::state::boot_check::HealthReport;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::Root;
-
 use crate::transaction::engine::atomic_file;
 
 /// Report of the boot check.

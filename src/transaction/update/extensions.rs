@@ -11,7 +11,6 @@ use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::FileAttributes;
 use crate::host::{FileOperation, HostDisk, HostError, Root};
 use crate::os::Sysroot;
-
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file::remove_if_present;
 

@@ -6,6 +6,7 @@
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::{shipped_links, stage};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::TransactionState;
@@ -20,19 +21,16 @@ use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::state::error::StateError;
-use crate::transaction::update::error::UpdateError;
-
-use super::{shipped_links, stage};
-use crate::transaction::engine::labels;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::RecoveryError;
-use crate::transaction::engine::{apply, journal};
+use crate::transaction::engine::{apply, journal, labels};
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::{etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::error::StateError;
 use crate::transaction::state::{pending, record};
+use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Directory for the copy of `/etc`, on a tmpfs of its own, so that no full disk can fail it.

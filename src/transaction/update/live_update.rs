@@ -1,11 +1,9 @@
 //! Live update of the running host: planned, and not applied yet.
 
-use crate::core::plan::Plan;
-use crate::core::plan::service_actions;
+use super::offline_sysroot::deployment_record;
+use crate::core::plan::{Plan, service_actions};
 use crate::core::values::identifiers::GenerationId;
 use crate::host::{LockedHost, ServiceControl};
-
-use super::offline_sysroot::deployment_record;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;

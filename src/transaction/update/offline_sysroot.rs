@@ -1,26 +1,23 @@
 //! Update of a sysroot that is not running: one new deployment, whose `/etc` is complete before a boot
 //! entry refers to it.
 
-use crate::core::values::identifiers::GenerationId;
-use crate::core::values::kernel_arguments::KernelArgument;
-use crate::transaction::plan::deployment_plan::unchanged_generation;
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use std::path::Path;
 
+use super::sysroot;
 use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
+use crate::core::values::identifiers::GenerationId;
+use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::LockedRoot;
+use crate::host::facts::booted::open_deployment;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
-
-use super::sysroot;
-use crate::host::facts::booted::open_deployment;
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
-use crate::transaction::engine::labels;
-use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment};
+use crate::transaction::engine::{apply, labels};
+use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
+use crate::transaction::plan::error::PlanError;
+use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
 use crate::transaction::plan::{etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;

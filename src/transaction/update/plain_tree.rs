@@ -7,14 +7,13 @@ use crate::core::values::profile::Profile;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedRoot, Root};
-use crate::transaction::plan::error::PlanError;
-use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
-
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
+use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
 
 /// Result of an update.
 #[derive(Debug)]

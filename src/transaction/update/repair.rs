@@ -1,7 +1,5 @@
 //! Drift repair: restore drifted paths whose drift policy is `repair`.
 
-use crate::core::values::identifiers::BootId;
-use crate::transaction::state::interrupted;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
@@ -11,23 +9,22 @@ use crate::core::plan::steps::PlannedSteps;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::BootId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::core::values::tree::DriftKind;
 use crate::host::LockedRoot;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::systemd::service_port::NoServices;
-
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::labels;
+use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::drift::{DriftReport, find_drift};
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings;
-use crate::transaction::state::{objects, record};
+use crate::transaction::state::{interrupted, objects, record};
 
 /// Paths that cannot be repaired, with reasons.
 type Obstacles = BTreeMap<ManagedPath, String>;

@@ -1,11 +1,11 @@
 //! Rollback on a running host, by `flameholder rollback`: a new deployment of the old commit, merged from
 //! the running `/etc`, with the old generation's managed paths. Unmanaged paths stay as they are now.
 
-use crate::host::facts::booted;
-use crate::transaction::update::error::UpdateError;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use super::running_host;
+use super::running_host::StagedUpdate;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::differing_paths;
 use crate::core::plan::Plan;
@@ -13,17 +13,16 @@ use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::record::GenerationRecord;
 use crate::core::state::rollback;
 use crate::core::values::names::ManagedPath;
+use crate::host::facts::booted;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use crate::host::{HostError, LockedHost, Root, RunningHost};
 use crate::os::{Deployment, Sysroot};
-
-use super::running_host;
-use super::running_host::StagedUpdate;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::update::error::UpdateError;
 
 /// State directories of the agent and of MCD, relative to `/etc`.
 const OWN: [&str; 2] = ["flameholder", "machine-config-daemon"];

@@ -1,6 +1,8 @@
 //! Update of the running host: a live update if no change needs a reboot, or else a staged update, whose
 //! deployment receives its configuration at shutdown.
 
+use super::live_update::LiveUpdate;
+use super::{extensions, stage};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
@@ -10,19 +12,13 @@ use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, Sysroot};
-use crate::transaction::state::boot_check_time;
-use crate::transaction::state::interrupted;
-use crate::transaction::update::error::UpdateError;
-
-use super::live_update::LiveUpdate;
-use super::{extensions, stage};
-use crate::transaction::plan::deployment_plan::unchanged_generation;
-use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment};
+use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{blocked, pending, rpm_ostree_request};
+use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, rpm_ostree_request};
+use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Remaining work of an update, with its plan.

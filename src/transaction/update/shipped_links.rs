@@ -6,10 +6,9 @@
 //! old image's `/usr/etc`: a link that stays is no local change then, and one that the config disables
 //! counts as removed locally.
 
-use std::fs;
-use std::io;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 /// Directory of enablement links, below `/etc`.
 const UNITS: &str = "systemd/system";

@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use super::offline_sysroot::{deploy_request, deployment_record};
+use super::{finalize, space};
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
@@ -14,15 +16,10 @@ use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
 };
-use crate::transaction::plan::error::PlanError;
-
-use super::finalize;
-use super::offline_sysroot::{deploy_request, deployment_record};
-use super::space;
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
-use crate::transaction::engine::labels;
+use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::agent_files::AgentFiles;

@@ -1,10 +1,5 @@
 //! Deployments of a sysroot: state, recovery, drift comparison, object pruning and offline rollback.
 
-use crate::host::facts::booted::open_deployment;
-use crate::transaction::state::current;
-use crate::transaction::state::error::StateError;
-use crate::transaction::state::interrupted;
-use crate::transaction::update::error::UpdateError;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -15,18 +10,19 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::DriftKind;
+use crate::host::facts::booted::open_deployment;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, Sysroot};
-
 use crate::transaction::TransactionError;
-use crate::transaction::engine::apply;
 use crate::transaction::engine::labels::SelinuxLabels;
-use crate::transaction::engine::recover;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
+use crate::transaction::engine::{apply, recover};
 use crate::transaction::plan::drift::DriftReport;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{objects, pending};
+use crate::transaction::state::error::StateError;
+use crate::transaction::state::{current, interrupted, objects, pending};
+use crate::transaction::update::error::UpdateError;
 
 /// Deployment with the record in its `/etc`.
 #[derive(Debug)]

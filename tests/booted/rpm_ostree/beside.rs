@@ -1,19 +1,16 @@
 //! The choice between rpm-ostreed and libostree, and deployments of one that the other sees.
 
-use std::{collections::HashMap, fs};
+use std::collections::HashMap;
+use std::fs;
 
 use osimage::Os;
 use rpmostreed::{Faults, NAME, TOP};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
 use zbus::zvariant::OwnedValue;
 
-use crate::rpm_ostree::{
-    client::DaemonHost,
-    peers::bus::{Bus, address, fail},
-};
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, assert_reboot_requested},
-};
+use crate::rpm_ostree::client::DaemonHost;
+use crate::rpm_ostree::peers::bus::{Bus, address, fail};
 
 #[test]
 fn files_update_bypasses_the_daemon_which_sees_its_deployment() {

@@ -1,6 +1,7 @@
 //! The D-Bus client alone, outside the host, connected to the daemon on it.
 
-use std::{future::Future, time::Duration};
+use std::future::Future;
+use std::time::Duration;
 
 use flameholder::core::config::layering::LayeringChange;
 use flameholder::os::rpm_ostree::daemon::{RpmOstreeDaemon, RpmOstreeError};
@@ -8,9 +9,9 @@ use flameholder::os::rpm_ostree::transaction::{RpmOstreeEvent, RpmOstreeOutcome}
 use flameholder::os::rpm_ostree::{LayerBase, LayerRequest, RpmOstreeDeadlines};
 use osimage::Os;
 use rpmostreed::Faults;
+use testbed::booted::host::Host;
 
 use crate::rpm_ostree::peers::bus::{Bus, address, fail};
-use testbed::booted::host::Host;
 
 /// Deadlines that no test reaches unless it shortens one.
 pub(crate) const DEADLINES: RpmOstreeDeadlines = RpmOstreeDeadlines {

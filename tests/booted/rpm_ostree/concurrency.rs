@@ -8,10 +8,8 @@ use flameholder::os::rpm_ostree::failure::RpmOstreeFailure;
 use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
 use rpmostreed::Faults;
 
-use crate::rpm_ostree::{
-    client::{DEADLINES, DaemonHost, has_waited, unchanged},
-    peers::stranger::{Peer, Stranger},
-};
+use crate::rpm_ostree::client::{DEADLINES, DaemonHost, has_waited, unchanged};
+use crate::rpm_ostree::peers::stranger::{Peer, Stranger};
 
 #[test]
 fn busy_error_names_the_transaction_after_the_timeout() {

@@ -1,17 +1,16 @@
 //! The daemon killed at each message that it receives or sends, and at arbitrary moments: the update is staged by the
 //! next daemon process, and no client hangs.
 
-use std::{fs, time::Duration};
+use std::fs;
+use std::time::Duration;
 
 use osimage::Os;
 use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
 
 use crate::rpm_ostree::peers::bus::{Bus, address, fail};
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, assert_reboot_requested},
-};
 
 /// Kills at arbitrary moments, unless all of them are requested.
 const SAMPLE: u64 = 12;

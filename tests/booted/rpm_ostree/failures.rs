@@ -2,12 +2,10 @@
 
 use osimage::Os;
 use rpmostreed::{Die, Faults};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
 
 use crate::rpm_ostree::peers::bus::{Bus, fail};
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, assert_reboot_requested},
-};
 
 /// A host with a faulty daemon, its desired config and its image.
 fn faulty(faults: &Faults) -> (Host, Bus, [String; 2]) {

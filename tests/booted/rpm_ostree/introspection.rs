@@ -4,7 +4,8 @@ use rpmostreed::{Faults, NAME, TOP};
 use zbus::fdo::IntrospectableProxy;
 use zbus_xml::{ArgDirection, Interface, Node, PropertyAccess};
 
-use crate::rpm_ostree::{client::DaemonHost, peers::bus::address};
+use crate::rpm_ostree::client::DaemonHost;
+use crate::rpm_ostree::peers::bus::address;
 
 /// Every method, signal and property of rpm-ostree 2026.2, from its introspection data.
 const REAL: &str = include_str!("interfaces.txt");

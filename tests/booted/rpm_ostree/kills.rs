@@ -4,15 +4,11 @@
 use std::fs;
 
 use osimage::Os;
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::strace::{self, Call};
 
 use crate::rpm_ostree::peers::bus::Bus;
-use testbed::{
-    booted::{
-        config::{assert_config, full_config},
-        host::{Host, assert_reboot_requested},
-    },
-    strace::{self, Call},
-};
 
 /// Kills, unless all of them are requested.
 const SAMPLE: usize = 16;

@@ -1,6 +1,7 @@
 //! Ended transactions leave no descriptor and no client registration.
 
-use std::{fs, time::Instant};
+use std::fs;
+use std::time::Instant;
 
 use flameholder::os::rpm_ostree::transaction::RpmOstreeOutcome;
 use rpmostreed::Faults;

@@ -6,10 +6,8 @@ use flameholder::os::rpm_ostree::RpmOstreeDeadlines;
 use flameholder::os::rpm_ostree::transaction::{CancelledBy, RpmOstreeOutcome, follow};
 use rpmostreed::{Die, Faults};
 
-use crate::rpm_ostree::{
-    client::{DEADLINES, DaemonHost, has_waited, unchanged},
-    peers::stranger::{Peer, Stranger},
-};
+use crate::rpm_ostree::client::{DEADLINES, DaemonHost, has_waited, unchanged};
+use crate::rpm_ostree::peers::stranger::{Peer, Stranger};
 
 /// A transaction that lasts longer than any test.
 const SLOW: Faults = Faults {

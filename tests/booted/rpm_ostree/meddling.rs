@@ -1,30 +1,22 @@
 //! Signals and other programs on the host while `apply` waits for the daemon.
 
-use std::{
-    fs,
-    os::unix::fs::PermissionsExt as _,
-    path::Path,
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use osimage::Os;
 use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::model::run::Outcome;
 
-use crate::rpm_ostree::{
-    client::{DEADLINES, DaemonHost, unchanged},
-    peers::bus::{Bus, address, fail, socket},
-    peers::daemon,
-    peers::stranger::{Peer, Stranger},
-};
-use testbed::{
-    booted::{
-        config::{assert_config, full_config},
-        host::{Host, assert_reboot_requested},
-    },
-    model::run::Outcome,
-};
+use crate::rpm_ostree::client::{DEADLINES, DaemonHost, unchanged};
+use crate::rpm_ostree::peers::bus::{Bus, address, fail, socket};
+use crate::rpm_ostree::peers::daemon;
+use crate::rpm_ostree::peers::stranger::{Peer, Stranger};
 
 const LIMIT: Duration = Duration::from_secs(60);
 

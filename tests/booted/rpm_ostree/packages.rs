@@ -1,17 +1,16 @@
 //! Kernel types and extensions.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use osimage::Os;
 use rpmostreed::Faults;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
+use testbed::booted::config::{Config, assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
 
 use crate::rpm_ostree::peers::bus::{Bus, fail};
-use testbed::booted::{
-    config::{Config, assert_config, full_config},
-    host::{Host, assert_reboot_requested},
-};
 
 const REPOSITORY: &str = "yum.repos.d/flameholder-extensions.repo";
 const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];

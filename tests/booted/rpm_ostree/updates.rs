@@ -1,12 +1,10 @@
 //! An image update without any disturbance.
 
 use osimage::Os;
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
 
 use crate::rpm_ostree::peers::bus::Bus;
-use testbed::booted::{
-    config::{assert_config, full_config},
-    host::{Host, assert_reboot_requested},
-};
 
 #[test]
 fn image_is_deployed_by_the_daemon_and_config_by_us() {

@@ -8,10 +8,9 @@ mod versions;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use cases::CASES;
 use flameholder::core::enablement::SystemdVersion;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
-
-use cases::CASES;
 use tree::installed_version;
 
 const SEED: [u8; 32] = *b"links as systemctl leaves them..";

@@ -2,14 +2,13 @@
 
 mod chart;
 
+use chart::{all_events, all_phases};
 use flameholder::core::daemon::lifecycle::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
     DaemonPhase, DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
 use flameholder::core::plan::remaining_work::RemainingWork;
 use flameholder::core::values::backoff::RetryClass;
-
-use chart::{all_events, all_phases};
 
 pub(crate) fn desired(config: &str) -> ConfigRef {
     ConfigRef { config: config.into(), image: None, digest: None }

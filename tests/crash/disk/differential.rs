@@ -1,17 +1,15 @@
 //! The disk in memory compared with a real file system: the same acts must give the same results and the same
 //! tree.
 
-use std::{fs, os::unix::fs::chown};
+use std::fs;
+use std::os::unix::fs::chown;
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::{HostDisk, HostError, Root};
 use proptest::prelude::*;
 
-use crate::{
-    disk::sight,
-    disk::{MemoryDisk, Unwatched},
-};
+use crate::disk::{MemoryDisk, Unwatched, sight};
 
 /// Act or read of the port.
 #[derive(Debug, Clone)]

@@ -1,11 +1,9 @@
 //! File system as plain values: inodes by number, and the single edits that change them. Each act of the port
 //! is one or more edits, and the power can fail between any two.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;

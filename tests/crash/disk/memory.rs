@@ -1,16 +1,15 @@
 //! Disk in memory: the product's port on an [`Image`]. `differential` compares it with a real file system.
 
-use std::{cell::RefCell, sync::Arc};
+use std::cell::RefCell;
+use std::sync::Arc;
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::{FileAttributes, FileKind};
 use flameholder::host::{FileOperation, FileStatus, HostDisk, HostError};
 use rustix::io::Errno;
 
-use crate::disk::{
-    image::{Body, Edit, Image, Inode, Number, Place, Rights},
-    lookup::{self, Found},
-};
+use crate::disk::image::{Body, Edit, Image, Inode, Number, Place, Rights};
+use crate::disk::lookup::{self, Found};
 
 /// Observer of the edits and flushes of a disk.
 pub(crate) trait Watch {

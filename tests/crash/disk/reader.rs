@@ -1,15 +1,11 @@
 //! Reader of the live tree during a change: each path must be the old or the new one, whole, and no link may
 //! be dangling.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
-use crate::{
-    case::Case,
-    disk::image::{Body, Image, Inode, Number, Rights, TOP},
-};
+use crate::case::Case;
+use crate::disk::image::{Body, Image, Inode, Number, Rights, TOP};
 
 /// Files of the engine while a change is open; they are checked after recovery.
 const OURS: [&str; 2] = ["/var/lib/flameholder/journal", "/var/lib/flameholder/journal.new"];

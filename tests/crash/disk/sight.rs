@@ -1,18 +1,16 @@
 //! Conversion between a real tree, an image, and the visible attributes of both.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use flameholder::core::values::names::ManagedPath;
 use rustix::fs::XattrFlags;
+use testbed::model::snapshot::{self, Node, Snapshot};
 
 use crate::disk::image::{Body, Edit, Image, Inode, Number, Rights, TOP};
-use testbed::model::snapshot::{self, Node, Snapshot};
 
 /// Extended attribute of a SELinux label.
 const LABEL: &str = "security.selinux";

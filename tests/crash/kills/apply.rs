@@ -6,9 +6,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Mutex;
 
+use testbed::strace::{self, Call};
+
 use crate::kills::bench::{Bench, Pair};
 use crate::kills::{in_parallel, require_all};
-use testbed::strace::{self, Call};
 
 /// Calls without an effect on the tree, at which a run is killed too, at increasing distances.
 const SPARSELY: [&str; 2] = ["openat", "openat2"];

@@ -4,8 +4,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-
-use crate::kills::pair;
 use testbed::model::applied_tree::apply;
 use testbed::model::comparison::differences;
 use testbed::model::model_tree::ModelTree;
@@ -15,6 +13,8 @@ use testbed::model::snapshot;
 use testbed::model::tree::Tree;
 use testbed::model::verdict::{self, IdentifiedNodes, Nodes, Verdict};
 use testbed::strace::{self, Call};
+
+use crate::kills::pair;
 
 /// Two configs on disk, and the expected tree of each.
 pub(super) struct Pair {

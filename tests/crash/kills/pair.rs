@@ -2,7 +2,6 @@
 //! change their kind.
 
 use serde_json::{Value, json};
-
 use testbed::model::document::{file, machine_config};
 
 /// Left config.

@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
 
+use testbed::strace::{self, Call};
+
 use crate::kills::bench::{Bench, Pair};
 use crate::kills::{in_parallel, require_all};
-use testbed::strace::{self, Call};
 
 /// Kill in the middle of a change, and true if the change is committed by then.
 struct Phase {

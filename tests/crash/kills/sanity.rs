@@ -3,10 +3,11 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
-use crate::kills::bench::{Bench, Pair};
-use crate::kills::require_all;
 use testbed::model::verdict::Verdict;
 use testbed::strace;
+
+use crate::kills::bench::{Bench, Pair};
+use crate::kills::require_all;
 
 /// Change to a tree that must be rejected.
 type Tampering = fn(&std::path::Path);

@@ -1,19 +1,14 @@
 //! Faults of the API server: the daemon does not act on a stale desired config, retries with a backoff, and
 //! follows the desired config once the server answers again.
 
-use std::{
-    fs,
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
-
-use testbed::{
-    booted::config::full_config,
-    control_plane::{Answers, Cluster, Fault},
-};
+use testbed::booted::config::full_config;
+use testbed::control_plane::{Answers, Cluster, Fault};
 
 /// Inject each fault while the desired config changes, and require that the daemon follows the change
 /// afterwards.

@@ -6,17 +6,13 @@ use std::fs;
 use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::json;
+use testbed::agent::Agent;
+use testbed::booted::config::{Config, assert_config, full_config, unhealthy_config};
+use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::control_plane::{Answers, Cluster};
+use testbed::dbus::fake_logind::Script;
 
 use crate::cluster::permissions;
-use testbed::{
-    agent::Agent,
-    booted::{
-        config::{Config, assert_config, full_config, unhealthy_config},
-        host::{Host, assert_reboot_requested},
-    },
-    control_plane::{Answers, Cluster},
-    dbus::fake_logind::Script,
-};
 
 /// Upper limit of the requests to the API server for an update with a reboot.
 const MAX_REQUESTS: usize = 25;

@@ -2,7 +2,9 @@
 
 mod release;
 
-use std::{fs, path::PathBuf, time::Duration};
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
 
 use testbed::control_plane::Cluster;
 

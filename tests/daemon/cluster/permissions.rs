@@ -1,10 +1,11 @@
 //! Permissions in the manifests, compared with the daemon's requests to the API server: every request is
 //! permitted, and every permission is used.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use serde::Deserialize;
-
 use testbed::control_plane::{KUBELET, NODE, RecordedRequest};
 
 const ROLE: &str = "deploy/kubernetes/cluster-role.yaml";

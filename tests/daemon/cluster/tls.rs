@@ -1,19 +1,16 @@
 //! TLS between the node and the API server: a client certificate, and the server's certificate checked
 //! against the CA of the cluster.
 
-use std::{
-    fs,
-    net::{TcpListener, TcpStream},
-    path::Path,
-    process::{Child, Command},
-    time::Instant,
-};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command};
+use std::time::Instant;
 
-use testbed::{
-    agent::LONGEST_WAIT,
-    booted::{config::full_config, host::Host},
-    control_plane::{Cluster, Fault},
-};
+use testbed::agent::LONGEST_WAIT;
+use testbed::booted::config::full_config;
+use testbed::booted::host::Host;
+use testbed::control_plane::{Cluster, Fault};
 
 /// TLS server in front of the proxy that requires a client certificate.
 struct TlsTerminator(Child);

@@ -9,9 +9,8 @@ use crate::deployments::origin_of;
 use crate::faults::{Die, Faults};
 use crate::layering::{self, REMOVED, REQUESTED};
 use crate::options::Dict;
-use crate::packages;
-use crate::pull;
 use crate::work::{LOCK, STAGED, Worker};
+use crate::{packages, pull};
 
 /// Requested update.
 #[derive(Debug, Default)]

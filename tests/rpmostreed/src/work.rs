@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use ostree_ext::gio::Cancellable;
 use ostree_ext::ostree;
-use ostree_ext::prelude::CancellableExt as _;
-use ostree_ext::prelude::CancellableExtManual as _;
+use ostree_ext::prelude::{CancellableExt as _, CancellableExtManual as _};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::active::Said;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::service_port::{JobResult, ReportedError, ServiceControl as _, ServiceError};
 use flameholder::host::systemd::unit_jobs::{ServiceDeadlines, SystemdServices};
-
-use crate::jobs::{reload, restart};
 use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
 use testbed::dbus::private_bus::PrivateBus;
+
+use crate::jobs::{reload, restart};
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";

@@ -5,9 +5,9 @@ use std::time::Duration;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::service_port::{ServiceControl as _, ServiceError};
 use flameholder::host::systemd::unit_jobs::ServiceDeadlines;
+use testbed::dbus::real_systemd::RealSystemd;
 
 use crate::jobs::{reload, restart};
-use testbed::dbus::real_systemd::RealSystemd;
 
 /// Unit file of a service that logs `word` at each start, and `again` at each reload.
 fn logging_service(real: &RealSystemd, word: &str) -> String {

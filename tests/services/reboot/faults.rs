@@ -6,10 +6,10 @@ use std::time::Duration;
 use flameholder::host::systemd::logind::LogindReboot;
 use flameholder::host::systemd::reboot_port::{RebootBackend, RebootControl as _, RebootError};
 use flameholder::host::systemd::service_port::ReportedError;
-
-use crate::reboot::{DEADLINE, SHORT, request, requested, run_reboot};
 use testbed::dbus::fake_logind::{FakeLogind, Fault, Lock, Script};
 use testbed::dbus::private_bus::PrivateBus;
+
+use crate::reboot::{DEADLINE, SHORT, request, requested, run_reboot};
 
 const LOCK: Lock = ("shutdown", "dpkg", "packages are unpacked", "block", 0, 41);
 /// Properties and methods that are called before the reboot.

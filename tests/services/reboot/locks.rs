@@ -4,9 +4,9 @@
 use flameholder::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootError, RebootOutcome, RebootRequest,
 };
+use testbed::dbus::fake_logind::{Lock, Script, Version};
 
 use crate::reboot::{DEADLINE, SHORT, request, requested, run_reboot};
-use testbed::dbus::fake_logind::{Lock, Script, Version};
 
 const UPGRADE: Lock = ("shutdown:sleep", "dpkg", "packages are unpacked", "block", 0, 41);
 const BACKUP: Lock = ("shutdown", "backup", "a snapshot is taken", "block", 1000, 42);

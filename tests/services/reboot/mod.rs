@@ -12,7 +12,6 @@ use flameholder::host::systemd::logind::LogindReboot;
 use flameholder::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootOutcome, RebootRequest,
 };
-
 use testbed::dbus::fake_logind::{FakeLogind, Script};
 use testbed::dbus::private_bus::PrivateBus;
 

@@ -8,9 +8,9 @@ use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::pid1::Pid1Reboot;
 use flameholder::host::systemd::reboot_port::{RebootBackend, RebootError};
 use flameholder::host::systemd::service_port::ServiceControl as _;
+use testbed::dbus::real_systemd::RealSystemd;
 
 use crate::reboot::{DEADLINE, SHORT};
-use testbed::dbus::real_systemd::RealSystemd;
 
 const OWN: &str = "[Unit]\nDefaultDependencies=no\n";
 /// Service without an end, in the slice that a shutdown does not stop.

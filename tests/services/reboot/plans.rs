@@ -6,10 +6,10 @@ use flameholder::host::systemd::logind::LogindReboot;
 use flameholder::host::systemd::reboot_port::{
     PendingShutdown, RebootControl as _, RebootError, RebootOutcome, ShutdownKind,
 };
-
-use crate::reboot::{DEADLINE, request, requested, run_reboot};
 use testbed::dbus::fake_logind::{FakeLogind, Script, Version};
 use testbed::dbus::private_bus::PrivateBus;
+
+use crate::reboot::{DEADLINE, request, requested, run_reboot};
 
 const WHEN: u64 = 1_700_000_000_000_000;
 

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use flameholder::os::{DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
+use testbed::worker::Host;
 
 use crate::etc_merge::disk;
 use crate::etc_merge::draw::Case;
-use testbed::worker::Host;
 
 /// The name of the branch that the next image is committed to.
 const BRANCH: &str = "next";

@@ -13,13 +13,13 @@ use flameholder::core::values::names::ManagedPath;
 use flameholder::host::Root;
 use flameholder::host::fs::etc_tree::{EtcTree, digest_where_needed};
 use flameholder::os::{OsError, Sysroot as _};
+use testbed::is_exhaustive;
+use testbed::worker::Host;
 
 use crate::etc_merge::bench::Bench;
 use crate::etc_merge::disk;
 use crate::etc_merge::draw::{Case, Draw};
 use crate::etc_merge::tree::{Drawn, top};
-use testbed::is_exhaustive;
-use testbed::worker::Host;
 
 /// Cases that are merged in one deployment.
 const MERGED: usize = 2000;

@@ -5,7 +5,6 @@ use std::fs;
 use flameholder::core::values::kernel_arguments::KernelArguments;
 use flameholder::os::{Deployment, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
-
 use testbed::worker::{Host, snapshot};
 
 /// Pins a deployment as `ostree admin pin` does.

@@ -7,7 +7,6 @@ use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{WorkerProgram, WorkerSession};
 use flameholder::os::{DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, SysrootBuilder};
-
 use testbed::worker::{Host, program, worker_after};
 
 #[test]

@@ -7,9 +7,9 @@ use flameholder::core::values::image::ImageRef;
 use flameholder::os::worker::WorkerProgram;
 use flameholder::os::{ImportedCommit, OsError, PullFailure, PullPhase, PullProgress, Sysroot as _};
 use osimage::Os;
+use testbed::worker::{Host, program};
 
 use crate::worker::registry::{Answers, Registry};
-use testbed::worker::{Host, program};
 
 fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<ImportedCommit, OsError> {
     host.write_with(program).unwrap().import(&image.clone().into(), &mut |_| ())

@@ -5,7 +5,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use flameholder::os::{DeploymentOrigin, OsError, PullPhase, Sysroot as _};
 use osimage::Os;
 use rustix::process::{Pid, Signal, kill_process};
-
 use testbed::worker::{Host, program, worker_after};
 
 #[test]

@@ -1,26 +1,18 @@
 //! Running daemon on a host, with its output, metrics and reboots.
 
-use std::{
-    fs,
-    io::{BufRead, BufReader, Read as _, Write as _},
-    net::{SocketAddr, TcpListener, TcpStream},
-    process::{Child, Command, Stdio},
-    sync::mpsc::{Receiver, channel},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
-use nix::{
-    sys::signal::{Signal, kill},
-    unistd::Pid,
-};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
-use crate::{
-    booted::host::Host,
-    dbus::{
-        fake_logind::{FakeLogind, Script},
-        private_bus::PrivateBus,
-    },
-};
+use crate::booted::host::Host;
+use crate::dbus::fake_logind::{FakeLogind, Script};
+use crate::dbus::private_bus::PrivateBus;
 
 /// Longest wait for anything: a test that hangs fails.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(60);

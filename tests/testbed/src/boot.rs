@@ -1,9 +1,7 @@
 //! Boot menu as a bootloader reads it.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Kernel argument with the generation of a boot entry.
 const GENERATION: &str = "flameholder.generation=";

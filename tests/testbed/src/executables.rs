@@ -1,9 +1,7 @@
 //! Executables that the tests run.
 
-use std::{
-    env,
-    path::{Path, PathBuf},
-};
+use std::env;
+use std::path::{Path, PathBuf};
 
 /// Executable under test: the one that was built with the tests, or the one that `FLAMEHOLDER_BINARY` names.
 pub fn flameholder() -> PathBuf {

@@ -17,10 +17,10 @@ pub mod preconditions;
 pub mod strace;
 pub mod worker;
 
+use std::path::{Path, PathBuf};
+
 pub use osimage;
 pub use rpmostreed;
-
-use std::path::{Path, PathBuf};
 
 /// Root of the repository.
 pub fn repository() -> PathBuf {

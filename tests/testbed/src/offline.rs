@@ -1,24 +1,18 @@
 //! Offline sysroot, commands on it, and its visible state.
 
-use std::{
-    ffi::OsStr,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use osimage::{Os, Scratch, SysrootBuilder};
 use serde_json::{Value, json};
 
-use crate::{
-    boot::{self, Entry},
-    executables,
-    model::{
-        document::{file, with_files},
-        run::Outcome,
-        snapshot::{self, Body, Snapshot},
-    },
-};
+use crate::boot::{self, Entry};
+use crate::executables;
+use crate::model::document::{file, with_files};
+use crate::model::run::Outcome;
+use crate::model::snapshot::{self, Body, Snapshot};
 
 /// Lock of libostree, relative to the sysroot. Readers open it for writing too.
 pub const OSTREE_LOCK: &str = "ostree/lock";

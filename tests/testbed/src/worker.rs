@@ -6,12 +6,13 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::executables;
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{WorkerProgram, WorkerSession};
 use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError, Sysroot as _};
 use osimage::{Os, Scratch, SysrootBuilder};
+
+use crate::executables;
 
 /// Sysroot with version 1 of the OS deployed.
 pub struct Host {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use serde_json::{Value, json};
-
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::snapshot::{self, Snapshot};

@@ -2,9 +2,10 @@
 
 use std::fs;
 
-use crate::drift::host::{CONFIG, Host, KEYS, RECORD, UNITS, many_sided, triples};
 use serde_json::{Value, json};
 use testbed::model::snapshot;
+
+use crate::drift::host::{CONFIG, Host, KEYS, RECORD, UNITS, many_sided, triples};
 
 const EVERYTHING: &str = "[drift]\ndefault = \"repair\"\n";
 

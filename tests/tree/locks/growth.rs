@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use serde_json::json;
-
-use crate::locks::host::Host;
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{launch, program};
 use testbed::model::snapshot::{self, Body};
+
+use crate::locks::host::Host;
 
 /// Number of changes from one config to the other and back.
 fn rounds() -> usize {

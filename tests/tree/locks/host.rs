@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;
-
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;

@@ -5,10 +5,11 @@ mod host;
 
 use std::process::{Command, Stdio};
 
-use crate::locks::host::Host;
 use testbed::model::run::{Outcome, program};
 use testbed::model::snapshot;
 use testbed::strace::stopped::StoppedRun;
+
+use crate::locks::host::Host;
 
 const BUSY: Option<i32> = Some(75);
 

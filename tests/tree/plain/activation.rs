@@ -1,17 +1,16 @@
 //! Activation on a tree whose `/etc` belongs to another generation than its `/var`, as after a boot of
 //! another deployment.
 
-use std::{fs, path::Path, process::Command};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 use serde_json::json;
-
-use testbed::model::{
-    applied_tree::apply,
-    document::{file, with_files},
-    run::{Outcome, flameholder},
-    snapshot,
-    tree::Tree,
-};
+use testbed::model::applied_tree::apply;
+use testbed::model::document::{file, with_files};
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::snapshot;
+use testbed::model::tree::Tree;
 
 fn run(verb: &str, root: &Path) -> Outcome {
     flameholder([verb.as_ref(), "--root".as_ref(), root.as_os_str()])

@@ -3,7 +3,8 @@
 
 use std::io::Write;
 
-use flate2::{Compression, write::GzEncoder};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use testbed::model::document::{data_url, file, machine_config, with_files};
 use testbed::model::refused::assert_all_refused;

@@ -1,12 +1,9 @@
 //! Hosts on which a good config cannot be applied: the error names the obstacle, and the tree is unchanged.
 
-use std::{
-    fs::{self, OpenOptions, Permissions},
-    io::Write,
-    os::unix::fs::PermissionsExt,
-    path::{Path, PathBuf},
-};
-use testbed::model::{snapshot, tree};
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 use serde_json::Value;
@@ -14,6 +11,7 @@ use testbed::model::applied_tree::{AppliedTree, apply, outcome_complaints};
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder, launch};
 use testbed::model::snapshot::{Body, Snapshot};
+use testbed::model::{snapshot, tree};
 
 const FAILED: i32 = 1;
 const BUSY: i32 = 75;

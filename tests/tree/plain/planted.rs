@@ -4,11 +4,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use crate::plain::hostile::{Host, UNITS, empty, files, ignition, keys, units};
 use serde_json::{Value, json};
 use testbed::model::document::file;
 use testbed::model::run::{Outcome, flameholder, launch};
 use testbed::model::snapshot;
+
+use crate::plain::hostile::{Host, UNITS, empty, files, ignition, keys, units};
 
 /// Run `verb` on the host's tree.
 fn run(host: &Host, verb: &str, more: &[&str]) -> Outcome {

@@ -1,20 +1,19 @@
 //! Every pair of configs in both orders, on a tree and as a plan, compared with a model written from the
 //! specification.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
-use testbed::model::{
-    comparison::differences,
-    config::Config,
-    document::{file, with_files},
-    model_tree::ModelTree,
-    pairs::{fixtures, for_every_pair, load, rendered},
-    plan,
-    run::{Outcome, flameholder},
-    snapshot::{self, Body, Snapshot},
-    tree::Tree,
-};
+use testbed::model::comparison::differences;
+use testbed::model::config::Config;
+use testbed::model::document::{file, with_files};
+use testbed::model::model_tree::ModelTree;
+use testbed::model::pairs::{fixtures, for_every_pair, load, rendered};
+use testbed::model::plan;
+use testbed::model::run::{Outcome, flameholder};
+use testbed::model::snapshot::{self, Body, Snapshot};
+use testbed::model::tree::Tree;
 
 /// Panics if the model's tree cannot be built.
 fn require_reference() {

@@ -1,12 +1,13 @@
 //! Secrets of a config appear neither in the output of a command nor in a file that all users can read.
 
-use std::{fs, path::Path};
-use testbed::model::snapshot;
+use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use testbed::model::applied_tree::{AppliedTree, apply, outcome_complaints};
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
+use testbed::model::snapshot;
 use testbed::model::snapshot::Body;
 
 /// Secrets of each kind: those of the first config and those of the second.

@@ -8,7 +8,6 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
 use testbed::model::document::{file, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::snapshot::{self, Snapshot};

@@ -5,7 +5,6 @@ use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use serde_json::{Value, json};
-
 use testbed::model::applied_tree::{AppliedTree, apply};
 use testbed::model::document::{file, with_files};
 use testbed::model::run::Outcome;

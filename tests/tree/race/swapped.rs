@@ -1,11 +1,12 @@
 //! Swaps at chosen moments: between each lookup of the directory and the use of its result. A signal stops
 //! the run there, so that the moment is hit in every test.
 
-use std::fs;
-use std::thread;
+use std::{fs, thread};
+
+use testbed::strace::stopped::StoppedRun;
+use testbed::strace::{self, Call};
 
 use crate::race::arena::{Arena, CASES, Case, KEYS};
-use testbed::strace::{self, Call, stopped::StoppedRun};
 
 /// Lookups of the directory, each with the call of the same name before it: the swap must happen between the
 /// two, as after the second the directory may already be open.

@@ -1,19 +1,16 @@
 //! Power cuts: the disk as it is when QEMU stops between two instructions.
 
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
+use std::{fs, thread};
 
 use anyhow::{Context as _, Result};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::{Host, HostOrigin};
 use crate::lab::Lab;
-use crate::program;
-use crate::snapshot;
 use crate::wait::until;
-use crate::writelog;
+use crate::{program, snapshot, writelog};
 
 impl Host {
     /// Stop QEMU's threads, call `inspect` on the disk image, and let QEMU continue. The image is as a kill

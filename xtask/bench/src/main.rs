@@ -22,14 +22,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
+use baseline::BaselineArgs;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
-use tempfile::TempDir;
-
-use baseline::BaselineArgs;
 use figures::{FIGURES, FigureResult};
 use layout::BuildLayout;
 use mounts::FileSystem;
+use tempfile::TempDir;
 
 /// The page that `--write` writes, relative to the workspace's root.
 const PAGE: &str = "docs/development/benchmarks.md";

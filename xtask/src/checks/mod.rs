@@ -18,15 +18,14 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Result;
+use dependencies::DenyInstall;
+pub use exhaustive::print_report as print_exhaustive_report;
+use outcome::{CheckOutcome, CheckRow};
 
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::testing::TestRunner;
-use dependencies::DenyInstall;
-use outcome::{CheckOutcome, CheckRow};
-
-pub use exhaustive::print_report as print_exhaustive_report;
 
 /// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

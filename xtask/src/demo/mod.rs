@@ -8,10 +8,10 @@ mod stage;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use stage::DemoStage;
 
 use crate::boot_entry::BootEntry;
 use crate::project_tree::ProjectTree;
-use stage::DemoStage;
 
 const CONFIG: &str = "tests/fixtures/demo/worker.yaml";
 /// Config that a cluster's controller rendered, used if it exists beside the checkout.

@@ -8,14 +8,13 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
+pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::testing::{SCOPE, TestRunner};
 use crate::{invocation, setup};
-
-pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
 /// Environment variable with a directory of executables, which the guests get instead of the release build.
 const BINARIES: &str = "FLAMEHOLDER_BINARIES";

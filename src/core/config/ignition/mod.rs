@@ -3,14 +3,13 @@
 pub mod merge;
 mod v2;
 
+pub use ignition_config::v3_6 as newest;
 use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::core::values::refusal::RefusalList;
-
-pub use ignition_config::v3_6 as newest;
 
 /// The accepted versions, as errors list them.
 const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
@@ -137,8 +136,9 @@ fn without_values(message: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn every_3_x_version_is_upgraded_to_the_newest() {

@@ -232,8 +232,9 @@ fn merged_users(users: Vec<newest::User>, field: &str, refused: &mut Vec<Refusal
 
 #[cfg(test)]
 mod tests {
-    use crate::core::config::ignition::parse;
     use serde_json::json;
+
+    use crate::core::config::ignition::parse;
 
     #[test]
     fn duplicates_are_merged_as_in_mcd() {

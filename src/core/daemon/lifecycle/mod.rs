@@ -6,7 +6,6 @@ mod problem;
 mod step;
 
 pub use problem::{DaemonProblem, ProblemClass};
-
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::remaining_work::RemainingWork;

@@ -5,9 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
-
 use super::annotations::degraded_state;
+use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
 
 /// Maximum length of a message, in characters (limit of the resource).
 const MESSAGE_CHARACTERS: usize = 32_768;

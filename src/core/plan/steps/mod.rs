@@ -8,12 +8,12 @@ mod unmanaged;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+pub use inputs::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
+pub use step::PlanStep;
+
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{DriftKind, FileAttributes, FileEntry, PathState};
-
-pub use inputs::{LinkChange, PathObstruction, PlannedSteps, PriorChanges, StepInputs, VendorEntry};
-pub use step::PlanStep;
 
 /// Phases of a change, in the order in which they are carried out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

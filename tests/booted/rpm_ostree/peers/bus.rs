@@ -1,16 +1,15 @@
 //! The host's system bus, which activates the daemon.
 
-use std::{
-    fs,
-    io::BufReader,
-    path::{Path, PathBuf},
-    process::{Child, ChildStdout, Stdio},
-};
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Stdio};
 
 use rpmostreed::Faults;
+use testbed::booted::host::Host;
+use testbed::dbus::dbus_daemon;
 
 use crate::rpm_ostree::peers::daemon;
-use testbed::{booted::host::Host, dbus::dbus_daemon};
 
 const SOCKET: &str = "run/dbus/system_bus_socket";
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::rpm_ostree::peers::stranger::Peer;
 use testbed::booted::host::Host;
+
+use crate::rpm_ostree::peers::stranger::Peer;
 
 /// The program's name on the host.
 pub(crate) const PROGRAM: &str = "rpm-ostreed";

@@ -4,13 +4,12 @@ use std::collections::HashMap;
 
 use futures_lite::StreamExt as _;
 use rpmostreed::{NAME, TOP};
-use zbus::{Connection, MessageStream, zvariant::Value};
-
-use crate::rpm_ostree::{
-    client::DaemonHost,
-    peers::bus::{address, socket},
-};
 use testbed::booted::host::Host;
+use zbus::zvariant::Value;
+use zbus::{Connection, MessageStream};
+
+use crate::rpm_ostree::client::DaemonHost;
+use crate::rpm_ostree::peers::bus::{address, socket};
 
 /// The other client's connection to the bus.
 pub(crate) struct Stranger {

@@ -1,12 +1,12 @@
 //! Memory of the release executable, which `FLAMEHOLDER_BINARY` names. The test runs by itself.
 
-use std::{env, fs, path::PathBuf};
+use std::path::PathBuf;
+use std::{env, fs};
 
 use osimage::Os;
-use testbed::{
-    booted::{config::Config, host::Host},
-    control_plane::Cluster,
-};
+use testbed::booted::config::Config;
+use testbed::booted::host::Host;
+use testbed::control_plane::Cluster;
 
 /// Upper limit of the daemon's anonymous memory, in KiB.
 ///

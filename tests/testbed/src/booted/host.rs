@@ -1,21 +1,17 @@
 //! Host that booted through OSTree, as far as a process can tell.
 
-use std::{
-    cell::RefCell,
-    ffi::{OsStr, OsString},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::cell::RefCell;
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use osimage::{Os, Scratch, SysrootBuilder};
 use serde_json::Value;
 
-use crate::{
-    boot::{self, Entry},
-    booted::config::full_config,
-    executables,
-    model::run::{Outcome, launch},
-};
+use crate::boot::{self, Entry};
+use crate::booted::config::full_config;
+use crate::executables;
+use crate::model::run::{Outcome, launch};
 
 const STATEROOT: &str = "fedora-coreos";
 const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/booted/enter.sh");

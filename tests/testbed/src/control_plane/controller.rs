@@ -3,12 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use futures::StreamExt as _;
-use kube::{
-    Api, Client,
-    api::{Patch, PatchParams, WatchParams},
-};
+use kube::api::{Patch, PatchParams, WatchParams};
+use kube::{Api, Client};
 use serde_json::json;
-use tokio::{runtime::Runtime, sync::Notify};
+use tokio::runtime::Runtime;
+use tokio::sync::Notify;
 
 use super::{NODE, PREFIX};
 

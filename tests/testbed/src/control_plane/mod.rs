@@ -5,29 +5,25 @@ mod proxy;
 mod request_log;
 mod server;
 
+use std::fs;
+use std::sync::Arc;
+
 pub use controller::Answers;
-pub use proxy::Fault;
-pub use request_log::RecordedRequest;
-
-use std::{fs, sync::Arc};
-
 use controller::Controller;
-use kube::{
-    Api, Client,
-    api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
-};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
+use kube::{Api, Client};
+use osimage::Os;
+pub use proxy::Fault;
 use proxy::Proxy;
+pub use request_log::RecordedRequest;
 use serde_json::{Value, json};
 use server::ControlPlane;
 use tokio::runtime::Runtime;
 
-use osimage::Os;
-
-use crate::{
-    agent::{Agent, LONGEST_WAIT},
-    booted::{config::full_config, host::Host},
-    dbus::fake_logind::Script,
-};
+use crate::agent::{Agent, LONGEST_WAIT};
+use crate::booted::config::full_config;
+use crate::booted::host::Host;
+use crate::dbus::fake_logind::Script;
 
 /// Name of the node.
 pub const NODE: &str = "edge-7";

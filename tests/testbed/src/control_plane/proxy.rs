@@ -1,23 +1,22 @@
 //! Proxy between a node and the API server: records requests, and fails on demand.
 
-use std::{
-    convert::Infallible,
-    pin::Pin,
-    sync::{Arc, Condvar, Mutex},
-    task::{Context, Poll},
-    time::Duration,
-};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Condvar, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
-use hyper::{
-    Request, Response,
-    body::{Body, Bytes, Frame, Incoming},
-    server::conn::http1,
-    service::service_fn,
-};
+use http_body_util::BodyExt as _;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use kube::Client;
-use tokio::{net::TcpListener, runtime::Runtime, sync::watch};
+use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::request_log::{RecordedRequest, RequestLog};
 

@@ -4,26 +4,20 @@
 //! uses, or starts one if there is none, and empties it. There are at most as many as tests run in parallel.
 //! `keeper.sh` ends each after the run, even if a test or its runner is killed.
 
-use std::{
-    env,
-    fs::{self, File},
-    io::Write as _,
-    net::TcpListener,
-    os::unix::process::parent_id,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::env;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::net::TcpListener;
+use std::os::unix::process::parent_id;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
-use kube::{
-    Api, Client, Config,
-    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
-};
-use rustix::{
-    fs::{FlockOperation, flock},
-    io::Errno,
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use crate::preconditions::require_installed;
 

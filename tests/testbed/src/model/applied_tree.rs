@@ -1,16 +1,15 @@
 //! Tree with an applied config, which a failed attempt must not change.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{
-    document::{file, with_files},
-    run::{Outcome, flameholder},
-    snapshot::{self, Snapshot},
-    tree::Tree,
-};
+use super::document::{file, with_files};
+use super::run::{Outcome, flameholder};
+use super::snapshot::{self, Snapshot};
+use super::tree::Tree;
 
 /// Tree, its snapshot, and a folder for documents beside it.
 pub struct AppliedTree {

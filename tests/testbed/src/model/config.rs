@@ -1,7 +1,8 @@
 //! Second parser of rendered `MachineConfig`s, written from their specification and not from the product's
 //! code.
 
-use std::{collections::BTreeMap, io::Read};
+use std::collections::BTreeMap;
+use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;

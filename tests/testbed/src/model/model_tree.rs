@@ -2,19 +2,15 @@
 //!
 //! Enablement is not modelled: the real `systemctl` works on this tree.
 
-use std::{
-    collections::BTreeMap,
-    fs::{self, Permissions},
-    os::unix::fs::{PermissionsExt, chown},
-    path::Path,
-    process::Command,
-};
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::Command;
 
-use super::{
-    config::{Config, Owner, Unit},
-    snapshot::{self, Body, Node, Snapshot},
-    tree::{CORE, Tree},
-};
+use super::config::{Config, Owner, Unit};
+use super::snapshot::{self, Body, Node, Snapshot};
+use super::tree::{CORE, Tree};
 
 const UNITS: &str = "/etc/systemd/system";
 const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";

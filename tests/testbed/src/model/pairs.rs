@@ -1,14 +1,10 @@
 //! Configs for tests, and all pairs of them.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::Mutex,
-    thread,
-};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::{fs, thread};
 
 use super::config::Config;
-
 pub use super::rendered::real_configs as rendered;
 
 /// Configs that were made for the tests.

@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use super::{
-    applied_tree::{AppliedTree, apply, outcome_complaints},
-    run::flameholder,
-};
+use super::applied_tree::{AppliedTree, apply, outcome_complaints};
+use super::run::flameholder;
 
 /// Exit code of a command whose input is malformed.
 pub const MALFORMED: i32 = 78;

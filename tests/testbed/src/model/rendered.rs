@@ -1,8 +1,7 @@
 //! Configs that a real cluster rendered.
 
-use std::env;
-use std::fs;
 use std::path::PathBuf;
+use std::{env, fs};
 
 /// Rendered configs, sorted by file name: those of the fixtures, or of the folder that `FLAMEHOLDER_RENDERED`
 /// names.

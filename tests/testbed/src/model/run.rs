@@ -1,6 +1,7 @@
 //! Runs of the executable under test.
 
-use std::{ffi::OsStr, time::Duration};
+use std::ffi::OsStr;
+use std::time::Duration;
 
 use crate::executables;
 

@@ -1,6 +1,9 @@
 //! Snapshot of a tree, and the comparison of two snapshots.
 
-use std::{collections::BTreeMap, fmt, fs, os::unix::fs::MetadataExt, path::Path};
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::{fmt, fs};
 
 /// The only file that a command without changes may write.
 pub const LOCK: &str = "var/lib/flameholder/lock";

@@ -1,11 +1,9 @@
 //! File tree of a host in the `CoreOS` layout, small enough to be built for every case.
 
-use std::{
-    fs::{self, File, Permissions},
-    os::unix::fs::{PermissionsExt, chown, symlink},
-    path::{Path, PathBuf},
-    time::{Duration, SystemTime},
-};
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 

@@ -6,10 +6,8 @@
 
 pub mod stopped;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 
 use crate::model::run::{Outcome, launch, program};
 

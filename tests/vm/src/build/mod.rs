@@ -20,6 +20,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use cache::{Cache, Inputs, run_recipe};
+use overlay::Overlay;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::accel::Accelerator;
@@ -29,8 +31,6 @@ use crate::machine::{Forward, HARDWARE};
 use crate::program;
 use crate::registry::{self, Registry};
 use crate::snapshot::Base;
-use cache::{Cache, Inputs, run_recipe};
-use overlay::Overlay;
 
 /// Inputs of a build, besides Debian's packages.
 #[derive(Debug)]

@@ -6,13 +6,12 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::lab::Lab;
-use crate::program;
-
 use super::boot::BootedSystem;
 use super::disk::{Disk, Layout};
 use super::inspect::{Defect, inspect};
 use super::replay::Side;
+use crate::lab::Lab;
+use crate::program;
 
 /// The base disk of a host, updated to the overlays that are inspected.
 #[derive(Debug)]

@@ -5,14 +5,13 @@ use std::cell::Cell;
 use anyhow::Result;
 
 use super::{FigureResult, REWRITE};
-use crate::BenchRun;
 use crate::dirty_pages::{DIRTY_MIB, DirtyPages, unwritten};
-use crate::stopwatch;
 use crate::strace::{self, CallCounts};
 use crate::table::{FigureBudget, FigureRow, FigureValue};
 use crate::trees::document::{ChangedFiles, ConfigShape, ContentEncoding};
 use crate::trees::pair::TreePair;
 use crate::turns::PairSide;
+use crate::{BenchRun, stopwatch};
 
 /// The number of files in the design's budgets.
 pub const FILES: u32 = 1000;

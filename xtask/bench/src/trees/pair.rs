@@ -9,10 +9,9 @@ use tempfile::TempDir;
 
 use super::contents::{self, TreeEdition};
 use super::document::ConfigShape;
-use crate::BenchRun;
 use crate::baseline::BaselineWork;
-use crate::stopwatch;
 use crate::turns::{PairSamples, PairSide, in_turn};
+use crate::{BenchRun, stopwatch};
 
 /// Directories and accounts that every host has, so that flameholder does not create them.
 const DIRECTORIES: [&str; 6] =

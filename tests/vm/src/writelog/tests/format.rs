@@ -1,8 +1,7 @@
 //! Parser tests: complete and torn logs.
 
-use crate::writelog::{Kind, WriteLog};
-
 use super::{Request, write_log};
+use crate::writelog::{Kind, WriteLog};
 
 fn read(requests: &[Request]) -> WriteLog {
     let directory = tempfile::tempdir().unwrap();

@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::can_run;
 use crate::writelog::Tree;
 use crate::writelog::fsck::Repair;
-
-use super::can_run;
 
 fn run(command: &mut Command) -> Result<(), String> {
     let output = command.output().map_err(|error| error.to_string())?;

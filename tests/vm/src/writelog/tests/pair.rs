@@ -7,9 +7,8 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 
-use crate::writelog::{BootedSystem, Layout, Side};
-
 use super::Request;
+use crate::writelog::{BootedSystem, Layout, Side};
 
 pub const BOOT: (u64, u64) = (1 << 20, 8 << 20);
 pub const ROOT: (u64, u64) = (9 << 20, 16 << 20);

@@ -1,9 +1,8 @@
 //! Correct orders of writes, and planted incorrect ones.
 
-use crate::writelog::{Layout, Replay, Report, WriteLog, join};
-
 use super::pair::{BOOT, Loader, Pair, ROOT, judge};
 use super::{Request, can_run, write_log};
+use crate::writelog::{Layout, Replay, Report, WriteLog, join};
 
 fn replay(pair: &Pair, variants: u32, requests: &[Vec<Request>]) -> Report {
     let log = pair.file("log");

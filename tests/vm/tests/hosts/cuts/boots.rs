@@ -1,13 +1,13 @@
 //! Boots of disks as a power cut left them, or might have left them.
 
 use anyhow::{Result, ensure};
+use vm::operator::{booted, ensure_current, status};
 use vm::writelog::Side;
 use vm::{Host, HostOrigin, scenario};
 
 use super::judge::ChangeJudge;
 use super::orders::is_exhaustive;
 use crate::change::{Change, REBOOT, run_to_success};
-use vm::operator::{booted, ensure_current, status};
 
 /// Boot a disk that was judged as `side`. Its generation has to be intact, and an interrupted change has to
 /// succeed when it is made again.

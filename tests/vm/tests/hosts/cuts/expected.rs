@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use vm::writelog::{BootEntry, Tree};
-
 use vm::config::{Config, text_of};
+use vm::writelog::{BootEntry, Tree};
 
 /// A file of a config, or a symbolic link to a unit.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use tempfile::TempDir;
+use vm::operator::ensure_current;
 use vm::writelog::{Layout, Replay, Report, Side, WriteLog};
 use vm::{HostOrigin, Start, scenario_from};
 
@@ -14,7 +15,6 @@ use super::judge::{ChangeJudge, DiskJudge as _};
 use super::sweep::{KeptDisk, Sweep};
 use crate::change::{Change, REBOOT};
 use crate::prepared::staged;
-use vm::operator::ensure_current;
 
 /// Minimum number of cuts per change.
 const MIN_CUTS: usize = 20;

@@ -1,10 +1,9 @@
 //! A sweep: power cuts during one run of a change, each of which judges the disk as it is at that moment.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
+use std::{fmt, fs};
 
 use anyhow::{Result, bail};
 use fastrand::Rng;
