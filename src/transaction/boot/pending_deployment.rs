@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
 use crate::host::facts::booted::SYSROOT;
@@ -10,8 +9,6 @@ use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::error::BootError;
-use crate::transaction::state::blocked::block;
-use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::{extensions, space, stage};
@@ -84,14 +81,7 @@ pub fn recover_pending(
 ) -> Result<PendingRecovery, TransactionError> {
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
-    let Some(found) = pending::load(host.as_root())? else { return Ok(PendingRecovery::Nothing) };
-    let record = CurrentState::load_record(host)?;
-    let booted = &host.running.booted;
-    let outcome = booted_state::pending_outcome(
-        booted.observation(record.as_ref(), Some(&found)),
-        host.boot_id(),
-        None,
-    );
+    let Some((found, outcome)) = pending::observe(host)? else { return Ok(PendingRecovery::Nothing) };
     let found = Box::new(found);
     match outcome {
         PendingOutcome::Nothing => Ok(PendingRecovery::Nothing),
@@ -114,8 +104,7 @@ pub fn recover_pending(
             Ok(PendingRecovery::Superseded(found))
         }
         PendingOutcome::RolledBack(reason) => {
-            block(host, &found.staged.record, &reason)?;
-            pending::remove(host.as_root())?;
+            pending::block(host, &found, &reason)?;
             Ok(PendingRecovery::RolledBack(found, reason))
         }
         // The activation service handles both early in boot, so it failed or did not run.

@@ -1,12 +1,17 @@
 //! Pending record on disk: write once, append entries, read back, remove.
 
+use crate::core::state::booted_state;
+use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::log_line;
 use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk, HostError};
+use crate::host::{HostDisk, HostError, LockedHost};
+use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::state::blocked;
+use crate::transaction::state::current::CurrentState;
 
 /// Temporary name while a new version is written.
 const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
@@ -27,6 +32,28 @@ pub enum PendingLoadError {
 pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, PendingLoadError> {
     let bytes = disk.read(&ManagedPath::constant(PENDING), PENDING_BYTES)?;
     Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
+}
+
+/// Load the pending generation and decide its outcome in this boot; `None` if no generation is pending.
+pub(crate) fn observe(
+    host: &LockedHost<'_>,
+) -> Result<Option<(PendingGeneration, PendingOutcome)>, TransactionError> {
+    let Some(pending) = load(host.as_root())? else { return Ok(None) };
+    let record = CurrentState::load_record(host)?;
+    let seen = host.running.booted.observation(record.as_ref(), Some(&pending));
+    let outcome = booted_state::pending_outcome(seen, host.boot_id(), None);
+    Ok(Some((pending, outcome)))
+}
+
+/// Block the config of a generation that failed to boot, and remove its pending record. The record goes last:
+/// a crash in between leaves both, and the next call blocks the same target again.
+pub(crate) fn block(
+    host: &LockedHost<'_>,
+    pending: &PendingGeneration,
+    reason: &str,
+) -> Result<(), TransactionError> {
+    blocked::block(host, &pending.staged.record, reason)?;
+    Ok(remove(host.as_root())?)
 }
 
 /// Replace the pending record, durably.

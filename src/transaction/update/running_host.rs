@@ -6,7 +6,6 @@ use super::{extensions, stage};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
-use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::host::{LockedHost, LockedRoot};
@@ -15,8 +14,6 @@ use crate::os::{ImportedCommit, Sysroot};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
-use crate::transaction::state::blocked::block;
-use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, rpm_ostree_request};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
@@ -94,7 +91,7 @@ fn import(
     if os.layers_packages() && !draft.is_same_os() {
         rpm_ostree_request::write_request(host, &draft.import_request())?;
     }
-    let _lent = match draft.extensions_image(target, &*os) {
+    let _extensions = match draft.extensions_image(target, &*os) {
         Some(image) => {
             progress(UpdateProgress::Unpacking);
             Some(extensions::provide(host, os, image)?)
@@ -123,7 +120,7 @@ fn stage_checked(
     stage::stage_generation(os, host, draft, imported, target, progress)
 }
 
-/// Pending generation and its state in this boot.
+/// Pending generation and its outcome in this boot.
 struct FoundPending {
     pending: PendingGeneration,
     outcome: PendingOutcome,
@@ -137,23 +134,16 @@ impl FoundPending {
     }
 }
 
-/// Load the pending generation and its state. A generation that failed to boot is blocked, and its record
+/// Load the pending generation and its outcome. A generation that failed to boot is blocked, and its record
 /// removed.
 fn observe_pending(host: &LockedHost<'_>) -> Result<Option<FoundPending>, TransactionError> {
-    let Some(pending) = pending::load(host.as_root())? else { return Ok(None) };
-    let record = CurrentState::load_record(host)?;
-    let booted = &host.running.booted;
-    match booted_state::pending_outcome(
-        booted.observation(record.as_ref(), Some(&pending)),
-        host.boot_id(),
-        None,
-    ) {
-        PendingOutcome::RolledBack(reason) => {
-            block(host, &pending.staged.record, &reason)?;
-            pending::remove(host.as_root())?;
+    match pending::observe(host)? {
+        None => Ok(None),
+        Some((pending, PendingOutcome::RolledBack(reason))) => {
+            pending::block(host, &pending, &reason)?;
             Ok(None)
         }
-        outcome => Ok(Some(FoundPending { pending, outcome })),
+        Some((pending, outcome)) => Ok(Some(FoundPending { pending, outcome })),
     }
 }
 
