@@ -122,11 +122,11 @@ pub(crate) fn plan_deployment_after(
     target: UpdateTarget<'_>,
     applied: impl FnOnce(&Root) -> Result<CurrentState, CurrentStateError>,
 ) -> Result<DeploymentPlan, TransactionError> {
-    let site = target.sysroot;
-    let Some(base) = site.base(os.deployments()?) else {
-        return Err(StateError::NoDeployment(site.display_name()).into());
+    let sysroot = target.sysroot;
+    let Some(base) = sysroot.base(os.deployments()?) else {
+        return Err(StateError::NoDeployment(sysroot.display_name()).into());
     };
-    let root = site.open(&base.id)?;
+    let root = sysroot.open(&base.id)?;
     interrupted::ensure_not_interrupted(&root)?;
     let current = applied(&root)?;
     let image = image_to_import(&base, &current, target)?;
@@ -141,7 +141,7 @@ pub(crate) fn plan_deployment_after(
     }
     let existing = foreign_kernel_arguments(&base);
     if target.starts_first_boot(&current) {
-        let (image, fips) = (deployed.as_ref(), site.is_fips());
+        let (image, fips) = (deployed.as_ref(), sysroot.is_fips());
         before =
             Some(first_boot::applied(&desired, InstalledOs { image, kernel_arguments: &existing, fips }));
     }
@@ -155,7 +155,7 @@ pub(crate) fn plan_deployment_after(
         layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
     };
     refuse_paths_in_the_image(&desired, &mut plan);
-    check_programs(&root, &site.program_path(), image.is_some(), &mut plan)?;
+    check_programs(&root, &sysroot.program_path(), image.is_some(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
@@ -208,8 +208,8 @@ fn merge_kernel_arguments(
     current: &CurrentState,
     desired: &HostConfig,
 ) -> (KernelArguments, KernelArguments) {
-    let listed = before.map(|before| before.os.kernel_arguments.clone()).unwrap_or_default();
-    let owned = listed.subtract(&previously_taken_over(current));
+    let listed = before.map(|before| &before.os.kernel_arguments);
+    let owned = listed.map(|listed| listed.subtract(&previously_taken_over(current))).unwrap_or_default();
     let desired = &desired.os.kernel_arguments;
     (existing.updated(&owned, desired), existing.taken_over(&owned, desired))
 }

@@ -15,6 +15,7 @@ use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::interrupted::ensure_not_interrupted;
 use crate::transaction::state::settings::settings;
 
 /// Result of a drift comparison.
@@ -61,8 +62,18 @@ impl DriftReport {
 
 /// Find drift of the tree at `root`. Fails while an interrupted change is open.
 pub fn verify(root: &Root, reach: TreeScope) -> Result<DriftReport, TransactionError> {
-    crate::transaction::state::interrupted::ensure_not_interrupted(root)?;
-    find_drift(root, &CurrentState::load(root)?, reach, settings(root)?.drift)
+    verify_state(root, reach).map(|(verified, _)| verified)
+}
+
+/// Find drift like [`verify`]; also return the current state that the tree was compared with.
+pub(crate) fn verify_state(
+    root: &Root,
+    reach: TreeScope,
+) -> Result<(DriftReport, CurrentState), TransactionError> {
+    ensure_not_interrupted(root)?;
+    let current = CurrentState::load(root)?;
+    let verified = find_drift(root, &current, reach, settings(root)?.drift)?;
+    Ok((verified, current))
 }
 
 /// Find drift between the tree at `root` and `current`.

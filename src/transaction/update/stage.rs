@@ -192,11 +192,6 @@ pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfi
     Ok(DecodedConfig::parse(document.as_bytes())?.layered(image))
 }
 
-/// Return true if the boot entry has the argument of this generation.
-pub(crate) fn names_generation(deployment: &Deployment, generation: &GenerationId) -> bool {
-    deployment.generation() == Some(generation.as_str())
-}
-
 /// Return true if this agent staged the deployment: its boot entry names a generation other than the booted
 /// one. Other programs copy the booted deployment's arguments.
 pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) -> bool {
@@ -207,6 +202,6 @@ pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) ->
 
 /// Return true if the staged deployment is that of the pending record.
 pub(crate) fn is_pending(staged: &Deployment, pending: &PendingGeneration) -> bool {
-    let id: DeploymentId = pending.staged.deployment.id();
-    staged.id == id && names_generation(staged, pending.generation())
+    let is_its_generation = staged.generation() == Some(pending.generation().as_str());
+    staged.id == pending.staged.deployment.id() && is_its_generation
 }

@@ -18,6 +18,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::engine::{apply, recover};
+use crate::transaction::plan::drift;
 use crate::transaction::plan::drift::DriftReport;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
@@ -40,8 +41,7 @@ pub fn open_change(
     sysroot: &Path,
     states: &[DeploymentState],
 ) -> Result<Option<(Journal, bool)>, TransactionError> {
-    let next =
-        states.first().map(|state_of| open_deployment(sysroot, &state_of.deployment.id)).transpose()?;
+    let next = states.first().map(|state| open_deployment(sysroot, &state.deployment.id)).transpose()?;
     next.map_or(Ok(None), |root| interrupted::open_change(&root))
 }
 
@@ -124,19 +124,21 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
         return Err(StateError::NoDeployment(place()).into());
     };
     let root = open_deployment(sysroot, &next.id)?;
-    let mut verified = crate::transaction::plan::drift::verify(&root, TreeScope::Etc)?;
+    let mut verified = drift::verify(&root, TreeScope::Etc)?;
     if !verified.record.names(&next.id) {
         return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
-    verify_boot_entry(&mut verified, &next);
+    if !is_recorded_boot_entry(&verified.record, &next) {
+        verified.add(kernel_arguments_drift());
+    }
     Ok(verified)
 }
 
 /// Find drift of the booted deployment: all managed paths, its boot entry, and the kernel command line.
 pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftReport, TransactionError> {
     let root = &host.root;
-    let mut verified = crate::transaction::plan::drift::verify(root, TreeScope::Everything)?;
-    if current::is_older_than_last_booted(&verified.record, &CurrentState::load(root)?) {
+    let (mut verified, state) = drift::verify_state(root, TreeScope::Everything)?;
+    if current::is_older_than_last_booted(&verified.record, &state) {
         verified.ignore_trust_material();
     }
     let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
@@ -145,31 +147,30 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
     if !verified.record.names(&running.id) {
         return Err(StateError::ForeignDeployment(running.id.to_string()).into());
     }
-    verify_boot_entry(&mut verified, &running);
     // The bootloader can pass other arguments than the boot entry lists.
-    let missing = host.system.kernel_arguments.missing(&desired_arguments(&verified));
-    let path = ManagedPath::constant(RECORD);
-    let is_known = verified.findings.iter().any(|found| found.drift.kind == DriftKind::KernelArguments);
-    if !is_known && !missing.is_empty() {
-        verified.add(Drift { path, kind: DriftKind::KernelArguments });
+    if !is_recorded_boot_entry(&verified.record, &running)
+        || !has_recorded_arguments(&verified.record, &host.system.kernel_arguments)
+    {
+        verified.add(kernel_arguments_drift());
     }
     Ok(verified)
 }
 
-/// Return the kernel arguments in the generation record.
-fn desired_arguments(verified: &DriftReport) -> KernelArguments {
-    let deployment = verified.record.deployment.as_ref();
-    deployment.map(|deployment| deployment.kernel_arguments.clone()).unwrap_or_default()
+/// Return true if the boot entry of `deployment` is as its record says.
+fn is_recorded_boot_entry(record: &GenerationRecord, deployment: &Deployment) -> bool {
+    // The boot entry of a deployment that only had live updates contains no generation argument.
+    let is_named = deployment.generation().is_none_or(|found| record.generation == found);
+    is_named && has_recorded_arguments(record, &deployment.kernel_arguments)
 }
 
-/// Compare a deployment's boot entry with its record.
-fn verify_boot_entry(verified: &mut DriftReport, next: &Deployment) {
-    // The boot entry of a deployment that only had live updates contains no generation argument.
-    let is_named = next.generation().is_none_or(|found| verified.record.generation == found);
-    if !is_named || !next.kernel_arguments.missing(&desired_arguments(verified)).is_empty() {
-        let path = ManagedPath::constant(RECORD);
-        verified.add(Drift { path, kind: DriftKind::KernelArguments });
-    }
+/// Return true if `arguments` contain the recorded ones.
+fn has_recorded_arguments(record: &GenerationRecord, arguments: &KernelArguments) -> bool {
+    let recorded = record.deployment.as_ref().map(|deployment| &deployment.kernel_arguments);
+    recorded.is_none_or(|recorded| arguments.missing(recorded).is_empty())
+}
+
+fn kernel_arguments_drift() -> Drift {
+    Drift { path: ManagedPath::constant(RECORD), kind: DriftKind::KernelArguments }
 }
 
 /// Make the previous deployment of the stateroot the default one, unchanged: a sysroot that is not running
