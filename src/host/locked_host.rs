@@ -53,8 +53,13 @@ pub struct RunningHost {
 impl RunningHost {
     /// Open the running host; `None` if it was not booted through OSTree.
     pub fn open() -> Result<Option<Self>, HostError> {
-        let Some(booted) = BootedDeployment::observe()? else { return Ok(None) };
-        Ok(Some(Self { root: Root::open(Path::new("/"))?, booted, system: SystemFacts::read()? }))
+        let root = Path::new("/");
+        if !boot::is_booted_ostree(root) {
+            return Ok(None);
+        }
+        let system = SystemFacts::read()?;
+        let Some(booted) = BootedDeployment::observe(&system.kernel_arguments)? else { return Ok(None) };
+        Ok(Some(Self { root: Root::open(root)?, booted, system }))
     }
 
     /// Take the host lock. Does not wait: fails with the holder's process ID if it is held.

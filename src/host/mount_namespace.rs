@@ -22,6 +22,9 @@ pub struct MountNamespace(());
 impl MountNamespace {
     /// Enter a new mount namespace. Must be called before the process has other threads: only the calling
     /// thread moves.
+    ///
+    /// Directories opened before stay in the old namespace. If that ends, as a systemd service's own does when
+    /// its only process leaves it, nothing is mounted below them any more: open them again.
     pub fn enter() -> Result<Self, NamespaceError> {
         let failed = |source| NamespaceError { doing: "entering a mount namespace".to_owned(), source };
         nix::sched::unshare(CloneFlags::CLONE_NEWNS).map_err(failed)?;

@@ -9,12 +9,11 @@ use crate::cli::inspect::plan_text;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::paint::TextPainter;
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
-use crate::host::Root;
-use crate::host::facts::booted::BootedDeployment;
+use crate::host::{Root, RunningHost};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -71,13 +70,7 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
             return Err(CliError::Usage(reason.to_owned()));
         }
         (None, Some(sysroot)) => on_sysroot(sysroot, &desired, args)?,
-        (None, None) if asked.is_none() && BootedDeployment::observe()?.is_some() => {
-            on_running(&desired, args)?
-        }
-        (None, None) => {
-            let before = asked.as_ref().map(|configuration| &configuration.host);
-            (Plan::between(before, &desired.host, args.profile.into()), asked)
-        }
+        (None, None) => on_running(asked, &desired, args)?,
     };
     if let Some(policy) = policy {
         plan.apply_policy(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
@@ -123,8 +116,18 @@ fn on_tree(
     Ok((plan, before))
 }
 
-fn on_running(desired: &DecodedConfig, args: &PlanArgs) -> Result<(Plan, Option<DecodedConfig>), CliError> {
-    let host = session::running_host()?;
+/// Plan for the running host. Only the configs are compared if the current one is given, or if the host was not
+/// booted through OSTree.
+fn on_running(
+    asked: Option<DecodedConfig>,
+    desired: &DecodedConfig,
+    args: &PlanArgs,
+) -> Result<(Plan, Option<DecodedConfig>), CliError> {
+    let running = if asked.is_none() { RunningHost::open()? } else { None };
+    let Some(host) = running else {
+        let before = asked.as_ref().map(|configuration| &configuration.host);
+        return Ok((Plan::between(before, &desired.host, args.profile.into()), asked));
+    };
     let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
     on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)
 }
@@ -140,13 +143,13 @@ fn on_sysroot(
 
 fn on_deployments(
     os: &mut dyn Sysroot,
-    site: TargetSysroot<'_>,
+    sysroot: TargetSysroot<'_>,
     desired: &DecodedConfig,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let target = UpdateTarget {
-        sysroot: site,
+        sysroot,
         desired,
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,

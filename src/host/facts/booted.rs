@@ -36,18 +36,13 @@ pub struct BootedDeployment {
 }
 
 impl BootedDeployment {
-    /// Find the booted deployment; `None` if the system was not booted through OSTree.
-    pub fn observe() -> Result<Option<Self>, HostError> {
-        if !Path::new(BOOTED).exists() {
-            return Ok(None);
-        }
-        let failed = |path: &Path, error| HostError::io(FileOperation::Read, path, &error);
-        let line = Path::new(COMMAND_LINE);
-        let line = std::fs::read_to_string(line).map_err(|error| failed(line, error))?;
+    /// Find the booted deployment on a system that booted through OSTree with these kernel arguments.
+    pub fn observe(arguments: &KernelArguments) -> Result<Option<Self>, HostError> {
         let sysroot = Path::new(SYSROOT);
-        let deployment = running(sysroot).map_err(|error| failed(sysroot, error))?;
-        let deployment = deployment.or_else(|| linked(sysroot, &line));
-        Ok(deployment.map(|deployment| Self { deployment, generation: generation(&line) }))
+        let deployment =
+            running(sysroot).map_err(|error| HostError::io(FileOperation::Read, sysroot, &error))?;
+        let deployment = deployment.or_else(|| linked(sysroot, arguments));
+        Ok(deployment.map(|deployment| Self { deployment, generation: generation(arguments) }))
     }
 
     /// Combine with the generation record and the pending record.
@@ -112,21 +107,16 @@ fn running(sysroot: &Path) -> std::io::Result<Option<DeploymentId>> {
 
 /// Find the deployment that the boot entry's `ostree=` links to. Needed for a composefs root, where the
 /// deployment's directory is not the root directory.
-fn linked(sysroot: &Path, line: &str) -> Option<DeploymentId> {
-    let entry = argument(line, "ostree=")?;
+fn linked(sysroot: &Path, arguments: &KernelArguments) -> Option<DeploymentId> {
+    let entry = arguments.value("ostree=")?;
     let target = std::fs::read_link(sysroot.join(entry.trim_start_matches('/'))).ok()?;
     let mut parts = target.iter().rev().map(|part| part.to_string_lossy());
     let (directory, _deploy, stateroot) = (parts.next()?, parts.next()?, parts.next()?);
     DeploymentId::from_directory(&stateroot, &directory)
 }
 
-fn generation(line: &str) -> Option<GenerationId> {
-    argument(line, GENERATION_ARGUMENT).map(Into::into)
-}
-
-/// Find an argument by its prefix. The last one is in effect.
-fn argument(line: &str, name: &str) -> Option<String> {
-    KernelArguments::parse(line).value(name).map(str::to_owned)
+fn generation(arguments: &KernelArguments) -> Option<GenerationId> {
+    arguments.value(GENERATION_ARGUMENT).map(Into::into)
 }
 
 /// Open a deployment as it looks when booted: with the `/var` of its stateroot.
@@ -140,6 +130,7 @@ mod tests {
 
     #[test]
     fn generation_is_read_from_the_kernel_arguments() {
+        let generation = |line| generation(&KernelArguments::parse(line));
         let line = "BOOT_IMAGE=/x root=LABEL=root flameholder.generation=0a rw\n";
         assert_eq!(generation(line), Some("0a".into()));
         assert_eq!(generation("rw xflameholder.generation=1"), None);
@@ -152,8 +143,9 @@ mod tests {
         std::fs::create_dir_all(&boot).unwrap();
         let target = format!("../../../deploy/os/deploy/{commit}.2");
         std::os::unix::fs::symlink(target, boot.join("0")).unwrap();
-        let found = linked(sysroot.path(), "ro ostree=/ostree/boot.1/os/b/0");
+        let linked = |line| linked(sysroot.path(), &KernelArguments::parse(line));
+        let found = linked("ro ostree=/ostree/boot.1/os/b/0");
         assert_eq!(found, Some(DeploymentId { stateroot: "os".into(), commit, serial: 2 }));
-        assert_eq!(linked(sysroot.path(), "ro ostree=/ostree/boot.0/os/b/0"), None);
+        assert_eq!(linked("ro ostree=/ostree/boot.0/os/b/0"), None);
     }
 }
