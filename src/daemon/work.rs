@@ -25,8 +25,9 @@ use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 use crate::core::values::profile::Profile;
 use crate::daemon::problem;
 use crate::host::systemd::logind::LogindReboot;
-use crate::host::systemd::reboot_port;
-use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError};
+use crate::host::systemd::reboot_port::{
+    InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootRequest,
+};
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -99,16 +100,16 @@ pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Wr
     set_parent_process_death_signal(Some(Signal::TERM))?;
     let mut line = String::new();
     input.read_line(&mut line)?;
-    let order: WorkRequest = serde_json::from_str(&line)?;
+    let request: WorkRequest = serde_json::from_str(&line)?;
     let mut bytes = |length: usize| -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; length];
         input.read_exact(&mut bytes)?;
         Ok(bytes)
     };
-    let document = bytes(order.document)?;
-    let delivery = FetchedConfig { document, policy: order.policy.map(bytes).transpose()? };
-    let mut ports = WorkPorts { open, profile: order.profile };
-    serde_json::to_writer(&mut *output, &ports.perform(&order.job, &delivery))?;
+    let document = bytes(request.document)?;
+    let delivery = FetchedConfig { document, policy: request.policy.map(bytes).transpose()? };
+    let mut ports = WorkPorts { open, profile: request.profile };
+    serde_json::to_writer(&mut *output, &ports.perform(&request.job, &delivery))?;
     output.flush()
 }
 
@@ -304,17 +305,18 @@ fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGenerat
     pending.ok_or_else(|| UpdateError::ConfigNotStaged(desired.config.clone()).into())
 }
 
-fn reboot(host: &RunningHost, desired: &ConfigRef, insists: bool) -> Result<DaemonEvent, TransactionError> {
-    let insist = if insists { InhibitorPolicy::OverruleAfterDeadline } else { InhibitorPolicy::Obey };
-    let request = reboot_port::RebootRequest {
-        reason: format!(
-            "flameholder: reboot into {}, generation {}",
-            desired.config,
-            pending_for(host, desired)?.generation()
-        ),
-        inhibitor_timeout: if insists { Duration::ZERO } else { INHIBITOR_TIMEOUT },
-        inhibitors: insist,
+fn reboot(
+    host: &RunningHost,
+    desired: &ConfigRef,
+    overrules_inhibitors: bool,
+) -> Result<DaemonEvent, TransactionError> {
+    let (inhibitors, inhibitor_timeout) = if overrules_inhibitors {
+        (InhibitorPolicy::OverruleAfterDeadline, Duration::ZERO)
+    } else {
+        (InhibitorPolicy::Obey, INHIBITOR_TIMEOUT)
     };
+    let reason = pending_for(host, desired)?.reboot_reason();
+    let request = RebootRequest { reason, inhibitor_timeout, inhibitors };
     match LogindReboot::system().reboot(&request, &mut |_| {}) {
         Ok(_) => Ok(DaemonEvent::RebootAccepted),
         Err(RebootError::Inhibited { by, .. }) => {

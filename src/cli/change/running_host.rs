@@ -130,7 +130,7 @@ fn reboot_into(
     pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));
-    request_reboot(&pending, name, reboot)?;
+    request_reboot(&pending, reboot)?;
     Ok(CommandOutcome::Success)
 }
 
@@ -141,13 +141,9 @@ fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
 
 /// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
 /// it too.
-fn request_reboot(
-    pending: &PendingGeneration,
-    name: &ConfigName,
-    reboot: RebootMode,
-) -> Result<(), CliError> {
+fn request_reboot(pending: &PendingGeneration, reboot: RebootMode) -> Result<(), CliError> {
     let request = RebootRequest {
-        reason: format!("flameholder: reboot into {name}, generation {}", pending.generation()),
+        reason: pending.reboot_reason(),
         inhibitor_timeout: INHIBITOR_TIMEOUT,
         inhibitors: if reboot == RebootMode::Insist {
             InhibitorPolicy::OverruleAfterDeadline

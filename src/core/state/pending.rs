@@ -180,6 +180,12 @@ impl PendingEntry {
 }
 
 impl PendingGeneration {
+    /// Return the reason of the reboot that boots this generation, as logged-in users and the journal see it.
+    #[must_use]
+    pub fn reboot_reason(&self) -> String {
+        format!("flameholder: reboot into {}, generation {}", self.staged.record.config, self.generation())
+    }
+
     /// Parse a pending record; fail on damage and on another release's version.
     pub fn parse(bytes: &[u8]) -> Result<Self, PendingError> {
         let mut lines = log_line::whole(bytes).enumerate();
