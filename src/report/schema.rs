@@ -9,9 +9,6 @@ use crate::report::plan::PlanDocument;
 use crate::report::status::StatusDocument;
 use crate::report::verify::VerifyDocument;
 
-/// Version in a schema's `$id`, equal to the member `schema` of the documents.
-const VERSION: u32 = 1;
-
 /// Generate the schema of each document, with the name of its command.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Value)> {
@@ -27,7 +24,9 @@ pub fn all() -> Vec<(&'static str, Value)> {
 fn schema_of<T: JsonSchema>(command: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>();
-    schema.insert("$id".to_owned(), json!(format!("urn:flameholder:schema:{command}:{VERSION}")));
+    // Each document has a version of its own: the value of its member `schema`.
+    let version = schema.pointer("/properties/schema/const").cloned().unwrap_or_default();
+    schema.insert("$id".to_owned(), json!(format!("urn:flameholder:schema:{command}:{version}")));
     schema.insert("title".to_owned(), json!(format!("flameholder {command} -o json")));
     schema.to_value()
 }
