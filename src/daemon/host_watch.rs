@@ -63,19 +63,19 @@ impl HostWatch {
     pub(super) async fn next(&mut self) -> io::Result<HostEvent> {
         let Self { own, managed, paths } = self;
         loop {
-            let news = tokio::select! {
-                news = own.next() => of_own(news?),
-                news = of_managed(managed.as_mut(), paths) => Some(news?),
+            let event = tokio::select! {
+                event = own.next() => of_own(event?),
+                event = of_managed(managed.as_mut(), paths) => Some(event?),
             };
-            if let Some(news) = news {
-                return Ok(news);
+            if let Some(event) = event {
+                return Ok(event);
             }
         }
     }
 }
 
-fn of_own(news: FileEvent) -> Option<HostEvent> {
-    match news {
+fn of_own(event: FileEvent) -> Option<HostEvent> {
+    match event {
         FileEvent::Changed(path) if path == Path::new(FORCE_FILE) => Some(HostEvent::OperatorRequest),
         FileEvent::Removed(path) if path == Path::new(BLOCKED) => Some(HostEvent::OperatorRequest),
         FileEvent::Changed(path) if path == Path::new(BOOT_CHECK.path) => Some(HostEvent::BootCheckChanged),

@@ -95,7 +95,7 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
-            news = watch.next() => daemon.handle_host_event(news.map_err(DaemonError::Watch)?),
+            event = watch.next() => daemon.handle_host_event(event.map_err(DaemonError::Watch)?),
             () = timers::until(timer) => daemon.timer_expired(),
             () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
@@ -205,8 +205,8 @@ impl Daemon {
         self.handle(finished.event);
     }
 
-    fn handle_host_event(&mut self, news: HostEvent) {
-        match (news, &self.lifecycle.phase) {
+    fn handle_host_event(&mut self, event: HostEvent) {
+        match (event, &self.lifecycle.phase) {
             (HostEvent::FilesChanged, _) => self.handle(DaemonEvent::FilesChanged),
             (HostEvent::OperatorRequest, _)
             | (HostEvent::BootCheckChanged, DaemonPhase::CheckingBoot { .. }) => {

@@ -108,19 +108,19 @@ fn exchange(
         policy: delivery.policy.as_ref().map(Vec::len),
     };
     if let Some(mut input) = child.stdin.take() {
-        let told = serde_json::to_writer(&mut input, &order)
+        let sent = serde_json::to_writer(&mut input, &order)
             .map_err(io::Error::from)
             .and_then(|()| input.write_all(b"\n"))
             .and_then(|()| input.write_all(&delivery.document))
             .and_then(|()| input.write_all(delivery.policy.as_deref().unwrap_or_default()));
         // A process that ended already reports the reason by its exit status.
-        if let Err(error) = told {
+        if let Err(error) = sent {
             log::debug!("the work process does not read its request: {error}");
         }
     }
-    let mut said = Vec::new();
+    let mut written = Vec::new();
     if let Some(output) = &mut child.stdout {
-        output.read_to_end(&mut said)?;
+        output.read_to_end(&mut written)?;
     }
-    Ok(said)
+    Ok(written)
 }

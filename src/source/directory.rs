@@ -141,7 +141,7 @@ impl DirectorySource {
             self.watch(&mut watch)?;
             self.reload();
             tokio::select! {
-                news = watch.next() => drop(news?),
+                event = watch.next() => drop(event?),
                 () = self.run_commands(&mut orders) => return Ok(()),
             }
         }

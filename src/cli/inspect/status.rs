@@ -76,13 +76,13 @@ fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
         let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(Path::new(REPORTS)).map_err(watched)?;
         // One report causes several inotify events: it is written and renamed.
-        let mut said = None;
+        let mut printed = None;
         loop {
             let document = of_running(&host)?;
             let text = serde_json::to_string(&document).ok();
-            if said != text {
+            if printed != text {
                 print(&document, output)?;
-                said = text;
+                printed = text;
             }
             watch.next().await.map_err(watched)?;
         }
@@ -127,8 +127,8 @@ fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
 }
 
 /// Convert a deployment; the first one in boot order boots next.
-fn item((index, boot_check): (usize, DeploymentState)) -> DeploymentItem {
-    let DeploymentState { deployment, record, record_matches } = boot_check;
+fn item((index, state): (usize, DeploymentState)) -> DeploymentItem {
+    let DeploymentState { deployment, record, record_matches } = state;
     DeploymentItem {
         next: index == 0,
         booted: deployment.booted,

@@ -58,8 +58,8 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
     session::running_host()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
-    let (orders, ordered) = unbounded_channel();
-    let (says, said) = unbounded_channel();
+    let (command_sender, commands) = unbounded_channel();
+    let (event_sender, events) = unbounded_channel();
     let is_of_cluster = args.source == SourceName::Kube;
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let setup = DaemonSetup {
@@ -79,13 +79,13 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
         },
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
-        commands: orders,
-        events: said,
+        commands: command_sender,
+        events,
     };
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = run_source(args, says, ordered) => Err(ended),
+            ended = run_source(args, event_sender, commands) => Err(ended),
         }
     })?;
     Ok(CommandOutcome::Success)
@@ -94,16 +94,16 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
 /// Run the source, and return why it ended.
 async fn run_source(
     args: &DaemonArgs,
-    says: UnboundedSender<SourceEvent>,
-    orders: UnboundedReceiver<SourceCommand>,
+    events: UnboundedSender<SourceEvent>,
+    commands: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
     match &args.source {
-        SourceName::Directory(path) => match DirectorySource::new(path.clone(), says).run(orders).await {
+        SourceName::Directory(path) => match DirectorySource::new(path.clone(), events).run(commands).await {
             Ok(()) => DaemonError::SourceEnded,
             Err(error) => DaemonError::Watch(error),
         },
         SourceName::Kube => {
-            KubeSource::new(cluster(args), says).run(orders).await;
+            KubeSource::new(cluster(args), events).run(commands).await;
             DaemonError::SourceEnded
         }
     }

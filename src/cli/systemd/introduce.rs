@@ -40,7 +40,7 @@ pub(crate) fn run(args: &IntroduceArgs) -> Result<CommandOutcome, CliError> {
             introduce(&args.host, &args.account)?;
             say("wrote kubeconfig and token of this pod on the host");
             tokio::select! {
-                news = watch.next() => drop(news.map_err(watched)?),
+                event = watch.next() => drop(event.map_err(watched)?),
                 _ = ended.recv() => return Ok(CommandOutcome::Success),
             }
         }

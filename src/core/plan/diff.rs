@@ -88,10 +88,10 @@ fn items<K: Ord + Clone, T>(
     let mut changed = BTreeMap::new();
     for (key, item) in desired {
         let (change, reasons) = match current.get(key) {
-            None => (crate::core::values::tree::ChangeKind::Add, vec!["new in the config".to_owned()]),
+            None => (ChangeKind::Add, vec!["new in the config".to_owned()]),
             Some(before) => match reasons(before, item) {
                 none if none.is_empty() => continue,
-                reasons => (crate::core::values::tree::ChangeKind::Modify, reasons),
+                reasons => (ChangeKind::Modify, reasons),
             },
         };
         changed.insert(key.clone(), ChangedItem { change, reasons, listed: index(item) });
@@ -99,14 +99,7 @@ fn items<K: Ord + Clone, T>(
     let gone = current.iter().filter(|(key, _)| !desired.contains_key(*key));
     changed.extend(gone.map(|(key, item)| {
         let reasons = vec!["no longer in the config".to_owned()];
-        (
-            key.clone(),
-            ChangedItem {
-                change: crate::core::values::tree::ChangeKind::Remove,
-                reasons,
-                listed: index(item),
-            },
-        )
+        (key.clone(), ChangedItem { change: ChangeKind::Remove, reasons, listed: index(item) })
     }));
     changed
 }

@@ -1,6 +1,7 @@
 //! Identifiers: a type for each, so that the compiler tells them apart. Each is made where it enters the agent,
-//! and is serialised as the string that it is; it is empty while it is unknown. Patterns of JSON Schema (ECMA-262 regular expressions) describe
-//! the shapes that the agent itself writes; a document of another program may hold other text.
+//! and is serialised as the string that it is; it is empty while it is unknown. Patterns of JSON Schema
+//! (ECMA-262 regular expressions) describe the shapes that the agent itself writes; a document of another program
+//! may hold other text.
 
 use std::fmt;
 

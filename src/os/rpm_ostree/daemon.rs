@@ -114,23 +114,23 @@ impl RpmOstreeDaemon {
     }
 
     /// Ask the daemon to stage a locked deployment. Waits while the daemon is busy and reports the reason to
-    /// `news`. When `to_cancel` completes, the transaction is cancelled.
+    /// `on_event`. When `to_cancel` completes, the transaction is cancelled.
     pub async fn layer(
         &self,
         request: &LayerRequest,
-        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+        on_event: &mut (dyn FnMut(RpmOstreeEvent) + '_),
         to_cancel: impl Future<Output = ()>,
     ) -> Result<RpmOstreeOutcome, RpmOstreeError> {
         let mut to_cancel = pin!(to_cancel);
         let called = tokio::select! {
-            called = self.call(request, news) => called?,
+            called = self.call(request, on_event) => called?,
             // A transaction created meanwhile is not started; the daemon drops it when the connection closes.
             () = &mut to_cancel => return Ok(RpmOstreeOutcome::Cancelled(CancelledBy::Caller)),
         };
         match called {
             Called::Transaction(address) => {
                 let own_name = self.connection.unique_name().map_or("", |name| name.as_str());
-                Ok(transaction::follow(&address, own_name, &self.deadlines, news, to_cancel).await)
+                Ok(transaction::follow(&address, own_name, &self.deadlines, on_event, to_cancel).await)
             }
             Called::Gone(cause) => Ok(RpmOstreeOutcome::Unknown(cause)),
         }
@@ -140,7 +140,7 @@ impl RpmOstreeDaemon {
     async fn call(
         &self,
         request: &LayerRequest,
-        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+        on_event: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     ) -> Result<Called, RpmOstreeError> {
         let patience = Instant::now() + self.deadlines.busy_timeout;
         let mut failures = 0;
@@ -157,7 +157,7 @@ impl RpmOstreeDaemon {
                     if Instant::now() >= patience {
                         return Err(RpmOstreeError::Busy(RedactedCause::new(&with)));
                     }
-                    news(RpmOstreeEvent::Busy(with));
+                    on_event(RpmOstreeEvent::Busy(with));
                     failures += 1;
                     sleep(self.deadlines.poll_interval(failures)).await;
                 }
@@ -170,10 +170,10 @@ impl RpmOstreeDaemon {
         }
     }
 
-    /// Wait until the daemon has no active transaction. Reports the active one to `news`.
+    /// Wait until the daemon has no active transaction. Reports the active one to `on_event`.
     pub async fn wait_until_idle(
         &self,
-        news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+        on_event: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     ) -> Result<(), RpmOstreeError> {
         let patience = Instant::now() + self.deadlines.busy_timeout;
         let mut looks = 0;
@@ -184,7 +184,7 @@ impl RpmOstreeDaemon {
             if Instant::now() >= patience {
                 return Err(RpmOstreeError::Busy(RedactedCause::new(&with)));
             }
-            news(RpmOstreeEvent::Busy(with));
+            on_event(RpmOstreeEvent::Busy(with));
             looks += 1;
             sleep(self.deadlines.poll_interval(looks)).await;
         }

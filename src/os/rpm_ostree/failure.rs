@@ -62,8 +62,8 @@ impl RpmOstreeFailure {
     /// any phrase.
     #[must_use]
     pub fn of(text: &str, image: Option<&ImageRef>) -> Self {
-        let said = image.map_or_else(|| text.to_owned(), |image| text.replace(image.name(), ""));
-        let known = PHRASES.iter().find(|(_, phrases)| error_text::contains_any(&said, phrases));
+        let message = image.map_or_else(|| text.to_owned(), |image| text.replace(image.name(), ""));
+        let known = PHRASES.iter().find(|(_, phrases)| error_text::contains_any(&message, phrases));
         match (known, image) {
             (Some((failure, _)), _) => *failure,
             _ if error_text::is_full(text) => Self::NoSpace,

@@ -23,10 +23,10 @@ impl TransactionProgress {
     }
 
     /// Take an event into account. `None` if it says nothing about progress.
-    pub(super) fn hear(&mut self, news: &RpmOstreeEvent) -> Option<PullProgress> {
+    pub(super) fn update(&mut self, event: &RpmOstreeEvent) -> Option<PullProgress> {
         let is_layer = |task: &str| LAYER_TASKS.iter().any(|start| task.starts_with(start));
         let progress = &mut self.progress;
-        match news {
+        match event {
             RpmOstreeEvent::Message(text) => {
                 let (layers, bytes) = needed(text)?;
                 progress.layers += layers;
@@ -79,19 +79,19 @@ mod tests {
 
     #[test]
     fn progress_of_a_pull_follows_its_messages() {
-        let mut heard = TransactionProgress::nothing();
-        let mut hear = |news: RpmOstreeEvent| {
-            heard.hear(&news).map(|now| (now.phase, now.layers_done, now.layers, now.bytes_done))
+        let mut progress = TransactionProgress::nothing();
+        let mut update = |event: RpmOstreeEvent| {
+            progress.update(&event).map(|now| (now.phase, now.layers_done, now.layers, now.bytes_done))
         };
-        assert_eq!(hear(RpmOstreeEvent::Message("Pulling manifest: h/x".into())), None);
+        assert_eq!(update(RpmOstreeEvent::Message("Pulling manifest: h/x".into())), None);
         let needed = RpmOstreeEvent::Message("ostree chunk layers needed: 2 (14.2\u{a0}MB)".into());
-        assert_eq!(hear(needed), Some((PullPhase::Layers, 0, 2, 0)));
+        assert_eq!(update(needed), Some((PullPhase::Layers, 0, 2, 0)));
         let task = "Fetching ostree chunk sha256:1 (7 MB)";
-        assert_eq!(hear(RpmOstreeEvent::TaskBegin(task.into())), None);
-        assert_eq!(hear(RpmOstreeEvent::TaskEnd(task.into())), Some((PullPhase::Layers, 1, 2, 7_100_000)));
+        assert_eq!(update(RpmOstreeEvent::TaskBegin(task.into())), None);
+        assert_eq!(update(RpmOstreeEvent::TaskEnd(task.into())), Some((PullPhase::Layers, 1, 2, 7_100_000)));
         let staging = RpmOstreeEvent::TaskBegin("Staging deployment".into());
-        assert_eq!(hear(staging), Some((PullPhase::Merge, 2, 2, 14_200_000)));
-        assert_eq!(hear(RpmOstreeEvent::TaskEnd("Staging deployment".into())), None);
+        assert_eq!(update(staging), Some((PullPhase::Merge, 2, 2, 14_200_000)));
+        assert_eq!(update(RpmOstreeEvent::TaskEnd("Staging deployment".into())), None);
     }
 
     #[test]

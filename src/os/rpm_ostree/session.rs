@@ -98,10 +98,10 @@ impl RpmOstreeSession {
     }
 
     fn wait_for_daemon(&self) -> Result<(), OsError> {
-        let mut waits = BusyNotice::default();
+        let mut busy = BusyNotice::default();
         in_runtime(async {
             let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
-            let finished = daemon.wait_until_idle(&mut |news| waits.hear(&news)).await;
+            let finished = daemon.wait_until_idle(&mut |event| busy.log(&event)).await;
             daemon.disconnect().await;
             Ok(finished?)
         })
@@ -144,20 +144,20 @@ impl RpmOstreeSession {
         request: &LayerRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<RpmOstreeOutcome, OsError> {
-        let (mut heard, mut waits) = (TransactionProgress::nothing(), BusyNotice::default());
-        let mut news = |news| {
-            log::debug!(news:?; "rpm-ostreed");
-            waits.hear(&news);
-            if let Some(step) = heard.hear(&news) {
+        let (mut pull, mut busy) = (TransactionProgress::nothing(), BusyNotice::default());
+        let mut on_event = |event| {
+            log::debug!(event:?; "rpm-ostreed");
+            busy.log(&event);
+            if let Some(step) = pull.update(&event) {
                 progress(step);
             }
         };
-        let mut care = self.interrupt.guard();
+        let mut guard = self.interrupt.guard();
         in_runtime(async {
             // One connection for each attempt: rpm-ostreed drops an earlier attempt's transaction when its
             // connection closes.
             let daemon = RpmOstreeDaemon::connect(None, self.deadlines).await?;
-            let outcome = daemon.layer(request, &mut news, care.interrupted()).await;
+            let outcome = daemon.layer(request, &mut on_event, guard.interrupted()).await;
             daemon.disconnect().await;
             Ok(outcome?)
         })
@@ -173,16 +173,16 @@ impl RpmOstreeSession {
 /// Logs each reason of a wait once.
 #[derive(Debug, Default)]
 struct BusyNotice {
-    said: String,
+    logged: String,
 }
 
 impl BusyNotice {
-    fn hear(&mut self, news: &RpmOstreeEvent) {
-        if let RpmOstreeEvent::Busy(with) = news
-            && self.said != *with
+    fn log(&mut self, event: &RpmOstreeEvent) {
+        if let RpmOstreeEvent::Busy(with) = event
+            && self.logged != *with
         {
             log::warn!("waiting for rpm-ostreed, which is busy: {with}");
-            self.said.clone_from(with);
+            self.logged.clone_from(with);
         }
     }
 }

@@ -67,7 +67,7 @@ pub async fn follow(
     address: &str,
     caller: &str,
     deadlines: &RpmOstreeDeadlines,
-    news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+    on_event: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     to_cancel: impl Future<Output = ()>,
 ) -> RpmOstreeOutcome {
     let connected = timeout(deadlines.answer, connect(address)).await;
@@ -78,7 +78,7 @@ pub async fn follow(
         }
         Err(_) => return unknown(&format!("the transaction's socket {address} does not answer")),
     };
-    let outcome = run_transaction(&peer, caller, deadlines, news, to_cancel).await;
+    let outcome = run_transaction(&peer, caller, deadlines, on_event, to_cancel).await;
     // Close at once: rpm-ostreed accepts no other transaction before the last peer has disconnected.
     let closed = timeout(deadlines.answer, peer.0.close()).await;
     if !matches!(closed, Ok(Ok(()))) {
@@ -127,7 +127,7 @@ async fn run_transaction(
     peer: &Peer,
     caller: &str,
     deadlines: &RpmOstreeDeadlines,
-    news: &mut (dyn FnMut(RpmOstreeEvent) + '_),
+    on_event: &mut (dyn FnMut(RpmOstreeEvent) + '_),
     to_cancel: impl Future<Output = ()>,
 ) -> RpmOstreeOutcome {
     // Before the first call, so that no signal is missed.
@@ -145,12 +145,12 @@ async fn run_transaction(
             message = messages.next() => {
                 match message.map(|message| message.map(|message| parse_signal(&message))) {
                     Some(Ok(PeerSignal::Finished(success, text))) => return finished(success, &text, canceller),
-                    Some(Ok(PeerSignal::News(what))) => {
+                    Some(Ok(PeerSignal::Event(what))) => {
                         // After a cancellation, events do not extend the deadline.
                         if canceller.is_none() {
                             silent_until = Instant::now() + deadlines.idle_timeout;
                         }
-                        news(what);
+                        on_event(what);
                     }
                     Some(Ok(PeerSignal::Nothing)) => {}
                     Some(Err(error)) => return unknown(&format!("the socket closed without a result: {error}")),
@@ -219,7 +219,7 @@ fn finished(success: bool, text: &str, canceller: Option<CancelledBy>) -> RpmOst
 /// Meaning of a received message.
 enum PeerSignal {
     Finished(bool, String),
-    News(RpmOstreeEvent),
+    Event(RpmOstreeEvent),
     Nothing,
 }
 
@@ -232,7 +232,7 @@ fn parse_signal(message: &Message) -> PeerSignal {
     }
     let body = message.body();
     let text = || body.deserialize::<String>().ok();
-    let heard = match header.member().map_or("", |member| member.as_str()) {
+    let event = match header.member().map_or("", |member| member.as_str()) {
         "Finished" => {
             let ended = body.deserialize::<(bool, String)>();
             return ended.map_or(PeerSignal::Nothing, |(success, text)| PeerSignal::Finished(success, text));
@@ -246,7 +246,7 @@ fn parse_signal(message: &Message) -> PeerSignal {
             .map(|(text, percent)| RpmOstreeEvent::PercentProgress(text, percent)),
         _ => None,
     };
-    heard.map_or(PeerSignal::Nothing, PeerSignal::News)
+    event.map_or(PeerSignal::Nothing, PeerSignal::Event)
 }
 
 /// Compare a client description with a unique bus name. Registered clients are described as

@@ -37,11 +37,9 @@ pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 /// Run the tests that need no release build, and count those whose precondition is missing as skipped.
 pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let missing = missing_preconditions(run);
-    let mut excluded: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
+    let unavailable: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
     let has_long = groups::root_obstacle().is_none() && !run.extent.is_exhaustive();
-    if has_long {
-        excluded.push(&LONG);
-    }
+    let excluded = if has_long { [&unavailable[..], &[&LONG]].concat() } else { unavailable.clone() };
     let selection = groups::remaining_tests(&excluded, ignored_tests(run));
     let mut tally = count(run, &selection, run.extent.part(), None)?;
     let mut skipped = Vec::new();
@@ -55,8 +53,7 @@ pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
         skipped.push(SkippedGroup::new(group.subject, reason, names));
     }
     if !run.extent.is_exhaustive() {
-        excluded.retain(|group| group.subject != LONG.subject);
-        let ignored = groups::remaining_tests(&excluded, IgnoredTests::Only);
+        let ignored = groups::remaining_tests(&unavailable, IgnoredTests::Only);
         let names = ignored.list(run.tree, run.runner)?;
         skipped.push(SkippedGroup::new("exhaustive tests", "cargo xtask test --exhaustive runs them", names));
     }
