@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::cli::CliError;
 use crate::cli::output::terminal::{say, write_out};
 use crate::core::values::limits;
+use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::transaction::state::current::DecodedConfig;
@@ -46,7 +47,7 @@ pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let length = opened.metadata().map_err(failed)?.len();
     if length >= bound {
         let reason = format!("the document has {length} bytes; the limit is {}", limits::DOCUMENT_BYTES);
-        let source = crate::core::values::refusal::RefusalList::one("", reason);
+        let source = RefusalList::one("", reason);
         return Err(CliError::Refused { file: file.display().to_string(), source });
     }
     opened.take(bound).read_to_end(&mut bytes).map_err(failed)?;

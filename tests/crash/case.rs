@@ -90,7 +90,10 @@ impl Case {
             let sight = sight::see(&sight::load(tree.root(), scenario.mounts));
             assert_like(&scenario.name, &sight, &before);
         }
-        let decided = plain_tree::decide(&root, &configuration(&scenario.after), Profile::Native);
+        let decided = {
+            let locked = LockedRoot::lock(&root).expect("the lock");
+            plain_tree::decide(&locked, &configuration(&scenario.after), Profile::Native)
+        };
         let decided = decided.unwrap_or_else(|error| panic!("{}: {error}", scenario.name));
         Self::checked(&root, scenario, decided.change(&boot_id()), &after)
     }

@@ -11,6 +11,7 @@ use crate::cli::{CliError, CommandOutcome, session};
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;
+use crate::core::values::causes;
 use crate::host::systemd::system_status;
 use crate::host::{ServiceControl as _, SystemdServices};
 use crate::os::protocol::SysrootAccess;
@@ -109,7 +110,7 @@ fn start_daemon() {
     match SystemdServices::system().perform(&ServiceAction::Restart { unit }) {
         Ok(()) => say("the daemon is running; see `flameholder status`"),
         Err(error) => {
-            let error = crate::core::values::causes::chain(&error);
+            let error = causes::chain(&error);
             log::warn!(
                 "the daemon did not start: {error}; it starts at the next boot, or with `systemctl start {DAEMON_UNIT}`"
             );

@@ -1,6 +1,7 @@
 //! Text form of a plan: changes, contents, disruption with its reasons, obstacles, drift and the merge of
 //! `/etc`.
 
+use crate::cli::inspect::etc_diff;
 use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::text_diff;
 use crate::core::config::host_config::HostConfig;
@@ -184,9 +185,8 @@ impl Page {
     /// with the present image they are listed here.
     fn etc(&mut self, plan: &Plan) {
         let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
-        let line = |loss: &LostChange| {
-            format!("{}  {}", display_path(&loss.path), crate::cli::inspect::etc_diff::in_words(loss.lost))
-        };
+        let line =
+            |loss: &LostChange| format!("{}  {}", display_path(&loss.path), etc_diff::in_words(loss.lost));
         let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
         self.list("Lost: local changes that libostree does not carry over", &lines);
         if etc.with == MergeImage::Present {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::input::{open_to_change, print_json};
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::{Drift, DriftFinding};
 use crate::host::facts::tree_facts::TreeScope;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
         (Some(root), None) if args.repair => repair(&LockedRoot::lock(&open_to_change(root)?)?)?,
         (root, None) => {
             if let (None, Some(host)) = (root, RunningHost::open()?) {
-                let mut session = crate::cli::session::open_running(SysrootAccess::Read)?;
+                let mut session = session::open_running(SysrootAccess::Read)?;
                 return finish(&sysroot::verify_running(&mut *session, &host)?, args);
             }
             let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));

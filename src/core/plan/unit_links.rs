@@ -14,7 +14,7 @@ use crate::core::enablement::{
     UnreadFiles, operate,
 };
 use crate::core::values::names::{ManagedPath, below};
-use crate::core::values::tree::FileEntry;
+use crate::core::values::tree::{FileEntry, MASK};
 
 /// Result of enabling and disabling units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -241,7 +241,7 @@ impl View<'_> {
             }
             Some(FileEntry::Symlink { target, .. }) => Some(UnitFile::Symlink(target.clone())),
             Some(FileEntry::Unmasked) => match self.facts.unit_texts.get(path) {
-                Some(UnitFile::Symlink(target)) if target == crate::core::values::tree::MASK => None,
+                Some(UnitFile::Symlink(target)) if target == MASK => None,
                 found => found.cloned(),
             },
             None if self.is_free(path) => self.facts.unit_texts.get(path).cloned(),

@@ -8,7 +8,7 @@ use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
 use crate::core::plan::{Drift, Plan, PreflightCheck, first_boot};
 use crate::core::values::identifiers::GenerationId;
-use crate::core::values::image::ImageRef;
+use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
@@ -247,9 +247,9 @@ fn image_to_import(
             if applied.is_some_and(|applied| applied.config_image.as_ref() == Some(configured)) {
                 return Ok(None);
             }
-            configured.parse().map_err(|error: crate::core::values::image::ImageRefError| {
-                RefusalList::one("spec.osImageURL", error.to_string())
-            })?
+            configured
+                .parse()
+                .map_err(|error: ImageRefError| RefusalList::one("spec.osImageURL", error.to_string()))?
         }
     };
     // A tag or directory can hold another image than last time, so only an import shows if it changed.

@@ -7,7 +7,7 @@ use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::identifiers::{BootId, GenerationId};
-use crate::host::Root;
+use crate::host::LockedRoot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels;
@@ -31,7 +31,7 @@ impl DecidedChange {
     /// Turn `plan` into a change of the tree at `root`. `bound` is the deployment of the tree, `None` for a
     /// plain tree; `named` is the generation in its boot entry, which is kept.
     pub(crate) fn of(
-        root: &Root,
+        root: &LockedRoot<'_>,
         current: &CurrentState,
         desired: &DecodedConfig,
         plan: Plan,
@@ -40,13 +40,13 @@ impl DecidedChange {
     ) -> Result<Self, TransactionError> {
         let tree = plan.tree.clone().unwrap_or_default();
         let given = current.prior_changes().labels;
-        let of_tree = labels::labels_of_steps(root, &tree.steps.steps, &given)?;
+        let of_tree = labels::labels_of_steps(root.as_root(), &tree.steps.steps, &given)?;
         let recorded = labels::recorded_labels(&given, &tree.steps.steps, &of_tree);
-        let record = record::compose_record(current, desired, &plan, recorded, bound);
+        let record = record::compose_record(current, desired, &plan, recorded, bound, root.boot_id());
         let generation = named.unwrap_or(&record.generation).clone();
         let record = GenerationRecord { generation, ..record };
         let steps = record::tree_change_steps(root, current, tree, desired, &record)?;
-        let labels = labels::labels_of_steps(root, &steps, &given)?;
+        let labels = labels::labels_of_steps(root.as_root(), &steps, &given)?;
         let current = current.record.as_ref().map(|record| record.generation.clone());
         Ok(Self { plan, current, generation: record.generation, steps, labels })
     }

@@ -1,9 +1,8 @@
 //! Pending record on disk: write once, append entries, read back, remove.
 
-use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::log_line;
 use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
+use crate::core::state::{booted_state, log_line};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError, LockedHost};

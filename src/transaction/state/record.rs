@@ -30,6 +30,7 @@ pub(crate) fn compose_record(
     plan: &Plan,
     labels: BTreeMap<ManagedPath, String>,
     deployment: Option<DeploymentRecord>,
+    boot_id: &BootId,
 ) -> GenerationRecord {
     let tree = plan.tree.as_ref();
     let in_etc = |path: &&ManagedPath| path.is_within("/etc");
@@ -71,7 +72,7 @@ pub(crate) fn compose_record(
         GenerationRecord { generation, boot_id, ..record.clone() } == **before
     });
     record.generation = kept.map_or_else(boot::new_generation_id, |before| before.generation.clone());
-    record.boot_id = unchanged.map_or_else(boot::boot_id, |before| before.boot_id.clone());
+    record.boot_id = unchanged.map_or_else(|| boot_id.clone(), |before| before.boot_id.clone());
     record
 }
 

@@ -5,7 +5,7 @@
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use crate::core::values::image::ImageRef;
+use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::FileAttributes;
@@ -40,10 +40,10 @@ pub(crate) fn provide<'a>(
     os: &mut dyn Sysroot,
     image: &str,
 ) -> Result<ExtensionsRepository<'a>, TransactionError> {
-    let image: ImageRef = image.parse().map_err(|error: crate::core::values::image::ImageRefError| {
+    let image: ImageRef = image.parse().map_err(|error: ImageRefError| {
         RefusalList::one("spec.baseOSExtensionsContainerImage", error.to_string())
     })?;
-    let lent = ExtensionsRepository(root);
+    let repository = ExtensionsRepository(root);
     let directory = Path::new(UNPACKED);
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| HostError::io(FileOperation::MakeDirectory, directory, &error))?;
@@ -58,7 +58,7 @@ pub(crate) fn provide<'a>(
         root.make_directory(&parent, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
     }
     root.create_file(&path, text.as_bytes(), FileAttributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
-    Ok(lent)
+    Ok(repository)
 }
 
 /// Remove the repository file and the packages, of this process or of a killed one.

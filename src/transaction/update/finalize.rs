@@ -263,6 +263,7 @@ pub(crate) fn etc_steps(
         &plan,
         staged.labels.clone(),
         Some(pending.staged.deployment.clone()),
+        boot_id,
     );
     let record = GenerationRecord {
         generation: staged.generation.clone(),
@@ -270,7 +271,6 @@ pub(crate) fn etc_steps(
         manifest: staged.manifest,
         unsupported: staged.unsupported.clone(),
         deferred: staged.deferred.clone(),
-        boot_id: boot_id.to_owned(),
         ..composed
     };
     let mut files = AgentFiles::after(next, Vec::new());

@@ -10,6 +10,7 @@ use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::LockedRoot;
+use crate::host::facts::boot;
 use crate::host::facts::booted::open_deployment;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
@@ -64,14 +65,14 @@ pub fn apply(
         return Ok(OfflineUpdate { plan: draft.plan, deployment: None, generation });
     }
     etc_merge::ensure_mergeable(os, target, &draft, imported.as_ref())?;
-    progress(crate::transaction::plan::target::UpdateProgress::Deploying);
-    let generation = crate::host::facts::boot::new_generation_id();
+    progress(UpdateProgress::Deploying);
+    let generation = boot::new_generation_id();
     let deployment =
         os.deploy(&deploy_request(&draft, imported.as_ref(), target.redeployed(), &generation))?;
-    progress(crate::transaction::plan::target::UpdateProgress::Configuring);
+    progress(UpdateProgress::Configuring);
     let bound = deployment_record(&deployment, &draft, imported.as_ref(), target);
     write_generation(os, sysroot, target, &draft, bound, &generation)?;
-    progress(crate::transaction::plan::target::UpdateProgress::WritingBootEntries);
+    progress(UpdateProgress::WritingBootEntries);
     os.finish()?;
     // Unneeded objects only occupy space; the next update tries again.
     if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
@@ -161,8 +162,7 @@ fn write_generation(
     );
     let record = GenerationRecord {
         generation: generation.to_owned(),
-        boot_id: lock.boot_id().to_owned(),
-        ..record::compose_record(current, target.desired, &plan, labels, Some(bound))
+        ..record::compose_record(current, target.desired, &plan, labels, Some(bound), lock.boot_id())
     };
     let mut files = AgentFiles::after(&root, Vec::new());
     record::etc_change_steps(&mut files, tree.steps, target.desired, &record, |files| {

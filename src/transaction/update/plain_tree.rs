@@ -79,7 +79,7 @@ pub fn apply(
 
 /// Decide all steps from the tree at `root`, in which no interrupted change is open, to `desired`.
 pub fn decide(
-    root: &Root,
+    root: &LockedRoot<'_>,
     desired: &DecodedConfig,
     profile: Profile,
 ) -> Result<DecidedChange, TransactionError> {

@@ -124,8 +124,8 @@ fn prepare(
         &labels::policy_labels_of_steps(os, &tree.steps.steps)?,
     );
     let bound = deployment_record(deployment, draft, imported, target);
-    let record = record::compose_record(current, target.desired, &plan, labels, Some(bound));
-    Ok(GenerationRecord { generation: generation.to_owned(), boot_id: root.boot_id().to_owned(), ..record })
+    let record = record::compose_record(current, target.desired, &plan, labels, Some(bound), root.boot_id());
+    Ok(GenerationRecord { generation: generation.to_owned(), ..record })
 }
 
 /// Stage a pending generation again, from the local repository, without a registry.
