@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::cluster::busy_server::BusyServer;
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 
@@ -33,7 +34,10 @@ pub enum ClusterError {
     /// Status 400, 413, 415 or 422: the server rejects the object.
     #[error("the API server rejects the request: {0}")]
     Refused(String),
-    /// Any other status, such as 429 or 500.
+    /// A status with the header `Retry-After`: 429 or 503.
+    #[error(transparent)]
+    Busy(#[from] BusyServer),
+    /// Any other status, such as 500.
     #[error("the API server reports an error: {0}")]
     ServerError(String),
 }
@@ -53,6 +57,10 @@ impl From<kube::Error> for ClusterError {
                     code => Self::ServerError(format!("{code}: {text}")),
                 }
             }
+            kube::Error::Service(error) => match error.downcast::<BusyServer>() {
+                Ok(busy) => Self::Busy(*busy),
+                Err(error) => Self::Unreachable(chain(&kube::Error::Service(error))),
+            },
             error => Self::Unreachable(chain(&error)),
         }
     }
@@ -63,6 +71,15 @@ impl ClusterError {
     #[must_use]
     pub fn problem(&self) -> DaemonProblem {
         DaemonProblem { class: ProblemClass::Transient, reason: self.to_string() }
+    }
+
+    /// Time that the server asked to wait before the next request; zero if it did not.
+    #[must_use]
+    pub fn retry_after(&self) -> Duration {
+        match self {
+            Self::Busy(busy) => busy.retry_after,
+            _ => Duration::ZERO,
+        }
     }
 
     /// Returns true if a new connection, with the kubeconfig and certificate of now, may succeed.

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use tower::util::MapResultLayer;
 
 use crate::cluster::ClusterError;
+use crate::cluster::busy_server::refuse_busy;
 use crate::core::values::causes::chain;
 
 /// Deadline for establishing a connection.
@@ -55,6 +58,47 @@ impl ClusterIdentity {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|error| failed(chain(&error)))?;
         config.connect_timeout = Some(CONNECTION);
-        Client::try_from(config).map_err(|error| failed(chain(&error)))
+        // Callers retry, after the time that a busy server names. The client's own retries would be repeated
+        // within milliseconds, up to the deadline of the request.
+        config.default_retry = false;
+        let client = ClientBuilder::try_from(config).map_err(|error| failed(chain(&error)))?;
+        Ok(client.with_layer(&MapResultLayer::new(refuse_busy)).build())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::Api;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn request_to_a_busy_server_fails_at_once_with_its_time() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        let server = listener.local_addr().unwrap();
+        let kubeconfig = format!(
+            "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"http://{server}\"}}}}]\n\
+             contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n\
+             current-context: c\n"
+        );
+        std::fs::write(&path, kubeconfig).unwrap();
+        tokio::spawn(async move {
+            // One answer: a second request would wait for the deadline.
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let answer = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 60\r\nContent-Length: 0\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let client = ClusterIdentity::of(&path).client().await.unwrap();
+        let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
+        let error = crate::cluster::with_timeout(nodes.get("edge-7")).await.unwrap_err();
+        assert_eq!(error.retry_after(), Duration::from_secs(60), "{error}");
+        assert!(!error.is_about_the_connection(), "{error}");
     }
 }

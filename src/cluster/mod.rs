@@ -1,6 +1,7 @@
 //! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs and the disruption
 //! policy, write the MachineConfigNode, send events.
 
+mod busy_server;
 mod error;
 mod identity;
 pub mod introduction;
@@ -11,6 +12,7 @@ mod watch;
 
 use std::time::Duration;
 
+pub use busy_server::BusyServer;
 pub use error::ClusterError;
 pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;

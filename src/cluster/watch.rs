@@ -13,11 +13,15 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
 use crate::cluster::{ClusterError, with_timeout};
+use crate::host::facts::boot;
 
-/// Duration of a watch request, in seconds; the server ends it then.
-const WATCH: u32 = 290;
-/// Silence after which a connection is dead: the server would have ended the watch by then.
-const SILENCE: Duration = Duration::from_secs(WATCH as u64 + 15);
+/// Shortest and longest duration of a watch request, in seconds; the server ends it then. Each watch draws its
+/// own, as those of client-go do: otherwise all nodes, whose watches began together after a restart of the API
+/// server, would begin each next one together too.
+const SHORTEST: u32 = 300;
+const LONGEST: u32 = 600;
+/// Time after the end of a watch at which its connection is dead: the server would have ended the watch.
+const GRACE: Duration = Duration::from_secs(15);
 /// A watch that ends within this time counts as failed, so that the caller backs off.
 const BRIEF: Duration = Duration::from_secs(1);
 
@@ -27,7 +31,20 @@ struct Watch<K> {
     api: Api<K>,
     fields: String,
     version: Option<String>,
-    events: Option<(Events<K>, Instant)>,
+    open: Option<OpenWatch<K>>,
+}
+
+/// Watch request in progress.
+struct OpenWatch<K> {
+    events: Events<K>,
+    since: Instant,
+    /// Longest silence; after that the connection is dead.
+    silence: Duration,
+}
+
+/// Duration of a watch in seconds, from a random number from 0 to 1,000.
+fn duration(chance: u32) -> u32 {
+    SHORTEST + (LONGEST - SHORTEST) * chance.min(1000) / 1000
 }
 
 /// Watch the object of this name: yields it at each change, and `None` while it does not exist. The stream
@@ -39,7 +56,7 @@ pub(super) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let watch = Watch { api, fields: format!("metadata.name={name}"), version: None, events: None };
+    let watch = Watch { api, fields: format!("metadata.name={name}"), version: None, open: None };
     unfold(watch, |mut watch| async {
         let seen = watch.next().await;
         Some((seen, watch))
@@ -50,18 +67,17 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
     async fn next(&mut self) -> Result<Option<K>, ClusterError> {
         loop {
             let Some(version) = self.version.clone() else { return self.list().await };
-            if self.events.is_none() {
-                let parameters = WatchParams::default().fields(&self.fields).timeout(WATCH);
-                match with_timeout(self.api.watch(&parameters, &version)).await {
-                    Ok(events) => self.events = Some((events.boxed(), Instant::now())),
+            if self.open.is_none() {
+                match self.begin(&version).await {
+                    Ok(open) => self.open = Some(open),
                     Err(error) => self.fail(error)?,
                 }
             }
-            let Some((events, since)) = &mut self.events else { continue };
-            let since = *since;
-            let Ok(event) = timeout(SILENCE, events.next()).await else {
-                self.events = None;
-                return Err(ClusterError::TimedOut(SILENCE));
+            let Some(OpenWatch { events, since, silence }) = &mut self.open else { continue };
+            let (since, silence) = (*since, *silence);
+            let Ok(event) = timeout(silence, events.next()).await else {
+                self.open = None;
+                return Err(ClusterError::TimedOut(silence));
             };
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -76,7 +92,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
                 Some(Ok(WatchEvent::Error(status))) => self.fail(kube::Error::Api(status).into())?,
                 Some(Err(error)) => self.fail(error.into())?,
                 None => {
-                    self.events = None;
+                    self.open = None;
                     if since.elapsed() < BRIEF {
                         return Err(ClusterError::ServerError("watches end immediately".to_owned()));
                     }
@@ -85,10 +101,18 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         }
     }
 
+    async fn begin(&mut self, version: &str) -> Result<OpenWatch<K>, ClusterError> {
+        let seconds = duration(boot::jitter());
+        let parameters = WatchParams::default().fields(&self.fields).timeout(seconds);
+        let events = with_timeout(self.api.watch(&parameters, version)).await?.boxed();
+        let silence = Duration::from_secs(seconds.into()) + GRACE;
+        Ok(OpenWatch { events, since: Instant::now(), silence })
+    }
+
     /// Handle a failed watch: an expired resource version leads to a new list, any other error to the
     /// caller's backoff.
     fn fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
-        self.events = None;
+        self.open = None;
         if !matches!(error, ClusterError::Gone(_)) {
             return Err(error);
         }
@@ -104,5 +128,15 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
             return Err(ClusterError::ServerError("a list has no resource version".to_owned()));
         }
         Ok(list.items.into_iter().next())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_spread_between_five_and_ten_minutes() {
+        assert_eq!([0, 1, 500, 1000, 5000].map(duration), [300, 300, 450, 600, 600]);
     }
 }

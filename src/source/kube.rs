@@ -21,7 +21,7 @@ use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
-use crate::core::values::backoff::RetryClass;
+use crate::core::values::backoff::{RetryClass, first_retry};
 use crate::host::facts::boot;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
@@ -119,7 +119,7 @@ impl KubeSource {
                         watch = None;
                     }
                     self.report_error(&error);
-                    watching.fail();
+                    watching.fail(&error);
                 }
                 Next::Node(None) => watch = None,
                 Next::Published(published) => {
@@ -147,7 +147,7 @@ impl KubeSource {
             Ok(stream) => Some(stream.boxed()),
             Err(error) => {
                 self.report_error(&error);
-                attempts.fail();
+                attempts.fail(&error);
                 None
             }
         }
@@ -258,7 +258,7 @@ impl KubeSource {
                 while self.views.len() > 1 {
                     self.views.pop_front();
                 }
-                telling.fail();
+                telling.fail(&error);
             }
         }
     }
@@ -327,14 +327,45 @@ impl RetryTimer {
         }
     }
 
-    fn fail(&mut self) {
+    /// Set the time of the next attempt. To the time that the server asked for, the own delay is added, so
+    /// that nodes that were told the same time do not come back together.
+    fn fail(&mut self, error: &ClusterError) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
-        self.next = Some(Instant::now() + RetryClass::Time.backoff(self.failures, boot::jitter()));
+        let delay = match self.failures {
+            1 => first_retry(boot::jitter()),
+            failures => RetryClass::Time.backoff(failures, boot::jitter()),
+        };
+        self.next = Some(Instant::now() + error.retry_after() + delay);
     }
 
     fn succeed(&mut self) {
         self.since.get_or_insert_with(Instant::now);
         self.next = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::BusyServer;
+
+    fn delay_after(failures: u32, error: &ClusterError) -> Duration {
+        let mut timer = RetryTimer::default();
+        let before = Instant::now();
+        for _ in 0..failures {
+            timer.fail(error);
+        }
+        timer.next.unwrap() - before
+    }
+
+    #[test]
+    fn retries_wait_for_the_time_that_the_server_asked_for() {
+        let asked = Duration::from_secs(100);
+        let busy = ClusterError::Busy(BusyServer { status: 429, retry_after: asked });
+        assert!((asked..asked + Duration::from_secs(6)).contains(&delay_after(1, &busy)));
+        let failed = ClusterError::ServerError("500".into());
+        assert!(delay_after(1, &failed) < Duration::from_secs(6));
+        assert!((Duration::from_secs(6)..Duration::from_secs(11)).contains(&delay_after(3, &failed)));
     }
 }

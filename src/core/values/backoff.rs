@@ -13,6 +13,17 @@ pub enum RetryClass {
     Configuration,
 }
 
+/// Upper limit of the first delay before a request to a server that a whole fleet shares.
+const FIRST_RETRY: Duration = Duration::from_secs(5);
+
+/// Return the delay before the first retry of a request to a server that a whole fleet shares: uniform from
+/// nothing to 5 seconds, by the random number `chance` (0 to 1,000). All nodes lose such a server at the same
+/// moment; a fixed delay with some jitter would bring them back within one second.
+#[must_use]
+pub fn first_retry(chance: u32) -> Duration {
+    FIRST_RETRY * chance.min(1000) / 1000
+}
+
 impl RetryClass {
     /// The shortest and the longest delay between two attempts.
     fn bounds(self) -> (Duration, Duration) {
@@ -40,6 +51,11 @@ impl RetryClass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_retries_of_a_fleet_spread_over_five_seconds() {
+        assert_eq!([0, 500, 1000, 5000].map(|chance| first_retry(chance).as_millis()), [0, 2500, 5000, 5000]);
+    }
 
     #[test]
     fn delays_grow_to_a_bound_and_spread() {

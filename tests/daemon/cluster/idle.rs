@@ -29,8 +29,8 @@ fn written(pid: i32) -> u64 {
 /// Upper limit of the wake-ups in a minute: bookmarks from the API server and the restart of a watch. The
 /// daemon has no timer of its own.
 const MAX_WAKE_UPS: u64 = 4;
-/// Duration of a watch, in seconds.
-const WATCH_SECONDS: u64 = 290;
+/// Shortest duration of a watch, in seconds.
+const WATCH_SECONDS: u64 = 300;
 /// Upper limit of the bytes that the request for a watch takes.
 const WATCH_REQUEST: u64 = 1024;
 
