@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use testbed::model::applied_tree::apply;
 use testbed::model::document::{file, machine_config, with_files};
-use testbed::model::run::{Outcome, flameholder};
+use testbed::model::run::{Outcome, flameholder, launch, program};
 use testbed::model::tree::Tree;
 
 pub(super) const UNITS: &str = "/etc/systemd/system";
@@ -321,4 +321,43 @@ fn kernel_arguments_of_deployments_are_refused() {
     }
     let deep = format!("/etc{}", "/a".repeat(80));
     assert_eq!(host.apply(&files(&[file(&deep, "x")])).code, Some(78));
+}
+
+/// Limit of the memory of a plan, in KiB: a multiple of what a plan of 16 MiB needs.
+const PLAN_MEMORY: u32 = 256 << 10;
+
+/// Plan a document as its only input, with limited memory.
+fn plan_with_limited_memory(document: &str) -> Outcome {
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let path = folder.path().join("desired.json");
+    fs::write(&path, document).expect("a document");
+    let limited = format!("ulimit -d {PLAN_MEMORY} && exec \"$@\"");
+    let (tree, program) = (Tree::new(), program());
+    let plan = ["-c", &limited, "sh", &program, "plan", "--root"].map(std::ffi::OsStr::new);
+    let plan = [plan.as_slice(), &[tree.root().as_os_str(), "--desired".as_ref(), path.as_os_str()]].concat();
+    launch("sh", plan)
+}
+
+/// Document of objects in objects, each of which has keys of this length and repeats its last one.
+fn nested(levels: usize, key: usize, repeated: usize) -> String {
+    let key = "k".repeat(key);
+    let open = format!("{{\"{key}\":").repeat(levels);
+    let repeated = "\"a\":1,".repeat(repeated);
+    format!("{open}{{{repeated}\"a\":1}}{}", "}".repeat(levels))
+}
+
+#[test]
+fn hostile_documents_cost_little_memory() {
+    let long = plan_with_limited_memory(&nested(120, 128 << 10, 0));
+    assert_eq!(long.code, Some(78), "{long:?}");
+    assert!(long.stderr.contains("a key has 131072 bytes and begins with \"kkk"), "{}", long.stderr);
+    assert!(long.stderr.len() < 1024, "{}", long.stderr);
+    let objects = format!("[{}0]", r#"{"a":0},"#.repeat(1_900_000));
+    let many = plan_with_limited_memory(&objects);
+    assert_eq!(many.code, Some(78), "{many:?}");
+    assert!(many.stderr.contains("more than 500000 values"), "{}", many.stderr);
+    // Each refusal names all keys above it.
+    let repeated = plan_with_limited_memory(&nested(120, 4 << 10, 2_000_000));
+    assert_eq!(repeated.code, Some(78), "the error has {} bytes", repeated.stderr.len());
+    assert!(repeated.stderr.contains("duplicate key"), "the error has {} bytes", repeated.stderr.len());
 }
