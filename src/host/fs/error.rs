@@ -64,9 +64,9 @@ pub enum HostError {
         #[source]
         source: Errno,
     },
-    /// A symbolic link above the path points outside the root.
+    /// A symbolic link above the path points outside the root, or is absolute and dangles.
     #[error(
-        "{path}: a directory above it is a symbolic link that leaves the root; replace it with a directory, or with a relative link that stays inside the root"
+        "{path}: a directory above it is a symbolic link that leaves the root or leads nowhere; replace it with a directory, or with a link that stays inside the root"
     )]
     Escape { path: String },
     /// A symbolic link above the path may have been created by users other than the tree's owner.

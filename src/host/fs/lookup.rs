@@ -23,13 +23,18 @@ struct Place {
 
 /// Walk from `root` to the directory at `relative`. `grafts` replace top-level directories of the root.
 ///
-/// Fails with `EXDEV` if a link leaves the root, with `ELOOP` if there are too many links, and with `ENOLINK`
+/// An absolute link is followed from the root, like with `RESOLVE_IN_ROOT` of openat2(2).
+///
+/// Fails with `EXDEV` if `..` in a link leaves the root, or if an absolute link leads nowhere, so that what is
+/// behind it does not count as absent; with `ELOOP` if there are too many links, and with `ENOLINK`
 /// if a link is not trusted, like systemd.
 pub(crate) fn walk(root: &OwnedFd, grafts: &RootGrafts, relative: &str) -> Result<FoundDirectory, Errno> {
     let mut names: VecDeque<String> = components(relative).collect();
     // Directories entered so far, for `..`; empty at the root.
     let mut entered: Vec<Place> = Vec::new();
     let mut links = 0;
+    // Number of names that remain when the target of an absolute link is reached.
+    let mut behind_absolute = usize::MAX;
     while let Some(name) = names.pop_front() {
         if name == ".." {
             entered.pop().ok_or(Errno::XDEV)?;
@@ -43,7 +48,10 @@ pub(crate) fn walk(root: &OwnedFd, grafts: &RootGrafts, relative: &str) -> Resul
             continue;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let next = rustix::fs::openat(here, &name, flags, Mode::empty())?;
+        let next = match rustix::fs::openat(here, &name, flags, Mode::empty()) {
+            Err(Errno::NOENT) if names.len() >= behind_absolute => return Err(Errno::XDEV),
+            opened => opened?,
+        };
         match FileType::from_raw_mode(rustix::fs::fstat(&next)?.st_mode) {
             FileType::Directory => entered.push(Place { directory: next, graft }),
             FileType::Symlink => {
@@ -55,7 +63,9 @@ pub(crate) fn walk(root: &OwnedFd, grafts: &RootGrafts, relative: &str) -> Resul
                 let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
                 let target = target.into_string().map_err(|_| Errno::NOENT)?;
                 if target.starts_with('/') {
-                    return Err(Errno::XDEV);
+                    // The root acts as `/`, as in a chroot.
+                    entered.clear();
+                    behind_absolute = behind_absolute.min(names.len());
                 }
                 for name in components(&target).collect::<Vec<_>>().into_iter().rev() {
                     names.push_front(name);

@@ -13,8 +13,8 @@ use crate::host::fs::lookup;
 /// Maximum number of lookups of a path while other programs rename below it (`EAGAIN` of openat2(2)).
 const LOOKUPS: usize = 16;
 
-/// Directory that acts as `/`. Symbolic links above a path are followed if they stay beneath it (absolute
-/// links never do) and if only the tree's owner can have created them.
+/// Directory that acts as `/`, for absolute symbolic links too. Links above a path are followed if they stay
+/// beneath it and if only the tree's owner can have created them.
 #[derive(Debug)]
 pub struct Root {
     handle: OwnedFd,

@@ -23,6 +23,7 @@ pub(crate) fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Fou
     let spelled = path.map_or("", ManagedPath::relative);
     let mut names: VecDeque<String> = parts(spelled).collect();
     let (mut entered, mut links): (Vec<Number>, usize) = (vec![TOP], 0);
+    let mut behind_absolute = usize::MAX;
     while let Some(name) = names.pop_front() {
         let here = *entered.last().expect("the root is never left");
         if name == ".." {
@@ -32,7 +33,8 @@ pub(crate) fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Fou
             }
             continue;
         }
-        let next = image.entry(here, &name).ok_or(Errno::NOENT)?;
+        let missing = if names.len() >= behind_absolute { Errno::XDEV } else { Errno::NOENT };
+        let next = image.entry(here, &name).ok_or(missing)?;
         match &image.inode(next).body {
             Body::Directory(_) => entered.push(next),
             Body::Symlink(target) => {
@@ -42,7 +44,8 @@ pub(crate) fn directory(image: &Image, path: Option<&ManagedPath>) -> Result<Fou
                 }
                 ensure_trusted(image, here)?;
                 if target.starts_with('/') {
-                    return Err(Errno::XDEV);
+                    entered.truncate(1);
+                    behind_absolute = behind_absolute.min(names.len());
                 }
                 for name in parts(target).collect::<Vec<_>>().into_iter().rev() {
                     names.push_front(name);

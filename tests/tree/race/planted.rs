@@ -21,15 +21,7 @@ fn link(host: &AppliedTree, path: &str, target: impl AsRef<Path>) {
 }
 
 /// Links that must not be followed.
-const REFUSED: [(&str, Plant); 12] = [
-    ("the root, absolutely", |host, _| {
-        link(host, "etc/foo", "/");
-        "/etc/foo/file"
-    }),
-    ("inside, absolutely", |host, _| {
-        link(host, "etc/foo", "/var/lib");
-        "/etc/foo/file"
-    }),
+const REFUSED: [(&str, Plant); 11] = [
     ("outside, absolutely", |host, outside| {
         link(host, "etc/foo", outside);
         "/etc/foo/file"
@@ -56,7 +48,7 @@ const REFUSED: [(&str, Plant); 12] = [
     }),
     ("a link through a link that leaves", |host, _| {
         link(host, "etc/foo", "bar/var");
-        link(host, "etc/bar", "/");
+        link(host, "etc/bar", "../..");
         "/etc/foo/file"
     }),
     ("where all may write", |host, _| {
@@ -77,6 +69,12 @@ const REFUSED: [(&str, Plant); 12] = [
         link(host, "etc/group.d/foo", "../sudoers.d");
         "/etc/group.d/foo/file"
     }),
+    ("where all may write, absolutely", |host, _| {
+        host.tree.directory("/etc/open");
+        fs::set_permissions(host.tree.at("/etc/open"), fs::Permissions::from_mode(0o777)).unwrap();
+        link(host, "etc/open/foo", "/etc/sudoers.d");
+        "/etc/open/foo/file"
+    }),
     ("a link of root's that leads through one of core's", |host, _| {
         link(host, "etc/foo", "../var/home/core/way");
         link(host, "var/home/core/way", "../../../etc");
@@ -85,7 +83,32 @@ const REFUSED: [(&str, Plant); 12] = [
 ];
 
 /// Links with which root arranges a tree.
-const FOLLOWED: [(&str, Plant, &str); 3] = [
+const FOLLOWED: [(&str, Plant, &str); 6] = [
+    (
+        "the root, absolutely",
+        |host, _| {
+            link(host, "etc/foo", "/");
+            "/etc/foo/file"
+        },
+        "/file",
+    ),
+    (
+        "inside, absolutely",
+        |host, _| {
+            link(host, "etc/foo", "/var/lib");
+            "/etc/foo/file"
+        },
+        "/var/lib/file",
+    ),
+    (
+        "a link through the root",
+        |host, _| {
+            link(host, "etc/foo", "bar/var");
+            link(host, "etc/bar", "/");
+            "/etc/foo/file"
+        },
+        "/var/file",
+    ),
     (
         "the root, relatively",
         |host, _| {

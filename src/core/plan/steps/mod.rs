@@ -166,7 +166,7 @@ impl Computing<'_> {
         untrusted.last().or_else(|| {
             let reason = format!(
                 "a parent directory of {path} is a symbolic link that dangles or leaves the root; replace it with \
-                 a directory, or with a relative link that stays inside the root"
+                 a directory, or with a link that stays inside the root"
             );
             Some((path.clone(), reason))
         })
