@@ -1,5 +1,5 @@
 //! HTTP server of the metrics, on loopback by default. It has no authentication: kube-rbac-proxy in front of
-//! it has.
+//! it has. Every user of the host can connect, so the number of connections and their time are limited.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -12,62 +12,77 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
 
-use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::values::causes::chain;
 use crate::daemon::metrics::DaemonMetrics;
-use crate::host::facts::healthz;
 
 const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-/// Time for a client to send its request header.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Connections at a time. The others wait in the kernel's backlog, where they cost the daemon nothing.
+const CONNECTIONS: usize = 16;
+/// Time for a client to send its request header. Scrapers send it as soon as they are connected; clients that
+/// do not are soon replaced by those that wait.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time for a connection from the request to the end of the response, for a client that reads slowly.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause after the kernel refused a connection, for want of file descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Serve `/metrics`. A failure is logged and does not stop the daemon.
 pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>) {
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
-        Err(error) => return log::warn!("metrics are not served: cannot listen on {address}: {error}"),
+        Err(error) => {
+            return log::warn!(
+                "metrics are not served: cannot listen on {address}: {error}",
+                error = chain(&error)
+            );
+        }
     };
+    let connections = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
+        let permit = connections.clone().acquire_owned().await.expect("the semaphore is never closed");
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                let seconds = PATIENCE.as_secs();
+                let seconds = ACCEPT_PAUSE.as_secs();
                 log::warn!(
-                    "metrics are not served for {seconds} seconds: cannot accept a connection: {error}"
+                    "metrics are not served for {seconds} seconds: cannot accept a connection: {error}",
+                    error = chain(&error)
                 );
-                tokio::time::sleep(PATIENCE).await;
+                sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let metrics = metrics.clone();
         tokio::spawn(async move {
-            let answer = service_fn(move |request| answer(request, metrics.clone()));
-            let mut connection = http1::Builder::new();
-            connection.timer(TokioTimer::new()).header_read_timeout(PATIENCE).keep_alive(false);
-            // A client that disconnects early affects only itself.
-            drop(connection.serve_connection(TokioIo::new(stream), answer).await);
+            // A client that disconnects early or exceeds its time affects only itself.
+            drop(timeout(EXCHANGE_TIMEOUT, exchange(stream, metrics)).await);
+            drop(permit);
         });
     }
 }
 
-async fn answer(
-    request: Request<Incoming>,
-    metrics: Arc<DaemonMetrics>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn exchange(stream: TcpStream, metrics: Arc<DaemonMetrics>) -> hyper::Result<()> {
+    let answer = service_fn(move |request| {
+        let answer = answer(&request, &metrics);
+        async { Ok::<_, Infallible>(answer) }
+    });
+    let mut connection = http1::Builder::new();
+    connection.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).keep_alive(false);
+    connection.serve_connection(TokioIo::new(stream), answer).await
+}
+
+fn answer(request: &Request<Incoming>, metrics: &DaemonMetrics) -> Response<Full<Bytes>> {
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => {
-            // The kubelet is asked at each scrape, so that the idle daemon has no timer.
-            let port = HealthPolicy::default().kubelet_port;
-            let looked = tokio::task::spawn_blocking(move || healthz::check(port)).await;
-            metrics.record_kubelet(looked.is_ok_and(|health| health.is_ok()));
-            (StatusCode::OK, metrics.text())
-        }
+        (&Method::GET, "/metrics") => (StatusCode::OK, metrics.text()),
         (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, String::new()),
         _ => (StatusCode::NOT_FOUND, String::new()),
     };
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(TEXT));
-    Ok(response)
+    response
 }

@@ -5,6 +5,7 @@
 //! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
 mod host_watch;
+mod kubelet_health;
 mod metrics;
 mod metrics_server;
 mod notify;
@@ -20,8 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_watch::{HostEvent, HostWatch};
+use kubelet_health::HostKubelet;
 use metrics::DaemonMetrics;
 use signals::DaemonSignals;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 use work::{WorkJob, WorkResult};
@@ -83,10 +86,12 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();
     let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node));
+    let host_changed = Arc::new(Notify::new());
     if let Some(address) = setup.metrics {
         tokio::spawn(metrics_server::serve(address, metrics.clone()));
+        tokio::spawn(kubelet_health::sample(metrics.clone(), host_changed.clone(), HostKubelet));
     }
-    let mut daemon = Daemon::new(&setup, done, metrics);
+    let mut daemon = Daemon::new(&setup, done, metrics, host_changed);
     let mut events = setup.events;
     daemon.begin();
     notify::ready();
@@ -113,6 +118,8 @@ struct Daemon {
     done: UnboundedSender<WorkResult>,
     inhibitors: InhibitorPolicy,
     metrics: Arc<DaemonMetrics>,
+    /// Notified when work has ended, which may have changed the host.
+    host_changed: Arc<Notify>,
     /// True while a work process runs.
     is_working: bool,
     /// Numbers of the newest view and of the newest view that the source has published.
@@ -126,9 +133,15 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn new(setup: &DaemonSetup, done: UnboundedSender<WorkResult>, metrics: Arc<DaemonMetrics>) -> Self {
+    fn new(
+        setup: &DaemonSetup,
+        done: UnboundedSender<WorkResult>,
+        metrics: Arc<DaemonMetrics>,
+        host_changed: Arc<Notify>,
+    ) -> Self {
         Self {
             metrics,
+            host_changed,
             lifecycle: Lifecycle::default(),
             work_command: setup.work_command.clone(),
             work_process: WorkProcess::default(),
@@ -194,6 +207,7 @@ impl Daemon {
 
     fn finish_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.is_working = false;
+        self.host_changed.notify_one();
         if let Some(found) = finished.facts {
             self.metrics.set_unsupported_packages(found.unsupported_packages);
             if let Err(error) = watch.manage(found.managed) {

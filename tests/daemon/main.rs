@@ -13,3 +13,4 @@ mod deployment;
 mod directory;
 mod handover;
 mod mcd;
+mod metrics;

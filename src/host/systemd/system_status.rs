@@ -58,6 +58,22 @@ pub fn look(root: &Path, names: &[&str]) -> Result<Option<SystemStatus>, Reporte
         .map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
 }
 
+/// Return true if the boot starts the kubelet; false if systemd is not PID 1.
+pub fn kubelet_is_enabled(root: &Path) -> Result<bool, ReportedError> {
+    if !root.join(IS_SYSTEMD).is_dir() {
+        return Ok(false);
+    }
+    PrivateSocket::connect(&root.join(SOCKET), ANSWER)
+        .map(|mut systemd| is_enabled(&mut systemd, KUBELET))
+        .map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
+}
+
+fn is_enabled(systemd: &mut PrivateSocket, unit: &str) -> bool {
+    // The unit may not exist.
+    let state = systemd.call(MANAGER, "GetUnitFileState", &unit).and_then(SocketReply::body::<String>);
+    state.is_ok_and(|state| state.starts_with("enabled"))
+}
+
 fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
     let mut systemd = PrivateSocket::connect(socket, ANSWER)?;
     let system = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState")).and_then(SocketReply::variant)?;
@@ -78,8 +94,6 @@ fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
             failed.push(name);
         }
     }
-    // The unit may not exist.
-    let enabled = systemd.call(MANAGER, "GetUnitFileState", &KUBELET).and_then(SocketReply::body::<String>);
-    let kubelet_is_enabled = enabled.is_ok_and(|state| state.starts_with("enabled"));
+    let kubelet_is_enabled = is_enabled(&mut systemd, KUBELET);
     Ok(SystemStatus { system, asked, failed, queued, kubelet_is_enabled })
 }

@@ -126,6 +126,11 @@ impl Agent {
         text
     }
 
+    /// Address of the metrics endpoint.
+    pub fn metrics_address(&self) -> SocketAddr {
+        self.metrics
+    }
+
     /// Process ID of the daemon.
     pub fn pid(&self) -> i32 {
         let mut pid = i32::try_from(self.process.id()).unwrap();
