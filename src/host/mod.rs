@@ -8,6 +8,7 @@ pub mod locked_host;
 pub mod mount_namespace;
 pub mod programs;
 pub mod systemd;
+pub mod trusted_path;
 
 pub use fs::disk::{FileStatus, HostDisk};
 pub use fs::error::{FileOperation, HostError};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use crate::host::trusted_path::ensure_only_root_writes;
 
 /// Bytes kept of a program's output: its end.
 const KEPT: usize = 2048;
@@ -130,13 +132,8 @@ impl HookProgram {
     /// Refuse a file that users other than root can write: it runs as root.
     fn ensure_trusted(&self) -> Result<(), ProgramError> {
         let file = self.path.metadata().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
-        if file.uid() == 0 && file.permissions().mode() & 0o022 == 0 {
-            return Ok(());
-        }
-        let path = self.path.display();
-        Err(ProgramError::Unsafe(format!(
-            "{path} is not run: users other than root can write it; run `chown root:root` and `chmod go-w` on it"
-        )))
+        ensure_only_root_writes(&self.path, &file)
+            .map_err(|error| ProgramError::Unsafe(format!("is not run: {error}")))
     }
 }
 

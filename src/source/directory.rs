@@ -18,6 +18,7 @@ use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
 use crate::host::file_watch::FileWatch;
+use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// Pool name for the rendered config of several files.
@@ -37,6 +38,9 @@ pub enum DirectoryError {
         #[source]
         source: io::Error,
     },
+    /// A file, or a directory or link on the way to it, that users other than root can change.
+    #[error("the source is not trusted")]
+    Untrusted(#[from] TrustError),
     /// A file above the size limit of a config.
     #[error("{} has more than {} bytes, the limit of a config", path.display(), limits::DOCUMENT_BYTES)]
     TooLarge { path: PathBuf },
@@ -52,9 +56,13 @@ pub enum DirectoryError {
     Empty { path: PathBuf },
 }
 
-/// Load the config at a path, and refuse one that cannot be decoded.
+/// Load the config at a path, and refuse one that cannot be decoded or that users other than root can change:
+/// its files and units become files and units of root.
 fn load(path: &Path) -> Result<MachineConfig, DirectoryError> {
     let mut files = files(path)?;
+    for file in &files {
+        ensure_only_root_changes(file)?;
+    }
     let config = match (files.pop(), files.is_empty()) {
         (None, _) => return Err(DirectoryError::Empty { path: path.to_owned() }),
         (Some(file), true) => {
@@ -113,6 +121,13 @@ fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
     Ok(bytes)
 }
 
+/// Return the path if it is a directory, else the directory that holds it.
+fn directory_of(path: &Path) -> PathBuf {
+    let is_directory = path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    let directory = if is_directory { path } else { path.parent().unwrap_or(path) };
+    directory.to_owned()
+}
+
 fn config_ref(config: &MachineConfig) -> ConfigRef {
     let digest = ContentDigest::of(config.document.to_string().as_bytes());
     ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string().into()) }
@@ -139,7 +154,10 @@ impl DirectorySource {
             // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
-            self.reload();
+            if let Some(untrusted) = self.reload() {
+                watch.add(&untrusted)?;
+                self.reload();
+            }
             tokio::select! {
                 event = watch.next() => drop(event?),
                 () = self.run_commands(&mut orders) => return Ok(()),
@@ -185,8 +203,15 @@ impl DirectorySource {
         Ok(FetchedConfig { document: config.document.to_string().into_bytes(), policy: None })
     }
 
-    fn reload(&mut self) {
-        let (desired, trouble) = match load(&self.path) {
+    /// Load the config, and report it or the error. Returns the directory in which owners or modes have to be
+    /// corrected; it may be far above the files.
+    fn reload(&mut self) -> Option<PathBuf> {
+        let loaded = load(&self.path);
+        let untrusted = match &loaded {
+            Err(DirectoryError::Untrusted(error)) => Some(directory_of(error.path())),
+            _ => None,
+        };
+        let (desired, trouble) = match loaded {
             Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
         };
@@ -199,6 +224,7 @@ impl DirectorySource {
             self.last = Some(desired.clone());
             self.send(SourceEvent::DesiredChanged(desired));
         }
+        untrusted
     }
 
     /// Watch every directory on the path to the files, through symbolic links: Kubernetes replaces the

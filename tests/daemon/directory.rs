@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal;
@@ -120,6 +120,50 @@ fn replaced_configmap_volume_is_followed() {
         swap(text);
         agent.wait_for_line(&format!("Done rendered-{text}"));
     }
+}
+
+#[test]
+fn config_that_other_users_can_change_is_refused_until_it_belongs_to_root() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    let set_mode = |path: &str, mode| {
+        fs::set_permissions(host.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    // A directory that a group can write.
+    set_mode("media", 0o775);
+    set_desired_config(&host, live_config("two").json());
+    let warning = agent.wait_for_line("warn: the source is not trusted");
+    let remedy = "/run/media has mode 0775: users other than root can change it; run `chmod go-w /run/media`";
+    assert!(warning.contains(remedy), "{warning}");
+    set_mode("media", 0o755);
+    agent.wait_for_line("Done rendered-two");
+    // A file of another user, as target of a link of root.
+    let other = host.path("media/other.json");
+    fs::write(&other, live_config("three").json().to_string()).unwrap();
+    chown(&other, Some(1000), None).unwrap();
+    symlink("other.json", host.path("media/.new")).unwrap();
+    fs::rename(host.path("media/.new"), host.path("media/desired.json")).unwrap();
+    let warning = agent.wait_for_line("warn: the source is not trusted");
+    assert!(warning.contains("/run/media/other.json belongs to user 1000"), "{warning}");
+    assert_eq!(daemon_report(&host)["current"], "rendered-two");
+    // Replaced by root.
+    fs::write(host.path("media/.other"), live_config("three").json().to_string()).unwrap();
+    fs::rename(host.path("media/.other"), &other).unwrap();
+    agent.wait_for_line("Done rendered-three");
+}
+
+#[test]
+fn config_below_a_sticky_directory_is_accepted_in_a_directory_of_root() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    fs::set_permissions(host.path("media"), fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::create_dir(host.path("media/desired")).unwrap();
+    fs::write(host.path("media/desired/one.json"), live_config("one").json().to_string()).unwrap();
+    let mut agent = Agent::start(&host, &["--source", "dir:/run/media/desired"]);
+    agent.wait_for_line("Done rendered-one");
 }
 
 #[test]
