@@ -31,6 +31,8 @@ pub struct TreeFacts {
     pub accounts: AccountTable,
     /// Shadow file; `None` where the tree has none.
     pub shadow: Option<ShadowFile>,
+    /// Mode and owner of the kubelet's bootstrap kubeconfig; `None` where it is no file.
+    pub kubeconfig: Option<FileAttributes>,
     /// Managed files of the current config.
     pub current: ManagedFiles,
     /// Files that are managed now: those of the current config below `/etc`, and those of the active

@@ -8,6 +8,7 @@ pub mod drift_repair;
 pub mod facts;
 pub mod first_boot;
 pub mod first_presets;
+pub mod kubeconfig;
 pub mod password;
 pub mod reconcile;
 pub mod remaining_work;

@@ -6,7 +6,7 @@ use super::diff::ConfigDiff;
 use super::facts::TreeFacts;
 use super::password::PasswordEdit;
 use super::steps::{PathObstruction, PriorChanges, StepInputs};
-use super::{Drift, TreePlan, password, steps, unit_links};
+use super::{Drift, TreePlan, kubeconfig, password, steps, unit_links};
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
@@ -58,6 +58,9 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
         PasswordEdit::NoUser => unsupported.push(format!(
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),
+    }
+    if !diff.is_empty() {
+        steps.steps.extend(kubeconfig::make_private(facts, desired, profile));
     }
     let drift = current.map(|current| drift(facts, current, &prior.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();

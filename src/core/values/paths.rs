@@ -21,3 +21,6 @@ pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
 pub const GENERATION_ARGUMENT: &str = "flameholder.generation=";
 
 pub const SHADOW: &str = "/etc/shadow";
+
+/// Kubeconfig with which a kubelet joins the cluster.
+pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";

@@ -11,10 +11,10 @@ use crate::core::plan::unit_links;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::SHADOW;
+use crate::core::values::paths::{KUBECONFIG, SHADOW};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::RefusalList;
-use crate::core::values::tree::{FileEntry, PathState};
+use crate::core::values::tree::{FileAttributes, FileEntry, PathState};
 use crate::host::facts::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
 use crate::host::facts::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
 use crate::host::fs::error::HostError;
@@ -88,6 +88,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let mut facts = TreeFacts {
         accounts,
         shadow: load_shadow(root)?,
+        kubeconfig: load_kubeconfig(root)?,
         current,
         managed,
         desired,
@@ -161,6 +162,13 @@ fn load_shadow(root: &Root) -> Result<Option<ShadowFile>, HostError> {
     };
     let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
     Ok(text.map(|text| ShadowFile { text, attributes }))
+}
+
+fn load_kubeconfig(root: &Root) -> Result<Option<FileAttributes>, HostError> {
+    Ok(match root.path_state(&ManagedPath::constant(KUBECONFIG))? {
+        PathState::File { attributes, .. } => Some(attributes),
+        _ => None,
+    })
 }
 
 /// Load the base of each file with `append`: the pre-image if the path is managed already, else the file in

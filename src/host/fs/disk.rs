@@ -46,6 +46,7 @@ pub trait HostDisk {
         attributes: FileAttributes,
         label: Option<&[u8]>,
     ) -> Result<(), HostError>;
+    /// Set mode and owner of a directory or regular file.
     fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError>;
     /// Create a file with its final content, mode, owner and label. No other user can read it before these
     /// are set.

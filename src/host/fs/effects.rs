@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid, XattrFlags};
 use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
@@ -72,9 +72,15 @@ impl HostDisk for Root {
     }
 
     fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
+        let failed = |errno| HostError::new(FileOperation::SetAttributes, path.as_str(), errno);
         let parent = self.parent(path, FileOperation::SetAttributes)?;
-        give(&parent, path.file_name(), attributes)
-            .map_err(|errno| HostError::new(FileOperation::SetAttributes, path.as_str(), errno))
+        match give(&parent, path.file_name(), attributes) {
+            Err(Errno::NOTDIR) => {
+                let file = open_regular(&parent, path.file_name()).map_err(failed)?;
+                give_file(&file, attributes).map_err(failed)
+            }
+            given => given.map_err(failed),
+        }
     }
 
     fn create_file(
@@ -192,6 +198,16 @@ fn give(parent: &OwnedFd, name: &str, attributes: FileAttributes) -> Result<(), 
     let directory = rustix::fs::openat(parent, name, flags, Mode::empty())?;
     rustix::fs::fchown(&directory, Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))?;
     rustix::fs::fchmod(&directory, Mode::from_raw_mode(attributes.mode))
+}
+
+/// Open an existing regular file; any other type is an error.
+fn open_regular(parent: &OwnedFd, name: &str) -> Result<std::fs::File, Errno> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
+        FileType::RegularFile => Ok(file.into()),
+        _ => Err(Errno::NOTDIR),
+    }
 }
 
 fn give_file(file: &std::fs::File, attributes: FileAttributes) -> Result<(), Errno> {

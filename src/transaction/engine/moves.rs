@@ -66,7 +66,10 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
             (None, _) => Ok(()),
         },
         JournalMove::SetAttributes { path, before, .. } => match disk.status(path)? {
-            Some(status) if status.kind == FileKind::Directory && status.attributes != *before => {
+            Some(status)
+                if matches!(status.kind, FileKind::Directory | FileKind::File)
+                    && status.attributes != *before =>
+            {
                 disk.set_attributes(path, *before)
             }
             _ => Ok(()),

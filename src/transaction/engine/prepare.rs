@@ -146,7 +146,7 @@ impl Preparing<'_> {
 
     fn set_attributes(&mut self, path: &ManagedPath, after: FileAttributes) -> Result<(), HostError> {
         match self.disk.status(path)? {
-            Some(status) if status.kind == FileKind::Directory => {
+            Some(status) if matches!(status.kind, FileKind::Directory | FileKind::File) => {
                 let (path, before) = (path.clone(), status.attributes);
                 self.result.moves.push(JournalMove::SetAttributes { path, before, after });
                 Ok(())

@@ -248,8 +248,8 @@ impl HostDisk for MemoryDisk<'_> {
     fn set_attributes(&self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
         let failed = |errno| HostError::new(FileOperation::SetAttributes, path.as_str(), errno);
         let number = self.place(path, FileOperation::SetAttributes)?.1.ok_or(failed(Errno::NOENT))?;
-        if self.image.borrow().names(number).is_none() {
-            return Err(failed(Errno::NOTDIR));
+        if matches!(self.image.borrow().inode(number).body, Body::Symlink(_)) {
+            return Err(failed(Errno::LOOP));
         }
         self.give(number, attributes);
         Ok(())

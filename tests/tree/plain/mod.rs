@@ -6,6 +6,7 @@ mod bad_host;
 mod bad_input;
 mod hostile;
 mod irreconcilable;
+mod kubeconfig;
 mod planted;
 mod rendered;
 mod secrets;

@@ -12,7 +12,7 @@ pub enum PlanStep {
         path: ManagedPath,
         attributes: FileAttributes,
     },
-    /// Set mode and owner of a directory.
+    /// Set mode and owner of a directory or file.
     SetAttributes { path: ManagedPath, attributes: FileAttributes },
     /// Store the pre-image of a path that is not managed yet.
     Preserve {
