@@ -46,6 +46,7 @@ impl TransactionError {
         match self {
             Self::Os(error) => error.is_busy(),
             Self::Host(error) => error.is_busy(),
+            Self::Apply(error) => error.is_busy(),
             Self::Handover(error) => error.is_busy(),
             _ => false,
         }
@@ -56,6 +57,7 @@ impl TransactionError {
     pub fn retry_class(&self) -> RetryClass {
         match self {
             Self::Host(error) if error.is_busy() => RetryClass::Time,
+            Self::Apply(error) if error.is_busy() => RetryClass::Time,
             Self::Os(error) if error.is_transient() => RetryClass::Time,
             Self::Handover(error) if error.is_busy() => RetryClass::Time,
             Self::State(error) => error.retry_class(),

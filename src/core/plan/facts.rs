@@ -14,13 +14,11 @@ use crate::core::values::tree::{FileAttributes, ObservedPaths};
 #[derive(Clone, PartialEq, Eq)]
 pub struct ShadowFile {
     pub text: Vec<u8>,
-    /// Mode and owner, which an edit keeps.
-    pub attributes: FileAttributes,
 }
 
 impl std::fmt::Debug for ShadowFile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shadow").field("attributes", &self.attributes).finish_non_exhaustive()
+        f.debug_struct("ShadowFile").finish_non_exhaustive()
     }
 }
 

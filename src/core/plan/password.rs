@@ -33,8 +33,8 @@ fn desired_hash<'a>(
 #[derive(Debug, PartialEq, Eq)]
 pub enum PasswordEdit {
     Unchanged,
-    /// Write the file.
-    Write(PlanStep),
+    /// Set the password.
+    Set(PlanStep),
     /// The shadow file has no line for the user.
     NoUser,
 }
@@ -61,14 +61,11 @@ pub fn edit(
     match accounts::password(&shadow.text, CORE_USER) {
         None => PasswordEdit::NoUser,
         Some(found) if found == hash.as_bytes() => PasswordEdit::Unchanged,
-        Some(_) => match accounts::with_password(&shadow.text, CORE_USER, hash, today) {
-            None => PasswordEdit::NoUser,
-            Some(text) => PasswordEdit::Write(PlanStep::Write {
-                path: ManagedPath::constant(SHADOW),
-                contents: text,
-                attributes: shadow.attributes,
-            }),
-        },
+        Some(_) => PasswordEdit::Set(PlanStep::SetPassword {
+            path: ManagedPath::constant(SHADOW),
+            hash: hash.to_owned(),
+            today,
+        }),
     }
 }
 

@@ -54,7 +54,7 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
     }
     match password::edit(facts, current, desired, profile, today) {
         PasswordEdit::Unchanged => {}
-        PasswordEdit::Write(step) => steps.steps.push(step),
+        PasswordEdit::Set(step) => steps.steps.push(step),
         PasswordEdit::NoUser => unsupported.push(format!(
             "spec.config.passwd.users: {SHADOW} has no user `{CORE_USER}`, so its password is not set"
         )),

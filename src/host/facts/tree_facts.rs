@@ -157,11 +157,11 @@ fn load_vendor(root: &Root, facts: &TreeFacts) -> Result<BTreeMap<ManagedPath, V
 
 fn load_shadow(root: &Root) -> Result<Option<ShadowFile>, HostError> {
     let path = ManagedPath::constant(SHADOW);
-    let PathState::File { attributes, .. } = root.path_state(&path)? else {
+    let PathState::File { .. } = root.path_state(&path)? else {
         return Ok(None);
     };
     let text = root.read(&path, ACCOUNT_FILE_BYTES)?;
-    Ok(text.map(|text| ShadowFile { text, attributes }))
+    Ok(text.map(|text| ShadowFile { text }))
 }
 
 fn load_kubeconfig(root: &Root) -> Result<Option<FileAttributes>, HostError> {

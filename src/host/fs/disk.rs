@@ -4,6 +4,7 @@
 
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, FileKind};
+use crate::host::fs::account_lock::AccountLock;
 use crate::host::fs::error::HostError;
 
 /// Metadata of a file, directory or link.
@@ -38,6 +39,10 @@ pub trait HostDisk {
     fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError>;
     /// List the directories below the root where other file systems are mounted.
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError>;
+
+    /// Take the lock under which other programs change users and passwords, from reading these files until
+    /// they are replaced. Waits for it for a limited time.
+    fn lock_accounts(&self) -> Result<AccountLock, HostError>;
 
     /// Create a directory with these attributes and this label.
     fn make_directory(

@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
+use crate::host::fs::account_lock::AccountLock;
 use crate::host::fs::disk::{FileStatus, HostDisk};
 use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::{LABEL, errno_of, through_descriptor};
@@ -45,6 +46,10 @@ impl HostDisk for Root {
 
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         self.mounts_below()
+    }
+
+    fn lock_accounts(&self) -> Result<AccountLock, HostError> {
+        AccountLock::take(self)
     }
 
     fn make_directory(

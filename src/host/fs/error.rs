@@ -97,6 +97,17 @@ pub enum HostError {
         /// Process ID that the holder wrote into the lock file.
         holder: Option<String>,
     },
+    /// The shadow file lost the user's line after the change was planned.
+    #[error("{path} has no entry for the user {user} any more; add one, or run the command again")]
+    NoShadowEntry { path: String, user: &'static str },
+    /// Another program holds the lock of the account files.
+    #[error(
+        "another program holds {path}, the lock of users and passwords; wait until it has finished, then try again"
+    )]
+    AccountsLocked {
+        /// Path of the lock file.
+        path: String,
+    },
 }
 
 impl HostError {
@@ -118,10 +129,26 @@ impl HostError {
         Self::new(op, &path.display().to_string(), errno_of(error))
     }
 
-    /// Return true if another agent holds the lock, so that a later retry may succeed.
+    /// Path that the error is about.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        match self {
+            Self::Failed { path, .. }
+            | Self::Escape { path }
+            | Self::UntrustedLink { path }
+            | Self::NotAFile { path }
+            | Self::TooLarge { path, .. }
+            | Self::Locked { path, .. }
+            | Self::AccountsLocked { path }
+            | Self::NoShadowEntry { path, .. }
+            | Self::InvalidName { directory: path } => path,
+        }
+    }
+
+    /// Return true if another process holds a lock, so that a later retry may succeed.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Locked { .. })
+        matches!(self, Self::Locked { .. } | Self::AccountsLocked { .. })
     }
 
     /// Error number; `None` for errors that were detected without a failed system call.

@@ -1,6 +1,7 @@
 //! File system of a host, behind one directory handle that no path leaves. All writes to the host happen
 //! here.
 
+pub mod account_lock;
 pub mod disk;
 pub(crate) mod effects;
 pub mod error;

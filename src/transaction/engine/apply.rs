@@ -3,11 +3,13 @@
 //! once the journal says so; an interruption before that, a power cut included, leads to its undoing.
 
 use super::labels::SelinuxLabels;
-use super::prepare::prepare;
-use super::recover::{RecoveryError, changed_directories};
+use super::prepare::{FailedPathStep, prepare};
+use super::recover::{RecoveryError, changed_directories, lock_accounts};
 use super::{journal, moves, recover};
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::journal::{Journal, JournalIntent, JournalScope, TransactionState, VERSION};
+use crate::core::state::journal::{
+    Journal, JournalIntent, JournalMove, JournalScope, TransactionState, VERSION,
+};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::fs::staging;
@@ -38,6 +40,9 @@ pub struct JournaledChange<'a> {
 pub enum StepError {
     #[error(transparent)]
     Host(#[from] HostError),
+    /// Error at one path.
+    #[error(transparent)]
+    Path(#[from] Box<FailedPathStep>),
     #[error(transparent)]
     Service(#[from] Box<ServiceError>),
 }
@@ -64,6 +69,15 @@ pub enum ApplyError {
     },
 }
 
+impl ApplyError {
+    /// Return true if nothing was changed because another program holds a lock, so that a later retry may
+    /// succeed.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Undone(StepError::Host(error)) if error.is_busy())
+    }
+}
+
 /// Apply a change. The caller holds the host lock, and has recovered any interrupted change.
 pub fn apply(
     disk: &dyn HostDisk,
@@ -74,15 +88,20 @@ pub fn apply(
         return Ok(());
     }
     let staging = StagingArea::new(disk);
+    let accounts = lock_accounts(disk, change.steps.iter().map(PlanStep::path))
+        .map_err(|failed| ApplyError::Undone(failed.into()))?;
     let intent = begin(disk, &staging, change).map_err(|failed| {
         // The next command removes leftovers; nothing of them is visible.
         if let Err(error) = abandon(disk, &staging) {
             log::warn!("cannot remove staged files: {error}; the next command tries again");
         }
-        ApplyError::Undone(failed.into())
+        ApplyError::Undone(failed)
     })?;
     let mut begun = 0;
-    match perform_moves(disk, services, &intent, &mut begun) {
+    let moved = perform_moves(disk, &intent.moves);
+    // Undoing takes it again, and services may change users when they are started.
+    drop(accounts);
+    match moved.and_then(|()| perform_actions(disk, services, &intent, &mut begun)) {
         Ok(()) => {
             recover::clean_up(disk, &intent.staging, &intent.discards).map_err(ApplyError::NotCleanedUp)
         }
@@ -98,8 +117,8 @@ fn begin(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
     change: JournaledChange<'_>,
-) -> Result<JournalIntent, HostError> {
-    let prepared = prepare(disk, staging, change.steps, change.labels)?;
+) -> Result<JournalIntent, StepError> {
+    let prepared = prepare(disk, staging, change.steps, change.labels).map_err(Box::new)?;
     let intent = JournalIntent {
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
@@ -121,17 +140,22 @@ fn abandon(disk: &dyn HostDisk, staging: &StagingArea<'_>) -> Result<(), HostErr
     recover::remove_staging(disk, &staging.directories(), &[])
 }
 
-/// Make the change visible and run the service actions. `begun` counts the actions that were started.
-fn perform_moves(
+/// Make the change visible.
+fn perform_moves(disk: &dyn HostDisk, moves: &[JournalMove]) -> Result<(), StepError> {
+    for act in moves {
+        moves::perform(disk, act)
+            .map_err(|error| Box::new(FailedPathStep { path: act.path().clone(), error }))?;
+    }
+    Ok(disk.sync(&changed_directories(moves))?)
+}
+
+/// Run the service actions and commit the change. `begun` counts the actions that were started.
+fn perform_actions(
     disk: &dyn HostDisk,
     services: &dyn ServiceControl,
     intent: &JournalIntent,
     begun: &mut usize,
 ) -> Result<(), StepError> {
-    for act in &intent.moves {
-        moves::perform(disk, act)?;
-    }
-    disk.sync(&changed_directories(&intent.moves))?;
     for action in &intent.actions {
         journal::append_state(disk, TransactionState::Acting { begun: *begun + 1 })?;
         *begun += 1;
@@ -167,7 +191,7 @@ pub fn write_to_unused(
     // A copied tree can contain staging directories of a killed process.
     recover::remove_staging(disk, &staging::leftovers(disk)?, &[])?;
     let staging = StagingArea::new(disk);
-    let prepared = prepare(disk, &staging, steps, labels)?;
+    let prepared = prepare(disk, &staging, steps, labels).map_err(|failed| failed.error)?;
     disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
     disk.sync(&changed_directories(&prepared.moves))?;

@@ -28,6 +28,7 @@ pub(crate) fn labels_of_steps(
     let mut labels = SelinuxLabels::new();
     for step in steps {
         let (PlanStep::Write { path, .. }
+        | PlanStep::SetPassword { path, .. }
         | PlanStep::Symlink { path, .. }
         | PlanStep::MakeDirectory { path, .. }) = step
         else {
@@ -87,7 +88,10 @@ pub(crate) fn recorded_labels(
                 recorded.remove(path);
             }
             (
-                PlanStep::Write { .. } | PlanStep::Symlink { .. } | PlanStep::MakeDirectory { .. },
+                PlanStep::Write { .. }
+                | PlanStep::SetPassword { .. }
+                | PlanStep::Symlink { .. }
+                | PlanStep::MakeDirectory { .. },
                 Some(label),
             ) => {
                 let label = label.strip_suffix(b"\0").unwrap_or(label);
@@ -133,6 +137,7 @@ pub(crate) fn policy_labels_of_steps(
         .iter()
         .filter_map(|step| match step {
             PlanStep::Write { path, attributes, .. } => Some((path.clone(), REGULAR_FILE | attributes.mode)),
+            PlanStep::SetPassword { path, .. } => Some((path.clone(), REGULAR_FILE)),
             PlanStep::Symlink { path, .. } => Some((path.clone(), SYMBOLIC_LINK | 0o777)),
             PlanStep::MakeDirectory { path, attributes } => Some((path.clone(), DIRECTORY | attributes.mode)),
             _ => None,

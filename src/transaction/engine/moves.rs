@@ -6,6 +6,7 @@ use rustix::io::Errno;
 use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileKind;
+use crate::host::fs::account_lock::is_account_file;
 use crate::host::{FileOperation, FileStatus, HostDisk, HostError};
 
 /// Perform an act of this process's own change.
@@ -37,6 +38,11 @@ pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), Host
 pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
         JournalMove::Replace { path, slot, inode } => match disk.status(slot)? {
+            // Another program changed users or passwords since: its entries would be lost.
+            Some(status) if status.inode != *inode && is_replaced(disk, path, *inode)? => {
+                log::warn!("{path} was changed by another program and stays as it is");
+                Ok(())
+            }
             Some(status) if status.inode != *inode => put_back(disk, slot, path),
             _ => Ok(()),
         },
@@ -75,6 +81,12 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
             _ => Ok(()),
         },
     }
+}
+
+/// Return true if another program wrote the account file at `path` after this one put `inode` there.
+fn is_replaced(disk: &dyn HostDisk, path: &ManagedPath, inode: u64) -> Result<bool, HostError> {
+    Ok(is_account_file(path)
+        && disk.status(path)?.is_some_and(|found| found.kind == FileKind::File && found.inode != inode))
 }
 
 /// Move the content of a slot back to its path. A file that another program created there is replaced, a

@@ -6,10 +6,13 @@ use std::collections::BTreeMap;
 use rustix::io::Errno;
 
 use super::labels::SelinuxLabels;
+use crate::core::config::accounts;
+use crate::core::config::host_config::CORE_USER;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalMove;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, FileKind};
+use crate::host::facts::accounts::ACCOUNT_FILE_BYTES;
 use crate::host::fs::staging::StagingArea;
 use crate::host::{FileOperation, HostDisk, HostError};
 
@@ -28,13 +31,22 @@ pub(crate) struct PreparedMoves {
     pub(crate) staged: Vec<ManagedPath>,
 }
 
+/// Failed step, with the path that it would have changed: the error may name a path beside it.
+#[derive(Debug, thiserror::Error)]
+#[error("{path}")]
+pub struct FailedPathStep {
+    pub path: ManagedPath,
+    #[source]
+    pub error: HostError,
+}
+
 /// Stage the content of `steps` and return their acts.
 pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
     steps: &[PlanStep],
     labels: &SelinuxLabels,
-) -> Result<PreparedMoves, HostError> {
+) -> Result<PreparedMoves, FailedPathStep> {
     let mut preparing = Preparing {
         disk,
         staging,
@@ -43,7 +55,9 @@ pub(crate) fn prepare(
         written: BTreeMap::new(),
         kinds: BTreeMap::new(),
     };
-    steps.iter().try_for_each(|step| preparing.step(step))?;
+    for step in steps {
+        preparing.step(step).map_err(|error| FailedPathStep { path: step.path().clone(), error })?;
+    }
     Ok(preparing.result)
 }
 
@@ -68,13 +82,8 @@ impl Preparing<'_> {
                 self.link_or_copy(path, &slot)?;
                 self.put(original, slot)
             }
-            PlanStep::Write { path, contents, attributes } => {
-                let slot = self.staging.slot(path)?;
-                self.disk.create_file(&slot, contents, *attributes, self.label(path))?;
-                self.result.staged.push(slot.clone());
-                self.written.insert(path.clone(), slot.clone());
-                self.put(path, slot)
-            }
+            PlanStep::Write { path, contents, attributes } => self.write(path, contents, *attributes),
+            PlanStep::SetPassword { path, hash, today } => self.set_password(path, hash, *today),
             PlanStep::Symlink { path, target, owner } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.create_symlink(&slot, target, *owner, self.label(path))?;
@@ -134,6 +143,31 @@ impl Preparing<'_> {
         };
         self.moves(act, Some(FileKind::File));
         Ok(())
+    }
+
+    fn write(
+        &mut self,
+        path: &ManagedPath,
+        contents: &[u8],
+        attributes: FileAttributes,
+    ) -> Result<(), HostError> {
+        let slot = self.staging.slot(path)?;
+        self.disk.create_file(&slot, contents, attributes, self.label(path))?;
+        self.result.staged.push(slot.clone());
+        self.written.insert(path.clone(), slot.clone());
+        self.put(path, slot)
+    }
+
+    /// Write the shadow file as it is now, with another password of the user `core`.
+    fn set_password(&mut self, path: &ManagedPath, hash: &str, today: u64) -> Result<(), HostError> {
+        let found = self.disk.read(path, ACCOUNT_FILE_BYTES)?.zip(self.disk.status(path)?);
+        let edited = found.and_then(|(text, status)| {
+            Some((accounts::with_password(&text, CORE_USER, hash, today)?, status.attributes))
+        });
+        let Some((text, attributes)) = edited else {
+            return Err(HostError::NoShadowEntry { path: path.to_string(), user: CORE_USER });
+        };
+        self.write(path, &text, attributes)
     }
 
     fn make_directory(&mut self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {

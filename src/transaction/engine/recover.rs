@@ -9,6 +9,7 @@ use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
+use crate::host::fs::account_lock::{AccountLock, is_account_file};
 use crate::host::fs::staging;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
 use crate::host::{HostDisk, HostError};
@@ -114,10 +115,12 @@ pub(crate) fn undo(
             return Err(RecoveryError::StagingMissing(directory.clone()));
         }
     }
+    let accounts = lock_accounts(disk, intent.moves.iter().map(JournalMove::path))?;
     for act in intent.moves.iter().rev() {
         moves::undo(disk, act)?;
     }
     disk.sync(&changed_directories(&intent.moves))?;
+    drop(accounts);
     // Service actions do not stop the recovery: a service that fails with the previous files would fail in
     // each retry.
     let failed = intent.actions.iter().take(actions).find_map(|action| services.perform(action).err());
@@ -125,6 +128,14 @@ pub(crate) fn undo(
     journal::close_durably(disk)?;
     remove_staging(disk, &intent.staging, &[])?;
     failed.map_or(Ok(()), |error| Err(RecoveryError::Services(Box::new(error))))
+}
+
+/// Take the lock of the account files if the paths include one.
+pub(crate) fn lock_accounts<'a>(
+    disk: &dyn HostDisk,
+    mut paths: impl Iterator<Item = &'a ManagedPath>,
+) -> Result<Option<AccountLock>, HostError> {
+    paths.any(is_account_file).then(|| disk.lock_accounts()).transpose()
 }
 
 /// Remove the leftovers of a committed or undone change, durably, before the journal that names them.

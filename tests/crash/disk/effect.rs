@@ -2,6 +2,7 @@
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
+use flameholder::host::fs::account_lock::AccountLock;
 use flameholder::host::{FileStatus, HostDisk, HostError};
 
 /// Act of the port.
@@ -173,6 +174,11 @@ impl HostDisk for Screened<'_> {
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         self.screen.look("/")?;
         self.disk.mount_points()
+    }
+
+    fn lock_accounts(&self) -> Result<AccountLock, HostError> {
+        self.screen.look("/etc")?;
+        self.disk.lock_accounts()
     }
 
     fn make_directory(

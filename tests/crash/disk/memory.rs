@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::{FileAttributes, FileKind};
+use flameholder::host::fs::account_lock::AccountLock;
 use flameholder::host::{FileOperation, FileStatus, HostDisk, HostError};
 use rustix::io::Errno;
 
@@ -231,6 +232,10 @@ impl HostDisk for MemoryDisk<'_> {
 
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         Ok(self.image.borrow().mounts.to_vec())
+    }
+
+    fn lock_accounts(&self) -> Result<AccountLock, HostError> {
+        Ok(AccountLock::unshared())
     }
 
     fn make_directory(

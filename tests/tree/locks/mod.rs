@@ -1,5 +1,6 @@
 //! One agent at a time on one tree, and no trace of earlier ones.
 
+mod accounts;
 mod growth;
 mod host;
 

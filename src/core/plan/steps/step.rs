@@ -23,6 +23,14 @@ pub enum PlanStep {
     },
     /// Write a file, in place of any file or link at the path.
     Write { path: ManagedPath, contents: Vec<u8>, attributes: FileAttributes },
+    /// Set the password field of the user `core` in a shadow file. The other lines are read when the step is
+    /// carried out: other programs may change them until then.
+    SetPassword {
+        path: ManagedPath,
+        hash: String,
+        /// Day of the change, in days since 1970.
+        today: u64,
+    },
     /// Create a symbolic link, in place of any file or link at the path.
     Symlink {
         path: ManagedPath,
@@ -52,6 +60,7 @@ impl PlanStep {
             Self::MakeDirectory { path, .. }
             | Self::SetAttributes { path, .. }
             | Self::Write { path, .. }
+            | Self::SetPassword { path, .. }
             | Self::Symlink { path, .. }
             | Self::HardLink { path, .. }
             | Self::Restore { path, .. }
@@ -70,6 +79,7 @@ impl std::fmt::Debug for PlanStep {
             Self::SetAttributes { .. } => "set attributes of",
             Self::Preserve { .. } => "preserve as",
             Self::Write { .. } => "write",
+            Self::SetPassword { .. } => "set password in",
             Self::Symlink { .. } | Self::HardLink { .. } => "link",
             Self::Restore { .. } => "restore",
             Self::Remove { .. } => "remove",

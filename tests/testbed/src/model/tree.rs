@@ -19,6 +19,8 @@ const FILES: &[(&str, u32, (u32, u32), &str)] = &[
         "root:x:0:0:Super User:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",
     ),
     ("etc/group", 0o644, (0, 0), "root:x:0:\nwheel:x:10:core\ncore:x:1000:\n"),
+    // Every host has it since its first user was added.
+    ("etc/.pwd.lock", 0o600, (0, 0), ""),
     ("etc/shadow", 0o000, (0, 0), "root:*:19700:0:99999:7:::\ncore:!!:19800:0:99999:7:::\n"),
     ("usr/lib/passwd", 0o644, (0, 0), "chrony:x:994:993:chrony:/var/lib/chrony:/sbin/nologin\n"),
     ("usr/lib/group", 0o644, (0, 0), "chrony:x:993:\n"),
