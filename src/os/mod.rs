@@ -78,6 +78,10 @@ pub trait Sysroot {
     /// Treatment of devices, sockets and pipes by the `/etc` merge of this libostree version.
     fn special_files(&self) -> SpecialFiles;
 
+    /// Return true if libostree removes the kernels of deployments that are about to go before it copies a new
+    /// one to a full `/boot`.
+    fn prunes_boot_early(&self) -> bool;
+
     /// Check out `/usr/etc` of a commit that no deployment has, for reading. The files are at `usr/etc` below
     /// the returned directory until the next call or the end of the session.
     fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError>;

@@ -16,7 +16,7 @@ use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub struct WorkerGreeting {
     /// True if libostree merges an `/etc` that holds devices, sockets or pipes.
     #[serde(default)]
     pub ignores_special_files: bool,
+    /// True if libostree makes room on `/boot` before it copies a kernel there.
+    #[serde(default)]
+    pub prunes_boot_early: bool,
 }
 
 /// Access rights of a session.

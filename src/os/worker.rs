@@ -36,6 +36,7 @@ pub struct WorkerSession {
     replies: BufReader<ChildStdout>,
     stderr: Option<JoinHandle<String>>,
     special_files: SpecialFiles,
+    prunes_boot_early: bool,
 }
 
 impl WorkerSession {
@@ -53,6 +54,7 @@ impl WorkerSession {
             replies: BufReader::new(replies),
             stderr: Some(std::thread::spawn(move || last_lines(stderr))),
             special_files: SpecialFiles::Refused,
+            prunes_boot_early: false,
         };
         session.check_greeting()?;
         session.request_done(&WorkerRequest::Open { path: path.to_owned(), access })?;
@@ -85,7 +87,8 @@ impl WorkerSession {
     }
 
     fn check_greeting(&mut self) -> Result<(), OsError> {
-        let WorkerGreeting { protocol, ignores_special_files } = self.receive()?;
+        let WorkerGreeting { protocol, ignores_special_files, prunes_boot_early } = self.receive()?;
+        self.prunes_boot_early = prunes_boot_early;
         if ignores_special_files {
             self.special_files = SpecialFiles::Ignored;
         }
@@ -222,6 +225,10 @@ impl Sysroot for WorkerSession {
 
     fn special_files(&self) -> SpecialFiles {
         self.special_files
+    }
+
+    fn prunes_boot_early(&self) -> bool {
+        self.prunes_boot_early
     }
 
     fn check_out_etc(&mut self, commit: &str) -> Result<PathBuf, OsError> {

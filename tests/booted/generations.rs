@@ -166,3 +166,25 @@ fn rollback_of_first_generation_is_refused() {
     assert_eq!(host.read_etc("app/a.conf"), None);
     host.assert_no_drift();
 }
+
+#[test]
+fn superseded_stagings_leave_neither_objects_nor_images() {
+    let host = confirmed_host("one");
+    let counts = |host: &Host| {
+        let objects = std::fs::read_dir(host.var("lib/flameholder/objects")).unwrap().count();
+        let refs = host.run_ok(["ostree", "refs", "--repo=/sysroot/ostree/repo"]);
+        let images = refs.lines().filter(|name| name.starts_with("ostree/container/image/")).count();
+        (objects, images)
+    };
+    let staged = |number: u32| {
+        let config = host.config(full_config(&format!("staged-{number}")).json());
+        host.stage_update(&config, Some(&host.image(&Os::new(10 + number))));
+        counts(&host)
+    };
+    let first = staged(0);
+    for number in 1..4 {
+        assert_eq!(staged(number), first, "after {number} superseded stagings");
+    }
+    host.reboot();
+    host.assert_no_drift();
+}

@@ -31,8 +31,11 @@ impl WorkerPipe {
         let replies = std::io::stdout().as_fd().try_clone_to_owned()?;
         rustix::stdio::dup2_stdout(std::io::stderr())?;
         let mut replies = ReplyWriter(File::from(replies));
-        let ignores_special_files = ostree::check_version(2024, 2);
-        replies.write(&WorkerGreeting { protocol: VERSION, ignores_special_files })?;
+        replies.write(&WorkerGreeting {
+            protocol: VERSION,
+            ignores_special_files: ostree::check_version(2024, 2),
+            prunes_boot_early: ostree::check_version(2023, 7),
+        })?;
         Ok(Self { requests: RequestReader(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
 

@@ -40,6 +40,7 @@ pub struct RpmOstreeSession {
     interrupt: InterruptSignals,
     deadlines: RpmOstreeDeadlines,
     special_files: SpecialFiles,
+    prunes_boot_early: bool,
     local: Option<(SysrootAccess, WorkerSession)>,
     /// Deployment staged by rpm-ostreed, which libostree is to stage again with the generation's kernel
     /// arguments.
@@ -55,8 +56,19 @@ impl RpmOstreeSession {
         access: SysrootAccess,
     ) -> Result<Self, OsError> {
         let special_files = SpecialFiles::Refused;
-        let mut session = Self { program, interrupt, deadlines, special_files, local: None, made: None };
-        session.special_files = session.local(access)?.special_files();
+        let mut session = Self {
+            program,
+            interrupt,
+            deadlines,
+            special_files,
+            prunes_boot_early: false,
+            local: None,
+            made: None,
+        };
+        let local = session.local(access)?;
+        let (special_files, prunes_boot_early) = (local.special_files(), local.prunes_boot_early());
+        session.special_files = special_files;
+        session.prunes_boot_early = prunes_boot_early;
         Ok(session)
     }
 
@@ -287,6 +299,10 @@ impl Sysroot for RpmOstreeSession {
 
     fn special_files(&self) -> SpecialFiles {
         self.special_files
+    }
+
+    fn prunes_boot_early(&self) -> bool {
+        self.prunes_boot_early
     }
 
     fn check_out_etc(&mut self, commit: &str) -> Result<std::path::PathBuf, OsError> {

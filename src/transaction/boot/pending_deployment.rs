@@ -4,7 +4,6 @@ use std::path::Path;
 
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
-use crate::host::facts::booted::SYSROOT;
 use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -30,7 +29,7 @@ pub fn unlock(
     if !stage::staged_deployment(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
         return Err(UpdateError::NotStaged(pending.generation().to_owned()).into());
     }
-    space::ensure_space(&Path::new(SYSROOT).join(id.path()))?;
+    space::ensure_space_to_finalize(os, &id)?;
     pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
     Ok(os.unlock(&id)?)
 }

@@ -2,7 +2,7 @@
 //! deployment receives its configuration at shutdown.
 
 use super::live_update::LiveUpdate;
-use super::{extensions, stage};
+use super::{extensions, stage, sysroot};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
@@ -10,7 +10,7 @@ use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
-use crate::os::{ImportedCommit, Sysroot};
+use crate::os::{ImportedCommit, OsError, Sysroot};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
@@ -52,6 +52,7 @@ pub fn prepare<'a>(
         Some(_) if runs => stage::ensure_none_staged(os, host).map(|()| None)?,
         found => staged_pending(host, os, found.as_ref())?,
     };
+    let supersedes = waits.is_some();
     if os.layers_packages() && !draft.is_same_os() {
         // rpm-ostreed stages what it imports, and so replaces the staged deployment.
         if runs {
@@ -61,7 +62,12 @@ pub fn prepare<'a>(
             return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
         }
     }
-    let imported = import(host, os, &mut draft, target, progress)?;
+    let imported = import(host, os, &mut draft, target, progress).inspect_err(|error| {
+        if matches!(error, TransactionError::Os(OsError::NoSpace { .. })) {
+            sysroot::clean_up(os, host);
+        }
+    });
+    let imported = imported?;
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
     if let Some(pending) = keep_or_unstage(host, os, waits, target, digest)? {
         return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
@@ -77,6 +83,10 @@ pub fn prepare<'a>(
     }
     let pending = stage_checked(host, os, &draft, imported.as_ref(), target, progress)
         .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
+    if supersedes || imported.is_some() {
+        // The image and the objects of what was staged or refused before would stay until an update boots.
+        sysroot::clean_up(os, host);
+    }
     Ok(RemainingWork::Reboot(StagedUpdate { plan: Some(draft.plan), pending: Box::new(pending) }))
 }
 
@@ -265,10 +275,11 @@ pub fn unstage_leftover(host: &LockedHost<'_>, open: SysrootOpener<'_>) -> Resul
         return Ok(());
     }
     let mut os = open(SysrootAccess::Stage)?;
-    match staged_pending(host, &mut *os, Some(&found))? {
-        Some(pending) => unstage(&mut *os, host, &pending),
-        None => Ok(()),
+    if let Some(pending) = staged_pending(host, &mut *os, Some(&found))? {
+        unstage(&mut *os, host, &pending)?;
+        sysroot::clean_up(&mut *os, host);
     }
+    Ok(())
 }
 
 fn needs_reboot(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> bool {

@@ -1,81 +1,134 @@
-//! Free-space check for finalization, before any workload is disrupted.
+//! Free-space checks before staging and before any workload is disrupted.
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
+mod boot_files;
+
 use std::path::{Path, PathBuf};
 
+use boot_files::BootPartition;
 use rustix::fs::statvfs;
 
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed_files::ManagedFiles;
+use crate::core::state::objects;
+use crate::core::values::tree::{ContentDigest, FileEntry};
+use crate::host::Root;
+use crate::host::facts::booted::SYSROOT;
+use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::TransactionError;
 
 /// Filesystem that kernels are copied to.
 const BOOT: &str = "/boot";
-/// Directory of the kernels in a deployment.
-const MODULES: &str = "usr/lib/modules";
-/// Files of a kernel that are copied to `/boot`.
-const COPIED: [&str; 2] = ["vmlinuz", "initramfs.img"];
+/// Directory for the initrds of the staged deployment.
+const STAGED_INITRDS: &str = "/run/ostree/staged-initrds";
+/// Directory for the files of generations that outlives deployments.
+const VAR: &str = "/var";
+/// Filesystem for the copies of `/etc` in a rehearsal.
+const RUN: &str = "/run";
 /// Reserve for boot entries, new directories and filesystem metadata.
 const SLACK: u64 = 8 << 20;
 
 /// Too little free space; all sizes in bytes.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "{what} needs {} MiB on {}, which has {} MiB free; remove old deployments (`ostree admin undeploy`, `rpm-ostree cleanup -r`), or enlarge it",
-    mebibytes(*needed),
+    "{what} needs {} MiB ({needed} bytes) on the file system of {}, which has {} MiB ({free} bytes) free; {remedy}",
+    needed.div_ceil(MEBIBYTE),
     place.display(),
-    mebibytes(*free)
+    free / MEBIBYTE
 )]
 pub struct SpaceError {
     what: &'static str,
     place: PathBuf,
     needed: u64,
     free: u64,
+    remedy: &'static str,
 }
 
-fn mebibytes(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
+const MEBIBYTE: u64 = 1 << 20;
+const REMOVE_DEPLOYMENTS: &str =
+    "remove old deployments (`ostree admin undeploy`, `rpm-ostree cleanup -r`), or enlarge it";
+const REMOVE_FILES: &str = "remove files from it, or enlarge it";
+
+/// Fail if space is missing to stage a generation with these files outside `/etc`: for their content and
+/// pre-images in `/var`, and for the copies of `/etc` from which finalization is rehearsed.
+pub(crate) fn ensure_space_to_stage(
+    host: &Root,
+    outside: &ManagedFiles,
+    current: Option<&HostConfig>,
+) -> Result<(), TransactionError> {
+    ensure(
+        "storing the files outside /etc",
+        Path::new(VAR),
+        stored_bytes(host, outside, current),
+        REMOVE_FILES,
+    )?;
+    let copies = ["/etc", "/usr/etc"].map(|from| tree_bytes(Path::new(from)).unwrap_or(0));
+    ensure("copying /etc", Path::new(RUN), copies.iter().sum(), REMOVE_FILES)
 }
 
-/// Fail if space is missing to finalize the deployment at `directory`: for its kernel on `/boot`, and for
-/// its `/etc`.
-pub(crate) fn ensure_space(directory: &Path) -> Result<(), TransactionError> {
-    let kernel = kernel_bytes(directory).unwrap_or(0);
-    ensure("the kernel of the new deployment", Path::new(BOOT), kernel)?;
+/// Fail if space is missing to finalize the deployment: for its kernel on `/boot`, and for its `/etc`.
+pub(crate) fn ensure_space_to_finalize(
+    os: &mut dyn Sysroot,
+    new: &DeploymentId,
+) -> Result<(), TransactionError> {
+    let boot = BootPartition {
+        boot: Path::new(BOOT),
+        sysroot: Path::new(SYSROOT),
+        staged_initrds: Path::new(STAGED_INITRDS),
+    };
+    // What cannot be read is not counted: the copy itself reports the error.
+    let kernel = boot.copied_bytes(new).unwrap_or(0);
+    let pruned = if os.prunes_boot_early() {
+        boot.prunable_bytes(new, &kept_beside(os, new)?).unwrap_or(0)
+    } else {
+        0
+    };
+    let what = "the kernel of the new deployment";
+    ensure(what, boot.boot, kernel.saturating_sub(pruned), REMOVE_DEPLOYMENTS)?;
     let etc = tree_bytes(Path::new("/etc")).unwrap_or(0);
-    ensure("the /etc of the new deployment", directory, etc)
+    let directory = Path::new(SYSROOT).join(new.path());
+    ensure("the /etc of the new deployment", &directory, etc, REMOVE_DEPLOYMENTS)
 }
 
-fn ensure(what: &'static str, place: &Path, needed: u64) -> Result<(), TransactionError> {
+/// List the deployments that keep their boot entries when the new one gets its own: libostree drops the
+/// others of the stateroot.
+fn kept_beside(os: &mut dyn Sysroot, new: &DeploymentId) -> Result<Vec<DeploymentId>, TransactionError> {
+    let deployments = os.deployments()?.into_iter();
+    let kept =
+        deployments.filter(|found| found.booted || found.pinned || found.id.stateroot != new.stateroot);
+    Ok(kept.map(|found| found.id).collect())
+}
+
+fn ensure(
+    what: &'static str,
+    place: &Path,
+    needed: u64,
+    remedy: &'static str,
+) -> Result<(), TransactionError> {
     // If the filesystem cannot be queried, the write itself reports the error.
     let Ok(stat) = statvfs(place) else { return Ok(()) };
     let (free, needed) = (stat.f_bavail.saturating_mul(stat.f_frsize), needed + SLACK);
     if free >= needed {
         return Ok(());
     }
-    Err(SpaceError { what, place: place.to_owned(), needed, free }.into())
+    Err(SpaceError { what, place: place.to_owned(), needed, free, remedy }.into())
 }
 
-/// Return the bytes that finalization copies to `/boot`; 0 if the booted deployment has the same kernel.
-/// Deployments share equal files as hard links, so equal inodes mean equal content.
-fn kernel_bytes(directory: &Path) -> std::io::Result<u64> {
-    let files = kernel_files(directory)?;
-    let is_there = kernel_files(Path::new("/")).is_ok_and(|running| running == files);
-    Ok(if is_there { 0 } else { files.values().map(|(_, bytes)| bytes).sum() })
-}
-
-/// Return inode and size of the files to copy, by path below [`MODULES`].
-fn kernel_files(root: &Path) -> std::io::Result<BTreeMap<PathBuf, (u64, u64)>> {
-    let mut files = BTreeMap::new();
-    for version in root.join(MODULES).read_dir()? {
-        let version = version?;
-        for name in COPIED {
-            if let Ok(found) = version.path().join(name).metadata() {
-                let path = Path::new(&version.file_name()).join(name);
-                files.insert(path, (found.ino(), found.len()));
-            }
+/// Return the bytes that a generation adds to `/var`: new objects, the files that activation makes of them,
+/// and pre-images of files that were not managed.
+fn stored_bytes(host: &Root, outside: &ManagedFiles, current: Option<&HostConfig>) -> u64 {
+    let mut bytes = 0;
+    for (path, entry) in &outside.entries {
+        let FileEntry::File { contents, .. } = entry else { continue };
+        let object = objects::object_path(ContentDigest::of(contents));
+        if !host.exists(&object).unwrap_or(false) {
+            bytes += 2 * contents.len() as u64;
+        }
+        if current.is_none_or(|current| !current.files.contains_key(path)) {
+            let before = host.path().join(path.relative()).symlink_metadata();
+            bytes += before.map_or(0, |before| before.len());
         }
     }
-    Ok(files)
+    bytes
 }
 
 fn tree_bytes(directory: &Path) -> std::io::Result<u64> {
@@ -87,4 +140,52 @@ fn tree_bytes(directory: &Path) -> std::io::Result<u64> {
         bytes += if found.is_dir() { tree_bytes(&entry.path())? } else { found.len() };
     }
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+
+    use super::*;
+    use crate::core::values::names::ManagedPath;
+    use crate::core::values::tree::FileAttributes;
+
+    fn outside(files: &[(&str, &str)]) -> ManagedFiles {
+        let attributes = FileAttributes { mode: 0o644, uid: 0, gid: 0 };
+        let entry = |(path, text): &(&str, &str)| {
+            let contents = text.as_bytes().to_vec();
+            (ManagedPath::parse(path).unwrap(), FileEntry::File { contents, attributes })
+        };
+        ManagedFiles {
+            entries: files.iter().map(entry).collect::<BTreeMap<_, _>>(),
+            ..ManagedFiles::default()
+        }
+    }
+
+    #[test]
+    fn new_objects_activated_files_and_pre_images_are_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let files = outside(&[("/var/one", "12345"), ("/var/two", "123")]);
+        assert_eq!(stored_bytes(&root, &files, None), 2 * 8);
+        fs::create_dir(directory.path().join("var")).unwrap();
+        fs::write(directory.path().join("var/one"), "before").unwrap();
+        assert_eq!(stored_bytes(&root, &files, None), 2 * 8 + 6);
+        let object = directory.path().join(objects::object_path(ContentDigest::of(b"12345")).relative());
+        fs::create_dir_all(object.parent().unwrap()).unwrap();
+        fs::write(object, "12345").unwrap();
+        assert_eq!(stored_bytes(&root, &files, None), 2 * 3 + 6, "one object is stored already");
+    }
+
+    #[test]
+    fn message_names_file_system_sizes_and_remedy() {
+        let needed = u64::MAX - SLACK;
+        let error = ensure("a test", Path::new("/proc"), needed, REMOVE_FILES).unwrap_err().to_string();
+        for part in
+            ["a test needs", "bytes) on the file system of /proc", "0 MiB (0 bytes) free", REMOVE_FILES]
+        {
+            assert!(error.contains(part), "{part} in {error}");
+        }
+    }
 }

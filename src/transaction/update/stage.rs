@@ -39,6 +39,9 @@ pub(crate) fn stage_generation(
     let generation = boot::new_generation_id();
     let request = deploy_request(draft, imported, target.redeployed(), &generation);
     let kernel_arguments = request.kernel_arguments.clone();
+    if let Some(tree) = &draft.plan.tree {
+        space::ensure_space_to_stage(host.as_root(), &tree.outside, draft.current.host())?;
+    }
     let deployment = os.stage(&request)?;
     progress(UpdateProgress::Configuring);
     let prepared = prepare(os, host, draft, imported, target, &deployment, &generation);
@@ -88,7 +91,7 @@ fn prepare(
     generation: &GenerationId,
 ) -> Result<GenerationRecord, TransactionError> {
     let directory = Path::new(SYSROOT).join(deployment.id.path());
-    space::ensure_space(&directory)?;
+    space::ensure_space_to_finalize(os, &deployment.id)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
     let begins = target.starts_first_boot(current);
@@ -156,7 +159,7 @@ pub(crate) fn restage(
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
     let intent = pending.restaged(failure, bound, host.boot_id().to_owned());
-    let kept = space::ensure_space(&Path::new(SYSROOT).join(deployment.id.path()))
+    let kept = space::ensure_space_to_finalize(os, &deployment.id)
         .and_then(|()| Ok(pending::write_staged(host.as_root(), &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
     Ok(PendingGeneration::new(intent))

@@ -10,9 +10,9 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::DriftKind;
-use crate::host::facts::booted::open_deployment;
+use crate::host::facts::booted::{SYSROOT, open_deployment};
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::{LockedRoot, Root, RunningHost};
+use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::labels::SelinuxLabels;
@@ -77,6 +77,19 @@ fn recover_one_of(lock: &LockedRoot<'_>, deployments: &[Root]) -> Result<Recover
         }
     }
     elsewhere
+}
+
+/// Remove what no deployment of the running host needs any more: trees, kernels, images, and objects of the store. Data of
+/// older and of superseded generations only occupies space, so a failure is logged.
+pub(crate) fn clean_up(os: &mut dyn Sysroot, host: &LockedHost<'_>) {
+    let stateroot = &host.running.booted.deployment.stateroot;
+    let cleaned = os
+        .clean_up()
+        .map_err(TransactionError::from)
+        .and_then(|()| prune_objects(os, Path::new(SYSROOT), stateroot, Some(host)));
+    if let Err(error) = cleaned {
+        log::warn!("cannot clean up after older generations: {}; the next update tries again", error.chain());
+    }
 }
 
 /// Remove objects from the store that neither a deployment of the stateroot nor the pending generation
