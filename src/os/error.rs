@@ -215,6 +215,9 @@ pub enum PullFailure {
     /// The registry does not answer.
     #[error("the registry cannot be reached; check network and proxy, then try again")]
     Unreachable,
+    /// The registry stopped sending.
+    #[error("the registry stopped sending; check network and proxy, then try again")]
+    Stalled,
     /// The signature is missing or wrong, or the policy accepts none.
     #[error("the image is not accepted; check its signature and the host's containers/policy.json")]
     SignatureRejected,
@@ -244,7 +247,7 @@ impl PullFailure {
     /// Return true if the same request may succeed later without a change on this host.
     #[must_use]
     pub fn is_transient(self) -> bool {
-        matches!(self, Self::Dns | Self::Unreachable)
+        matches!(self, Self::Dns | Self::Unreachable | Self::Stalled)
     }
 }
 

@@ -7,6 +7,8 @@ use flameholder::core::values::image::ImageRef;
 use flameholder::os::{OsError, PullFailure, RedactedCause, error_text};
 use ostree_ext::{containers_image_proxy as proxy, gio, glib};
 
+use crate::stall::FetchStalled;
+
 /// Classify a failure on the host: full file system, read-only file system, missing tool or other.
 pub(crate) fn failure(doing: String, error: &anyhow::Error) -> OsError {
     let text = text_of(error);
@@ -31,6 +33,7 @@ pub(crate) fn pull_failure(image: &ImageRef, error: &anyhow::Error) -> OsError {
         return failure(format!("storing {image}"), error);
     }
     let reason = match error.downcast_ref::<proxy::Error>() {
+        _ if error.is::<FetchStalled>() => PullFailure::Stalled,
         Some(proxy::Error::SkopeoSpawnError(source)) if source.kind() == std::io::ErrorKind::NotFound => {
             PullFailure::SkopeoMissing
         }

@@ -13,6 +13,7 @@ use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
 use crate::error_classes::{failure, pull_failure};
+use crate::stall::{ByteCount, stalled, within_window};
 
 /// Progress reports per import: one per hundredth of the bytes.
 const STEPS: u64 = 100;
@@ -48,9 +49,9 @@ async fn import_image(
     }
     progress(Amount::default().progress(PullPhase::Manifest));
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
-    let mut importer = ImageImporter::new(repo, &reference, proxy_config(image)).await?;
+    let mut importer = within_window(ImageImporter::new(repo, &reference, proxy_config(image))).await??;
     importer.require_bootable();
-    let prepared = match importer.prepare().await? {
+    let prepared = match within_window(importer.prepare()).await?? {
         PrepareResult::AlreadyPresent(state) => return Ok(describe(&state, &Amount::default())),
         PrepareResult::Ready(prepared) => prepared,
     };
@@ -102,7 +103,9 @@ async fn fetch(
     let mut layers = importer.request_progress();
     let mut bytes = importer.request_layer_progress();
     let import = importer.import(prepared);
-    tokio::pin!(import);
+    let received = ByteCount::default();
+    let stalled = stalled(&received);
+    tokio::pin!(import, stalled);
     loop {
         tokio::select! {
             // Progress first, so that every step is reported before the end.
@@ -111,8 +114,11 @@ async fn fetch(
                 if let Some(news) = amount.advance(step) {
                     progress(news);
                 }
+                received.raise_to(amount.received);
             }
             state = &mut import => return state,
+            // Once all layers are complete, the commit is written, and nothing arrives any more.
+            stall = &mut stalled, if amount.layers_done < amount.layers => return Err(stall.into()),
         }
     }
 }
@@ -157,6 +163,8 @@ struct Amount {
     bytes: u64,
     /// Bytes at the last reported step.
     told: u64,
+    /// Bytes of complete layers and of the one that is fetched.
+    received: u64,
 }
 
 impl Amount {
@@ -176,6 +184,7 @@ impl Amount {
             Step::LayerDone { size } => {
                 self.layers_done += 1;
                 self.complete += size;
+                self.received = self.complete;
                 self.told = self.complete;
                 let all = self.layers_done >= self.layers;
                 Some(self.progress(if all { PullPhase::Merge } else { PullPhase::Layers }))
@@ -183,6 +192,7 @@ impl Amount {
             Step::Bytes { fetched, size } => {
                 // Capped: the importer counts bytes from one.
                 let now = (self.complete + fetched.min(size)).min(self.bytes);
+                self.received = self.complete + fetched;
                 let worth = self.layers_done < self.layers && now >= self.told + (self.bytes / STEPS).max(1);
                 worth.then(|| {
                     self.told = now;

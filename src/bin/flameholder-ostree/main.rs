@@ -15,6 +15,7 @@ mod import;
 mod packages;
 mod session;
 mod stage;
+mod stall;
 mod unpack;
 mod wire;
 

@@ -13,6 +13,7 @@ use tokio::io::AsyncRead;
 use tokio_util::io::SyncIoBridge;
 
 use crate::error_classes::pull_failure;
+use crate::stall::{ByteCount, CountingReader, stalled, within_window};
 
 /// Prefix of whiteout entries, which remove a file of an earlier layer (OCI image specification).
 const WHITEOUT: &str = ".wh.";
@@ -36,17 +37,24 @@ async fn unpack_image(
     directory: &Path,
 ) -> anyhow::Result<()> {
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
-    let proxy = ImageProxy::new_with_config(config).await?;
-    let opened = proxy.open_image(&reference.imgref.to_string()).await?;
-    let (_digest, manifest) = proxy.fetch_manifest(&opened).await?;
+    let proxy = within_window(ImageProxy::new_with_config(config)).await??;
+    let opened = within_window(proxy.open_image(&reference.imgref.to_string())).await??;
+    let (_digest, manifest) = within_window(proxy.fetch_manifest(&opened)).await??;
+    let received = ByteCount::default();
     for layer in manifest.layers() {
-        let (blob, reading) = proxy.get_descriptor(&opened, layer).await?;
+        let (blob, reading) = within_window(proxy.get_descriptor(&opened, layer)).await??;
+        let blob = CountingReader::new(blob, received.clone());
         let (packing, to, from) = (packing(layer)?, directory.to_owned(), within.to_owned());
         let written = spawn_extraction(blob, packing, from, to);
         // Concurrently: the proxy finishes when its pipe is read to the end.
-        let (read, written) = tokio::join!(reading, written);
-        written?;
-        read?;
+        let both = async { tokio::join!(reading, written) };
+        tokio::select! {
+            (read, written) = both => {
+                written?;
+                read?;
+            }
+            stall = stalled(&received) => return Err(stall.into()),
+        }
     }
     proxy.close_image(&opened).await?;
     Ok(proxy.finalize().await?)

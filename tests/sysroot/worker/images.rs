@@ -172,6 +172,22 @@ fn image_is_pulled_from_a_registry() {
 }
 
 #[test]
+fn fetch_that_stalls_ends_as_a_transient_failure() {
+    let host = Host::new();
+    let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
+    // In the image's config, and in its layers.
+    for whole in 0..3 {
+        let registry = Registry::start(Answers::Stalling(host.path("v2"), whole));
+        registry.write_home(&host.path("home"));
+        let program =
+            program().with_env("HOME", host.path("home")).with_env("FLAMEHOLDER_FETCH_TIMEOUT", "2");
+        let pinned = image(&format!("{}/os@{digest}", registry.address()));
+        let reason = failure_with(&host, &program, &pinned);
+        assert!(reason == PullFailure::Stalled && reason.is_transient(), "after {whole} blobs: {reason}");
+    }
+}
+
+#[test]
 fn manifest_with_another_digest_is_refused() {
     let host = Host::new();
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();

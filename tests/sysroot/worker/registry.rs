@@ -15,6 +15,9 @@ pub(crate) enum Answers {
     Layout(PathBuf),
     /// With one status and this message.
     Status(&'static str, &'static str),
+    /// With the images of this OCI layout, until it stops in the middle of a blob, after this number of complete ones,
+    /// and keeps the connection open.
+    Stalling(PathBuf, usize),
 }
 
 /// A registry that is gone when this is dropped.
@@ -31,12 +34,20 @@ impl Registry {
         let closing = Arc::new(AtomicBool::new(false));
         let closes = Arc::clone(&closing);
         let thread = std::thread::spawn(move || {
+            let (mut blobs, mut stalled) = (0, Vec::new());
             for connection in listener.incoming() {
                 if closes.load(Ordering::SeqCst) {
                     return;
                 }
+                let connection = connection.unwrap();
+                if matches!(answers, Answers::Stalling(..)) {
+                    stalled.extend(connection.try_clone());
+                }
                 // A client that hangs up early is its own affair.
-                let _ = answer(connection.unwrap(), &answers);
+                let _ = answer(connection, &answers, &mut blobs);
+                if !matches!(&answers, Answers::Stalling(_, whole) if blobs > *whole) {
+                    stalled.clear();
+                }
             }
         });
         Self { address, closing, thread: Some(thread) }
@@ -66,11 +77,11 @@ impl Drop for Registry {
     }
 }
 
-fn answer(mut connection: TcpStream, answers: &Answers) -> std::io::Result<()> {
+fn answer(mut connection: TcpStream, answers: &Answers, blobs: &mut usize) -> std::io::Result<()> {
     let request = read_request(&connection)?;
     let path = request.split(' ').nth(1).unwrap_or_default();
     let (status, kind, body) = match answers {
-        Answers::Layout(layout) => look_up(layout, path),
+        Answers::Layout(layout) | Answers::Stalling(layout, _) => look_up(layout, path),
         Answers::Status(status, message) => (*status, "application/json", message.as_bytes().to_vec()),
     };
     write!(
@@ -78,10 +89,15 @@ fn answer(mut connection: TcpStream, answers: &Answers) -> std::io::Result<()> {
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     )?;
-    if !request.starts_with("HEAD") {
-        connection.write_all(&body)?;
+    if request.starts_with("HEAD") {
+        return Ok(());
     }
-    Ok(())
+    *blobs += usize::from(path.contains("/blobs/"));
+    let length = match answers {
+        Answers::Stalling(_, whole) if *blobs > *whole => body.len() / 2,
+        _ => body.len(),
+    };
+    connection.write_all(&body[..length])
 }
 
 /// The request's first line; nothing for a client that speaks TLS, whose first byte is that of a handshake.
