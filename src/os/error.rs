@@ -221,6 +221,14 @@ pub enum PullFailure {
     /// The signature is missing or wrong, or the policy accepts none.
     #[error("the image is not accepted; check its signature and the host's containers/policy.json")]
     SignatureRejected,
+    /// skopeo pulls images that the host's policy rejects.
+    #[error(
+        "the installed skopeo does not enforce containers/policy.json, so that no signature is verified; install skopeo 1.14 or later, or copy the image with `skopeo copy`, which enforces it in every version, and name the copy"
+    )]
+    PolicyNotEnforced,
+    /// The test whether skopeo enforces the host's policy failed.
+    #[error("skopeo cannot be shown to enforce containers/policy.json; see the cause")]
+    PolicyNotProven,
     /// The content does not match the digests in the manifest.
     #[error("the image is damaged; push or copy it again")]
     Corrupt,

@@ -54,7 +54,7 @@ pub trait Sysroot {
     }
 
     /// Pull the requested image and packages into the sysroot's repository. An image that is pinned by digest
-    /// and already imported needs no network. A session that layers packages requires that nothing is staged
+    /// and already imported needs no network, unless its reference demands a signature. A session that layers packages requires that nothing is staged
     /// before the call, and may leave its result staged ([`ImportedCommit::staged`]).
     fn import(
         &mut self,

@@ -55,6 +55,9 @@ pub enum WorkerRequest {
     /// Find the image with this manifest digest, imported under any name. Answered by
     /// [`WorkerReply::Imported`], or by [`WorkerReply::Done`] if the repository does not have it.
     Find(String),
+    /// Fail unless the host verifies the signature that the reference demands, if it demands one. Answered by
+    /// [`WorkerReply::Done`].
+    RequirePolicy(ImageRef),
     /// Read the version of a package in a commit. Answered by [`WorkerReply::PackageVersion`].
     PackageVersion { commit: String, package: String },
     /// Extract files of an image that is not an OS image. Answered by [`WorkerReply::Done`].
@@ -96,6 +99,7 @@ impl WorkerRequest {
                 | Self::Deployments
                 | Self::Labels(_)
                 | Self::Find(_)
+                | Self::RequirePolicy(_)
                 | Self::Unpack { .. }
                 | Self::PackageVersion { .. }
         )

@@ -76,6 +76,11 @@ impl WorkerSession {
         }
     }
 
+    /// Fail unless skopeo verifies the signature that the reference demands, if it demands one.
+    pub fn require_policy(&mut self, image: &ImageRef) -> Result<(), OsError> {
+        self.request_done(&WorkerRequest::RequirePolicy(image.clone()))
+    }
+
     /// Read the version of a package in a commit; `None` if the commit has no such package or no package
     /// database.
     pub fn package_version(&mut self, commit: &str, package: &str) -> Result<Option<String>, OsError> {

@@ -13,21 +13,29 @@ use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
 use crate::error_classes::{failure, pull_failure};
+use crate::signature_policy::SignaturePolicy;
 use crate::stall::{ByteCount, stalled, within_window};
 
 /// Progress reports per import: one per hundredth of the bytes.
 const STEPS: u64 = 100;
 
-/// Import an image. A reference by a digest that the repository has needs no network.
+/// Import an image. A reference by a digest that the repository has needs no network, unless it demands a
+/// signature: the repository does not tell if the image was verified.
 pub(crate) async fn import(
     repo: &ostree::Repo,
+    policy: &mut SignaturePolicy,
     image: &ImageRef,
     progress: impl FnMut(PullProgress),
 ) -> Result<ImportedCommit, OsError> {
-    match import_image(repo, image, progress).await {
-        Ok(imported) => Ok(imported),
-        Err(error) => Err(pull_failure(image, &error)),
+    let failed = |error| pull_failure(image, &error);
+    if !SignaturePolicy::governs(image)
+        && let Some(digest) = image.digest()
+        && let Some(state) = find_digest(repo, digest).map_err(failed)?
+    {
+        return Ok(describe(&state, &Amount::default()));
     }
+    let config = policy.configure(image).await?;
+    import_image(repo, image, config, progress).await.map_err(failed)
 }
 
 /// Find an imported image by its manifest digest.
@@ -40,16 +48,12 @@ pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<ImportedC
 async fn import_image(
     repo: &ostree::Repo,
     image: &ImageRef,
+    config: ImageProxyConfig,
     mut progress: impl FnMut(PullProgress),
 ) -> anyhow::Result<ImportedCommit> {
-    if let Some(digest) = image.digest()
-        && let Some(state) = find_digest(repo, digest)?
-    {
-        return Ok(describe(&state, &Amount::default()));
-    }
     progress(Amount::default().progress(PullPhase::Manifest));
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
-    let mut importer = within_window(ImageImporter::new(repo, &reference, proxy_config(image))).await??;
+    let mut importer = within_window(ImageImporter::new(repo, &reference, config)).await??;
     importer.require_bootable();
     let prepared = match within_window(importer.prepare()).await?? {
         PrepareResult::AlreadyPresent(state) => return Ok(describe(&state, &Amount::default())),

@@ -10,6 +10,7 @@ use ostree_ext::{gio, ostree};
 use crate::deploy::NewDeployment;
 use crate::error_classes::failure;
 use crate::etc::EtcCheckout;
+use crate::signature_policy::SignaturePolicy;
 use crate::wire::{ReplyWriter, WorkerPipe};
 use crate::{deploy, deployments, etc, import, packages, stage, unpack};
 
@@ -47,18 +48,21 @@ async fn answer(
         WorkerRequest::Deployments => deployments::list(&opened.sysroot).map(WorkerReply::Deployments),
         WorkerRequest::Import(image) => {
             let progress = |step| replies.progress(step);
-            let imported = import::import(&opened.sysroot.repo(), &image, progress).await;
+            let imported = import::import(&opened.sysroot.repo(), &mut opened.policy, &image, progress).await;
             imported.map(WorkerReply::Imported)
         }
         WorkerRequest::Find(digest) => {
             let found = import::find(&opened.sysroot.repo(), &digest)?;
             Ok(found.map_or(WorkerReply::Done, WorkerReply::Imported))
         }
+        WorkerRequest::RequirePolicy(image) => {
+            opened.policy.require(&image).await.map(|()| WorkerReply::Done)
+        }
         WorkerRequest::PackageVersion { commit, package } => {
             packages::version(&opened.sysroot.repo(), &commit, &package).map(WorkerReply::PackageVersion)
         }
         WorkerRequest::Unpack { image, within, to } => {
-            let config = import::proxy_config(&image);
+            let config = opened.policy.configure(&image).await?;
             unpack::unpack(&image, config, &within, &to).await.map(|()| WorkerReply::Done)
         }
         WorkerRequest::Deploy(request) => deploy::deploy(opened, &request).map(WorkerReply::Deployed),
@@ -81,6 +85,8 @@ pub(crate) struct OpenedSysroot {
     pub(crate) pending: Option<NewDeployment>,
     /// Checkout of `/usr/etc` for a merge preview.
     pub(crate) etc: Option<EtcCheckout>,
+    /// Verification of the images to pull.
+    policy: SignaturePolicy,
 }
 
 impl OpenedSysroot {
@@ -107,7 +113,7 @@ impl OpenedSysroot {
             (SysrootAccess::Stage, None) => return Err(OsError::NotRunning { path: path.to_owned() }),
             _ => {}
         }
-        Ok(Self { sysroot, access, pending: None, etc: None })
+        Ok(Self { sysroot, access, pending: None, etc: None, policy: SignaturePolicy::default() })
     }
 }
 

@@ -3,10 +3,10 @@
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::OsError;
-use ostree_ext::container::OstreeImageReference;
+use ostree_ext::container::{OstreeImageReference, SignatureSource};
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
 use ostree_ext::oci_spec::image::{Descriptor, MediaType};
 use tokio::io::AsyncRead;
@@ -37,6 +37,10 @@ async fn unpack_image(
     directory: &Path,
 ) -> anyhow::Result<()> {
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
+    ensure!(
+        !matches!(reference.sigverify, SignatureSource::OstreeRemote(_)),
+        "cannot currently verify an image that is no OS image by the keys of an OSTree remote"
+    );
     let proxy = within_window(ImageProxy::new_with_config(config)).await??;
     let opened = within_window(proxy.open_image(&reference.imgref.to_string())).await??;
     let (_digest, manifest) = within_window(proxy.fetch_manifest(&opened)).await??;
@@ -109,11 +113,7 @@ fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<
             empty(to.parent().unwrap_or(directory))?;
         } else if let Some(gone) = name.strip_prefix(WHITEOUT) {
             // The rest of the name may be a path out of the directory, too.
-            anyhow::ensure!(
-                !matches!(gone, "" | "." | ".."),
-                "path {} leads out of the directory",
-                path.display()
-            );
+            ensure!(!matches!(gone, "" | "." | ".."), "path {} leads out of the directory", path.display());
             remove(&to.with_file_name(gone))?;
         } else if entry.header().entry_type().is_dir() {
             std::fs::create_dir_all(&to)?;

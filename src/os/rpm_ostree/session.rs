@@ -11,7 +11,7 @@ use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
-use crate::core::values::image::ImageRef;
+use crate::core::values::image::{ImageRef, ImageVerification};
 use crate::host::facts::boot;
 use crate::host::interrupt_signals::InterruptSignals;
 use crate::os::protocol::SysrootAccess;
@@ -117,6 +117,16 @@ impl RpmOstreeSession {
             daemon.disconnect().await;
             Ok(finished?)
         })
+    }
+
+    /// Find the image in the repository by its digest. One that has to be signed is pulled again: the
+    /// repository does not tell if it was verified.
+    fn find_imported(&mut self, image: &ImageRef) -> Result<Option<ImportedCommit>, OsError> {
+        let must_be_signed = *image.verification() == ImageVerification::ContainerPolicy;
+        match image.digest().filter(|_| !must_be_signed) {
+            Some(digest) => self.local(SysrootAccess::Read)?.find(digest),
+            None => Ok(None),
+        }
     }
 
     /// Have rpm-ostreed stage a deployment, with retries. Returns the deployment, `None` if the booted one
@@ -237,9 +247,9 @@ impl Sysroot for RpmOstreeSession {
         // are any.
         let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
         if let Some(image) = &wanted.image {
-            if let (true, Some(digest)) = (is_bare, image.digest())
-                && let Some(found) = self.local(SysrootAccess::Read)?.find(digest)?
-            {
+            // rpm-ostreed pulls through skopeo's proxy too.
+            self.local(SysrootAccess::Read)?.require_policy(image)?;
+            if let (true, Some(found)) = (is_bare, self.find_imported(image)?) {
                 return Ok(found);
             }
             match (self.knows_images(&booted)?, is_bare) {

@@ -101,3 +101,18 @@ fn request_is_repeated_without_driver_registration() {
     host.reboot();
     assert_config(&host, "one", "two");
 }
+
+/// rpm-ostreed pulls through the same skopeo, so that the check comes before its transaction.
+#[test]
+fn image_whose_signature_no_policy_demands_never_reaches_the_daemon() {
+    let (host, bus, [config, image]) = faulty(&fails_with("the daemon was asked"));
+    host.write_etc("containers/policy.json", r#"{"default": [{"type": "insecureAcceptAnything"}]}"#);
+    let signed = image.replace("ostree-unverified-image:", "ostree-image-signed:");
+    let outcome = host.apply(&config, Some(&signed));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("insecureAcceptAnything"), "{outcome:?}");
+    assert!(!outcome.stderr.contains("the daemon was asked"), "{outcome:?}");
+    assert!(!host.is_staged(), "{outcome:?}");
+    fail(&host, &Faults::default());
+    ensure_updated(&host, bus, &config, &image);
+}

@@ -5,3 +5,4 @@ mod deployments;
 mod images;
 mod interruptions;
 mod registry;
+mod signatures;

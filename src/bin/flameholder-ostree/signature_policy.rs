@@ -1,0 +1,164 @@
+//! Signature verification by containers-policy.json(5): proves that skopeo's image proxy enforces the policy,
+//! before an image that must be signed is pulled through it.
+//!
+//! The proxy of skopeo before 1.13 ignores the policy, and that of 1.13 ignores `--policy`. Distributions
+//! backport, so behaviour decides and not the version: a proxy that opens an image under a policy that
+//! rejects every image enforces none.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerification};
+use flameholder::os::{OsError, PullFailure, RedactedCause};
+use ostree_ext::container::{
+    merge_default_container_proxy_opts, merge_default_container_proxy_opts_with_isolation,
+};
+use ostree_ext::containers_image_proxy::{Error as ProxyError, ImageProxyConfig};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::error_classes::pull_failure;
+use crate::import::proxy_config;
+use crate::probe_image::ProbeImage;
+use crate::proxy_socket::ProxySocket;
+
+/// Policy by which signatures are verified: the host's, and not one in the home directory of the user.
+const POLICY: &str = "/etc/containers/policy.json";
+/// Time for one run of skopeo without network.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Text in the proxy's refusal of an image by policy.
+const REJECTED: &str = "rejected by policy";
+
+/// Verification of images by the host's policy, in one session.
+#[derive(Default)]
+pub(crate) struct SignaturePolicy {
+    /// True after a probe of skopeo's proxy succeeded.
+    is_enforced: bool,
+}
+
+impl SignaturePolicy {
+    /// Return true if the reference demands verification by the host's policy.
+    pub(crate) fn governs(image: &ImageRef) -> bool {
+        *image.verification() == ImageVerification::ContainerPolicy
+    }
+
+    /// Configure skopeo for a pull of the image. Fail if the image must be signed, and either the policy
+    /// accepts unsigned images by default or skopeo's proxy does not enforce it.
+    pub(crate) async fn configure(&mut self, image: &ImageRef) -> Result<ImageProxyConfig, OsError> {
+        if !Self::governs(image) {
+            return Ok(proxy_config(image));
+        }
+        self.require(image).await?;
+        with_policy(image, Path::new(POLICY)).map_err(|error| pull_failure(image, &error))
+    }
+
+    /// Fail unless signatures of the image are verified. Images whose references do not demand it pass.
+    pub(crate) async fn require(&mut self, image: &ImageRef) -> Result<(), OsError> {
+        if !Self::governs(image) {
+            return Ok(());
+        }
+        refuse_accepting_default().map_err(|error| pull_failure(image, &error))?;
+        if !self.is_enforced {
+            probe(image).await?;
+            self.is_enforced = true;
+        }
+        Ok(())
+    }
+}
+
+/// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.
+fn refuse_accepting_default() -> anyhow::Result<()> {
+    let text = std::fs::read(POLICY).with_context(|| format!("reading the signature policy {POLICY}"))?;
+    let policy: Value = serde_json::from_slice(&text).with_context(|| format!("decoding {POLICY}"))?;
+    let rules = policy.get("default").and_then(Value::as_array);
+    let accepts = |rule: &Value| rule.get("type").and_then(Value::as_str) == Some("insecureAcceptAnything");
+    ensure!(
+        !rules.is_some_and(|rules| rules.iter().all(accepts)),
+        "{POLICY} accepts every image by default (insecureAcceptAnything); refusing usage"
+    );
+    Ok(())
+}
+
+/// Configure skopeo like any pull of the image, with a policy in place of the default one.
+fn with_policy(image: &ImageRef, policy: &Path) -> anyhow::Result<ImageProxyConfig> {
+    let mut config = proxy_config(image);
+    // The importer does the same to a configuration without a command.
+    if image.transport() == ImageTransport::ContainersStorage {
+        merge_default_container_proxy_opts_with_isolation(&mut config, None)?;
+    } else {
+        merge_default_container_proxy_opts(&mut config)?;
+    }
+    config.skopeo_cmd.get_or_insert_with(|| Command::new("skopeo")).arg("--policy").arg(policy);
+    Ok(config)
+}
+
+/// Fail unless skopeo, started like for a pull of the image, rejects an image that its policy rejects.
+async fn probe(image: &ImageRef) -> Result<(), OsError> {
+    let failure = |reason, text: &str| OsError::Pull {
+        image: image.to_string(),
+        reason,
+        source: RedactedCause::new(text),
+    };
+    match open_rejected_image(image).await {
+        Ok(None) => {
+            let text = format!("{} opened an image that its policy rejects", version().await);
+            Err(failure(PullFailure::PolicyNotEnforced, &text))
+        }
+        Ok(Some(refusal)) if refusal.contains(REJECTED) => Ok(()),
+        Ok(Some(other)) => {
+            let text = format!("{} failed on an image that its policy rejects: {other}", version().await);
+            Err(failure(PullFailure::PolicyNotProven, &text))
+        }
+        Err(error) => match pull_failure(image, &error) {
+            missing @ OsError::Pull { reason: PullFailure::SkopeoMissing, .. } => Err(missing),
+            _ => Err(failure(PullFailure::PolicyNotProven, &format!("{error:#}"))),
+        },
+    }
+}
+
+/// Open an image with a policy that rejects it. Returns the proxy's error, `None` if the image was opened.
+async fn open_rejected_image(image: &ImageRef) -> anyhow::Result<Option<String>> {
+    let rejected = ProbeImage::create().context("writing an image to test skopeo with")?;
+    let command = Command::try_from(with_policy(image, &rejected.policy())?)?;
+    let (socket, theirs) = ProxySocket::pair().context("creating a socket for skopeo")?;
+    let mut command = tokio::process::Command::from(command);
+    command.stdin(Stdio::from(theirs)).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn().map_err(ProxyError::SkopeoSpawnError)?;
+    // It holds the other end of the socket.
+    drop(command);
+    let conversation = async {
+        socket.call("Initialize", &[]).await?.map_err(anyhow::Error::msg)?;
+        let opened = socket.call("OpenImage", &[rejected.reference()]).await?;
+        anyhow::Ok(opened.err())
+    };
+    let outcome = timeout(DEADLINE, conversation).await;
+    drop(socket);
+    let Ok(outcome) = outcome else {
+        child.kill().await.context("ending skopeo")?;
+        anyhow::bail!("skopeo did not answer within {} s", DEADLINE.as_secs());
+    };
+    // It ends when its socket is closed; dropping it kills it.
+    let ended = timeout(DEADLINE, child.wait_with_output()).await;
+    outcome.with_context(|| match ended {
+        Ok(Ok(output)) => format!(
+            "skopeo ended early ({}): {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        ),
+        _ => "talking to skopeo".to_owned(),
+    })
+}
+
+/// Return name and version of the installed skopeo, for messages.
+async fn version() -> String {
+    let mut command = tokio::process::Command::new("skopeo");
+    command.arg("--version").stdin(Stdio::null()).kill_on_drop(true);
+    match timeout(DEADLINE, command.output()).await {
+        Ok(Ok(output)) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().to_owned()
+        }
+        _ => "skopeo of an unknown version".to_owned(),
+    }
+}
