@@ -142,8 +142,10 @@ impl WorkPorts<'_> {
     }
 
     fn observe(&mut self, host: &RunningHost) -> Result<HostObservation, TransactionError> {
-        let recovery =
-            pending_deployment::recover_pending(&host.lock()?, &mut |access| self.session(access))?;
+        let locked = host.lock()?;
+        let recovery = pending_deployment::recover_pending(&locked, &mut |access| self.session(access))?;
+        let blocked = blocked::load_or_set_aside(&locked)?;
+        drop(locked);
         let root = &host.root;
         let record = CurrentState::load_record(root)?;
         let finalize_failure = match &recovery {
@@ -177,7 +179,7 @@ impl WorkPorts<'_> {
             current: record
                 .map(|record| desired(&record.config, &record.config_hash, record.layered_image.as_ref())),
             boot_check,
-            blocked: blocked::load(root)?.map(|blocked| BlockedConfig {
+            blocked: blocked.map(|blocked| BlockedConfig {
                 desired: desired(&blocked.config, &blocked.config_hash, None),
                 reason: blocked.reason,
             }),

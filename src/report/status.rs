@@ -42,6 +42,17 @@ pub struct StatusDocument {
     pub boot_check: Option<HealthReport>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
+    /// Documents of the agent on the running host that it cannot read, and works without. They are kept for the release
+    /// that wrote them.
+    pub unreadable: Vec<UnreadableDocument>,
+}
+
+/// Document of the agent that cannot be read: damaged, or of a newer release.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct UnreadableDocument {
+    pub path: String,
+    /// Reason, in one line.
+    pub reason: String,
 }
 
 /// Pending generation: staged, or booted and unconfirmed.
@@ -191,6 +202,7 @@ impl StatusDocument {
             blocked: None,
             boot_check: None,
             daemon: None,
+            unreadable: Vec::new(),
         }
     }
 

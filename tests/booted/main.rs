@@ -13,6 +13,7 @@
 
 mod boot_menu;
 mod bypass;
+mod documents;
 mod finalize_fails;
 mod first_boot;
 mod foreign;

@@ -316,7 +316,8 @@ fn good(name: &str) -> Value {
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
             "daemon": {"pid": 1, "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
             "bootCheck": {"generation": null, "phase": "checking",
-                "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]}}),
+                "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]},
+            "unreadable": [{"path": "/var/lib/flameholder/pending.unreadable", "reason": "a reason"}]}),
         other => panic!("{other} has no schema"),
     }
 }

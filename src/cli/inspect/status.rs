@@ -1,6 +1,7 @@
 //! `flameholder status`: show deployments, generations, the pending and the blocked target, boot check and
 //! daemon.
 
+use std::error::Error;
 use std::path::Path;
 
 use clap::Args;
@@ -10,9 +11,14 @@ use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::daemon::daemon_report::DaemonReport;
-use crate::core::state::blocked::BlockedTarget;
+use crate::core::state::blocked::{BLOCKED, BlockedTarget};
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
 use crate::core::state::journal::Journal;
+use crate::core::state::objects::{ACTIVE, ActiveManifest};
+use crate::core::state::pending::{PENDING, PendingGeneration};
+use crate::core::values::causes::chain;
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::file_watch::FileWatch;
 use crate::host::{Root, RunningHost};
@@ -20,8 +26,10 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
     DeploymentItem, GenerationItem, JournalState, PendingItem, StatusDocument, TransactionItem,
+    UnreadableDocument,
 };
 use crate::transaction::TransactionError;
+use crate::transaction::engine::atomic_file;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, interrupted, pending, status_files};
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, open_change};
@@ -100,8 +108,12 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
 /// root, `/sysroot`.
 fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let root = &host.root;
-    let pending = pending::load(root).map_err(TransactionError::from)?;
-    let blocked = blocked::load(root).map_err(TransactionError::from)?;
+    let mut unreadable = documents_set_aside(root)?;
+    let mut readable = |path: &str, error: &dyn Error| {
+        unreadable.push(UnreadableDocument { path: path.to_owned(), reason: chain(error) });
+    };
+    let pending = pending::load(root).map_err(|error| readable(PENDING, &error)).unwrap_or_default();
+    let blocked = blocked::load(root).map_err(|error| readable(BLOCKED, &error)).unwrap_or_default();
     let pending = pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id));
     let boot_check = status_files::BOOT_CHECK.load(root);
     let daemon = status_files::DAEMON.load(root);
@@ -110,8 +122,30 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
         blocked,
         boot_check,
         daemon,
+        unreadable,
         ..of_sysroot(Path::new("/"), Path::new(SYSROOT))?
     })
+}
+
+/// Reason why the bytes of a document cannot be read.
+type ReasonReader<'a> = dyn Fn(&[u8]) -> String + 'a;
+
+/// List the documents that were set aside, each with the reason.
+fn documents_set_aside(root: &Root) -> Result<Vec<UnreadableDocument>, CliError> {
+    let reason = |error: Option<&dyn Error>| error.map_or_else(String::new, chain);
+    let readers: [(&str, &ReasonReader<'_>); 3] = [
+        (PENDING, &|bytes| reason(PendingGeneration::parse(bytes).err().as_ref().map(|error| error as _))),
+        (BLOCKED, &|bytes| reason(BlockedTarget::parse(bytes).err().as_ref().map(|error| error as _))),
+        (ACTIVE, &|bytes| reason(ActiveManifest::parse(bytes).err().as_ref().map(|error| error as _))),
+    ];
+    let mut documents = Vec::new();
+    for (path, reason) in readers {
+        let aside = atomic_file::aside(&ManagedPath::constant(path));
+        if let Some(bytes) = root.read(&aside, limits::INFLATED_BYTES).map_err(TransactionError::from)? {
+            documents.push(UnreadableDocument { path: aside.to_string(), reason: reason(&bytes) });
+        }
+    }
+    Ok(documents)
 }
 
 fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
@@ -161,6 +195,11 @@ fn render(document: &StatusDocument, paint: TextPainter) -> String {
     if let Some(blocked) = &document.blocked {
         let BlockedTarget { config, reason, .. } = blocked;
         text.push_str(&format!("{config} is blocked: {reason}; `flameholder retry` releases it\n"));
+    }
+    for UnreadableDocument { path, reason } in &document.unreadable {
+        text.push_str(&format!(
+            "cannot be read, and is kept for the release that wrote it: {path}: {reason}\n"
+        ));
     }
     text.extend(document.boot_check.as_ref().map(health_line));
     text.extend(document.daemon.as_ref().map(daemon_line));

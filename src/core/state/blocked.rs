@@ -5,14 +5,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::own_document;
-use crate::core::state::own_document::DocumentError;
+use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
 
 /// Path of the document: outside every deployment, so that neither update nor rollback changes it.
 pub const BLOCKED: &str = "/var/lib/flameholder/blocked";
 
-/// Document schema that this release writes, and the only one that it reads.
-pub const SCHEMA: u32 = 1;
+/// Document schema that this release writes. It also reads older ones.
+pub const SCHEMA: u32 = 1 + next_schema::OFFSET;
+
+/// Steps that upgrade the document, from schema 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
 /// Blocked target, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,12 +43,10 @@ pub struct BlockedTarget {
 #[derive(Debug, thiserror::Error)]
 pub enum BlockedError {
     /// Document that does not parse.
-    #[error("reading the blocked target {BLOCKED}; `flameholder retry` removes it")]
+    #[error("reading the blocked target {BLOCKED}")]
     Malformed(#[source] serde_json::Error),
-    /// Document that another release wrote.
-    #[error(
-        "the blocked target {BLOCKED} has schema {0}, and this release reads schema {SCHEMA}; `flameholder retry` removes it"
-    )]
+    /// Document that a newer release wrote.
+    #[error("the blocked target {BLOCKED} has schema {0}, and this release reads schemas up to {SCHEMA}")]
     Schema(u32),
 }
 
@@ -69,7 +70,7 @@ impl BlockedTarget {
     }
 
     pub fn parse(bytes: &[u8]) -> Result<Self, BlockedError> {
-        own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+        own_document::parse(bytes, SCHEMA, UPGRADES).map_err(|unreadable| match unreadable {
             DocumentError::Malformed(source) => BlockedError::Malformed(source),
             DocumentError::Schema(schema) => BlockedError::Schema(schema),
         })
@@ -103,9 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn unreadable_document_names_the_retry_command() {
-        for bytes in [&b"{"[..], b"{\"schema\":2}"] {
-            assert!(BlockedTarget::parse(bytes).unwrap_err().to_string().contains("flameholder retry"));
+    fn unreadable_document_is_never_suggested_for_removal() {
+        for bytes in [&b"{"[..], b"{\"schema\":9}"] {
+            let message = BlockedTarget::parse(bytes).unwrap_err().to_string();
+            assert!(message.contains(BLOCKED) && !message.contains("remove"), "{message}");
         }
     }
 }

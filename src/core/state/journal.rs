@@ -12,6 +12,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::log_line;
+use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
@@ -24,7 +25,10 @@ pub const NEW_JOURNAL: &str = "/var/lib/flameholder/journal.new";
 
 /// Journal version that this release writes, and the only one that it reads. Fields may be added within a
 /// version, since readers ignore unknown ones; any change to the rules of recovery gets a new version.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 1 + next_schema::OFFSET;
+
+/// Steps that upgrade the first line of a journal, from version 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
 /// Plan of a transaction: the journal's first line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -151,9 +155,9 @@ pub enum JournalError {
         "line {line} of the journal {JOURNAL} is damaged, so the interrupted change is neither undone nor completed; to keep the files as they are, save the .flameholder.d directories, which hold the previous files, move the journal away and run `flameholder verify`"
     )]
     Damaged { line: usize },
-    /// Journal that another release wrote.
+    /// Journal that a newer release wrote.
     #[error(
-        "the journal {JOURNAL} has version {0}, and this release reads version {VERSION}; run `flameholder recover` of the release that wrote it"
+        "the journal {JOURNAL} has version {0}, and this release reads versions up to {VERSION}; run `flameholder recover` of the release that wrote it"
     )]
     Version(u32),
     /// Intact line with an unknown entry.
@@ -190,21 +194,16 @@ impl Journal {
         let damaged = |index: usize| JournalError::Damaged { line: index + 1 };
         let unknown = |index: usize| move |source| JournalError::Unknown { line: index + 1, source };
         let first = lines.next().and_then(|(_, first)| first).ok_or(damaged(0))?;
-        ensure_version(first)?;
-        let intent = serde_json::from_slice(first).map_err(unknown(0))?;
+        let intent = log_line::first_line(first, VERSION, UPGRADES).map_err(unknown(0))?;
+        let newer =
+            || log_line::version(first).map_err(unknown(0)).map_or_else(|error| error, JournalError::Version);
+        let intent: JournalIntent = intent.ok_or_else(newer)?;
+        let intent = JournalIntent { version: VERSION, ..intent };
         let mut reached = TransactionState::Prepared;
         for (index, line) in lines {
             let line = line.ok_or(damaged(index))?;
             reached = serde_json::from_slice(line).map_err(unknown(index))?;
         }
         Ok(Self { intent, state: reached })
-    }
-}
-
-fn ensure_version(first: &[u8]) -> Result<(), JournalError> {
-    match log_line::version(first) {
-        Ok(VERSION) => Ok(()),
-        Ok(version) => Err(JournalError::Version(version)),
-        Err(source) => Err(JournalError::Unknown { line: 1, source }),
     }
 }

@@ -1,8 +1,11 @@
 //! The line format of append-only logs, `CHECKSUM JSON`: a power cut may end such a file anywhere, and the
 //! reader still finds the last complete line.
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::core::state::own_document;
+use crate::core::state::own_document::UpgradeStep;
 use crate::core::values::tree::ContentDigest;
 
 /// Length of a line's checksum: the first 64 bits of SHA-256 in hex. The checksum detects damage, not
@@ -23,8 +26,23 @@ pub fn whole(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     whole.split_inclusive(|byte| *byte == b'\n').map(checked)
 }
 
+/// Read the first line of a log, with the version of its format. An older one is upgraded step by step, as an
+/// [`own_document`] is; `None` if the version belongs to a newer release, or to none.
+pub(crate) fn first_line<T: DeserializeOwned>(
+    first: &[u8],
+    version: u32,
+    steps: &[UpgradeStep],
+) -> Result<Option<T>, serde_json::Error> {
+    let found = self::version(first)?;
+    if found == version {
+        return serde_json::from_slice(first).map(Some);
+    }
+    let upgraded = own_document::upgrade(serde_json::from_slice(first)?, found, version, steps);
+    upgraded.map(serde_json::from_value).transpose()
+}
+
 /// Read the format version from the first line of a log.
-pub fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
+pub(crate) fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
     #[derive(Deserialize)]
     struct Version {
         version: u32,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::state::own_document;
-use crate::core::state::own_document::DocumentError;
+use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
@@ -24,8 +24,11 @@ pub const OBJECTS: &str = "/var/lib/flameholder/objects";
 /// Path of the document that names the active manifest.
 pub const ACTIVE: &str = "/var/lib/flameholder/active";
 
-/// Schema of [`Manifest`] and [`ActiveManifest`] that this release writes, and the only one that it reads.
-pub const SCHEMA: u32 = 1;
+/// Schema of [`Manifest`] and [`ActiveManifest`] that this release writes. It also reads older ones.
+pub const SCHEMA: u32 = 1 + next_schema::OFFSET;
+
+/// Steps that upgrade either, from schema 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
 /// Managed paths of one generation outside `/etc`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,9 +104,9 @@ pub enum StoreError {
         #[source]
         source: serde_json::Error,
     },
-    /// Document that another release wrote.
+    /// Document that a newer release wrote.
     #[error(
-        "{path} has schema {schema}, and this release reads schema {SCHEMA}; use the release that wrote it"
+        "{path} has schema {schema}, and this release reads schemas up to {SCHEMA}; use the release that wrote it"
     )]
     Schema { path: ManagedPath, schema: u32 },
     /// Object that a manifest or record refers to, but that does not exist.
@@ -232,7 +235,7 @@ pub fn unreferenced_objects(
 }
 
 fn parse<T: DeserializeOwned>(path: &ManagedPath, bytes: &[u8]) -> Result<T, StoreError> {
-    own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+    own_document::parse(bytes, SCHEMA, UPGRADES).map_err(|unreadable| match unreadable {
         DocumentError::Malformed(source) => StoreError::Malformed { path: path.clone(), source },
         DocumentError::Schema(schema) => StoreError::Schema { path: path.clone(), schema },
     })

@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::record::{DeploymentRecord, GenerationRecord};
 use crate::core::config::layering::PackageLayering;
 use crate::core::state::log_line;
+use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -22,8 +23,11 @@ use crate::core::values::kernel_arguments::KernelArguments;
 /// Path of the pending record.
 pub const PENDING: &str = "/var/lib/flameholder/pending";
 
-/// Version of the pending record that this release writes, and the only one that it reads.
-pub const VERSION: u32 = 1;
+/// Version of the pending record that this release writes. It also reads older ones.
+pub const VERSION: u32 = 1 + next_schema::OFFSET;
+
+/// Steps that upgrade the first line of a pending record, from version 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
 /// Staged generation: the pending record's first line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -125,6 +129,9 @@ pub enum PendingEntry {
         /// Reason, in one sentence without a full stop.
         reason: String,
     },
+    /// Event that only the next release knows.
+    #[cfg(feature = "next-schema")]
+    Next,
 }
 
 /// Parsed pending record.
@@ -148,17 +155,21 @@ pub struct PendingGeneration {
 /// Reason why the pending record cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingError {
-    /// Line whose checksum does not match, or that does not parse.
-    #[error("line {line} of {PENDING} is damaged; remove the file, and apply the configuration again")]
-    Damaged {
-        line: usize,
-        /// Parse error; `None` where the checksum does not match.
-        #[source]
-        source: Option<serde_json::Error>,
-    },
-    /// Pending record that another release wrote.
+    /// Line whose checksum does not match.
+    #[error("line {line} of {PENDING} is damaged")]
+    Damaged { line: usize },
+    /// Intact line that does not parse.
     #[error(
-        "{PENDING} has version {0}, and this release reads version {VERSION}; use the release that wrote it, or remove the file and apply the configuration again"
+        "line {line} of {PENDING} has an entry that this release does not know; a newer release wrote it"
+    )]
+    Unknown {
+        line: usize,
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Pending record that a newer release wrote.
+    #[error(
+        "{PENDING} has version {0}, and this release reads versions up to {VERSION}; a newer release wrote it"
     )]
     Version(u32),
 }
@@ -175,6 +186,10 @@ impl PendingEntry {
     /// Render the line that records this event.
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
+        #[cfg(feature = "next-schema")]
+        if matches!(self, Self::Booted { .. }) {
+            return [log_line::render(self), log_line::render(&Self::Next)].concat();
+        }
         log_line::render(self)
     }
 }
@@ -189,15 +204,17 @@ impl PendingGeneration {
     /// Parse a pending record; fail on damage and on another release's version.
     pub fn parse(bytes: &[u8]) -> Result<Self, PendingError> {
         let mut lines = log_line::whole(bytes).enumerate();
-        let damaged = |index: usize, source| PendingError::Damaged { line: index + 1, source };
-        let first = lines.next().and_then(|(_, first)| first).ok_or_else(|| damaged(0, None))?;
-        ensure_version(first)?;
-        let intent: StagedGeneration =
-            serde_json::from_slice(first).map_err(|source| damaged(0, Some(source)))?;
-        let mut pending = Self::new(intent);
+        let damaged = |index: usize| PendingError::Damaged { line: index + 1 };
+        let unknown = |index: usize| move |source| PendingError::Unknown { line: index + 1, source };
+        let first = lines.next().and_then(|(_, first)| first).ok_or_else(|| damaged(0))?;
+        let intent = log_line::first_line(first, VERSION, UPGRADES).map_err(unknown(0))?;
+        let newer =
+            || log_line::version(first).map_err(unknown(0)).map_or_else(|error| error, PendingError::Version);
+        let intent: StagedGeneration = intent.ok_or_else(newer)?;
+        let mut pending = Self::new(StagedGeneration { version: VERSION, ..intent });
         for (index, line) in lines {
-            let line = line.ok_or_else(|| damaged(index, None))?;
-            match serde_json::from_slice(line).map_err(|source| damaged(index, Some(source)))? {
+            let line = line.ok_or_else(|| damaged(index))?;
+            match serde_json::from_slice(line).map_err(unknown(index))? {
                 PendingEntry::Unlocked { boot_id } => pending.unlocked_in = Some(boot_id),
                 PendingEntry::Failed(failure) => pending.failure = Some(failure),
                 PendingEntry::BootedWithoutConfig { boot_id } => {
@@ -206,6 +223,8 @@ impl PendingGeneration {
                 PendingEntry::Finalized { .. } => pending.is_finalized = true,
                 PendingEntry::Booted { boot_id } => pending.booted_in.push(boot_id),
                 PendingEntry::Rejected { reason, .. } => pending.rejected = Some(reason),
+                #[cfg(feature = "next-schema")]
+                PendingEntry::Next => {}
             }
         }
         Ok(pending)
@@ -242,13 +261,5 @@ impl PendingGeneration {
         let mut intent = StagedGeneration { deployment, staged_in_boot, ..self.staged.clone() };
         intent.failures.push(failure);
         intent
-    }
-}
-
-fn ensure_version(first: &[u8]) -> Result<(), PendingError> {
-    match log_line::version(first) {
-        Ok(VERSION) => Ok(()),
-        Ok(version) => Err(PendingError::Version(version)),
-        Err(source) => Err(PendingError::Damaged { line: 1, source: Some(source) }),
     }
 }

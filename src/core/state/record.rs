@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::own_document;
-use crate::core::state::own_document::DocumentError;
+use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -15,8 +15,11 @@ use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 
-/// Record schema that this release writes, and the only one that it reads.
-pub const SCHEMA: u32 = 1;
+/// Record schema that this release writes. It also reads older ones.
+pub const SCHEMA: u32 = 1 + next_schema::OFFSET;
+
+/// Steps that upgrade a record, from schema 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
 /// Record of one generation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -102,9 +105,9 @@ impl GenerationRecord {
         self.deployment.as_ref().is_some_and(|bound| bound.id() == *deployment)
     }
 
-    /// Parse a record; fail on another release's schema.
+    /// Parse a record; fail on a newer release's schema.
     pub fn parse(bytes: &[u8]) -> Result<Self, RecordError> {
-        own_document::parse(bytes, SCHEMA).map_err(|unreadable| match unreadable {
+        own_document::parse(bytes, SCHEMA, UPGRADES).map_err(|unreadable| match unreadable {
             DocumentError::Malformed(source) => RecordError::Malformed(source),
             DocumentError::Schema(schema) => RecordError::Schema(schema),
         })
@@ -129,11 +132,11 @@ impl GenerationRecord {
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
     /// Document that does not parse, for example after a torn write.
-    #[error("reading the generation record {RECORD}")]
+    #[error("reading the generation record {RECORD}; restore the file, or move it away to start over")]
     Malformed(#[source] serde_json::Error),
-    /// Record that another release wrote.
+    /// Record that a newer release wrote.
     #[error(
-        "the generation record {RECORD} has schema {0}, and this release reads schema {SCHEMA}; use the release that wrote it"
+        "the generation record {RECORD} has schema {0}, and this release reads schemas up to {SCHEMA}; use the release that wrote it, or move the file away to start over"
     )]
     Schema(u32),
 }

@@ -41,6 +41,20 @@ pub(crate) fn write_to_run(
     write(root, path, new, contents)
 }
 
+/// Return the path to which [`set_aside`] moves a document.
+pub(crate) fn aside(path: &ManagedPath) -> ManagedPath {
+    ManagedPath::constant(&format!("{path}.unreadable"))
+}
+
+/// Move a document that cannot be read beside itself, durably, so that it is in the way of no command and is kept for the
+/// release that wrote it. Replaces one that was set aside before.
+pub(crate) fn set_aside(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
+    let aside = aside(path);
+    remove_if_present(disk, &aside)?;
+    disk.rename(path, &aside)?;
+    disk.sync(&[path.parent()])
+}
+
 /// Remove `path` if it exists. The caller syncs the directory.
 pub(crate) fn remove_if_present(disk: &dyn HostDisk, path: &ManagedPath) -> Result<(), HostError> {
     match disk.status(path)? {

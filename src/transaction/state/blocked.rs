@@ -3,9 +3,10 @@
 use super::login_message;
 use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk, HostError, Root};
+use crate::host::{HostDisk, HostError, LockedRoot, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
@@ -26,6 +27,20 @@ pub enum BlockedLoadError {
 pub fn load(disk: &dyn HostDisk) -> Result<Option<BlockedTarget>, BlockedLoadError> {
     let bytes = disk.read(&ManagedPath::constant(BLOCKED), limits::DOCUMENT_BYTES)?;
     Ok(bytes.map(|bytes| BlockedTarget::parse(&bytes)).transpose()?)
+}
+
+/// Load the blocked target, or set it aside if it is damaged or of a newer release.
+pub(crate) fn load_or_set_aside(root: &LockedRoot<'_>) -> Result<Option<BlockedTarget>, HostError> {
+    match load(root.as_root()) {
+        Ok(blocked) => Ok(blocked),
+        Err(BlockedLoadError::Host(error)) => Err(error),
+        Err(BlockedLoadError::Blocked(error)) => {
+            let path = ManagedPath::constant(BLOCKED);
+            log::warn!("{}; it is set aside as {}", chain(&error), atomic_file::aside(&path));
+            atomic_file::set_aside(root.as_root(), &path)?;
+            Ok(None)
+        }
+    }
 }
 
 /// Block a target, durably. A target of the same generation keeps its first reason.

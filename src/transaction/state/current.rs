@@ -11,6 +11,7 @@ use crate::core::config::{decode, machine_config};
 use crate::core::plan::steps::PriorChanges;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::record::{GenerationRecord, RecordError};
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigDigest;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
@@ -98,9 +99,26 @@ pub enum CurrentStateError {
 }
 
 impl CurrentState {
-    /// Load the current state of the tree at `root`.
+    /// Load the current state of the tree at `root`. An active manifest that cannot be read counts as none; those that
+    /// write another one set it aside.
     pub fn load(root: &Root) -> Result<Self, CurrentStateError> {
         let record = Self::load_record(root)?;
+        let configuration = Self::load_configuration(root, record.as_ref())?;
+        let active = match objects::load_active(root) {
+            Err(StoreLoadError::Store(unreadable)) => {
+                log::warn!("{}; `flameholder status` lists documents that are set aside", chain(&unreadable));
+                None
+            }
+            active => active?,
+        };
+        Ok(Self { record, configuration, active })
+    }
+
+    /// Load the current config; fail if there is a `record` without one.
+    fn load_configuration(
+        root: &Root,
+        record: Option<&GenerationRecord>,
+    ) -> Result<Option<DecodedConfig>, CurrentStateError> {
         let path = ManagedPath::constant(CURRENT_CONFIG);
         let configuration = root.read(&path, limits::DOCUMENT_BYTES)?.filter(|bytes| !bytes.is_empty());
         let configuration = configuration.map(|bytes| DecodedConfig::parse(&bytes)).transpose();
@@ -108,10 +126,8 @@ impl CurrentState {
         if record.is_some() && configuration.is_none() {
             return Err(CurrentStateError::ConfigMissing);
         }
-        let image = record.as_ref().and_then(|record| record.layered_image.clone());
-        let configuration = configuration.map(|configuration| configuration.layered(image));
-        let active = objects::load_active(root)?;
-        Ok(Self { record, configuration, active })
+        let image = record.and_then(|record| record.layered_image.clone());
+        Ok(configuration.map(|configuration| configuration.layered(image)))
     }
 
     /// Load the record alone.
@@ -162,7 +178,15 @@ impl CurrentState {
             active if reach == TreeScope::Everything && active == recorded => Ok(None),
             None => Ok(Some(ManagedFiles::default())),
             // Only the paths matter, so no contents are loaded.
-            Some(active) => Ok(Some(objects::load_manifest(root, active)?.managed(&BTreeMap::new()))),
+            Some(active) => match objects::load_manifest(root, active) {
+                Ok(manifest) => Ok(Some(manifest.managed(&BTreeMap::new()))),
+                // Its files stay where they are; the next activation knows them from the config, if anything does.
+                Err(StoreLoadError::Store(lost)) => {
+                    log::warn!("{}; files of the active generation may stay", chain(&lost));
+                    Ok(Some(ManagedFiles::default()))
+                }
+                Err(error) => Err(error),
+            },
         }
     }
 

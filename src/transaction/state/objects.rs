@@ -12,6 +12,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 use crate::host::{HostError, Root};
+use crate::transaction::engine::atomic_file;
 
 /// Mode of all files in the store, because contents may be secret.
 const MODE: u32 = 0o600;
@@ -55,6 +56,21 @@ fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadE
         Some(bytes) if ContentDigest::of(&bytes) == digest => Ok(bytes),
         Some(_) => Err(StoreError::Damaged { path }.into()),
     }
+}
+
+/// Set the active manifest aside if it cannot be read.
+pub(crate) fn set_unreadable_manifest_aside(root: &Root) -> Result<(), HostError> {
+    match load_active(root) {
+        Ok(_) => Ok(()),
+        Err(StoreLoadError::Host(error)) => Err(error),
+        Err(StoreLoadError::Store(_)) => set_active_manifest_aside(root),
+    }
+}
+
+/// Set the active manifest aside, because it cannot be read: a later one replaces it, and it may be of use to the
+/// release that wrote it.
+pub(crate) fn set_active_manifest_aside(root: &Root) -> Result<(), HostError> {
+    atomic_file::set_aside(root, &ManagedPath::constant(ACTIVE))
 }
 
 /// Return the digest of the manifest of `outside`; `None` if no file outside `/etc` is managed.

@@ -3,6 +3,7 @@
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
 use crate::core::state::{booted_state, log_line};
+use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::{HostDisk, HostError, LockedHost};
@@ -33,11 +34,25 @@ pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, PendingLoa
     Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
 }
 
+/// Load the pending record, or set it aside if it is damaged or of a newer release: such a document must not stop updates, rollbacks and foreign deployments.
+pub(crate) fn load_or_set_aside(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, HostError> {
+    match load(disk) {
+        Ok(pending) => Ok(pending),
+        Err(PendingLoadError::Host(error)) => Err(error),
+        Err(PendingLoadError::Pending(error)) => {
+            let path = ManagedPath::constant(PENDING);
+            log::warn!("{}; it is set aside as {}", chain(&error), atomic_file::aside(&path));
+            atomic_file::set_aside(disk, &path)?;
+            Ok(None)
+        }
+    }
+}
+
 /// Load the pending generation and decide its outcome in this boot; `None` if no generation is pending.
 pub(crate) fn observe(
     host: &LockedHost<'_>,
 ) -> Result<Option<(PendingGeneration, PendingOutcome)>, TransactionError> {
-    let Some(pending) = load(host.as_root())? else { return Ok(None) };
+    let Some(pending) = load_or_set_aside(host.as_root())? else { return Ok(None) };
     let record = CurrentState::load_record(host)?;
     let seen = host.running.booted.observation(record.as_ref(), Some(&pending));
     let outcome = booted_state::pending_outcome(seen, host.boot_id(), None);

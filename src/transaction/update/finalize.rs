@@ -12,6 +12,7 @@ use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::paths::RECORD;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
@@ -55,7 +56,12 @@ pub fn finalize(
     open: SysrootOpener<'_>,
 ) -> Result<FinalizeOutcome, TransactionError> {
     let (root, booted) = (&host.root, &host.booted);
-    let Some(pending) = pending::load(root)? else {
+    let pending = pending::load(root).unwrap_or_else(|error| {
+        // Not ours to finalize then, and no reason to keep a foreign deployment from being finalized.
+        log::warn!("{}", chain(&error));
+        None
+    });
+    let Some(pending) = pending else {
         // If the deployments cannot be listed, libostree finalizes: without a pending record, none of ours
         // is expected.
         let staged = open(SysrootAccess::Read)

@@ -14,7 +14,9 @@ use crate::os::{ImportedCommit, OsError, Sysroot};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
-use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, rpm_ostree_request};
+use crate::transaction::state::{
+    blocked, boot_check_time, interrupted, objects, pending, rpm_ostree_request,
+};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -41,6 +43,7 @@ pub fn prepare<'a>(
 ) -> Result<UpdateWork<'a>, TransactionError> {
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
+    objects::set_unreadable_manifest_aside(host)?;
     let found = observe_pending(host)?;
     let runs = found.as_ref().is_some_and(|found| found.is_unconfirmed_for(target));
     ensure_allowed(host, found.as_ref(), target)?;
@@ -192,7 +195,7 @@ fn ensure_confirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Resu
 
 fn ensure_not_blocked(host: &LockedRoot<'_>, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
-    match blocked::load(host.as_root())? {
+    match blocked::load_or_set_aside(host)? {
         Some(held) if held.blocks(&target.desired.config_hash()) && !is_forced => {
             Err(UpdateError::Blocked(Box::new(held)).into())
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use crate::core::plan::Drift;
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
@@ -123,7 +124,11 @@ pub fn deployment_states(
 ) -> Result<Vec<DeploymentState>, TransactionError> {
     let state_of = |deployment: Deployment| {
         let root = open_deployment(sysroot, &deployment.id)?;
-        let record = CurrentState::load(&root)?.record;
+        // One unreadable record must not hide the other deployments.
+        let record = CurrentState::load_record(&root).unwrap_or_else(|error| {
+            log::warn!("deployment {}: {}", deployment.id, chain(&error));
+            None
+        });
         let record_matches = record.as_ref().is_some_and(|record| record.names(&deployment.id));
         Ok(DeploymentState { deployment, record, record_matches })
     };

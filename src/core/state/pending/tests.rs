@@ -62,10 +62,13 @@ fn cut_off_last_line_is_ignored_and_damage_is_refused() {
     written.extend_from_slice(b"0123456789abcdef {\"reached\":");
     assert_eq!(PendingGeneration::parse(&written).unwrap().unlocked_in, None);
     written.push(b'\n');
-    assert!(matches!(PendingGeneration::parse(&written), Err(PendingError::Damaged { line: 2, .. })));
-    assert!(matches!(PendingGeneration::parse(b""), Err(PendingError::Damaged { line: 1, .. })));
-    let later = StagedGeneration { version: 2, ..intent("b") };
-    assert!(matches!(PendingGeneration::parse(&later.render()), Err(PendingError::Version(2))));
+    assert!(matches!(PendingGeneration::parse(&written), Err(PendingError::Damaged { line: 2 })));
+    assert!(matches!(PendingGeneration::parse(b""), Err(PendingError::Damaged { line: 1 })));
+    let later = StagedGeneration { version: VERSION + 1, ..intent("b") };
+    let refused = PendingGeneration::parse(&later.render());
+    assert!(matches!(refused, Err(PendingError::Version(version)) if version == VERSION + 1));
+    let unknown = [intent("b").render(), log_line::render(&serde_json::json!({"state": "later"}))].concat();
+    assert!(matches!(PendingGeneration::parse(&unknown), Err(PendingError::Unknown { line: 2, .. })));
 }
 
 #[test]
