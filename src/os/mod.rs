@@ -133,6 +133,9 @@ pub struct Deployment {
     pub staged: bool,
     /// True if it is staged and must be unlocked before libostree finalizes it.
     pub locked: bool,
+    /// True if it is staged, and its origin says that this agent staged it in this boot. The kernel argument says less:
+    /// other programs copy arguments, and origins, of deployments of earlier boots.
+    pub staged_by_us: bool,
     pub booted: bool,
 }
 

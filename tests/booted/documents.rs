@@ -121,3 +121,22 @@ fn own_deployment_with_an_unreadable_pending_record_is_not_finalized() {
     assert_eq!(host.booted().root, before.root);
     assert_config(&host, "one", "two");
 }
+
+#[test]
+fn deployment_staged_with_copied_kernel_arguments_is_foreign() {
+    let host = confirmed_host("one");
+    host.update(&host.config(full_config("two").json()), None);
+    let two = host.booted();
+    // An operator boots the older entry, and stages something with the arguments of the default one, as `rpm-ostree
+    // kargs` does.
+    host.shut_down();
+    host.boot_entry(1).assert_success();
+    let (commit, generation) = (two.id().0, format!("--karg=flameholder.generation={}", two.generation()));
+    let deploy = ["ostree", "admin", "deploy", "--stage", "--os=fedora-coreos", "--karg-none"];
+    host.run_ok([&deploy[..], &[&generation, "--karg=added", &commit]].concat());
+    let refused = host.apply(&host.config(full_config("three").json()), None);
+    assert!(refused.code != Some(0) && refused.stderr.contains("staged"), "{refused:?}");
+    assert!(host.is_staged(), "it is discarded");
+    host.reboot();
+    assert!(host.booted().arguments.contains(&"added".to_owned()), "the foreign deployment boots");
+}

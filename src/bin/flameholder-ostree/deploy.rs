@@ -134,6 +134,7 @@ fn copied_origin(of: &ostree::Deployment) -> Result<glib::KeyFile, OsError> {
         .map_err(|error| failure(reading(), &error.into()))?;
     // Pins and unlocked states belong to the old deployment.
     ostree::Deployment::origin_remove_transient_state(&origin);
+    stage::remove_mark(&origin);
     Ok(origin)
 }
 

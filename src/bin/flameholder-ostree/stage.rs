@@ -22,6 +22,22 @@ use crate::session::{OpenedSysroot, other};
 /// store the lock in [`STAGED`]; these bindings cannot, and every version honours the file.
 const LOCK: &str = "/run/ostree/staged-deployment-locked";
 
+/// Group and key of an origin that hold the ID of the boot in which this agent staged the deployment.
+const MARK_GROUP: &str = "flameholder";
+const MARK_KEY: &str = "staged-in-boot";
+
+/// Return true if this agent staged the deployment with this origin in this boot. A program that copies the origin of a
+/// deployment with its mark does so in a later boot.
+pub(crate) fn is_marked(origin: &glib::KeyFile) -> bool {
+    origin.string(MARK_GROUP, MARK_KEY).is_ok_and(|boot| boot == boot::boot_id().as_str())
+}
+
+/// Remove the mark from a copied origin.
+pub(crate) fn remove_mark(origin: &glib::KeyFile) {
+    // An error means that there is none.
+    drop(origin.remove_group(MARK_GROUP));
+}
+
 /// Ref to the commit that was staged last.
 const STAGED_REF: &str = "flameholder/staged";
 
@@ -61,6 +77,7 @@ pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Resu
         }
     }
     let (merge, origin) = prepare(sysroot, request)?;
+    origin.set_string(MARK_GROUP, MARK_KEY, boot::boot_id().as_str());
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(KernelArgument::as_str).collect();
     let overlays = match &request.replaces {
         Some(_) => staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),

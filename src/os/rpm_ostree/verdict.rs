@@ -145,6 +145,7 @@ mod tests {
             version: None,
             pinned: false,
             staged: false,
+            staged_by_us: false,
             locked: false,
             booted: false,
         }

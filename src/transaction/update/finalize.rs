@@ -15,7 +15,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::paths::RECORD;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::fs::etc_copy;
 use crate::host::mount_namespace::MountNamespace;
@@ -55,7 +55,7 @@ pub fn finalize(
     host: &RunningHost,
     open: SysrootOpener<'_>,
 ) -> Result<FinalizeOutcome, TransactionError> {
-    let (root, booted) = (&host.root, &host.booted);
+    let root = &host.root;
     let pending = pending::load(root).unwrap_or_else(|error| {
         // Not ours to finalize then, and no reason to keep a foreign deployment from being finalized.
         log::warn!("{}", chain(&error));
@@ -67,7 +67,7 @@ pub fn finalize(
         let staged = open(SysrootAccess::Read)
             .and_then(|mut os| stage::staged_deployment(&mut *os))
             .unwrap_or_default();
-        return pass_through(booted, staged.as_ref());
+        return pass_through(staged.as_ref());
     };
     let mut kind = FailureKind::ConfigNotWritten;
     let bound =
@@ -77,7 +77,7 @@ pub fn finalize(
                     finalize_pending(namespace, host, &pending, staged, &mut kind)?;
                     Ok(FinalizeOutcome::Generation(pending.generation().to_owned()))
                 }
-                staged => pass_through(booted, staged.as_ref()),
+                staged => pass_through(staged.as_ref()),
             }
         });
     if let Err(error) = &bound {
@@ -91,11 +91,8 @@ pub fn finalize(
 
 /// Run libostree's finalization without changes. Fails for an unlocked deployment of ours without a pending
 /// record: it must not boot without its configuration.
-fn pass_through(
-    booted: &BootedDeployment,
-    staged: Option<&Deployment>,
-) -> Result<FinalizeOutcome, TransactionError> {
-    if let Some(staged) = staged.filter(|staged| !staged.locked && stage::is_staged_by_us(staged, booted)) {
+fn pass_through(staged: Option<&Deployment>) -> Result<FinalizeOutcome, TransactionError> {
+    if let Some(staged) = staged.filter(|staged| !staged.locked && staged.staged_by_us) {
         return Err(UpdateError::PendingRecordMissing(staged.id.to_string()).into());
     }
     finalize_staged::finalize_staged()?;

@@ -9,7 +9,7 @@ use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::GenerationId;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
+use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::facts::{boot, interfaces};
 use crate::host::{LockedHost, LockedRoot, Root};
@@ -178,10 +178,12 @@ pub(crate) fn ensure_none_staged(
 ) -> Result<(), TransactionError> {
     match staged_deployment(os)? {
         None => Ok(()),
-        Some(staged)
-            if is_staged_by_us(&staged, &host.running.booted)
-                || rpm_ostree_request::is_staged_by_request(host, &staged) =>
-        {
+        Some(staged) if staged.staged_by_us || rpm_ostree_request::is_staged_by_request(host, &staged) => {
+            log::info!(
+                "discarding the staged deployment {} of generation {}, which no pending record names",
+                staged.id,
+                staged.generation().unwrap_or("(none)")
+            );
             Ok(os.unstage(&staged.id)?)
         }
         Some(staged) => Err(OsError::AlreadyStaged { deployment: staged.id.to_string() }.into()),
@@ -195,16 +197,9 @@ pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfi
     Ok(DecodedConfig::parse(document.as_bytes())?.layered(image))
 }
 
-/// Return true if this agent staged the deployment: its boot entry names a generation other than the booted
-/// one. Other programs copy the booted deployment's arguments.
-pub(crate) fn is_staged_by_us(staged: &Deployment, booted: &BootedDeployment) -> bool {
-    staged
-        .generation()
-        .is_some_and(|generation| booted.generation.as_ref().is_none_or(|booted| *booted != generation))
-}
-
-/// Return true if the staged deployment is that of the pending record.
+/// Return true if the staged deployment is that of the pending record. Its kernel arguments are compared too: a program
+/// that stages over it in the same boot copies its origin, and may change them.
 pub(crate) fn is_pending(staged: &Deployment, pending: &PendingGeneration) -> bool {
-    let is_its_generation = staged.generation() == Some(pending.generation().as_str());
-    staged.id == pending.staged.deployment.id() && is_its_generation
+    let is_its_entry = staged.kernel_arguments == pending.staged.kernel_arguments;
+    staged.staged_by_us && staged.id == pending.staged.deployment.id() && is_its_entry
 }
