@@ -288,14 +288,21 @@ impl WorkPorts<'_> {
             drop(locked);
             verified = sysroot::verify_running(&mut *os, host)?;
         }
-        Ok(if verified.has_drift() {
+        let blocking = verified.blocking_paths();
+        Ok(if blocking.is_empty() {
+            if verified.has_drift() {
+                log::warn!(
+                    "drift where users other than root can write: {}; see `flameholder verify`",
+                    first_of(&verified.drifted_paths(), NAMED)
+                );
+            }
+            DaemonEvent::Verified
+        } else {
             let reason = format!(
                 "config drift: {}; see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE_FILE}",
-                first_of(&verified.drifted_paths(), NAMED)
+                first_of(&blocking, NAMED)
             );
             DaemonEvent::Drifted { reason }
-        } else {
-            DaemonEvent::Verified
         })
     }
 }
@@ -351,7 +358,9 @@ fn remove_force_file() {
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.
 fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
     match sysroot::verify_running(os, host) {
-        Ok(verified) if verified.has_drift() => Err(UpdateError::Drifted(verified.drifted_paths()).into()),
+        Ok(verified) if !verified.blocking_paths().is_empty() => {
+            Err(UpdateError::Drifted(verified.blocking_paths()).into())
+        }
         // No generation yet, or a foreign deployment: no record to compare with.
         Ok(_)
         | Err(TransactionError::State(StateError::NoGeneration(_) | StateError::ForeignDeployment(_))) => {

@@ -22,7 +22,7 @@ use diff::ConfigDiff;
 use disruption::Disruption;
 use schemars::JsonSchema;
 use serde::Serialize;
-use steps::PlannedSteps;
+use steps::{PathObstruction, PlanStep, PlannedSteps};
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
 use crate::core::config::managed_files::ManagedFiles;
@@ -115,6 +115,8 @@ pub struct DriftFinding {
     pub policy: DriftPolicy,
     /// Reason for which a repair was not possible.
     pub obstacle: Option<String>,
+    /// True if a user other than root can change the path. Such drift is reported, and blocks nothing.
+    pub is_unprivileged: bool,
 }
 
 /// Result of a preflight check, such as free space or a missing program.
@@ -172,6 +174,22 @@ impl Plan {
     #[must_use]
     pub fn is_obstructed(&self) -> bool {
         self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())
+    }
+
+    /// Leave out the obstructed paths that users other than root can change, by `is_changed_by_users`, and list them as
+    /// deferred: such a user must not be able to refuse an update.
+    pub fn leave_out_obstructed(&mut self, is_changed_by_users: impl Fn(&ManagedPath) -> bool) {
+        let Some(tree) = &mut self.tree else { return };
+        let (left_out, kept) = std::mem::take(&mut tree.steps.obstructions)
+            .into_iter()
+            .partition::<Vec<_>, _>(|obstruction| is_changed_by_users(&obstruction.path));
+        tree.steps.obstructions = kept;
+        for PathObstruction { path, reason } in left_out {
+            let is_elsewhere = |step: &PlanStep| !step.path().is_within(path.as_str());
+            tree.steps.preserve.retain(is_elsewhere);
+            tree.steps.steps.retain(is_elsewhere);
+            self.deferred.push(format!("{path}: left out, since {reason}"));
+        }
     }
 
     /// Return all reasons for which the plan cannot be applied, one sentence each. A failed preflight check

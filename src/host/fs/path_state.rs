@@ -158,6 +158,24 @@ impl Root {
         Ok(names)
     }
 
+    /// Return true if a user other than root can change what is at `path`: the file itself or a directory above it belongs
+    /// to another user, or others can write it. Also where that cannot be found out for lack of a trusted way there.
+    #[must_use]
+    pub fn is_changed_by_users(&self, path: &ManagedPath) -> bool {
+        let is_others = |uid: u32, mode: u32| uid != 0 || mode & 0o022 != 0;
+        let above = path.ancestors().any(|directory| match self.directory(&directory) {
+            Ok(directory) => {
+                rustix::fs::fstat(directory).is_ok_and(|stat| is_others(stat.st_uid, stat.st_mode))
+            }
+            Err(errno) => errno == Errno::NOLINK,
+        });
+        above
+            || self.status_of(path).ok().flatten().is_some_and(|found| {
+                let mode = if found.kind == FileKind::Symlink { 0 } else { found.attributes.mode };
+                is_others(found.attributes.uid, mode)
+            })
+    }
+
     /// List everything below the directory at `path`, parents before children. A name that cannot be written
     /// in a path is an error: skipping it could lose data.
     pub fn below(&self, path: &ManagedPath) -> Result<Vec<ManagedPath>, HostError> {

@@ -17,7 +17,8 @@ use crate::host::fs::root::Root;
 pub struct TreeObservation {
     /// State of the managed paths and of the directories above them.
     pub observed: ObservedPaths,
-    /// Content of directories that occupy the path of a desired file or link.
+    /// Content of directories that occupy the path of a desired file or link, as far as all names in it can be
+    /// written in a path.
     pub below: BTreeMap<ManagedPath, Vec<ManagedPath>>,
     /// Managed paths that are the same directory entry as another one, mapped to that one.
     pub aliases: BTreeMap<ManagedPath, ManagedPath>,
@@ -35,14 +36,22 @@ pub fn look(
     let mut observed: ObservedPaths = BTreeMap::new();
     let everything = current.iter().chain(managed).chain(desired);
     for path in paths(everything, prior) {
-        let node = root.path_state(&path)?;
+        let node = match root.path_state(&path) {
+            // The link itself is observed too, and obstructs the paths below it.
+            Err(HostError::UntrustedLink { .. }) => PathState::Unreachable,
+            node => node?,
+        };
         observed.insert(path, node);
     }
     let mut below = BTreeMap::new();
     let wanted = desired.iter().filter(|(_, entry)| !matches!(entry, FileEntry::Directory { .. }));
     for path in wanted.map(|(path, _)| path).chain(&prior.originals) {
         if matches!(observed.get(path), Some(PathState::Directory { .. })) {
-            let inside = root.below(path)?;
+            let inside = match root.below(path) {
+                // Anyone who may write there can make such a name, so it obstructs this path alone.
+                Err(HostError::InvalidName { .. }) => continue,
+                inside => inside?,
+            };
             for path in &inside {
                 observed.insert(path.clone(), root.path_state(path)?);
             }

@@ -15,6 +15,7 @@ use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 use crate::host::Root;
+use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
@@ -196,6 +197,9 @@ fn plan_for_base(
             }
             plan => (plan?, None),
         };
+    if reach == TreeScope::Everything {
+        plan.leave_out_obstructed(|path| root.is_changed_by_users(path));
+    }
     plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))
 }

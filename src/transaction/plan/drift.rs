@@ -37,6 +37,14 @@ impl DriftReport {
         self.findings.iter().any(|found| found.policy != DriftPolicy::Ignore)
     }
 
+    /// Return the drifted paths that no policy ignores and only root can change: they block updates and fail the boot
+    /// check. A user who owns one managed file can cause a report, and nothing else.
+    #[must_use]
+    pub fn blocking_paths(&self) -> Vec<String> {
+        let counting = self.findings.iter().filter(|found| found.policy != DriftPolicy::Ignore);
+        counting.filter(|found| !found.is_unprivileged).map(|found| found.drift.path.to_string()).collect()
+    }
+
     /// Return the drifted paths that no policy ignores.
     #[must_use]
     pub fn drifted_paths(&self) -> Vec<String> {
@@ -54,9 +62,11 @@ impl DriftReport {
         }
     }
 
-    pub(crate) fn add(&mut self, drift: Drift) {
+    /// Add drift that `root` shows.
+    pub(crate) fn add(&mut self, root: &Root, drift: Drift) {
         let policy = self.policies.of(&drift.path);
-        self.findings.push(DriftFinding { drift, policy, obstacle: None });
+        let is_unprivileged = root.is_changed_by_users(&drift.path);
+        self.findings.push(DriftFinding { drift, policy, obstacle: None, is_unprivileged });
     }
 }
 
@@ -93,7 +103,7 @@ pub(crate) fn find_drift(
     let mut verified =
         DriftReport { record: record.clone(), findings: Vec::new(), repaired: Vec::new(), policies };
     for drift in drift {
-        verified.add(drift);
+        verified.add(root, drift);
     }
     Ok(verified)
 }

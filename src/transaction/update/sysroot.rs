@@ -147,7 +147,7 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
         return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
     if !is_recorded_boot_entry(&verified.record, &next) {
-        verified.add(kernel_arguments_drift());
+        verified.add(&root, kernel_arguments_drift());
     }
     Ok(verified)
 }
@@ -169,7 +169,7 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
     if !is_recorded_boot_entry(&verified.record, &running)
         || !has_recorded_arguments(&verified.record, &host.system.kernel_arguments)
     {
-        verified.add(kernel_arguments_drift());
+        verified.add(root, kernel_arguments_drift());
     }
     Ok(verified)
 }

@@ -36,7 +36,8 @@ pub struct StepInputs<'a> {
     pub desired: &'a ManagedFiles,
     /// Observed state of managed paths and of their parent directories.
     pub observed: &'a ObservedPaths,
-    /// Paths below a directory that exists at the path of a desired file or link, by that directory.
+    /// Paths below a directory that exists at the path of a desired file or link, by that directory. A directory
+    /// with a file whose name no config can contain is left out.
     pub below: &'a BTreeMap<ManagedPath, Vec<ManagedPath>>,
     /// Managed paths that lead to the same place as another managed path, mapped to that one.
     pub aliases: &'a BTreeMap<ManagedPath, ManagedPath>,

@@ -98,7 +98,13 @@ impl Computing<'_> {
     /// Remove a directory at the path of a desired file, if every file below it is managed and no longer
     /// desired. Return true if the path is free afterwards.
     pub(crate) fn clear_directory(&mut self, path: &ManagedPath) -> bool {
-        let below = self.situation.below.get(path).cloned().unwrap_or_default();
+        let Some(below) = self.situation.below.get(path).cloned() else {
+            let reason = format!(
+                "{path} is a directory, but must be a file; it holds a file whose name has invalid UTF-8 or control characters; move it away"
+            );
+            self.obstruct(path, reason);
+            return false;
+        };
         let foreign: Vec<&ManagedPath> = below
             .iter()
             .filter(|path| match self.node(path) {
