@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use osimage::Os;
 use testbed::booted::config::{assert_config, full_config};
 use testbed::booted::host::{Host, confirmed_host};
 use testbed::strace;
@@ -65,6 +66,25 @@ fn files_of_other_programs_are_carried_both_ways() {
     assert_config(&host, "two", "one");
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n");
+    host.assert_no_drift();
+}
+
+#[test]
+fn keys_from_before_the_first_config_do_not_come_back() {
+    let host = Host::install(Os::new(1));
+    let keys = host.var("home/core/.ssh/authorized_keys.d/ignition");
+    fs::create_dir_all(keys.parent().unwrap()).unwrap();
+    fs::write(keys, "ssh-ed25519 AAAA installer\n").unwrap();
+    for text in ["one", "two"] {
+        host.update(&host.config(full_config(text).json()), None);
+    }
+    host.shut_down();
+    host.boot_entry(1).assert_success();
+    assert_config(&host, "one", "two");
+    assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n");
+    host.assert_no_drift();
+    host.update(&host.config(full_config("three").json()), None);
+    assert_config(&host, "three", "one");
     host.assert_no_drift();
 }
 

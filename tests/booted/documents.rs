@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::config::{assert_config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, assert_reboot_requested, confirmed_host};
 
 /// Contents that this release cannot read.
@@ -120,6 +120,35 @@ fn own_deployment_with_an_unreadable_pending_record_is_not_finalized() {
     host.boot().assert_success();
     assert_eq!(host.booted().root, before.root);
     assert_config(&host, "one", "two");
+}
+
+#[test]
+fn unconfirmed_generation_is_decided_without_its_pending_record() {
+    for text in [UNREADABLE[1], "removed"] {
+        for is_healthy in [true, false] {
+            let config = if is_healthy { full_config("two") } else { unhealthy_config("two") };
+            let host = confirmed_host("one");
+            host.stage_update(&host.config(config.json()), None);
+            host.shut_down();
+            if text == "removed" {
+                fs::remove_dir_all(host.var("lib/flameholder")).unwrap();
+            } else {
+                overwrite(&host, "pending", text);
+            }
+            let boot = host.boot();
+            if is_healthy {
+                assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
+                assert_config(&host, "two", "one");
+                assert!(host.status()["pending"].is_null());
+                continue;
+            }
+            assert!(boot.requests_reboot(), "{boot:?}");
+            host.power_cut();
+            host.boot().assert_success();
+            assert_config(&host, "one", "two");
+            assert_eq!(host.status()["blocked"]["config"], "rendered-two");
+        }
+    }
 }
 
 #[test]

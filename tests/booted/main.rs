@@ -11,6 +11,7 @@
     reason = "a test reports by panicking"
 )]
 
+mod activation;
 mod boot_menu;
 mod bypass;
 mod documents;

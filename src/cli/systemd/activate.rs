@@ -19,10 +19,16 @@ use crate::transaction::boot::early_boot::EarlyBootOutcome;
 use crate::transaction::boot::{activate, early_boot};
 use crate::transaction::state::login_message;
 
+/// Problems that are named one by one.
+const REPORTED: usize = 20;
+
 #[derive(Debug, Args)]
 pub(crate) struct ActivateArgs {
     #[command(flatten)]
     place: TargetArgs,
+    /// Complete the activation of the running host, once all file systems are mounted
+    #[arg(long, conflicts_with_all = ["root", "sysroot"])]
+    after_mounts: bool,
 }
 
 pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
@@ -32,6 +38,7 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             activate::activate_next(&mut session, sysroot)?
         }
         None => match (&args.place.root, RunningHost::open()?) {
+            (None, Some(host)) if args.after_mounts => return activate_after_mounts(&host),
             (None, Some(host)) => return activate_at_boot(host),
             (root, _) => {
                 let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
@@ -66,8 +73,12 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
     login_message::refresh(&host.root);
     match activated {
         EarlyBootOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
+        EarlyBootOutcome::Unreadable(reason) => {
+            say(&format!("the files outside /etc stay as they are: {reason}"));
+        }
         EarlyBootOutcome::Activated { state, activated, carried } => {
             print_text(&(booted_state_line(state, carried) + &summary(&activated)))?;
+            report(&activated.problems);
         }
         EarlyBootOutcome::ConfigWritten { generation } => {
             say(&format!(
@@ -91,6 +102,27 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
+/// Complete the activation with the files below mounts that the early one had to wait for.
+fn activate_after_mounts(host: &RunningHost) -> Result<CommandOutcome, CliError> {
+    let locked = host.lock().map_err(TransactionError::from)?;
+    let activated = early_boot::activate_after_mounts(&locked)?;
+    print_text(&summary(&activated))?;
+    report(&activated.problems);
+    Ok(CommandOutcome::Success)
+}
+
+/// Report what is not as the generation says. It does not keep the workload from starting; `flameholder verify` finds
+/// it as well.
+fn report(problems: &[String]) {
+    for problem in problems.iter().take(REPORTED) {
+        say(&format!("warn: not activated: {problem}"));
+    }
+    let more = problems.len().saturating_sub(REPORTED);
+    if more > 0 {
+        say(&format!("warn: not activated: {more} more; see `flameholder verify`"));
+    }
+}
+
 fn booted_state_line(state: BootedState, carried: usize) -> String {
     let foreign = match state {
         BootedState::Complete => "",
@@ -104,10 +136,15 @@ fn booted_state_line(state: BootedState, carried: usize) -> String {
 }
 
 fn summary(activated: &ActivationOutcome) -> String {
-    let ActivationOutcome { generation, changed } = activated;
-    if *changed {
+    let ActivationOutcome { generation, changed, problems, awaited } = activated;
+    let awaited: String =
+        awaited.iter().map(|point| format!("files below {point} wait for its mount\n")).collect();
+    let summary = if *changed {
         format!("activated the files outside /etc of generation {generation}\n")
+    } else if !problems.is_empty() {
+        format!("the files outside /etc do not all match generation {generation}\n")
     } else {
         format!("nothing to do: the files outside /etc match generation {generation}\n")
-    }
+    };
+    summary + &awaited
 }

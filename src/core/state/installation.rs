@@ -21,16 +21,32 @@ pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
 pub const DAEMON_UNIT: &str = "flameholder-daemon.service";
 
 /// Units to install and enable, with their texts.
-const UNITS: [(&str, &str); 5] = [
+const UNITS: [(&str, &str); 6] = [
     ("flameholder-activate.service", include_str!("../../../systemd/flameholder-activate.service")),
+    (
+        "flameholder-activate-mounts.service",
+        include_str!("../../../systemd/flameholder-activate-mounts.service"),
+    ),
     (DAEMON_UNIT, include_str!("../../../systemd/flameholder-daemon.service")),
     ("flameholder-firstboot.service", include_str!("../../../systemd/flameholder-firstboot.service")),
     ("flameholder-recover.service", include_str!("../../../systemd/flameholder-recover.service")),
     ("flameholder-confirm-boot.service", include_str!("../../../systemd/flameholder-confirm-boot.service")),
 ];
 
-/// Drop-ins for units of ostree and MCD, with their texts.
-const DROP_INS: [(&str, &str); 3] = [
+/// Drop-ins for units of ostree, MCD and the workload, with their texts.
+const DROP_INS: [(&str, &str); 6] = [
+    (
+        "crio.service.d/50-flameholder.conf",
+        include_str!("../../../systemd/crio.service.d/50-flameholder.conf"),
+    ),
+    (
+        "kubelet-dependencies.target.d/50-flameholder.conf",
+        include_str!("../../../systemd/kubelet-dependencies.target.d/50-flameholder.conf"),
+    ),
+    (
+        "kubelet.service.d/50-flameholder.conf",
+        include_str!("../../../systemd/kubelet.service.d/50-flameholder.conf"),
+    ),
     (
         "machine-config-daemon-firstboot.service.d/50-flameholder.conf",
         include_str!("../../../systemd/machine-config-daemon-firstboot.service.d/50-flameholder.conf"),

@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 pub(crate) mod tests;
+pub mod unconfirmed_mark;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -248,6 +249,12 @@ impl PendingGeneration {
     #[must_use]
     pub fn generation(&self) -> &GenerationId {
         &self.staged.record.generation
+    }
+
+    /// Return true if `deployment` is the one of this generation.
+    #[must_use]
+    pub fn is_deployed_as(&self, deployment: &DeploymentId) -> bool {
+        self.staged.deployment.id() == *deployment
     }
 
     /// Return the generation to stage again after `failure`, as `deployment` in the boot `staged_in_boot`.

@@ -1,6 +1,7 @@
 //! Read-only facts about a host.
 
 pub mod accounts;
+pub(crate) mod awaited_mounts;
 pub mod boot;
 pub mod booted;
 pub mod fragments;

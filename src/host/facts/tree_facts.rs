@@ -112,6 +112,27 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     Ok(facts)
 }
 
+/// Compute the managed files outside `/etc` of the current config in the tree at `root`.
+pub fn managed_outside_etc(
+    root: &Root,
+    current: &HostConfig,
+    prior: &PriorChanges,
+    profile: Profile,
+) -> Result<ManagedFiles, FactsError> {
+    let request = FactsRequest {
+        current: Some(current),
+        desired: current,
+        active: None,
+        prior,
+        applied_by: profile,
+        profile,
+        reach: TreeScope::Everything,
+    };
+    let bases = load_bases(root, current, &request)?;
+    let managed = ManagedFiles::of(current, &load_accounts(root)?, &bases, profile, UnknownOwner::Drifts)?;
+    Ok(managed.outside("/etc"))
+}
+
 /// Read unit files until enablement of all units is determined: a unit may refer to others (`Also=`).
 fn look_up_units(root: &Root, facts: &mut TreeFacts, subject: FactsRequest<'_>) -> Result<(), HostError> {
     loop {

@@ -15,29 +15,37 @@ const LOCAL: [&str; 10] =
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 impl Root {
-    /// List the mount points below the root, without the root itself.
+    /// List the mount points of local file systems below the root, without the root itself.
     pub(crate) fn mounts_below(&self) -> Result<Vec<ManagedPath>, HostError> {
+        self.mounts(|kind| LOCAL.contains(&kind))
+    }
+
+    /// List the mount points of all file systems below the root, without the root itself.
+    pub(crate) fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
+        self.mounts(|_| true)
+    }
+
+    fn mounts(&self, is_meant: impl Fn(&str) -> bool) -> Result<Vec<ManagedPath>, HostError> {
         let failed =
             |path: &str, error: &std::io::Error| HostError::new(FileOperation::Read, path, errno_of(error));
         let top = self.top().map_err(|errno| HostError::new(FileOperation::Read, "/", errno))?;
         let place = format!("/proc/self/fd/{}", top.as_raw_fd());
         let place: PathBuf = std::fs::read_link(&place).map_err(|error| failed(&place, &error))?;
         let text = std::fs::read(MOUNTS).map_err(|error| failed(MOUNTS, &error))?;
-        Ok(parse(&String::from_utf8_lossy(&text), &place))
+        Ok(parse(&String::from_utf8_lossy(&text), &place, is_meant))
     }
 }
 
-/// Parse the mount points of local file systems below `root`. As of `proc(5)`, the fifth field is the mount
-/// point, and the file system type is the first field after the separator `-`.
-fn parse(text: &str, root: &Path) -> Vec<ManagedPath> {
+/// Parse the mount points below `root` of the file systems that `is_meant` accepts. As of `proc(5)`, the fifth field is
+/// the mount point, and the file system type is the first field after the separator `-`.
+fn parse(text: &str, root: &Path, is_meant: impl Fn(&str) -> bool) -> Vec<ManagedPath> {
     let below = |line: &str| {
         let (mount, source) = line.split_once(" - ")?;
         let kind = source.split(' ').next()?;
-        let is_local = LOCAL.contains(&kind);
         let point = unescaped(mount.split(' ').nth(4)?);
         let inside = Path::new(&point).strip_prefix(root).ok()?.to_str()?.to_owned();
         // A mount point that is not a valid path holds no managed files.
-        is_local.then(|| ManagedPath::parse(&format!("/{inside}")).ok())?
+        is_meant(kind).then(|| ManagedPath::parse(&format!("/{inside}")).ok())?
     };
     text.lines().filter_map(below).collect()
 }
@@ -63,8 +71,10 @@ mod tests {
 27 22 8:4 / /srv/treehouse rw - ext4 /dev/vdd rw
 28 22 8:4 / /srv/tree rw - ext4 /dev/vdd rw
 ";
-        let found = parse(text, Path::new("/srv/tree"));
+        let local = |kind: &str| LOCAL.contains(&kind);
+        let found = parse(text, Path::new("/srv/tree"), local);
         assert_eq!(found, ["/boot", "/my disk"].map(ManagedPath::constant));
-        assert_eq!(parse(text, Path::new("/")).len(), 4);
+        assert_eq!(parse(text, Path::new("/"), local).len(), 4);
+        assert_eq!(parse(text, Path::new("/srv/tree"), |_| true).len(), 3);
     }
 }

@@ -4,18 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::files_outside_etc::FilesOutsideEtc;
+use super::partial_activation::{MAX_ROUNDS, SkippedPaths, failed_path};
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps;
-use crate::core::plan::steps::{LinkChange, PlanStep, StepInputs};
+use crate::core::plan::steps::{LinkChange, PlanStep, PlannedSteps, StepInputs};
 use crate::core::state::carry_forward;
 use crate::core::state::journal::JournalScope;
-use crate::core::state::objects::{ActiveManifest, LastBooted};
+use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::profile::Profile;
 use crate::core::values::tree::FileAttributes;
-use crate::host::facts::booted;
+use crate::host::facts::{awaited_mounts, booted};
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{HostDisk, LockedRoot, Root};
@@ -30,6 +31,26 @@ use crate::transaction::state::current::{CurrentState, is_older_than_last_booted
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::{interrupted, objects, record};
 
+/// Treatment of paths that cannot be put in place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActivationMode {
+    /// Fail without a change. For an unconfirmed generation, whose boot check then fails.
+    AllOrNothing,
+    /// Leave them out. For a confirmed generation, which serves whatever its disk says.
+    AsFarAsPossible,
+}
+
+/// Time of an activation within a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActivationStage {
+    /// Before other services: mounts below `/var` may still be missing, and their files wait for them.
+    Early,
+    /// After all mounts: files below one that is missing are not written beneath it.
+    AfterMounts,
+    /// On a tree that is not booting: every path is reachable.
+    Offline,
+}
+
 /// Result of an activation.
 #[derive(Debug)]
 pub struct ActivationOutcome {
@@ -37,6 +58,10 @@ pub struct ActivationOutcome {
     pub generation: GenerationId,
     /// False if `/var` matched already.
     pub changed: bool,
+    /// Paths and documents that are not as the generation says, each with the reason.
+    pub problems: Vec<String>,
+    /// Mount points below which files wait for their mount.
+    pub awaited: BTreeSet<ManagedPath>,
 }
 
 /// Plan that makes `/var` match a generation.
@@ -70,16 +95,33 @@ impl ActivationPlan {
 /// Recovers an interrupted change first.
 pub fn activate(root: &LockedRoot<'_>) -> Result<ActivationOutcome, TransactionError> {
     interrupted::recover_first(root)?;
-    activate_recovered(root)
+    activate_recovered(root, ActivationMode::AllOrNothing, ActivationStage::Offline)
 }
 
 /// Activate the generation in the `/etc` of `root`, in which no interrupted change is open.
-pub(crate) fn activate_recovered(root: &LockedRoot<'_>) -> Result<ActivationOutcome, TransactionError> {
-    let wanted = files_outside_etc(root)?;
-    ensure_link_targets(root, &wanted.managed)?;
-    let activation = decide_on(root, wanted)?;
-    apply::apply(root.as_root(), &NoServices, activation.change(root.boot_id()))?;
-    Ok(ActivationOutcome { generation: activation.generation, changed: !activation.steps.is_empty() })
+pub(crate) fn activate_recovered(
+    root: &LockedRoot<'_>,
+    mode: ActivationMode,
+    stage: ActivationStage,
+) -> Result<ActivationOutcome, TransactionError> {
+    if mode == ActivationMode::AllOrNothing {
+        objects::set_unreadable_manifest_aside(root)?;
+    }
+    let mut desired = DesiredActivation::load(root, mode)?;
+    desired.leave_out_awaited(root, stage)?;
+    for _ in 0..MAX_ROUNDS {
+        let activated = desired.activate(root);
+        match activated {
+            Err(error) if desired.leave_out(root, &error) => {}
+            Err(error) if mode == ActivationMode::AsFarAsPossible => {
+                desired.problems.push(error.chain());
+                break;
+            }
+            Err(error) => return Err(error),
+            Ok(changed) => return Ok(desired.into_outcome(changed)),
+        }
+    }
+    Ok(desired.into_outcome(false))
 }
 
 /// Activate the default deployment of a sysroot that is not running.
@@ -93,6 +135,209 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOut
         return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
     activate(&LockedRoot::lock(&root)?)
+}
+
+/// Plan the activation of `root`, in which no interrupted change is open. Writes nothing.
+pub fn plan_activation(root: &Root) -> Result<ActivationPlan, TransactionError> {
+    DesiredActivation::load(root, ActivationMode::AllOrNothing)?.plan(root)
+}
+
+/// Generation to activate, and the state of the host that its activation starts from.
+struct DesiredActivation {
+    mode: ActivationMode,
+    record: GenerationRecord,
+    current: CurrentState,
+    files: FilesOutsideEtc,
+    /// Managed files outside `/etc` of the generation that is active now. The removal of files needs their paths
+    /// only, so no contents are loaded.
+    active: ManagedFiles,
+    /// True if the generation is older than the last booted one. Trust material then stays as it is: an older
+    /// generation must not bring back revoked keys and CAs.
+    keeps_trust: bool,
+    skipped: SkippedPaths,
+    /// Mount points whose files are left out without being a problem.
+    awaited: BTreeSet<ManagedPath>,
+    problems: Vec<String>,
+}
+
+impl DesiredActivation {
+    fn load(root: &Root, mode: ActivationMode) -> Result<Self, TransactionError> {
+        let (current, mut problems) = match mode {
+            ActivationMode::AllOrNothing => (CurrentState::load(root)?, Vec::new()),
+            ActivationMode::AsFarAsPossible => CurrentState::load_available(root)?,
+        };
+        let Some(record) = current.record.clone() else {
+            return Err(StateError::NoGeneration(root.path().display().to_string()).into());
+        };
+        let mut files = FilesOutsideEtc::load(root, &record, &current, mode)?;
+        problems.append(&mut files.problems);
+        let active = match current.active.as_ref().and_then(|active| active.manifest) {
+            None => ManagedFiles::default(),
+            Some(active) if Some(active) == record.manifest => {
+                Manifest::of(&files.managed, files.profile).0.managed(&BTreeMap::new())
+            }
+            Some(active) => match objects::load_manifest(root, active) {
+                Ok(manifest) => manifest.managed(&BTreeMap::new()),
+                // Its files stay where they are; nothing else knows which they were.
+                Err(lost) => {
+                    problems.push(format!("files of the generation before are not removed: {lost}"));
+                    ManagedFiles::default()
+                }
+            },
+        };
+        let keeps_trust = is_older_than_last_booted(&record, &current);
+        let skipped = SkippedPaths::default();
+        let awaited = BTreeSet::new();
+        Ok(Self { mode, record, current, files, active, keeps_trust, skipped, awaited, problems })
+    }
+
+    /// Put the files in place. Returns false if nothing had to be changed.
+    fn activate(&mut self, root: &LockedRoot<'_>) -> Result<bool, TransactionError> {
+        ensure_link_targets(root, &self.skipped.without(&self.files.managed))?;
+        let plan = loop {
+            let (obstructed, plan) = self.compose_plan(root)?;
+            match plan {
+                Some(plan) => break plan,
+                None if !obstructed.keys().all(|path| self.may_leave_out(root, path)) => {
+                    return Err(PlanError::Obstructed(obstructed.into_values().collect()).into());
+                }
+                None => {
+                    let managed = [&self.active, &self.files.managed];
+                    let mut is_any_left_out = false;
+                    for (path, reason) in &obstructed {
+                        is_any_left_out |= self.skipped.insert(path, reason, managed);
+                    }
+                    if !is_any_left_out {
+                        return Err(PlanError::Obstructed(obstructed.into_values().collect()).into());
+                    }
+                }
+            }
+        };
+        apply::apply(root.as_root(), &NoServices, plan.change(root.boot_id()))?;
+        Ok(!plan.steps.is_empty())
+    }
+
+    /// Leave out the files below mounts that are not made yet.
+    fn leave_out_awaited(&mut self, root: &Root, stage: ActivationStage) -> Result<(), TransactionError> {
+        if stage == ActivationStage::Offline {
+            return Ok(());
+        }
+        let points = awaited_mounts::awaited_mounts(root)?;
+        let managed: BTreeSet<ManagedPath> =
+            self.active.entries.keys().chain(self.files.managed.entries.keys()).cloned().collect();
+        for path in managed {
+            let resolved = awaited_mounts::resolve_links_above(root, &path);
+            let Some(point) = points.iter().find(|point| resolved.is_within(point.as_str())) else {
+                continue;
+            };
+            let reason = format!("{path} waits for the mount of {point}");
+            match (stage, self.mode) {
+                (ActivationStage::AfterMounts, ActivationMode::AllOrNothing) => {
+                    let reason = format!("{path} lies below {point}, which is not mounted; mount it");
+                    return Err(PlanError::Obstructed(vec![reason]).into());
+                }
+                (ActivationStage::AfterMounts, _) => self.problems.push(reason),
+                _ => drop(self.awaited.insert(point.clone())),
+            }
+            self.skipped.insert_awaited(path);
+        }
+        Ok(())
+    }
+
+    /// Return true if the activation goes on without `path`: that of a confirmed generation, and also that of an
+    /// unconfirmed one where users other than root can write, who must not be able to refuse an update.
+    fn may_leave_out(&self, root: &Root, path: &ManagedPath) -> bool {
+        self.mode == ActivationMode::AsFarAsPossible || root.is_changed_by_users(path)
+    }
+
+    /// Leave out the paths that `error` is about; false if it is about none of them, or they have to be there.
+    fn leave_out(&mut self, root: &Root, error: &TransactionError) -> bool {
+        failed_path(error).is_some_and(|path| self.may_leave_out(root, &path))
+            && self.skipped.insert_failed(error, [&self.active, &self.files.managed])
+    }
+
+    fn into_outcome(mut self, changed: bool) -> ActivationOutcome {
+        self.problems.extend(self.skipped.reasons());
+        let (generation, problems) = (self.record.generation, self.problems);
+        ActivationOutcome { generation, changed, problems, awaited: self.awaited }
+    }
+
+    fn plan(&self, root: &Root) -> Result<ActivationPlan, TransactionError> {
+        let (obstructed, plan) = self.compose_plan(root)?;
+        plan.ok_or_else(|| PlanError::Obstructed(obstructed.into_values().collect()).into())
+    }
+
+    /// Plan the activation; without a plan where paths are obstructed.
+    fn compose_plan(
+        &self,
+        root: &Root,
+    ) -> Result<(BTreeMap<ManagedPath, String>, Option<ActivationPlan>), TransactionError> {
+        let mut steps = self.steps(root)?;
+        let obstructed: BTreeMap<ManagedPath, String> = std::mem::take(&mut steps.obstructions)
+            .into_iter()
+            .map(|obstruction| (obstruction.path, obstruction.reason))
+            .collect();
+        if !obstructed.is_empty() {
+            return Ok((obstructed, None));
+        }
+        let before = self.current.active.as_ref();
+        let mut active = record::active_manifest(&self.record, &steps, last_booted(&self.record, before));
+        self.skipped.retain_prior(&mut active, &self.current.prior_changes().outside("/etc"));
+        if let (true, Some(before)) = (self.keeps_trust, before) {
+            self.retain_trust_material(&mut active, before);
+        }
+        let mut files = AgentFiles::after(root, steps.preserve);
+        files.extend(steps.steps);
+        if self.files.is_rebuilt {
+            objects::store_objects(&mut files, &self.files.managed, self.files.profile)?;
+        }
+        objects::write_active_manifest(&mut files, before, &active)?;
+        let labels = labels::labels_of_steps(root, &files.steps, &self.current.prior_changes().labels)?;
+        let generation = self.record.generation.clone();
+        Ok((obstructed, Some(ActivationPlan { generation, steps: files.steps, labels })))
+    }
+
+    fn steps(&self, root: &Root) -> Result<PlannedSteps, TransactionError> {
+        let [current, desired] = [&self.active, &self.files.managed].map(|managed| {
+            let managed = self.skipped.without(managed);
+            if self.keeps_trust { without_trust_material(managed) } else { managed }
+        });
+        let mut prior = self.skipped.without_prior(&self.current.prior_changes().outside("/etc"));
+        if self.keeps_trust {
+            // Otherwise the path, which is in neither set now, would get its pre-image back.
+            prior.originals.retain(|path| !carry_forward::is_trust_material(path));
+        }
+        let seen = tree_observation::look(root, [&current, &current], &desired, &prior)?;
+        Ok(steps::compute(StepInputs {
+            current: &current,
+            desired: &desired,
+            observed: &seen.observed,
+            below: &seen.below,
+            aliases: &seen.aliases,
+            vendor: &BTreeMap::new(),
+            links: &LinkChange::default(),
+            prior: &prior,
+            profile: self.files.profile,
+        }))
+    }
+
+    /// Keep the pre-images and created directories of trust material that stays in place in the manifest, so
+    /// that a later generation can still remove the files and restore the pre-images.
+    fn retain_trust_material(&self, active: &mut ActiveManifest, before: &ActiveManifest) {
+        let kept: Vec<&ManagedPath> =
+            self.active.entries.keys().filter(|path| carry_forward::is_trust_material(path)).collect();
+        let originals = before.originals.iter().filter(|path| carry_forward::is_trust_material(path));
+        let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
+        let directories = before.created_directories.iter().filter(above);
+        for (prior, more) in [
+            (&mut active.originals, originals.cloned().collect::<Vec<_>>()),
+            (&mut active.created_directories, directories.cloned().collect()),
+        ] {
+            prior.extend(more);
+            prior.sort();
+            prior.dedup();
+        }
+    }
 }
 
 /// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first
@@ -113,79 +358,9 @@ fn ensure_link_targets(root: &Root, desired: &ManagedFiles) -> Result<(), Transa
     Ok(())
 }
 
-/// Managed files outside `/etc` of a generation, with its record and the profile that planned them.
-struct FilesOutsideEtc {
-    record: GenerationRecord,
-    managed: ManagedFiles,
-    profile: Profile,
-}
-
-/// Load the managed files outside `/etc` of the generation recorded in the `/etc` of `root`.
-fn files_outside_etc(root: &Root) -> Result<FilesOutsideEtc, TransactionError> {
-    let Some(record) = CurrentState::load_record(root)? else {
-        return Err(StateError::NoGeneration(root.path().display().to_string()).into());
-    };
-    let (managed, profile) = match record.manifest {
-        Some(digest) => objects::load_managed(root, digest)?,
-        None => (ManagedFiles::default(), record.profile),
-    };
-    Ok(FilesOutsideEtc { record, managed, profile })
-}
-
-/// Plan the activation of `root`, in which no interrupted change is open. Writes nothing.
-pub fn plan_activation(root: &Root) -> Result<ActivationPlan, TransactionError> {
-    decide_on(root, files_outside_etc(root)?)
-}
-
-fn decide_on(
-    root: &Root,
-    FilesOutsideEtc { record, managed, profile }: FilesOutsideEtc,
-) -> Result<ActivationPlan, TransactionError> {
-    let current = CurrentState::load(root)?;
-    let keeps_trust = is_older_than_last_booted(&record, &current);
-    let managed = if keeps_trust { without_trust_material(managed) } else { managed };
-    let steps = steps(root, &current, &managed, profile, keeps_trust)?;
-    let mut active = record::active_manifest(&record, &steps, last_booted(&record, current.active.as_ref()));
-    if let (true, Some(before)) = (keeps_trust, &current.active) {
-        retain_trust_material(root, &mut active, before)?;
-    }
-    let mut files = AgentFiles::after(root, steps.preserve);
-    files.extend(steps.steps);
-    objects::write_active_manifest(&mut files, current.active.as_ref(), &active)?;
-    let labels = labels::labels_of_steps(root, &files.steps, &current.prior_changes().labels)?;
-    Ok(ActivationPlan { generation: record.generation, steps: files.steps, labels })
-}
-
-/// Drop trust material from the files to activate: an older generation must not bring back revoked keys and
-/// CAs.
 fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
     managed.entries.retain(|path, _| !carry_forward::is_trust_material(path));
     managed
-}
-
-/// Keep the pre-images and created directories of trust material that stays in place in the manifest, so
-/// that a later generation can still remove the files and restore the pre-images.
-fn retain_trust_material(
-    root: &Root,
-    active: &mut ActiveManifest,
-    before: &ActiveManifest,
-) -> Result<(), TransactionError> {
-    let Some(manifest) = before.manifest else { return Ok(()) };
-    let manifest = objects::load_manifest(root, manifest)?;
-    let kept: Vec<&ManagedPath> =
-        manifest.entries.keys().filter(|path| carry_forward::is_trust_material(path)).collect();
-    let originals = before.originals.iter().filter(|path| carry_forward::is_trust_material(path));
-    let above = |directory: &&ManagedPath| kept.iter().any(|path| path.is_within(directory.as_str()));
-    let directories = before.created_directories.iter().filter(above);
-    for (prior, more) in [
-        (&mut active.originals, originals.cloned().collect::<Vec<_>>()),
-        (&mut active.created_directories, directories.cloned().collect()),
-    ] {
-        prior.extend(more);
-        prior.sort();
-        prior.dedup();
-    }
-    Ok(())
 }
 
 /// Return the identity of the deployment that `record` belongs to, for the active manifest. A plain tree
@@ -195,35 +370,4 @@ fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Op
     let Some(bound) = &record.deployment else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
     Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
-}
-
-fn steps(
-    root: &Root,
-    current: &CurrentState,
-    desired: &ManagedFiles,
-    profile: Profile,
-    keeps_trust: bool,
-) -> Result<steps::PlannedSteps, TransactionError> {
-    let managed = match current.active.as_ref().and_then(|active| active.manifest) {
-        // The removal of files needs their paths only, so no contents are loaded.
-        Some(active) => objects::load_manifest(root, active)?.managed(&BTreeMap::new()),
-        None => ManagedFiles::default(),
-    };
-    let managed = if keeps_trust { without_trust_material(managed) } else { managed };
-    let prior = current.prior_changes().outside("/etc");
-    let seen = tree_observation::look(root, [&managed, &managed], desired, &prior)?;
-    let steps = steps::compute(StepInputs {
-        current: &managed,
-        desired,
-        observed: &seen.observed,
-        below: &seen.below,
-        aliases: &seen.aliases,
-        vendor: &BTreeMap::new(),
-        links: &LinkChange::default(),
-        prior: &prior,
-        profile,
-    });
-    let obstacles: Vec<String> =
-        steps.obstructions.iter().map(|obstruction| obstruction.reason.clone()).collect();
-    if obstacles.is_empty() { Ok(steps) } else { Err(PlanError::Obstructed(obstacles).into()) }
 }

@@ -22,7 +22,7 @@ use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{login_message, pending, status_files};
+use crate::transaction::state::{login_message, pending, status_files, unconfirmed_mark};
 use crate::transaction::update::sysroot;
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -172,6 +172,8 @@ fn confirm(
     let host = host.lock()?;
     // Another process may have confirmed this generation or staged another one in the meantime.
     if pending::load(host.as_root())?.is_some_and(|now| now.staged == pending.staged) {
+        // In this order: without the pending record, the mark would never be removed.
+        unconfirmed_mark::remove_mark(host.as_root())?;
         pending::remove(host.as_root())?;
     }
     // Leftovers only occupy space; the next update tries again.

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::activate::ActivationOutcome;
+use super::activate::{ActivationMode, ActivationOutcome, ActivationStage};
 use super::{activate, carry_forward};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::booted_state;
@@ -12,6 +12,7 @@ use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted;
@@ -28,7 +29,8 @@ use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, labels, recover};
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{boot_check_time, interrupted, pending};
+use crate::transaction::state::unconfirmed_mark::MarkState;
+use crate::transaction::state::{boot_check_time, interrupted, objects, pending, unconfirmed_mark};
 use crate::transaction::update::{extensions, finalize};
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -46,6 +48,9 @@ pub enum EarlyBootOutcome {
     },
     /// No configuration was ever applied to this host.
     Unmanaged,
+    /// The record of the confirmed generation cannot be read, for this reason. Its files stay as they are, and it
+    /// serves.
+    Unreadable(String),
     /// The deployment booted without its configuration, which is now in `/etc`. The host must reboot before
     /// other services start: systemd has already read the old units.
     ConfigWritten { generation: GenerationId },
@@ -61,25 +66,30 @@ pub enum EarlyBootOutcome {
 
 /// Activate the booted generation, or tell which rollback or reboot is needed. `namespace` is a private
 /// mount namespace, in which other deployments can be made writable.
+///
+/// An unconfirmed generation is activated as a whole, and the workload starts only then. A confirmed one serves
+/// whatever its disk says: what cannot be put in place is a problem in the outcome.
 pub fn activate_at_boot(
     host: &LockedHost<'_>,
     namespace: &MountNamespace,
 ) -> Result<EarlyBootOutcome, TransactionError> {
     let booted = &host.running.booted;
+    let mark = unconfirmed_mark::mark_state(host, &booted.deployment);
+    if mark == MarkState::Foreign {
+        unconfirmed_mark::remove_mark(host.as_root())?;
+    }
     recover_any_deployment(host, namespace)?;
-    extensions::remove(host)?;
-    let record = CurrentState::load_record(host)?;
-    let found = match pending::load(host.as_root()) {
-        // A complete generation boots despite an unreadable pending record; the boot check, which has to
-        // confirm or roll back, reports the error then.
-        Err(error)
-            if booted_state::booted_state(booted.observation(record.as_ref(), None))
-                == BootedState::Complete =>
-        {
-            log::warn!("cannot read the pending record: {error}");
-            None
+    if let Err(error) = extensions::remove(host) {
+        log::warn!("cannot remove the repository of the extensions: {}", chain(&error));
+    }
+    let found = load_or_restore_pending(host)?;
+    let is_pending = found.as_ref().is_some_and(|pending| pending.is_deployed_as(&booted.deployment));
+    let mode = activation_mode(mark, is_pending);
+    let record = match CurrentState::load_record(host) {
+        Err(error) if mode == ActivationMode::AsFarAsPossible => {
+            return Ok(EarlyBootOutcome::Unreadable(chain(&error)));
         }
-        found => found?,
+        record => record?,
     };
     let seen = booted.observation(record.as_ref(), found.as_ref());
     let state = booted_state::booted_state(seen);
@@ -100,12 +110,74 @@ pub fn activate_at_boot(
                     &PendingEntry::Booted { boot_id: host.boot_id().to_owned() },
                 )?;
             }
-            let Some(record) = record else { return Ok(EarlyBootOutcome::Unmanaged) };
-            let carried = carry_forward(host, state, &record)?;
-            let activated = activate::activate_recovered(host)?;
-            Ok(EarlyBootOutcome::Activated { state, activated, carried })
+            let outcome = match record {
+                Some(record) => activate_recorded(host, state, &record, mode)?,
+                None => EarlyBootOutcome::Unmanaged,
+            };
+            match &outcome {
+                EarlyBootOutcome::Activated { activated, .. } if !activated.awaited.is_empty() => {
+                    unconfirmed_mark::await_mounts(host)?;
+                }
+                _ => unconfirmed_mark::permit_workload(host)?,
+            }
+            Ok(outcome)
         }
     }
+}
+
+/// Load the pending record. That of an unconfirmed generation is written again where it was lost with `/var` or cannot be
+/// read. Without the generation's own record there is no way, and its activation fails.
+fn load_or_restore_pending(host: &LockedHost<'_>) -> Result<Option<PendingGeneration>, TransactionError> {
+    match pending::load(host.as_root()) {
+        Ok(Some(found)) => return Ok(Some(found)),
+        Ok(None) => {}
+        // Of a deployment that is none of ours, it is left to the release that wrote it, or to `recover`.
+        Err(error) => log::warn!("{}", chain(&error)),
+    }
+    let booted = &host.running.booted.deployment;
+    let Some(mark) = unconfirmed_mark::load_mark(host, booted) else { return Ok(None) };
+    let record = CurrentState::load_record(host).unwrap_or_default();
+    let Some(record) = record.filter(|record| record.names(booted)) else { return Ok(None) };
+    let Some(deployment) = &record.deployment else { return Ok(None) };
+    Ok(Some(pending::restore(host, mark, &record, deployment)?))
+}
+
+/// Complete the activation once all mounts are made, and let the workload of an unconfirmed generation start then.
+pub fn activate_after_mounts(host: &LockedHost<'_>) -> Result<ActivationOutcome, TransactionError> {
+    let booted = &host.running.booted.deployment;
+    interrupted::recover_first(host)?;
+    let found = pending::load(host.as_root()).unwrap_or_default();
+    let is_pending = found.is_some_and(|pending| pending.is_deployed_as(booted));
+    let mode = activation_mode(unconfirmed_mark::mark_state(host, booted), is_pending);
+    let activated = activate::activate_recovered(host, mode, ActivationStage::AfterMounts)?;
+    unconfirmed_mark::permit_workload(host)?;
+    Ok(activated)
+}
+
+fn activation_mode(mark: MarkState, is_pending: bool) -> ActivationMode {
+    match mark {
+        MarkState::Absent | MarkState::Foreign if !is_pending => ActivationMode::AsFarAsPossible,
+        _ => ActivationMode::AllOrNothing,
+    }
+}
+
+/// Activate the recorded generation, with the files that are carried forward into it.
+fn activate_recorded(
+    host: &LockedHost<'_>,
+    state: BootedState,
+    record: &GenerationRecord,
+    mode: ActivationMode,
+) -> Result<EarlyBootOutcome, TransactionError> {
+    let carried = carry_forward(host, state, record);
+    let (carried, problem) = match carried {
+        Err(error) if mode == ActivationMode::AsFarAsPossible => {
+            (0, Some(format!("files are not carried forward: {}", error.chain())))
+        }
+        carried => (carried?, None),
+    };
+    let mut activated = activate::activate_recovered(host, mode, ActivationStage::Early)?;
+    activated.problems.extend(problem);
+    Ok(EarlyBootOutcome::Activated { state, activated, carried })
 }
 
 /// Recover an interrupted change of the booted deployment, or of another one: a power cut can interrupt a
@@ -146,6 +218,8 @@ fn write_missing_config(
     root: &LockedRoot<'_>,
     pending: &PendingGeneration,
 ) -> Result<EarlyBootOutcome, TransactionError> {
+    // First of all: from here on the workload waits for a complete generation.
+    unconfirmed_mark::write_mark(root, pending)?;
     // The attempt is recorded before the change: if writing does not help, the next boot rolls back instead
     // of trying a third time.
     pending::append_entry(
@@ -193,10 +267,9 @@ fn carry_forward(
     state: BootedState,
     record: &GenerationRecord,
 ) -> Result<usize, TransactionError> {
-    let current = CurrentState::load(host)?;
-    let Some(ran) = current.active.as_ref().and_then(|active| active.last_booted.clone()) else {
-        return Ok(0);
-    };
+    // The activation reports an unreadable manifest.
+    let active = objects::load_active(host).unwrap_or_default();
+    let Some(ran) = active.and_then(|active| active.last_booted) else { return Ok(0) };
     let is_left = ran.deployment != host.running.booted.deployment && record.sequence <= ran.latest;
     if state != BootedState::Complete || !is_left {
         return Ok(0);
@@ -208,10 +281,15 @@ fn carry_forward(
             return Ok(0);
         }
     };
-    let left = CurrentState::load_record(&last)?.filter(|left| left.sequence > record.sequence);
-    if let Some(left) = left {
+    // An unreadable record may be why that deployment was left, and is no reason to stop here.
+    let left = CurrentState::load_record(&last).unwrap_or_else(|error| {
+        log::warn!("cannot block the target of deployment {}: {}", ran.deployment, chain(&error));
+        None
+    });
+    if let Some(left) = left.filter(|left| left.sequence > record.sequence) {
         block(host, &left, "a previous deployment was booted, chosen at the boot menu or by the bootloader")?;
     }
+    let (current, _) = CurrentState::load_available(host)?;
     let steps = carry_forward::carry_forward_steps(host, &last, current.host())?;
     let labels = labels::labels_of_steps(host.as_root(), &steps, &current.prior_changes().labels)?;
     apply_steps(host, [Some(&record.generation); 2], &steps, &labels)?;

@@ -13,6 +13,8 @@ use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
 use crate::core::state::mcd_originals::{NOORIG, ORIG};
 use crate::core::state::objects::ACTIVE;
+use crate::core::state::pending::PENDING;
+use crate::core::state::pending::unconfirmed_mark::UNCONFIRMED;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::names::ManagedPath;
@@ -23,7 +25,7 @@ use crate::host::{LockedHost, Root, RunningHost};
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::{apply, labels};
+use crate::transaction::engine::{apply, atomic_file, labels};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
@@ -63,7 +65,9 @@ pub fn release(
     let kept = restore_mcd_originals(host, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
     steps.extend(objects::prune(host, &BTreeMap::new())?);
-    for path in [ACTIVE, BLOCKED, DAEMON_ENVIRONMENT, RECORD].map(ManagedPath::constant) {
+    let own = [ACTIVE, BLOCKED, DAEMON_ENVIRONMENT, PENDING, RECORD, UNCONFIRMED].map(ManagedPath::constant);
+    let set_aside = own.iter().map(atomic_file::aside).collect::<Vec<_>>();
+    for path in own.into_iter().chain(set_aside) {
         if host.exists(&path)? {
             steps.push(PlanStep::Remove { path });
         }

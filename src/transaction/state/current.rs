@@ -114,6 +114,28 @@ impl CurrentState {
         Ok(Self { record, configuration, active })
     }
 
+    /// Load the current state as far as it can be read. The record has to be readable; the second value holds the
+    /// errors of the rest. An unreadable active manifest is set aside, for the next one to take its place.
+    pub fn load_available(root: &Root) -> Result<(Self, Vec<String>), CurrentStateError> {
+        let record = Self::load_record(root)?;
+        let mut problems = Vec::new();
+        let configuration = Self::load_configuration(root, record.as_ref()).unwrap_or_else(|error| {
+            problems.push(chain(&error));
+            None
+        });
+        let active = match objects::load_active(root) {
+            Ok(active) => active,
+            Err(error) => {
+                problems.push(chain(&error));
+                if let Err(error) = objects::set_active_manifest_aside(root) {
+                    problems.push(chain(&error));
+                }
+                None
+            }
+        };
+        Ok((Self { record, configuration, active }, problems))
+    }
+
     /// Load the current config; fail if there is a `record` without one.
     fn load_configuration(
         root: &Root,

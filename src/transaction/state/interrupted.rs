@@ -53,7 +53,11 @@ pub(crate) fn recover_first(root: &LockedRoot<'_>) -> Result<(), TransactionErro
 }
 
 fn recover_open(root: &Root, boot_id: &BootId) -> Result<RecoveryOutcome, TransactionError> {
-    let found = CurrentState::load_record(root)?.map(|record| record.generation);
+    let found = match CurrentState::load_record(root) {
+        // Only an open change needs the record.
+        Err(_) if journal::load(root).map_err(RecoveryError::from)?.is_none() => None,
+        record => record?.map(|record| record.generation),
+    };
     let services: &dyn ServiceControl =
         if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
     Ok(recover::recover(root, services, found.as_ref(), boot_id)?)

@@ -14,3 +14,4 @@ pub(crate) mod record;
 pub(crate) mod rpm_ostree_request;
 pub mod settings;
 pub mod status_files;
+pub mod unconfirmed_mark;

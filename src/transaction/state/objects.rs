@@ -37,18 +37,8 @@ pub(crate) fn load_manifest(root: &Root, digest: ContentDigest) -> Result<Manife
     Ok(Manifest::parse(digest, &load_object(root, digest)?)?)
 }
 
-/// Load the managed files of a manifest, contents included.
-pub(crate) fn load_managed(
-    root: &Root,
-    digest: ContentDigest,
-) -> Result<(ManagedFiles, Profile), StoreLoadError> {
-    let manifest = load_manifest(root, digest)?;
-    let contents = manifest.objects().map(|object| Ok((object, load_object(root, object)?)));
-    let contents = contents.collect::<Result<BTreeMap<_, _>, StoreLoadError>>()?;
-    Ok((manifest.managed(&contents), manifest.profile))
-}
-
-fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadError> {
+/// Load the object with this digest.
+pub(crate) fn load_object(root: &Root, digest: ContentDigest) -> Result<Vec<u8>, StoreLoadError> {
     let path = objects::object_path(digest);
     let bytes = root.read(&path, limits::INFLATED_BYTES)?;
     match bytes {

@@ -1,7 +1,14 @@
 //! Pending record on disk: write once, append entries, read back, remove.
 
+use serde_json::Value;
+
+use crate::core::config::layering::PackageLayering;
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::pending::{PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration};
+use crate::core::state::pending::unconfirmed_mark::UnconfirmedMark;
+use crate::core::state::pending::{
+    PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration, VERSION,
+};
+use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::state::{booted_state, log_line};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -46,6 +53,35 @@ pub(crate) fn load_or_set_aside(disk: &dyn HostDisk) -> Result<Option<PendingGen
             Ok(None)
         }
     }
+}
+
+/// Write the pending record of the booted generation again, which was lost or cannot be read, from the `mark` in its
+/// deployment and its `record`: the boot check then decides it as any other.
+pub(crate) fn restore(
+    host: &LockedHost<'_>,
+    mark: UnconfirmedMark,
+    record: &GenerationRecord,
+    deployment: &DeploymentRecord,
+) -> Result<PendingGeneration, HostError> {
+    load_or_set_aside(host.as_root())?;
+    let staged = StagedGeneration {
+        version: VERSION,
+        record: record.clone(),
+        deployment: deployment.clone(),
+        kernel_arguments: deployment.kernel_arguments.clone(),
+        layering: PackageLayering::default(),
+        document: Value::Null,
+        base: mark.base,
+        replaces: None,
+        staged_in_boot: record.boot_id.clone(),
+        failures: Vec::new(),
+        completes_first_boot: mark.completes_first_boot,
+        transactions: 0,
+        had_network: false,
+    };
+    write_staged(host.as_root(), &staged)?;
+    log::warn!("the pending record {PENDING} of generation {} is written again", record.generation);
+    Ok(PendingGeneration::new(staged))
 }
 
 /// Load the pending generation and decide its outcome in this boot; `None` if no generation is pending.

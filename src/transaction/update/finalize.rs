@@ -30,7 +30,7 @@ use crate::transaction::plan::{etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
-use crate::transaction::state::{pending, record};
+use crate::transaction::state::{pending, record, unconfirmed_mark};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -278,6 +278,7 @@ pub(crate) fn etc_steps(
     };
     let mut files = AgentFiles::after(next, Vec::new());
     record::etc_change_steps(&mut files, tree.steps, &desired, &record, |files| {
+        unconfirmed_mark::add_mark(files, pending)?;
         Ok(record::first_presets(files, next, &desired)?)
     })?;
     let labels = labels::labels_of_steps(next, &files.steps, &staged.labels)?;

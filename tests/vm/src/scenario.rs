@@ -12,7 +12,8 @@ use crate::lab::Lab;
 
 /// Units that Flameholder installs or extends with a drop-in.
 const UNITS: &str = "flameholder-activate.service flameholder-daemon.service flameholder-firstboot.service \
-    flameholder-recover.service flameholder-confirm-boot.service ostree-finalize-staged.service";
+    flameholder-activate-mounts.service flameholder-recover.service flameholder-confirm-boot.service \
+    ostree-finalize-staged.service";
 
 /// Start a host, run the test on it, and check the host afterwards: no failed units, no errors in the
 /// journal, valid unit files.

@@ -23,7 +23,10 @@ const SECONDS: &[(&str, u32)] = &[
     ("generations::failures::failed_finalization_boots_old_generation_and_is_staged_again", 200),
     ("generations::failures::full_disk_refuses_update_before_staging", 150),
     ("generations::failures::generation_booted_without_config_gets_it_before_workload", 150),
-    ("generations::failures::unmounted_state_directory_keeps_workload_from_starting", 150),
+    (
+        "generations::failures::unmounted_state_directory_keeps_only_an_unconfirmed_generation_from_serving",
+        150,
+    ),
     ("generations::unhealthy::failed_required_unit_rolls_back_until_retry", 278),
     ("generations::unhealthy::hanging_health_check_rolls_back", 297),
     ("generations::unhealthy::lost_network_rolls_back", 202),

@@ -114,21 +114,24 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
 }
 
 #[test]
-fn unmounted_state_directory_keeps_workload_from_starting() -> Result<()> {
+fn unmounted_state_directory_keeps_only_an_unconfirmed_generation_from_serving() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
         // Mount the agent's state directory from a device that never appears.
         host.run_ok("echo '/dev/disk/by-label/missing /var/lib/flameholder ext4 nofail,x-systemd.device-timeout=5s 0 0' >> /etc/fstab")?;
         host.allow_failed_unit("var-lib-flameholder.mount");
         host.reboot()?;
-        ensure!(kubelet_starts(host)? == starts, "the workload started without its configuration");
+        ensure!(kubelet_starts(host)? == starts + 1, "a confirmed generation does not serve");
+        host.run_ok("echo '{}' > /etc/flameholder/unconfirmed")?;
+        host.reboot()?;
+        ensure!(kubelet_starts(host)? == starts + 1, "the workload started without its configuration");
         ensure!(
             host.run("systemctl is-active kubelet.service")?.stdout.trim() == "inactive",
             "the kubelet runs"
         );
         host.run_ok("sed -i '/missing/d' /etc/fstab")?;
         host.reboot()?;
-        ensure!(kubelet_starts(host)? == starts + 1, "the workload did not start");
+        ensure!(kubelet_starts(host)? == starts + 2, "the workload did not start");
         ensure_readers_saw(host, "one")
     })
 }

@@ -1,0 +1,113 @@
+//! Mounts that this boot has yet to make: mount points of enabled mount and automount units that are no mount points yet.
+//! Early in a boot, what is written below such a directory would be hidden by the mount.
+
+use std::collections::BTreeSet;
+
+use crate::core::values::names::ManagedPath;
+use crate::host::fs::error::HostError;
+use crate::host::fs::root::Root;
+
+/// Directories of units, with those of the generators, which read `/etc/fstab` (`systemd.unit(5)`).
+const UNIT_DIRECTORIES: [&str; 7] = [
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/run/systemd/transient",
+    "/run/systemd/generator.early",
+    "/run/systemd/generator",
+    "/run/systemd/generator.late",
+    "/usr/lib/systemd/system",
+];
+/// Most links on the way to a path; more are a loop.
+const LINKS: usize = 40;
+
+/// List the awaited mount points.
+pub(crate) fn awaited_mounts(root: &Root) -> Result<BTreeSet<ManagedPath>, HostError> {
+    let mut points = BTreeSet::new();
+    for directory in UNIT_DIRECTORIES.map(ManagedPath::constant) {
+        for target in root.list(&directory)?.iter().filter(|name| is_dependencies(name)) {
+            let units = root.list(&directory.join(target))?;
+            points.extend(units.iter().filter_map(|unit| mount_point(unit)));
+        }
+    }
+    if !points.is_empty() {
+        let mounted = root.mount_points()?;
+        points.retain(|point| !mounted.contains(point));
+    }
+    Ok(points)
+}
+
+/// Resolve the links above `path`, as far as they can be read.
+pub(crate) fn resolve_links_above(root: &Root, path: &ManagedPath) -> ManagedPath {
+    let mut resolved = path.clone();
+    for _ in 0..LINKS {
+        let mut above: Vec<ManagedPath> = resolved.ancestors().collect();
+        above.reverse();
+        let followed = above.iter().find_map(|link| {
+            let target = root.link_target(link).ok()??;
+            let target = link.leads_to(&target).or_else(|| ManagedPath::parse(&target).ok())?;
+            let rest = resolved.as_str().strip_prefix(link.as_str())?;
+            ManagedPath::parse(&format!("{target}{rest}")).ok()
+        });
+        match followed {
+            Some(followed) => resolved = followed,
+            None => break,
+        }
+    }
+    resolved
+}
+
+fn is_dependencies(name: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, suffix)| ["wants", "requires"].contains(&suffix))
+}
+
+/// Return the mount point that a unit name stands for (`systemd-escape --path`); `None` for another unit.
+fn mount_point(unit: &str) -> Option<ManagedPath> {
+    let name = unit.strip_suffix(".mount").or_else(|| unit.strip_suffix(".automount"))?;
+    let mut bytes = Vec::with_capacity(name.len() + 1);
+    bytes.push(b'/');
+    let mut rest = name.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        match (first, after) {
+            (b'-', _) => bytes.push(b'/'),
+            (b'\\', [b'x', high, low, more @ ..]) => {
+                let digits = [*high, *low];
+                bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+                rest = more;
+            }
+            (other, _) => bytes.push(*other),
+        }
+    }
+    ManagedPath::parse(std::str::from_utf8(&bytes).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_point_is_unescaped_from_the_unit_name() {
+        for (unit, expected) in [
+            ("var-home.mount", Some("/var/home")),
+            ("var-home.automount", Some("/var/home")),
+            ("var-lib-my\\x2ddata.mount", Some("/var/lib/my-data")),
+            ("-.mount", None),
+            ("var-home.service", None),
+            ("var-\\xzz.mount", None),
+        ] {
+            assert_eq!(mount_point(unit).as_ref().map(ManagedPath::as_str), expected, "{unit}");
+        }
+    }
+
+    #[test]
+    fn links_above_a_path_are_resolved() {
+        let top = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(top.path().join("var/home/core")).unwrap();
+        std::os::unix::fs::symlink("var/home", top.path().join("home")).unwrap();
+        std::os::unix::fs::symlink("/home/core", top.path().join("var/me")).unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let resolve = |path| resolve_links_above(&root, &ManagedPath::constant(path));
+        assert_eq!(resolve("/var/me/cfg").as_str(), "/var/home/core/cfg");
+        assert_eq!(resolve("/home").as_str(), "/home", "the last name is not followed");
+    }
+}

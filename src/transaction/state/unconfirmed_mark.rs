@@ -1,0 +1,88 @@
+//! Mark of an unconfirmed generation on disk: written by finalization, removed by the confirmation.
+
+use super::agent_files::AgentFiles;
+use crate::core::state::pending::PendingGeneration;
+use crate::core::state::pending::unconfirmed_mark::{
+    ACTIVATED, AWAITS_MOUNTS, SCHEMA, UNCONFIRMED, UnconfirmedMark,
+};
+use crate::core::values::deployment::DeploymentId;
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::host::{HostDisk, HostError, Root};
+use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::engine::{apply, atomic_file};
+
+/// Mode of the mark, which holds no secret.
+const MODE: u32 = 0o644;
+
+/// State of the mark in the `/etc` of a deployment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MarkState {
+    /// There is no mark: the generation is confirmed, or none was staged.
+    Absent,
+    /// The mark is that of another deployment, copied by libostree's merge.
+    Foreign,
+    /// The deployment is unconfirmed. Also where the mark cannot be read: it must not fail open.
+    Unconfirmed,
+}
+
+/// Return the state of the mark in `root`, which is the deployment `booted`.
+#[must_use]
+pub fn mark_state(root: &Root, booted: &DeploymentId) -> MarkState {
+    match root.read(&ManagedPath::constant(UNCONFIRMED), limits::DOCUMENT_BYTES) {
+        Ok(None) => MarkState::Absent,
+        Ok(Some(bytes)) => match UnconfirmedMark::parse(&bytes) {
+            Some(mark) if mark.deployment != *booted => MarkState::Foreign,
+            _ => MarkState::Unconfirmed,
+        },
+        Err(_) => MarkState::Unconfirmed,
+    }
+}
+
+/// Load the mark in `root` if it is one of the deployment `booted`, and can be read.
+pub(crate) fn load_mark(root: &Root, booted: &DeploymentId) -> Option<UnconfirmedMark> {
+    let bytes = root.read(&ManagedPath::constant(UNCONFIRMED), limits::DOCUMENT_BYTES).ok()??;
+    UnconfirmedMark::parse(&bytes).filter(|mark| mark.deployment == *booted)
+}
+
+/// Add the step that writes the mark of `pending`.
+pub(crate) fn add_mark(files: &mut AgentFiles<'_>, pending: &PendingGeneration) -> Result<(), HostError> {
+    let mark = UnconfirmedMark {
+        schema: SCHEMA,
+        generation: pending.generation().to_owned(),
+        deployment: pending.staged.deployment.id(),
+        base: pending.staged.base.clone(),
+        completes_first_boot: pending.staged.completes_first_boot,
+    };
+    files.write(ManagedPath::constant(UNCONFIRMED), mark.render(), MODE)
+}
+
+/// Write the mark of `pending`, durably and at once.
+pub(crate) fn write_mark(root: &Root, pending: &PendingGeneration) -> Result<(), HostError> {
+    let mut files = AgentFiles::after(root, Vec::new());
+    add_mark(&mut files, pending)?;
+    apply::write_to_unused(root, &files.steps, &SelinuxLabels::new())
+}
+
+/// Remove the mark, durably.
+pub(crate) fn remove_mark(disk: &dyn HostDisk) -> Result<(), HostError> {
+    let path = ManagedPath::constant(UNCONFIRMED);
+    if disk.status(&path)?.is_none() {
+        return Ok(());
+    }
+    remove_if_present(disk, &path)?;
+    disk.sync(&[path.parent()])
+}
+
+/// Have the activation completed once all mounts are made.
+pub(crate) fn await_mounts(root: &Root) -> Result<(), HostError> {
+    let new = ManagedPath::constant(&format!("{AWAITS_MOUNTS}.new"));
+    atomic_file::write_to_run(root, &ManagedPath::constant(AWAITS_MOUNTS), &new, b"")
+}
+
+/// Let the workload start in this boot in spite of the mark.
+pub fn permit_workload(root: &Root) -> Result<(), HostError> {
+    let new = ManagedPath::constant(&format!("{ACTIVATED}.new"));
+    atomic_file::write_to_run(root, &ManagedPath::constant(ACTIVATED), &new, b"")
+}
