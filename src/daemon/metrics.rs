@@ -205,6 +205,7 @@ impl DaemonMetrics {
         let trouble = annotations::degraded_state(after).map(|(state, _)| state);
         let class = match &after.phase {
             DaemonPhase::BackingOff { problem } => problem.class.as_str(),
+            DaemonPhase::RollingBack { .. } => "rollback",
             DaemonPhase::Drifted { .. } => "drift",
             DaemonPhase::Blocked { .. } => "blocked",
             _ => "",

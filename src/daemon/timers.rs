@@ -13,6 +13,8 @@ const DRAIN_LATE_AFTER: Duration = Duration::from_secs(3600);
 const UNCORDON_LATE_AFTER: Duration = Duration::from_secs(600);
 /// Longest expected shutdown; the host is observed again if it is still up by then.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1800);
+/// Interval in which a boot check without a report is observed again: it may have been killed.
+const BOOT_CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A periodic timer that shifts its later ticks after a late one.
 pub(super) fn steady(period: Duration) -> Interval {
@@ -44,5 +46,6 @@ pub(super) fn duration_of(delay: DaemonDelay) -> Duration {
         DaemonDelay::Drain => DRAIN_LATE_AFTER,
         DaemonDelay::Uncordon => UNCORDON_LATE_AFTER,
         DaemonDelay::Reboot => SHUTDOWN_TIMEOUT,
+        DaemonDelay::BootCheck => BOOT_CHECK_INTERVAL,
     }
 }

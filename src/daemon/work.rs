@@ -21,7 +21,7 @@ use crate::core::state::boot_check;
 use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
-use crate::core::values::identifiers::{ConfigDigest, ConfigName};
+use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
 use crate::core::values::profile::Profile;
 use crate::daemon::problem;
 use crate::host::systemd::logind::LogindReboot;
@@ -37,7 +37,8 @@ use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
-use crate::transaction::state::{blocked, pending, status_files};
+use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
+use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
@@ -156,17 +157,11 @@ impl WorkPorts<'_> {
             _ => None,
         };
         let boot_check = match recovery {
-            PendingRecovery::Unconfirmed(pending) => {
-                let report = status_files::BOOT_CHECK
-                    .load(root)
-                    .filter(|report| report.generation.as_ref() == Some(pending.generation()));
-                let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
-                match (report.map(|report| report.phase), failed) {
-                    (Some(boot_check::HealthPhase::Unhealthy), Some(failed)) => {
-                        BootCheckState::Unhealthy { failed_checks: failed }
-                    }
-                    (_, failed) => BootCheckState::Unconfirmed { failed_checks: failed },
-                }
+            PendingRecovery::Unconfirmed(pending) => unconfirmed_state(host, Some(pending.generation())),
+            PendingRecovery::RollingBack(_, reason) => BootCheckState::RollingBack { reason },
+            // Its pending record is lost, or was replaced by that of the next generation.
+            _ if mark_state(root, &host.booted.deployment) == MarkState::Unconfirmed => {
+                unconfirmed_state(host, record.as_ref().map(|record| &record.generation))
             }
             _ => BootCheckState::Confirmed,
         };
@@ -304,6 +299,25 @@ impl WorkPorts<'_> {
             );
             DaemonEvent::Drifted { reason }
         })
+    }
+}
+
+/// State of the boot check of the booted, unconfirmed generation, from the report of this boot.
+fn unconfirmed_state(host: &RunningHost, generation: Option<&GenerationId>) -> BootCheckState {
+    let report = status_files::BOOT_CHECK.load(&host.root);
+    let report = report.filter(|report| report.generation.as_ref() == generation);
+    let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
+    match (report.map(|report| report.phase), failed) {
+        (Some(boot_check::HealthPhase::Unhealthy), Some(failed_checks)) => {
+            BootCheckState::Unhealthy { failed_checks }
+        }
+        (_, failed) if boot_check_time::is_overdue(host) => BootCheckState::Unhealthy {
+            failed_checks: format!(
+                "the boot check has no result; see `systemctl status flameholder-confirm-boot.service`{}",
+                failed.map(|failed| format!("; {failed}")).unwrap_or_default()
+            ),
+        },
+        (_, failed) => BootCheckState::Unconfirmed { failed_checks: failed },
     }
 }
 

@@ -27,11 +27,8 @@ impl InterruptSignals {
     #[must_use]
     pub fn install() -> Self {
         let interrupt = Self { in_care: Arc::default() };
-        let signals: SigSet = SIGNALS.into_iter().collect();
-        if signals.thread_block().is_ok() {
-            let waiting = interrupt.clone();
-            std::thread::spawn(move || waiting.wait(signals));
-        }
+        let waiting = interrupt.clone();
+        in_thread(move |signals| waiting.wait(signals));
         interrupt
     }
 
@@ -41,12 +38,7 @@ impl InterruptSignals {
             match &*in_care {
                 // A second signal terminates the process at once.
                 Some(care) if !*care.borrow() => drop(care.send(true)),
-                _ => {
-                    // The default action, as if the signal had not been blocked.
-                    if signals.thread_unblock().and_then(|()| raise(signal)).is_err() {
-                        std::process::abort();
-                    }
-                }
+                _ => terminate(signals, signal),
             }
         }
     }
@@ -57,6 +49,32 @@ impl InterruptSignals {
         let (sender, asked) = watch::channel(false);
         *self.in_care.lock().unwrap_or_else(PoisonError::into_inner) = Some(sender);
         InterruptGuard { interrupt: self.clone(), asked }
+    }
+}
+
+/// Run `act` before the first termination signal ends the process. Must be called before the process has other
+/// threads, as [`InterruptSignals::install`].
+pub fn before_termination(act: impl FnOnce() + Send + 'static) {
+    in_thread(move |signals| {
+        if let Ok(signal) = signals.wait() {
+            act();
+            terminate(signals, signal);
+        }
+    });
+}
+
+/// Block the signals, and let `wait` wait for them in a thread.
+fn in_thread(wait: impl FnOnce(SigSet) + Send + 'static) {
+    let signals: SigSet = SIGNALS.into_iter().collect();
+    if signals.thread_block().is_ok() {
+        std::thread::spawn(move || wait(signals));
+    }
+}
+
+/// Perform the default action, as if the signal had not been blocked.
+fn terminate(signals: SigSet, signal: Signal) {
+    if signals.thread_unblock().and_then(|()| raise(signal)).is_err() {
+        std::process::abort();
     }
 }
 

@@ -1,5 +1,4 @@
-//! Generations that boot and fail their boot check: rolled back and blocked, or kept where rollback is off. The
-//! machine's uptime exceeds the boot check's timeout, so each check is the last.
+//! Generations that boot and fail their boot check: rolled back and blocked, or kept where rollback is off.
 
 use testbed::booted::config::{assert_config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, confirmed_host};

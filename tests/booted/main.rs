@@ -12,6 +12,7 @@
 )]
 
 mod activation;
+mod boot_check;
 mod boot_menu;
 mod bypass;
 mod documents;

@@ -48,6 +48,10 @@ fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
             "generation {} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n",
             pending.generation()
         ),
+        PendingRecovery::RollingBack(pending, reason) => format!(
+            "generation {} is rejected: {reason}; the reboot that rolls it back is outstanding: reboot the host\n",
+            pending.generation()
+        ),
         PendingRecovery::RolledBack(pending, reason) => {
             format!(
                 "generation {} is blocked: {reason}; `flameholder retry` releases it\n",

@@ -9,13 +9,14 @@ use crate::cli::output::terminal::{print_text, say};
 use crate::cli::session::{enter_namespace, open_running_with};
 use crate::cli::systemd::reboot::reboot_immediately;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
+use crate::core::state::boot_check::RollbackDisabled;
 use crate::core::state::booted_state::BootedState;
 use crate::host::{HostError, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
 use crate::transaction::boot::activate::ActivationOutcome;
-use crate::transaction::boot::early_boot::EarlyBootOutcome;
+use crate::transaction::boot::early_boot::{EarlyBootOutcome, RollbackResult};
 use crate::transaction::boot::{activate, early_boot};
 use crate::transaction::state::login_message;
 
@@ -88,15 +89,24 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
         }
         EarlyBootOutcome::RollBack { pending, reason } => {
             let generation = pending.generation();
-            say(&format!("generation {generation} is rolled back and blocked: {reason}"));
             let worker = worker?;
-            early_boot::roll_back(
-                &mut |access| open_running_with(&worker, access),
-                &host,
-                &pending,
-                &reason,
-            )?;
-            return reboot_immediately(&format!("generation {generation} is rolled back"));
+            let mut open = |access| open_running_with(&worker, access);
+            match early_boot::roll_back(&mut open, &host, &pending, &reason)? {
+                RollbackResult::BootsNext => {
+                    say(&format!("generation {generation} is rolled back and blocked: {reason}"));
+                    return reboot_immediately(&format!("generation {generation} is rolled back"));
+                }
+                RollbackResult::DeploymentGone => {
+                    say(&format!(
+                        "generation {generation} should be rolled back ({reason}), and stays: {}",
+                        RollbackDisabled::DeploymentGone
+                    ));
+                    let locked = host.lock().map_err(TransactionError::from)?;
+                    let activated = early_boot::activate_kept(&locked)?;
+                    print_text(&summary(&activated))?;
+                    report(&activated.problems);
+                }
+            }
         }
     }
     Ok(CommandOutcome::Success)

@@ -8,7 +8,7 @@ pub const SOURCE_ERROR: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
 
 /// All message IDs. The first is for errors of the source; the others are each for the start of a phase, by
 /// its name.
-pub const ALL: [(&str, &str); 18] = [
+pub const ALL: [(&str, &str); 19] = [
     ("source error", SOURCE_ERROR),
     ("Observing", "2b87696992a14b17a2a96683f9c24678"),
     ("Idle", "5683cbd1510441e5993aebc45347cca4"),
@@ -20,6 +20,7 @@ pub const ALL: [(&str, &str); 18] = [
     ("Rebooting", "0da56056e62342d4ac980a000dd011c7"),
     ("ShuttingDown", "f6707f4b2d26458989cfdd4d6397d861"),
     ("CheckingBoot", "33d3c17f7015415aafbdbc8fc1e5c24a"),
+    ("RollingBack", "8f1c6a0e52b94f7db1a4c7e3906d2f58"),
     ("Verifying", "caa345bd26704865bbfb924925c2dfba"),
     ("Uncordoning", "b4a765cf73a042eeba12eeeab1e66c15"),
     ("Done", "47e723ae862c4834b5c7b05eb48c1c15"),

@@ -27,6 +27,11 @@ pub enum RollbackDisabled {
     /// The deployment before it was never configured.
     #[error("it completes the first boot, and the deployment before it was never configured")]
     FirstBoot,
+    /// The deployment that the generation was staged on no longer exists.
+    #[error(
+        "the deployment before it no longer exists; apply a configuration that works, or choose another entry in the boot menu"
+    )]
+    DeploymentGone,
 }
 
 impl HealthPolicy {

@@ -111,7 +111,8 @@ fn booted_outcome(
     if let Some(reason) = &pending.rejected {
         return PendingOutcome::RollBack(reason.clone());
     }
-    let earlier = pending.booted_in.iter().filter(|earlier| *earlier != boot_id).count();
+    let has_no_result = |boot: &&BootId| *boot != boot_id && !pending.shut_down_in.contains(boot);
+    let earlier = pending.booted_in.iter().filter(has_no_result).count();
     match most_boots {
         Some(most) if earlier >= most => {
             let times = if earlier == 1 { "once".to_owned() } else { format!("{earlier} times") };

@@ -121,6 +121,12 @@ pub enum PendingEntry {
         #[serde(rename = "bootId")]
         boot_id: BootId,
     },
+    /// An orderly shutdown ended the boot before its boot check did; such a boot says nothing about the
+    /// generation.
+    ShutDown {
+        #[serde(rename = "bootId")]
+        boot_id: BootId,
+    },
     /// The generation failed its boot check, or an operator rolled it back: the deployment before it is to
     /// boot.
     Rejected {
@@ -149,7 +155,9 @@ pub struct PendingGeneration {
     pub is_finalized: bool,
     /// IDs of the boots in which the generation ran with its configuration.
     pub booted_in: Vec<BootId>,
-    /// Reason for rolling it back.
+    /// IDs of those boots that an orderly shutdown ended before the boot check did.
+    pub shut_down_in: Vec<BootId>,
+    /// Reason for rolling it back. The record stays until another deployment has booted.
     pub rejected: Option<String>,
 }
 
@@ -223,6 +231,7 @@ impl PendingGeneration {
                 }
                 PendingEntry::Finalized { .. } => pending.is_finalized = true,
                 PendingEntry::Booted { boot_id } => pending.booted_in.push(boot_id),
+                PendingEntry::ShutDown { boot_id } => pending.shut_down_in.push(boot_id),
                 PendingEntry::Rejected { reason, .. } => pending.rejected = Some(reason),
                 #[cfg(feature = "next-schema")]
                 PendingEntry::Next => {}
@@ -242,6 +251,7 @@ impl PendingGeneration {
             booted_without_config_in: Vec::new(),
             is_finalized: false,
             booted_in: Vec::new(),
+            shut_down_in: Vec::new(),
             rejected: None,
         }
     }

@@ -70,6 +70,13 @@ pub enum RebootError {
         #[source]
         source: ReportedError,
     },
+    /// The reboot was accepted, and the host still runs: another program cancelled its job, or a unit does
+    /// not stop.
+    #[error(
+        "rebooting: {backend} accepted the reboot, and the host still runs after {} minutes; see `systemctl list-jobs`",
+        after.as_secs() / 60
+    )]
+    NotPerformed { backend: RebootBackend, after: Duration },
     /// Any other error reply.
     #[error("rebooting: {backend} refused ({name})")]
     Refused {

@@ -1,9 +1,9 @@
 //! Boot check: run health checks until they pass, then confirm the booted generation; or, after the
 //! timeout, roll back to the deployment that it was staged on.
 
-use std::path::Path;
 use std::time::Duration;
 
+use super::early_boot::RollbackResult;
 use super::{early_boot, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::plan::first_boot::ENCAPSULATED;
@@ -12,24 +12,24 @@ use crate::core::state::boot_check::{
 };
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::pending::PendingGeneration;
+use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
-use crate::host::RunningHost;
-use crate::host::facts::booted::SYSROOT;
+use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
-use crate::transaction::boot::error::BootError;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{login_message, pending, status_files, unconfirmed_mark};
 use crate::transaction::update::sysroot;
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Interval between health checks, and between retries while the host is locked.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// Longest wait for another program that holds the sysroot or host lock, once the result of the boot check
-/// is known.
+/// Longest wait for another program that holds a needed lock, once the result of the boot check is known. The
+/// unit is then restarted, and the boot check repeated.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Result of the boot check.
@@ -40,7 +40,7 @@ pub enum BootCheckOutcome {
     /// The booted generation was confirmed before; the report holds its current health.
     AlreadyConfirmed(HealthReport),
     /// The unconfirmed generation passed and is now confirmed; data of older generations is removed.
-    Confirmed(Box<GenerationRecord>),
+    Confirmed(GenerationId),
     /// The unconfirmed generation failed and is blocked. The previous deployment is the default one again;
     /// the caller reboots.
     RolledBack {
@@ -66,42 +66,114 @@ pub fn check_boot(
     say: &mut dyn FnMut(&str),
 ) -> Result<BootCheckOutcome, TransactionError> {
     let root = &host.root;
-    let record = CurrentState::load_record(root)?;
+    let found = load_pending(root);
+    let generation = booted_generation(host, found.as_ref());
     // A first boot that completes without a reboot writes its record only at its end, so the boot check
     // waits for it.
-    if record.is_none() && !root.exists(&ManagedPath::constant(ENCAPSULATED))? {
+    if generation.is_none() && !root.exists(&ManagedPath::constant(ENCAPSULATED))? {
         return Ok(BootCheckOutcome::Unmanaged);
     }
-    let found = pending::load(root)?;
-    let most = max_boots(root, found.as_ref());
-    let outcome = booted_state::pending_outcome(
-        host.booted.observation(record.as_ref(), found.as_ref()),
-        &host.system.boot_id,
-        most,
-    );
-    let unconfirmed = found.filter(|_| outcome == PendingOutcome::Booted);
     let policy = boot_check_policy(root);
-    let findings = wait_until_healthy(host, record.as_ref(), unconfirmed.as_ref(), &policy, os, say)?;
-    let Some(record) = CurrentState::load_record(root)? else { return Ok(BootCheckOutcome::Unmanaged) };
+    let unconfirmed = match (pending_outcome(host, found.as_ref()), found) {
+        (PendingOutcome::RollBack(reason), Some(pending)) => {
+            match early_boot::roll_back(os, host, &pending, &reason)? {
+                RollbackResult::BootsNext => {
+                    return Ok(BootCheckOutcome::RolledBack {
+                        generation: pending.generation().to_owned(),
+                        reason,
+                    });
+                }
+                RollbackResult::DeploymentGone => Some(pending),
+            }
+        }
+        (PendingOutcome::Booted, found) => found,
+        _ => None,
+    };
+    let mut findings = wait_until_healthy(host, unconfirmed.as_ref(), &policy, os, say)?;
+    // A rejection is never taken back, even if all checks pass after it.
+    let rejected = unconfirmed.as_ref().and_then(|pending| pending.rejected.clone());
+    findings.extend(rejected.map(|reason| CheckResult::failed("rollback", reason)));
+    let Some(generation) = booted_generation(host, unconfirmed.as_ref()) else {
+        return Ok(BootCheckOutcome::Unmanaged);
+    };
     let failed = failed_checks(&findings);
     let phase = if failed.is_some() { HealthPhase::Unhealthy } else { HealthPhase::Healthy };
-    let report = HealthReport { generation: Some(record.generation.clone()), phase, findings };
+    let report = HealthReport { generation: Some(generation.clone()), phase, findings };
     status_files::BOOT_CHECK.publish(root, &report);
     login_message::refresh(root);
     match (unconfirmed, failed) {
-        (None, _) => Ok(BootCheckOutcome::AlreadyConfirmed(report)),
-        (Some(pending), None) => retry_while_busy(host, &mut || confirm(host, &pending, os, &record)),
+        (None, failed) => {
+            // The pending record was lost with /var.
+            if failed.is_none() && mark_state(root, &host.booted.deployment) == MarkState::Unconfirmed {
+                unconfirmed_mark::remove_mark(host.lock()?.as_root())?;
+            }
+            Ok(BootCheckOutcome::AlreadyConfirmed(report))
+        }
+        (Some(pending), None) => {
+            retry_while_busy(host, &mut || confirm(host, &pending))?;
+            clean_up(host, os);
+            Ok(BootCheckOutcome::Confirmed(generation))
+        }
         (Some(pending), Some(failed)) => {
             retry_while_busy(host, &mut || roll_back(host, &policy, &pending, os, &failed))
         }
     }
 }
 
+/// Load the pending record. One that cannot be read is not that of this deployment: the activation would have written it
+/// again.
+fn load_pending(root: &Root) -> Option<PendingGeneration> {
+    pending::load(root).unwrap_or_else(|error| {
+        log::warn!("{}", chain(&error));
+        None
+    })
+}
+
+/// Return the generation in the booted deployment's record. Where the record is missing or cannot be read, it is
+/// that of the pending record, if that names the booted deployment: the record check then fails, and the generation
+/// is rolled back.
+fn booted_generation(host: &RunningHost, pending: Option<&PendingGeneration>) -> Option<GenerationId> {
+    let booted = |pending: &&PendingGeneration| pending.is_deployed_as(&host.booted.deployment);
+    let pending = pending.filter(booted).map(|pending| pending.generation().to_owned());
+    match CurrentState::load_record(&host.root) {
+        Ok(record) => record.map(|record| record.generation).or(pending),
+        Err(error) => {
+            log::warn!("{}", chain(&error));
+            Some(pending.unwrap_or_default())
+        }
+    }
+}
+
+/// Decide the outcome of the pending generation. A missing or unreadable record of its deployment counts as complete:
+/// the record check judges it.
+fn pending_outcome(host: &RunningHost, pending: Option<&PendingGeneration>) -> PendingOutcome {
+    let presumed = || {
+        let pending = pending.filter(|pending| pending.is_deployed_as(&host.booted.deployment))?;
+        let deployment = Some(pending.staged.deployment.clone());
+        Some(GenerationRecord { deployment, ..pending.staged.record.clone() })
+    };
+    let record = CurrentState::load_record(&host.root).unwrap_or_default().or_else(presumed);
+    let seen = host.booted.observation(record.as_ref(), pending);
+    booted_state::pending_outcome(seen, &host.system.boot_id, max_boots(&host.root, pending))
+}
+
+/// Record an orderly shutdown of the host in the pending record of an unconfirmed generation: the boot, which
+/// ends before its boot check did, does not count against it.
+pub fn record_shutdown(host: &RunningHost) -> Result<(), TransactionError> {
+    let boot_id = &host.system.boot_id;
+    // A boot check that has a result holds the lock, and writes the record itself.
+    let locked = host.lock()?;
+    let Some(pending) = pending::load(locked.as_root())? else { return Ok(()) };
+    if pending.booted_in.contains(boot_id) && !pending.shut_down_in.contains(boot_id) {
+        pending::append_entry(locked.as_root(), &PendingEntry::ShutDown { boot_id: boot_id.clone() })?;
+    }
+    Ok(())
+}
+
 /// Repeat the health checks until they have passed for the configured steady time, or until the timeout.
 /// Returns the last results.
 fn wait_until_healthy(
     host: &RunningHost,
-    record: Option<&GenerationRecord>,
     pending: Option<&PendingGeneration>,
     policy: &HealthPolicy,
     os: SysrootOpener<'_>,
@@ -115,15 +187,13 @@ fn wait_until_healthy(
         // A confirmed generation cannot be rolled back: one full run after boot is complete suffices for
         // the report.
         if pending.is_none() && findings.first().is_some_and(|boot| boot.ok) {
-            findings.extend(health_checks::full_checks(policy, host, os, &|| policy.check_timeout));
+            findings.extend(health_checks::full_checks(policy, host, os));
             return Ok(findings);
         }
         let since = failed_checks(&findings).is_none().then(|| well_since.unwrap_or_else(uptime));
         well_since = since;
         if since.is_some_and(|since| uptime().saturating_sub(since) >= policy.steady) {
-            // Programs get at least one interval to answer, even past the timeout.
-            let deadline = || left().max(POLL_INTERVAL);
-            findings.extend(health_checks::full_checks(policy, host, os, &deadline));
+            findings.extend(health_checks::full_checks(policy, host, os));
             if failed_checks(&findings).is_none() {
                 return Ok(findings);
             }
@@ -138,7 +208,7 @@ fn wait_until_healthy(
         });
         if waits_for != said {
             say(&waits_for);
-            let generation = record.map(|record| record.generation.clone());
+            let generation = booted_generation(host, pending);
             status_files::BOOT_CHECK
                 .publish(&host.root, &HealthReport { generation, phase: HealthPhase::Checking, findings });
             said = waits_for;
@@ -148,10 +218,10 @@ fn wait_until_healthy(
 }
 
 /// Retry `act` while another program holds a lock.
-fn retry_while_busy(
+fn retry_while_busy<T>(
     host: &RunningHost,
-    act: &mut dyn FnMut() -> Result<BootCheckOutcome, TransactionError>,
-) -> Result<BootCheckOutcome, TransactionError> {
+    act: &mut dyn FnMut() -> Result<T, TransactionError>,
+) -> Result<T, TransactionError> {
     let uptime = host.system.uptime;
     let end = uptime() + BUSY_TIMEOUT;
     loop {
@@ -162,13 +232,9 @@ fn retry_while_busy(
     }
 }
 
-fn confirm(
-    host: &RunningHost,
-    pending: &PendingGeneration,
-    os: SysrootOpener<'_>,
-    record: &GenerationRecord,
-) -> Result<BootCheckOutcome, TransactionError> {
-    let mut os = os(SysrootAccess::Stage)?;
+/// Confirm the generation. Takes no lock but the agent's own: another program may hold that of the sysroot for
+/// as long as it downloads.
+fn confirm(host: &RunningHost, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let host = host.lock()?;
     // Another process may have confirmed this generation or staged another one in the meantime.
     if pending::load(host.as_root())?.is_some_and(|now| now.staged == pending.staged) {
@@ -176,15 +242,19 @@ fn confirm(
         unconfirmed_mark::remove_mark(host.as_root())?;
         pending::remove(host.as_root())?;
     }
-    // Leftovers only occupy space; the next update tries again.
-    if let Err(error) = os.clean_up() {
-        log::warn!("cannot clean up the sysroot: {error}; the next update tries again");
+    Ok(())
+}
+
+/// Remove data of older generations. Leftovers only occupy space, so a failure is only logged.
+fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
+    let cleaned = os(SysrootAccess::Stage).and_then(|mut os| {
+        let host = host.lock()?;
+        sysroot::clean_up(&mut *os, &host);
+        Ok(())
+    });
+    if let Err(error) = cleaned {
+        log::warn!("cannot clean up after older generations: {}; the next update tries again", error.chain());
     }
-    let stateroot = &host.running.booted.deployment.stateroot;
-    if let Err(error) = sysroot::prune_objects(&mut *os, Path::new(SYSROOT), stateroot, Some(&host)) {
-        log::warn!("cannot prune the object store: {error}; the next update tries again");
-    }
-    Ok(BootCheckOutcome::Confirmed(Box::new(record.clone())))
 }
 
 fn roll_back(
@@ -196,13 +266,12 @@ fn roll_back(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
     let reason = format!("boot check did not pass within {} seconds: {failed}", policy.timeout.as_secs());
-    if let Err(because) = policy.may_roll_back(pending, has_etcd(&host.root)) {
-        return Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because });
-    }
-    let base = &pending.staged.base;
-    if !os(SysrootAccess::Read)?.deployments()?.iter().any(|deployment| deployment.id == *base) {
-        return Err(BootError::RollbackDeploymentGone { generation, base: base.to_string() }.into());
-    }
-    early_boot::roll_back(os, host, pending, &reason)?;
-    Ok(BootCheckOutcome::RolledBack { generation, reason })
+    let because = match policy.may_roll_back(pending, has_etcd(&host.root)) {
+        Err(because) => because,
+        Ok(()) => match early_boot::roll_back(os, host, pending, &reason)? {
+            RollbackResult::BootsNext => return Ok(BootCheckOutcome::RolledBack { generation, reason }),
+            RollbackResult::DeploymentGone => RollbackDisabled::DeploymentGone,
+        },
+    };
+    Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because })
 }

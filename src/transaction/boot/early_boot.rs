@@ -236,19 +236,32 @@ fn write_missing_config(
 /// Longest wait for `/boot`: systemd's default timeout for a device (90 seconds), and a margin.
 const ENTRIES_LIMIT: Duration = Duration::from_secs(120);
 
+/// Result of a rollback.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RollbackResult {
+    /// The deployment that the generation was staged on boots next; the caller reboots.
+    BootsNext,
+    /// That deployment no longer exists, so the generation stays. Nothing has changed.
+    DeploymentGone,
+}
+
 /// Roll back `pending`: block its config, and make the deployment that it was staged on the default one.
-/// May be interrupted at any point: the pending record, which is removed last, makes the next boot repeat
-/// the rollback.
+/// May be interrupted at any point: the pending record, which stays until that deployment has booted, makes
+/// the next boot or the next boot check repeat the rollback.
 pub fn roll_back(
     os: SysrootOpener<'_>,
     host: &RunningHost,
     pending: &PendingGeneration,
     reason: &str,
-) -> Result<(), TransactionError> {
+) -> Result<RollbackResult, TransactionError> {
     if !booted::has_entries_within(ENTRIES_LIMIT) {
         return Err(BootError::NoBootEntries(ENTRIES_LIMIT.as_secs()).into());
     }
     let mut os = os(SysrootAccess::Stage)?;
+    // Before the rejection is recorded: it could not be taken back.
+    if !os.deployments()?.iter().any(|deployment| deployment.id == pending.staged.base) {
+        return Ok(RollbackResult::DeploymentGone);
+    }
     let host = host.lock()?;
     if pending.rejected.is_none() {
         let (boot_id, reason) = (host.boot_id().to_owned(), reason.to_owned());
@@ -256,7 +269,21 @@ pub fn roll_back(
     }
     block(&host, &pending.staged.record, reason)?;
     os.set_default(&pending.staged.base)?;
-    Ok(pending::remove(host.as_root())?)
+    Ok(RollbackResult::BootsNext)
+}
+
+/// Return true if the deployment that `pending` was staged on still exists. Reads the directory, and so needs
+/// neither libostree nor `/boot`.
+pub(crate) fn has_rollback_deployment(pending: &PendingGeneration) -> bool {
+    Path::new(SYSROOT).join(pending.staged.base.path()).is_dir()
+}
+
+/// Activate a generation that should be rolled back, and has no deployment to roll back to.
+pub fn activate_kept(host: &LockedHost<'_>) -> Result<ActivationOutcome, TransactionError> {
+    let mode = ActivationMode::AsFarAsPossible;
+    let activated = activate::activate_recovered(host, mode, ActivationStage::AfterMounts)?;
+    unconfirmed_mark::permit_workload(host)?;
+    Ok(activated)
 }
 
 /// Carry run-time-owned files of the last booted deployment forward into the `/etc` of the booted one, if

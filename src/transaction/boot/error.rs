@@ -11,15 +11,6 @@ pub enum BootError {
         "cannot change the boot entries: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
     )]
     NoBootEntries(u64),
-    /// The generation failed, and the deployment to roll back to no longer exists.
-    #[error(
-        "generation {generation} failed its boot check and cannot be rolled back: deployment {base} no longer exists; apply a configuration that works, or choose another entry in the boot menu"
-    )]
-    RollbackDeploymentGone {
-        generation: GenerationId,
-        /// Deployment that the generation was staged on.
-        base: String,
-    },
     /// ostree's own `ExecStop=` would finalize the deployment without its configuration.
     #[error(
         "ExecStop= of {unit} is {instead}, not `flameholder finalize`: the generation would boot without its configuration, so it stays staged and locked; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
@@ -39,10 +30,9 @@ pub enum BootError {
 impl BootError {
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
-            Self::NoBootEntries(_)
-            | Self::RollbackDeploymentGone { .. }
-            | Self::FinalizeDropInMissing { .. }
-            | Self::ConfigNotWritten(_) => RetryClass::Repair,
+            Self::NoBootEntries(_) | Self::FinalizeDropInMissing { .. } | Self::ConfigNotWritten(_) => {
+                RetryClass::Repair
+            }
         }
     }
 }

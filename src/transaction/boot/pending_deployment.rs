@@ -7,6 +7,7 @@ use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure
 use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
+use crate::transaction::boot::early_boot;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::error::UpdateError;
@@ -60,6 +61,9 @@ pub enum PendingRecovery {
     AwaitsReboot(Box<PendingGeneration>),
     /// The generation is booted, and its boot check is due.
     Unconfirmed(Box<PendingGeneration>),
+    /// The generation is booted and rejected, with this reason; the reboot into the deployment before it is
+    /// outstanding.
+    RollingBack(Box<PendingGeneration>, String),
     /// The generation failed to boot, and the previous deployment is booted again. Its config is blocked,
     /// with this reason.
     RolledBack(Box<PendingGeneration>, String),
@@ -93,7 +97,6 @@ pub fn recover_pending(
             pending::remove(host.as_root())?;
             Ok(PendingRecovery::Discarded(found))
         }
-        PendingOutcome::Booted => Ok(PendingRecovery::Unconfirmed(found)),
         PendingOutcome::Restage(failure) => {
             let again = stage::restage(&mut *open(SysrootAccess::Stage)?, host, &found, failure.clone())?;
             Ok(PendingRecovery::Restaged(Box::new(again), failure))
@@ -106,10 +109,13 @@ pub fn recover_pending(
             pending::block(host, &found, &reason)?;
             Ok(PendingRecovery::RolledBack(found, reason))
         }
-        // The activation service handles both early in boot, so it failed or did not run.
-        PendingOutcome::WriteConfig | PendingOutcome::RollBack(_) => {
-            Err(BootError::ConfigNotWritten(found.generation().to_owned()).into())
+        PendingOutcome::RollBack(reason) if early_boot::has_rollback_deployment(&found) => {
+            Ok(PendingRecovery::RollingBack(found, reason))
         }
+        // One to roll back is kept where no deployment is left to roll back to.
+        PendingOutcome::Booted | PendingOutcome::RollBack(_) => Ok(PendingRecovery::Unconfirmed(found)),
+        // The activation service writes it early in boot, so it failed or did not run.
+        PendingOutcome::WriteConfig => Err(BootError::ConfigNotWritten(found.generation().to_owned()).into()),
     }
 }
 

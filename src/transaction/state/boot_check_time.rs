@@ -25,6 +25,14 @@ pub(crate) fn max_boots(root: &Root, pending: Option<&PendingGeneration>) -> Opt
     boot_check_policy(root).max_boots(pending, has_etcd(root))
 }
 
+/// Time past the timeout in which the check programs of the last round may still run.
+const LAST_ROUND: Duration = Duration::from_secs(600);
+
+/// Return true if a boot check without a result should have ended: its unit was stopped or does not run.
+pub(crate) fn is_overdue(host: &RunningHost) -> bool {
+    (host.system.uptime)() > boot_check_policy(&host.root).timeout.saturating_add(LAST_ROUND)
+}
+
 /// Return the time until the boot check times out; `None` after that.
 pub(crate) fn time_left(host: &RunningHost) -> Option<Duration> {
     boot_check_policy(&host.root).timeout.checked_sub((host.system.uptime)()).filter(|left| !left.is_zero())

@@ -31,6 +31,7 @@ pub(crate) fn all_phases() -> Vec<DaemonPhase> {
         DaemonPhase::Rebooting { target: target.clone(), inhibited_by: None },
         DaemonPhase::ShuttingDown { target: target.clone() },
         DaemonPhase::CheckingBoot { failed_checks: None },
+        DaemonPhase::RollingBack { reason: "it was not healthy".into() },
         DaemonPhase::Verifying,
         DaemonPhase::Uncordoning { is_overdue: false },
         DaemonPhase::Uncordoning { is_overdue: true },
@@ -55,6 +56,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::DesiredChanged(desired("c")),
         look(BootCheckState::Confirmed),
         look(BootCheckState::Unconfirmed { failed_checks: None }),
+        look(BootCheckState::RollingBack { reason: "it was not healthy".into() }),
         DaemonEvent::Fetched,
         DaemonEvent::Prepared(RemainingWork::Nothing),
         DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false })),
@@ -80,6 +82,9 @@ fn word(event: &DaemonEvent) -> &'static str {
     match event {
         DaemonEvent::DesiredChanged(_) => "another desired config",
         DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "confirmed",
+        DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::RollingBack { .. }, .. }) => {
+            "rejected"
+        }
         DaemonEvent::Observed(_) => "unconfirmed",
         DaemonEvent::Fetched => "fetched",
         DaemonEvent::Prepared(RemainingWork::Nothing) => "nothing to do",

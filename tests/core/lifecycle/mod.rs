@@ -240,3 +240,25 @@ fn stop_ends_every_phase() {
         assert!(commands.iter().all(|command| *command == DaemonCommand::Cancel));
     }
 }
+
+#[test]
+fn rejected_generation_is_never_done() {
+    let rejected = || {
+        DaemonEvent::Observed(HostObservation {
+            current: Some(desired("b")),
+            boot_check: BootCheckState::RollingBack { reason: "it is sick".into() },
+            ..HostObservation::default()
+        })
+    };
+    let events = all_events().into_iter().filter(|event| {
+        // The host is observed again before anything else, and is still the same.
+        !matches!(event, DaemonEvent::Observed(_) | DaemonEvent::Stop)
+    });
+    for event in events {
+        let (end, phases) = history(at(DaemonPhase::Observing), [rejected(), event.clone()]);
+        assert!(["RollingBack", "Observing"].contains(&end.phase.name()), "{event:?}: {phases:?}");
+    }
+    let (end, _) = history(at(DaemonPhase::Observing), [rejected()]);
+    assert!(end.phase.reason().unwrap().contains("it is sick"));
+    assert_eq!(end.phase.commands(0), [DaemonCommand::Wait(DaemonDelay::BootCheck)]);
+}

@@ -146,7 +146,7 @@ fn unhealthy_generation_is_rolled_back_and_blocked_and_the_node_is_uncordoned() 
     host.shut_down();
     host.boot_kernel(0);
     // The boot check fails at once.
-    fs::write(host.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\ntimeout = 1\n")
+    fs::write(host.path("run/flameholder/config.d/00-test.toml"), "[boot-check]\nsteady = 0\ntimeout = 1\n")
         .unwrap();
     host.run_ok(["flameholder", "activate"]);
     let outcome = host.run(["flameholder", "confirm-boot"]);

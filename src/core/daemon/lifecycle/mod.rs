@@ -97,6 +97,11 @@ pub enum DaemonPhase {
         /// Health checks that have not passed yet.
         failed_checks: Option<String>,
     },
+    /// Wait for the reboot into the deployment before a rejected generation.
+    RollingBack {
+        /// Reason for the rollback.
+        reason: String,
+    },
     /// Compare the host with the record of the current config, in search of drift.
     Verifying,
     /// Wait until the cluster has uncordoned the node.
@@ -202,7 +207,12 @@ pub enum BootCheckState {
         /// Health checks that have not passed yet.
         failed_checks: Option<String>,
     },
-    /// The boot check failed, and automatic rollback is off.
+    /// The generation is rejected, and the reboot into the deployment before it is outstanding.
+    RollingBack {
+        /// Reason for the rollback.
+        reason: String,
+    },
+    /// The boot check failed, and the generation is not rolled back.
     Unhealthy {
         /// Health checks that failed.
         failed_checks: String,
@@ -247,6 +257,8 @@ pub enum DaemonDelay {
     Uncordon,
     /// Deadline of a shutdown, after which the host is observed again.
     Reboot,
+    /// Interval in which a boot check or a rollback is observed again if neither reports anything.
+    BootCheck,
 }
 
 impl Default for Lifecycle {
@@ -279,6 +291,9 @@ impl DaemonPhase {
             Self::Unlocking { target } => vec![DaemonCommand::Unlock(target.clone())],
             Self::Rebooting { target, .. } => vec![DaemonCommand::Reboot(target.clone())],
             Self::ShuttingDown { .. } => vec![DaemonCommand::Wait(DaemonDelay::Reboot)],
+            Self::CheckingBoot { .. } | Self::RollingBack { .. } => {
+                vec![DaemonCommand::Wait(DaemonDelay::BootCheck)]
+            }
             Self::Verifying => vec![DaemonCommand::Verify],
             Self::Uncordoning { is_overdue } => {
                 let wait = (!is_overdue).then_some(DaemonCommand::Wait(DaemonDelay::Uncordon));
@@ -287,12 +302,9 @@ impl DaemonPhase {
             Self::BackingOff { problem } => {
                 vec![DaemonCommand::Wait(DaemonDelay::Backoff(problem.class.retry_class(), failures))]
             }
-            Self::Idle
-            | Self::CheckingBoot { .. }
-            | Self::Done
-            | Self::Drifted { .. }
-            | Self::Blocked { .. }
-            | Self::Stopping => Vec::new(),
+            Self::Idle | Self::Done | Self::Drifted { .. } | Self::Blocked { .. } | Self::Stopping => {
+                Vec::new()
+            }
         }
     }
 
@@ -325,6 +337,9 @@ impl DaemonPhase {
             Self::BackingOff { problem } => Some(problem.reason.clone()),
             Self::Drifted { reason } | Self::Blocked { reason } => Some(reason.clone()),
             Self::CheckingBoot { failed_checks } => failed_checks.clone(),
+            Self::RollingBack { reason } => Some(format!(
+                "the generation is rejected ({reason}), and the reboot that rolls it back is outstanding; reboot the host, or see `systemctl status flameholder-confirm-boot.service`"
+            )),
             Self::Rebooting { inhibited_by, .. } => {
                 inhibited_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
@@ -354,6 +369,7 @@ impl DaemonPhase {
             Self::Rebooting { .. } => "Rebooting",
             Self::ShuttingDown { .. } => "ShuttingDown",
             Self::CheckingBoot { .. } => "CheckingBoot",
+            Self::RollingBack { .. } => "RollingBack",
             Self::Verifying => "Verifying",
             Self::Uncordoning { .. } => "Uncordoning",
             Self::Done => "Done",

@@ -103,6 +103,7 @@ impl Lifecycle {
             | DaemonPhase::Rebooting { .. }
             | DaemonPhase::ShuttingDown { .. }
             | DaemonPhase::CheckingBoot { .. }
+            | DaemonPhase::RollingBack { .. }
             | DaemonPhase::Verifying
             | DaemonPhase::Stopping => self.stay(),
             DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
@@ -126,6 +127,8 @@ impl Lifecycle {
             BootCheckState::Unconfirmed { failed_checks } => {
                 self.enter(DaemonPhase::CheckingBoot { failed_checks })
             }
+            // A rejected generation is never taken for the current config, whatever is desired.
+            BootCheckState::RollingBack { reason } => self.enter(DaemonPhase::RollingBack { reason }),
             // A new desired config is a way to repair the host.
             BootCheckState::Unhealthy { .. } if !self.is_current_desired() => self.follow_desired(),
             BootCheckState::Unhealthy { failed_checks } => self.back_off(DaemonProblem {
@@ -187,9 +190,10 @@ impl Lifecycle {
             DaemonPhase::Uncordoning { is_overdue: false } => {
                 self.enter(DaemonPhase::Uncordoning { is_overdue: true })
             }
-            DaemonPhase::BackingOff { .. } | DaemonPhase::ShuttingDown { .. } => {
-                self.enter(DaemonPhase::Observing)
-            }
+            DaemonPhase::BackingOff { .. }
+            | DaemonPhase::ShuttingDown { .. }
+            | DaemonPhase::CheckingBoot { .. }
+            | DaemonPhase::RollingBack { .. } => self.enter(DaemonPhase::Observing),
             _ => self.stay(),
         }
     }
@@ -240,6 +244,7 @@ impl DaemonPhase {
             self,
             Self::Idle
                 | Self::CheckingBoot { .. }
+                | Self::RollingBack { .. }
                 | Self::Done
                 | Self::Drifted { .. }
                 | Self::Blocked { .. }

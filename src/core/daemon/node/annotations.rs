@@ -119,7 +119,10 @@ pub fn annotation_changes(
     match phase {
         DaemonPhase::Draining { target, .. } if !is_single_node(node) => set(DESIRED_DRAIN, &drain(target)),
         DaemonPhase::Rebooting { .. } => set(POST_CONFIG_ACTION, REBOOTING),
-        DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying | DaemonPhase::Drifted { .. }
+        DaemonPhase::CheckingBoot { .. }
+        | DaemonPhase::RollingBack { .. }
+        | DaemonPhase::Verifying
+        | DaemonPhase::Drifted { .. }
             if node.get(POST_CONFIG_ACTION).is_some_and(|action| !action.is_empty()) =>
         {
             set(POST_CONFIG_ACTION, "");
@@ -189,7 +192,7 @@ pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     let is_told = match phase {
         DaemonPhase::BackingOff { problem } => problem.class.is_reported_after(lifecycle.failures),
         DaemonPhase::Draining { is_overdue, .. } | DaemonPhase::Uncordoning { is_overdue } => *is_overdue,
-        DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
+        DaemonPhase::RollingBack { .. } | DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
         _ => false,
     };
     let state = match phase {

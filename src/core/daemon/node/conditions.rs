@@ -171,7 +171,9 @@ impl History<'_> {
                 self.applied(target.config.as_str());
                 self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("rebooting the node into {}", target.config));
             }
-            DaemonPhase::CheckingBoot { .. } | DaemonPhase::Verifying => self.finished(lifecycle),
+            DaemonPhase::CheckingBoot { .. } | DaemonPhase::RollingBack { .. } | DaemonPhase::Verifying => {
+                self.finished(lifecycle);
+            }
             DaemonPhase::Uncordoning { is_overdue: false } => {
                 self.set(RESUMED, TRUE, RESUMED, "the current config is verified");
             }

@@ -49,6 +49,9 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
         DaemonPhase::Done if is_new && !was_healthy(before) => {
             vec![normal("NodeDone", format!("{current} is applied and verified"))]
         }
+        DaemonPhase::RollingBack { .. } if is_new => {
+            after.phase.reason().map(|reason| warning("FailedToReconcile", reason)).into_iter().collect()
+        }
         DaemonPhase::Drifted { reason } if is_new => vec![warning("ConfigDriftDetected", reason.clone())],
         DaemonPhase::Blocked { reason } if is_new => vec![warning("FailedToReconcile", reason.clone())],
         DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {

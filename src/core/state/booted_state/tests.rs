@@ -111,6 +111,9 @@ fn generation_is_rolled_back_after_too_many_boots_or_a_rejection() {
     assert_eq!(here(&[booted("a"), booted("b"), booted(BOOT)]), PendingOutcome::Booted);
     let three = [booted("a"), booted("b"), booted("c")];
     assert!(matches!(here(&three), PendingOutcome::RollBack(reason) if reason.contains("booted 3 times")));
+    let shut_down = PendingEntry::ShutDown { boot_id: "b".into() };
+    let orderly = [booted("a"), booted("b"), shut_down, booted("c")];
+    assert_eq!(here(&orderly), PendingOutcome::Booted, "an orderly shutdown does not count");
     assert_eq!(here(&[booted("a"), rejected.clone()]), leave);
     assert_eq!(back(&[booted("a"), rejected]), left);
     assert!(

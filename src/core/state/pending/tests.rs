@@ -43,6 +43,7 @@ fn rendered_pending_record_parses_to_the_same() {
         PendingEntry::BootedWithoutConfig { boot_id: "n".into() }.render(),
         PendingEntry::Finalized { boot_id: "b".into() }.render(),
         PendingEntry::Booted { boot_id: "n".into() }.render(),
+        PendingEntry::ShutDown { boot_id: "n".into() }.render(),
         PendingEntry::Rejected { boot_id: "n".into(), reason: "it is sick".into() }.render(),
     ];
     let pending = PendingGeneration::parse(&written.concat()).unwrap();
@@ -51,6 +52,7 @@ fn rendered_pending_record_parses_to_the_same() {
     assert_eq!(pending.failure, Some(failure("b")));
     assert_eq!(pending.booted_without_config_in, ["n"]);
     assert_eq!((pending.is_finalized, pending.booted_in), (true, vec!["n".into()]));
+    assert_eq!(pending.shut_down_in, ["n"]);
     assert_eq!(pending.rejected.as_deref(), Some("it is sick"));
     let first = PendingGeneration::parse(&intent("b").render()).unwrap();
     assert_eq!(first, PendingGeneration::new(intent("b")));

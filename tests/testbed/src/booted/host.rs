@@ -272,9 +272,14 @@ impl Host {
             fs::create_dir_all(self.path(directory)).unwrap();
         }
         fs::write(self.path("run/ostree-booted"), "").unwrap();
-        // A boot check that passes at once is then confirmed at once.
+        // Each check is then the last, also on a machine that started just now, and one that passes at once is
+        // confirmed at once.
         fs::create_dir_all(self.path("run/flameholder/config.d")).unwrap();
-        fs::write(self.path("run/flameholder/config.d/test.toml"), "[boot-check]\nsteady = 0\n").unwrap();
+        fs::write(
+            self.path("run/flameholder/config.d/00-test.toml"),
+            "[boot-check]\ntimeout = 1\nsteady = 0\n",
+        )
+        .unwrap();
         *self.booted.borrow_mut() = entry;
     }
 
