@@ -96,6 +96,9 @@ pub trait Sysroot {
     /// Make an existing deployment the default for the next boot. Nothing else changes.
     fn set_default(&mut self, deployment: &DeploymentId) -> Result<(), OsError>;
 
+    /// Pin a deployment, which keeps it from being removed, or take its pin off (`ostree admin pin`).
+    fn set_pinned(&mut self, deployment: &DeploymentId, pinned: bool) -> Result<(), OsError>;
+
     /// Stage a commit on the running system: check it out now, for finalization at shutdown. The deployment
     /// is *locked*, which prevents its finalization; a reboot discards it. Nothing may be staged already,
     /// except the result of [`import`](Self::import).

@@ -87,6 +87,8 @@ pub enum WorkerRequest {
     Finish,
     /// Answered by [`WorkerReply::Done`].
     SetDefault(DeploymentId),
+    /// Pin a deployment, or take its pin off. Answered by [`WorkerReply::Done`].
+    SetPinned { deployment: DeploymentId, pinned: bool },
 }
 
 impl WorkerRequest {

@@ -258,6 +258,10 @@ impl Sysroot for WorkerSession {
         }
     }
 
+    fn set_pinned(&mut self, deployment: &DeploymentId, pinned: bool) -> Result<(), OsError> {
+        self.request_done(&WorkerRequest::SetPinned { deployment: deployment.clone(), pinned })
+    }
+
     fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError> {
         self.request_done(&WorkerRequest::Unlock(staged.clone()))
     }

@@ -169,3 +169,54 @@ fn deployment_staged_with_copied_kernel_arguments_is_foreign() {
     host.reboot();
     assert!(host.booted().arguments.contains(&"added".to_owned()), "the foreign deployment boots");
 }
+
+#[test]
+fn rollback_deployment_is_pinned_until_the_generation_is_confirmed() {
+    let host = confirmed_host("one");
+    let pinned = |host: &Host| {
+        let status = host.status();
+        let all = status["deployments"].as_array().unwrap();
+        all.iter().filter(|deployment| deployment["pinned"] == true).count()
+    };
+    assert_eq!(pinned(&host), 0);
+    host.stage_update(&host.config(full_config("two").json()), None);
+    assert_eq!(pinned(&host), 1);
+    // Another config makes the deployment unnecessary, and a third one is staged.
+    assert_eq!(host.apply(&host.config(full_config("one").json()), None).code, Some(0));
+    assert_eq!(pinned(&host), 0);
+    host.stage_update(&host.config(full_config("three").json()), None);
+    host.shut_down();
+    host.boot_kernel(0);
+    host.run_ok(["flameholder", "activate"]);
+    assert_eq!((pinned(&host), host.entries().len()), (1, 2));
+    // A deployment of another program removes the rollback deployment, unless it is pinned.
+    let base = host.entries().remove(1).root;
+    let commit = host.booted().id().0;
+    host.run_ok(["ostree", "admin", "deploy", "--os=fedora-coreos", &commit]);
+    assert!(host.entries().iter().any(|entry| entry.root == base), "{:?}", host.entries());
+    host.run_ok(["flameholder", "confirm-boot"]);
+    assert_eq!(pinned(&host), 0);
+    assert!(!host.var("lib/flameholder/pinned").exists());
+}
+
+#[test]
+fn pin_of_an_operator_stays() {
+    let host = confirmed_host("one");
+    host.run_ok(["ostree", "admin", "pin", "0"]);
+    host.update(&host.config(full_config("two").json()), None);
+    assert_eq!(host.status()["deployments"][1]["pinned"], true);
+}
+
+#[test]
+fn pin_is_taken_off_after_a_rollback() {
+    let host = confirmed_host("one");
+    host.stage_update(&host.config(unhealthy_config("two").json()), None);
+    host.shut_down();
+    assert!(host.boot().requests_reboot());
+    host.power_cut();
+    host.boot().assert_success();
+    assert_config(&host, "one", "two");
+    assert!(!host.var("lib/flameholder/pinned").exists());
+    let status = host.status();
+    assert!(status["deployments"].as_array().unwrap().iter().all(|deployment| deployment["pinned"] == false));
+}

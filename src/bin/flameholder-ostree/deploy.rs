@@ -259,6 +259,17 @@ pub(crate) fn set_default(opened: &mut OpenedSysroot, id: &DeploymentId) -> Resu
         .map_err(|error| failure(format!("making deployment {id} the default"), &error.into()))
 }
 
+/// Pin a deployment, or take its pin off.
+pub(crate) fn set_pinned(opened: &mut OpenedSysroot, id: &DeploymentId, pinned: bool) -> Result<(), OsError> {
+    let deployment = find(&opened.sysroot, id)?;
+    if deployment.is_pinned() == pinned {
+        return Ok(());
+    }
+    let doing = if pinned { "pinning" } else { "unpinning" };
+    let set = opened.sysroot.deployment_set_pinned(&deployment, pinned);
+    set.map_err(|error| failure(format!("{doing} deployment {id}"), &error.into()))
+}
+
 fn pending(opened: &OpenedSysroot) -> Result<&NewDeployment, OsError> {
     opened.pending.as_ref().ok_or_else(|| protocol_error("no deployment was created in this session"))
 }

@@ -70,6 +70,9 @@ async fn answer(
         WorkerRequest::CheckOutEtc(commit) => etc::check_out(opened, &commit).map(WorkerReply::EtcCheckedOut),
         WorkerRequest::Finish => deploy::finish(opened).map(|()| WorkerReply::Done),
         WorkerRequest::SetDefault(id) => deploy::set_default(opened, &id).map(|()| WorkerReply::Done),
+        WorkerRequest::SetPinned { deployment, pinned } => {
+            deploy::set_pinned(opened, &deployment, pinned).map(|()| WorkerReply::Done)
+        }
         WorkerRequest::Stage(request) => stage::stage(opened, &request).map(WorkerReply::Deployed),
         WorkerRequest::Unlock(id) => stage::unlock(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::Unstage(id) => stage::unstage(opened, &id).map(|()| WorkerReply::Done),

@@ -15,6 +15,7 @@ use crate::core::state::blocked::{BLOCKED, BlockedTarget};
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
 use crate::core::state::journal::Journal;
 use crate::core::state::objects::{ACTIVE, ActiveManifest};
+use crate::core::state::pending::rollback_pin::PINNED;
 use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -133,10 +134,11 @@ type ReasonReader<'a> = dyn Fn(&[u8]) -> String + 'a;
 /// List the documents that were set aside, each with the reason.
 fn documents_set_aside(root: &Root) -> Result<Vec<UnreadableDocument>, CliError> {
     let reason = |error: Option<&dyn Error>| error.map_or_else(String::new, chain);
-    let readers: [(&str, &ReasonReader<'_>); 3] = [
+    let readers: [(&str, &ReasonReader<'_>); 4] = [
         (PENDING, &|bytes| reason(PendingGeneration::parse(bytes).err().as_ref().map(|error| error as _))),
         (BLOCKED, &|bytes| reason(BlockedTarget::parse(bytes).err().as_ref().map(|error| error as _))),
         (ACTIVE, &|bytes| reason(ActiveManifest::parse(bytes).err().as_ref().map(|error| error as _))),
+        (PINNED, &|_| format!("{PINNED} is damaged, or a newer release wrote it")),
     ];
     let mut documents = Vec::new();
     for (path, reason) in readers {

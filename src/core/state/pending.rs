@@ -5,6 +5,7 @@
 //! The file is a log of checksummed lines. The first line describes the staged generation; each later line
 //! records one event.
 
+pub mod rollback_pin;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod unconfirmed_mark;

@@ -327,6 +327,10 @@ impl Sysroot for RpmOstreeSession {
         self.local(SysrootAccess::Stage)?.set_default(deployment)
     }
 
+    fn set_pinned(&mut self, deployment: &DeploymentId, pinned: bool) -> Result<(), OsError> {
+        self.local(SysrootAccess::Stage)?.set_pinned(deployment, pinned)
+    }
+
     fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
         let mut request = request.clone();
         if let Some(made) = self.made.clone().filter(|made| made.commit == request.commit) {

@@ -23,7 +23,7 @@ use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, ma
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{login_message, pending, status_files, unconfirmed_mark};
-use crate::transaction::update::sysroot;
+use crate::transaction::update::{rollback_pin, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Interval between health checks, and between retries while the host is locked.
@@ -249,6 +249,7 @@ fn confirm(host: &RunningHost, pending: &PendingGeneration) -> Result<(), Transa
 fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
     let cleaned = os(SysrootAccess::Stage).and_then(|mut os| {
         let host = host.lock()?;
+        rollback_pin::release_pin(&mut *os, &host)?;
         sysroot::clean_up(&mut *os, &host);
         Ok(())
     });

@@ -11,7 +11,7 @@ use crate::transaction::boot::early_boot;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::{extensions, space, stage};
+use crate::transaction::update::{extensions, rollback_pin, space, stage};
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Unit of ostree whose `ExecStop=` finalizes the staged deployment at shutdown.
@@ -31,6 +31,7 @@ pub fn unlock(
         return Err(UpdateError::NotStaged(pending.generation().to_owned()).into());
     }
     space::ensure_space_to_finalize(os, &id)?;
+    rollback_pin::pin_base(os, host, pending)?;
     pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
     Ok(os.unlock(&id)?)
 }
@@ -84,6 +85,26 @@ pub fn recover_pending(
 ) -> Result<PendingRecovery, TransactionError> {
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
+    let recovered = decide_pending(host, open)?;
+    // Without a pending generation, nothing may have to be rolled back.
+    if pending::load(host.as_root())?.is_none() && rollback_pin::is_any_pinned(host)? {
+        let released =
+            open(SysrootAccess::Stage).and_then(|mut os| rollback_pin::release_pin(&mut *os, host));
+        if let Err(error) = released {
+            log::warn!(
+                "cannot unpin the previous deployment: {}; `flameholder recover` tries again",
+                error.chain()
+            );
+        }
+    }
+    Ok(recovered)
+}
+
+/// Decide the pending generation, and act on it.
+fn decide_pending(
+    host: &LockedHost<'_>,
+    open: SysrootOpener<'_>,
+) -> Result<PendingRecovery, TransactionError> {
     let Some((found, outcome)) = pending::observe(host)? else { return Ok(PendingRecovery::Nothing) };
     let found = Box::new(found);
     match outcome {

@@ -9,6 +9,7 @@ pub mod offline_sysroot;
 pub mod plain_tree;
 pub mod repair;
 pub mod rollback;
+pub(crate) mod rollback_pin;
 pub mod running_host;
 pub(crate) mod shipped_links;
 pub(crate) mod space;

@@ -2,7 +2,7 @@
 //! deployment receives its configuration at shutdown.
 
 use super::live_update::LiveUpdate;
-use super::{extensions, stage, sysroot};
+use super::{extensions, rollback_pin, stage, sysroot};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
@@ -267,7 +267,8 @@ pub fn unstage(
     pending: &PendingGeneration,
 ) -> Result<(), TransactionError> {
     pending::remove(host.as_root())?;
-    Ok(os.unstage(&pending.staged.deployment.id())?)
+    os.unstage(&pending.staged.deployment.id())?;
+    rollback_pin::release_pin(os, host)
 }
 
 /// Discard the generation that was staged in this boot, because the current config is the desired one.

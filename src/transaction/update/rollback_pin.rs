@@ -1,0 +1,71 @@
+//! Pin of the deployment that an unlocked or unconfirmed generation is rolled back to: `rpm-ostree cleanup -r`, `ostree
+//! admin undeploy` and an update by another program leave it alone. It is the rollback entry, so no third kernel is kept.
+
+use crate::core::state::pending::PendingGeneration;
+use crate::core::state::pending::rollback_pin::{PINNED, RollbackPin, SCHEMA};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::host::{HostDisk as _, HostError, LockedHost, Root};
+use crate::os::{OsError, Sysroot};
+use crate::transaction::TransactionError;
+use crate::transaction::engine::atomic_file;
+use crate::transaction::engine::atomic_file::remove_if_present;
+
+/// Temporary name while the note is written.
+const NEW_PINNED: &str = "/var/lib/flameholder/pinned.new";
+
+/// Pin the deployment that `pending` is rolled back to, unless an operator pinned it already.
+pub(crate) fn pin_base(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+    pending: &PendingGeneration,
+) -> Result<(), TransactionError> {
+    let base = &pending.staged.base;
+    // There is no rollback from a generation that completes a first boot.
+    if pending.staged.completes_first_boot {
+        return release_pin(os, host);
+    }
+    match load(host)? {
+        Some(pin) if pin.deployment == *base => return Ok(os.set_pinned(base, true)?),
+        Some(_) => release_pin(os, host)?,
+        None => {}
+    }
+    let is_free = os.deployments()?.iter().any(|deployment| deployment.id == *base && !deployment.pinned);
+    if is_free {
+        let pin = RollbackPin { schema: SCHEMA, deployment: base.clone() };
+        let [path, new] = [PINNED, NEW_PINNED].map(ManagedPath::constant);
+        atomic_file::write(host.as_root(), &path, &new, &pin.render())?;
+        os.set_pinned(base, true)?;
+    }
+    Ok(())
+}
+
+/// Return true if this agent pinned a deployment.
+pub(crate) fn is_any_pinned(root: &Root) -> Result<bool, HostError> {
+    root.exists(&ManagedPath::constant(PINNED))
+}
+
+/// Take the pin off that this agent set, if there is one. The note goes last.
+pub(crate) fn release_pin(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+    let Some(pin) = load(host)? else { return Ok(()) };
+    match os.set_pinned(&pin.deployment, false) {
+        // Another program removed it in spite of the pin.
+        Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let path = ManagedPath::constant(PINNED);
+    remove_if_present(host.as_root(), &path)?;
+    Ok(host.sync(&[path.parent()])?)
+}
+
+/// Load the note. One that cannot be read is set aside; its deployment then stays pinned until an operator unpins it.
+fn load(host: &LockedHost<'_>) -> Result<Option<RollbackPin>, HostError> {
+    let path = ManagedPath::constant(PINNED);
+    let Some(bytes) = host.read(&path, limits::DOCUMENT_BYTES)? else { return Ok(None) };
+    let pin = RollbackPin::parse(&bytes);
+    if pin.is_none() {
+        log::warn!("{path} cannot be read; it is set aside as {}", atomic_file::aside(&path));
+        atomic_file::set_aside(host.as_root(), &path)?;
+    }
+    Ok(pin)
+}
