@@ -5,8 +5,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tokio::time::Instant;
+
+use crate::core::daemon::verification_delay::VerificationDelay;
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
+use crate::daemon::timers;
 use crate::daemon::work::FORCE_FILE;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::BOOT_CHECK;
@@ -14,10 +18,12 @@ use crate::transaction::state::status_files::BOOT_CHECK;
 /// Change on the host that the daemon reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HostEvent {
-    /// A managed path, or a directory above it, changed.
+    /// Managed paths, or directories above them, changed, and it is time to verify them.
     FilesChanged,
-    /// The force file was created, or the blocked target was released.
+    /// The force file was created.
     OperatorRequest,
+    /// The blocked target was released, by an operator or by a job of the daemon.
+    BlockReleased,
     /// The boot check published a report or ended.
     BootCheckChanged,
 }
@@ -28,6 +34,9 @@ pub(super) struct HostWatch {
     own: FileWatch,
     managed: Option<FileWatch>,
     paths: BTreeSet<PathBuf>,
+    delay: VerificationDelay,
+    /// Start of the watch, from which the times of changes count.
+    began: Instant,
 }
 
 impl HostWatch {
@@ -40,7 +49,8 @@ impl HostWatch {
             std::fs::create_dir_all(directory)?;
             own.add(directory)?;
         }
-        Ok(Self { own, managed: None, paths: BTreeSet::new() })
+        let delay = VerificationDelay::default();
+        Ok(Self { own, managed: None, paths: BTreeSet::new(), delay, began: Instant::now() })
     }
 
     /// Replace the watched managed paths.
@@ -61,14 +71,22 @@ impl HostWatch {
 
     /// Wait for the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> io::Result<HostEvent> {
-        let Self { own, managed, paths } = self;
+        let Self { own, managed, paths, delay, began } = self;
         loop {
-            let event = tokio::select! {
-                event = own.next() => of_own(event?),
-                event = of_managed(managed.as_mut(), paths) => Some(event?),
-            };
-            if let Some(event) = event {
-                return Ok(event);
+            let due = delay.due().map(|due| *began + due);
+            tokio::select! {
+                event = own.next() => {
+                    if let Some(event) = of_own(event?) {
+                        return Ok(event);
+                    }
+                }
+                changed = changed_path(managed.as_mut(), paths) => {
+                    delay.record(&changed?.to_string_lossy(), began.elapsed());
+                }
+                () = timers::until(due) => {
+                    delay.finish(began.elapsed());
+                    return Ok(HostEvent::FilesChanged);
+                }
             }
         }
     }
@@ -77,7 +95,7 @@ impl HostWatch {
 fn of_own(event: FileEvent) -> Option<HostEvent> {
     match event {
         FileEvent::Changed(path) if path == Path::new(FORCE_FILE) => Some(HostEvent::OperatorRequest),
-        FileEvent::Removed(path) if path == Path::new(BLOCKED) => Some(HostEvent::OperatorRequest),
+        FileEvent::Removed(path) if path == Path::new(BLOCKED) => Some(HostEvent::BlockReleased),
         FileEvent::Changed(path) if path == Path::new(BOOT_CHECK.path) => Some(HostEvent::BootCheckChanged),
         FileEvent::Removed(path) if path == Path::new(PENDING) => Some(HostEvent::BootCheckChanged),
         FileEvent::Overflow => Some(HostEvent::OperatorRequest),
@@ -85,14 +103,15 @@ fn of_own(event: FileEvent) -> Option<HostEvent> {
     }
 }
 
-async fn of_managed(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<HostEvent> {
+/// Waits for a change of a managed path or of a directory above one; empty if the kernel lost events.
+async fn changed_path(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
     let Some(watch) = watch else { return std::future::pending().await };
     loop {
         match watch.next().await? {
             FileEvent::Changed(path) | FileEvent::Removed(path) if is_concerned(&path, paths) => {
-                return Ok(HostEvent::FilesChanged);
+                return Ok(path);
             }
-            FileEvent::Overflow => return Ok(HostEvent::FilesChanged),
+            FileEvent::Overflow => return Ok(PathBuf::new()),
             FileEvent::Changed(_) | FileEvent::Removed(_) => {}
         }
     }

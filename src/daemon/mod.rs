@@ -5,6 +5,7 @@
 //! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
 mod host_watch;
+mod job_deadline;
 mod kubelet_health;
 mod metrics;
 mod metrics_server;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_watch::{HostEvent, HostWatch};
+use job_deadline::JobDeadline;
 use kubelet_health::HostKubelet;
 use metrics::DaemonMetrics;
 use signals::DaemonSignals;
@@ -96,12 +98,13 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     daemon.begin();
     notify::ready();
     while !daemon.is_stopped() {
-        let timer = daemon.timer;
+        let (timer, deadline) = (daemon.timer, daemon.deadline.at());
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
             event = watch.next() => daemon.handle_host_event(event.map_err(DaemonError::Watch)?),
             () = timers::until(timer) => daemon.timer_expired(),
+            () = timers::until(deadline) => daemon.deadline.expire(&daemon.work_process),
             () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
         }
@@ -128,6 +131,7 @@ struct Daemon {
     announced: Vec<DaemonCommand>,
     delivery: Option<(ConfigRef, Arc<FetchedConfig>)>,
     timer: Option<Instant>,
+    deadline: JobDeadline,
     inhibited_since: Option<Instant>,
     source_error: Option<String>,
 }
@@ -153,6 +157,7 @@ impl Daemon {
             announced: Vec::new(),
             delivery: None,
             timer: None,
+            deadline: JobDeadline::default(),
             inhibited_since: None,
             source_error: None,
         }
@@ -208,6 +213,7 @@ impl Daemon {
     fn finish_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.is_working = false;
         self.host_changed.notify_one();
+        let event = self.deadline.finish(finished.event);
         if let Some(found) = finished.facts {
             self.metrics.set_unsupported_packages(found.unsupported_packages);
             if let Err(error) = watch.manage(found.managed) {
@@ -216,17 +222,21 @@ impl Daemon {
                 );
             }
         }
-        self.handle(finished.event);
+        self.handle(event);
     }
 
     fn handle_host_event(&mut self, event: HostEvent) {
-        match (event, &self.lifecycle.phase) {
-            (HostEvent::FilesChanged, _) => self.handle(DaemonEvent::FilesChanged),
-            (HostEvent::OperatorRequest, _)
-            | (HostEvent::BootCheckChanged, DaemonPhase::CheckingBoot { .. }) => {
-                self.handle(DaemonEvent::StateChanged);
+        let is_of_this_phase = match (event, &self.lifecycle.phase) {
+            (HostEvent::FilesChanged, _) => return self.handle(DaemonEvent::FilesChanged),
+            (HostEvent::OperatorRequest, _) => true,
+            // Preparing an update to another config releases the block by itself.
+            (HostEvent::BlockReleased, phase) => phase.is_resting(),
+            (HostEvent::BootCheckChanged, phase) => {
+                matches!(phase, DaemonPhase::CheckingBoot { .. } | DaemonPhase::RollingBack { .. })
             }
-            (HostEvent::BootCheckChanged, _) => {}
+        };
+        if is_of_this_phase {
+            self.handle(DaemonEvent::StateChanged);
         }
     }
 
@@ -352,6 +362,7 @@ impl Daemon {
             _ => None,
         };
         self.is_working = true;
+        self.deadline.begin();
         if let Err(error) = self.work_process.begin(&self.work_command, job, delivery, self.done.clone()) {
             self.is_working = false;
             let reason = format!("cannot start a thread for the work process: {error}");

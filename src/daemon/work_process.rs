@@ -35,9 +35,15 @@ pub(super) struct WorkProcess(Arc<Mutex<Option<u32>>>);
 impl WorkProcess {
     /// Terminate the work process. The next one recovers the change that it interrupts.
     pub(super) fn cancel(&self) {
+        self.end(false);
+    }
+
+    /// Terminate the work process, or kill it.
+    pub(super) fn end(&self, kills: bool) {
+        let signal = if kills { Signal::SIGKILL } else { Signal::SIGTERM };
         let pid = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok())
-            && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
+            && let Err(error) = kill(Pid::from_raw(pid), signal)
         {
             log::warn!("cannot terminate the work process {pid}: {error}");
         }

@@ -61,6 +61,57 @@ fn unit_commands_carry_no_path() {
     }
 }
 
+/// Settings of services that systemd 252 does not know and ignores, with a warning.
+const NEWER_SETTINGS: [&str; 2] = ["RestartSteps", "RestartMaxDelaySec"];
+
+/// Value of a setting in the text of a unit; systemd takes the last one.
+fn setting<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.lines().rev().find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
+}
+
+/// Microseconds of a time span, as systemd reads it.
+fn microseconds(span: &str) -> u64 {
+    let parsed = Command::new("systemd-analyze").args(["timespan", span]).output().unwrap();
+    assert!(parsed.status.success(), "{span}: {parsed:?}");
+    let text = String::from_utf8(parsed.stdout).unwrap();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("μs:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[test]
+fn failing_services_are_restarted_after_a_delay_by_every_systemd() {
+    for unit in units() {
+        let text = read(&format!("systemd/{unit}"));
+        if setting(&text, "Restart").is_none() {
+            continue;
+        }
+        let delay = setting(&text, "RestartSec").map_or(100_000, microseconds);
+        let has_limit = setting(&text, "StartLimitIntervalSec").is_none_or(|span| microseconds(span) > 0);
+        assert!(delay >= 1_000_000 || has_limit, "{unit} is restarted without a limit after {delay} μs");
+    }
+}
+
+#[test]
+fn units_have_only_settings_that_systemd_knows() {
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = units()
+        .into_iter()
+        .map(|unit| {
+            // The executable is not installed here; every other warning counts.
+            let text = read(&format!("systemd/{unit}")).replace("=flameholder ", "=true ");
+            let path = directory.path().join(unit);
+            fs::write(&path, text).unwrap();
+            path
+        })
+        .collect();
+    let verified =
+        Command::new("systemd-analyze").args(["verify", "--man=no"]).args(&paths).output().unwrap();
+    let warnings = String::from_utf8(verified.stderr).unwrap();
+    let is_newer = |line: &str| NEWER_SETTINGS.iter().any(|name| line.contains(&format!("'{name}'")));
+    let of_ours = |line: &&str| line.contains("flameholder-") && !is_newer(line);
+    assert_eq!(warnings.lines().filter(of_ours).collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
 fn kola(extension: &str) -> Vec<PathBuf> {
     let tests = "tests/vm/kola/tests/kola";
     let folders = names(tests).into_iter().map(|folder| format!("{tests}/{folder}"));

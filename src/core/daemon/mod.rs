@@ -5,3 +5,4 @@ pub mod daemon_report;
 pub mod lifecycle;
 pub mod message_ids;
 pub mod node;
+pub mod verification_delay;

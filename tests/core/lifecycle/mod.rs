@@ -262,3 +262,21 @@ fn rejected_generation_is_never_done() {
     assert!(end.phase.reason().unwrap().contains("it is sick"));
     assert_eq!(end.phase.commands(0), [DaemonCommand::Wait(DaemonDelay::BootCheck)]);
 }
+
+#[test]
+fn operator_request_is_followed_in_every_phase() {
+    for phase in all_phases().into_iter().filter(|phase| *phase != DaemonPhase::Stopping) {
+        let name = phase.name();
+        let (asked, commands) = at(phase).step(DaemonEvent::StateChanged);
+        // Cancelled work ends with an interruption, and work that goes on with its result.
+        let ends = [DaemonEvent::Failed(problem(ProblemClass::Interrupted)), DaemonEvent::TimerExpired];
+        let (end, phases) = history(asked, ends);
+        let is_observed = phases.contains(&"Observing") || end.phase.name() == "Observing";
+        assert!(is_observed || commands == [DaemonCommand::Cancel], "{name}: {phases:?}");
+    }
+    let verifying = at(DaemonPhase::Verifying).step(DaemonEvent::StateChanged).0;
+    assert_eq!(verifying.phase, DaemonPhase::Verifying, "a repair is not interrupted");
+    let drifted = DaemonEvent::Drifted { reason: "/etc/a".into() };
+    let (end, _) = history(verifying, [drifted]);
+    assert_eq!((end.phase, end.observes_again), (DaemonPhase::Observing, false));
+}

@@ -50,6 +50,9 @@ pub struct Lifecycle {
     pub finalize_failure: Option<String>,
     /// Number of failed attempts in a row.
     pub failures: u32,
+    /// True if an operator asked for another observation while work ran that must not be interrupted: the host is
+    /// observed again at its end.
+    pub observes_again: bool,
 }
 
 /// Config that is blocked after a rollback.
@@ -271,6 +274,7 @@ impl Default for Lifecycle {
             is_forced: false,
             finalize_failure: None,
             failures: 0,
+            observes_again: false,
         }
     }
 }

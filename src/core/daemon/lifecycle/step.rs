@@ -64,8 +64,22 @@ impl Lifecycle {
             (DaemonPhase::Done | DaemonPhase::Drifted { .. }, DaemonEvent::FilesChanged) => {
                 self.enter(DaemonPhase::Verifying)
             }
-            (phase, DaemonEvent::StateChanged) if phase.is_resting() => self.enter(DaemonPhase::Observing),
+            (_, DaemonEvent::StateChanged) => self.state_changed(),
             _ => self.stay(),
+        }
+    }
+
+    /// Observe the host again: at once where nothing or only a fetch, a drain or a preparation is under way, which the
+    /// host survives unchanged; else at the end of the running work.
+    fn state_changed(self) -> Step {
+        match &self.phase {
+            DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
+            DaemonPhase::Fetching { .. }
+            | DaemonPhase::Draining { .. }
+            | DaemonPhase::Uncordoning { .. }
+            | DaemonPhase::ShuttingDown { .. } => self.enter(DaemonPhase::Observing),
+            phase if phase.is_resting() => self.enter(DaemonPhase::Observing),
+            _ => (Self { observes_again: true, ..self }, Vec::new()),
         }
     }
 
@@ -73,7 +87,12 @@ impl Lifecycle {
         (self, Vec::new())
     }
 
-    fn enter(self, phase: DaemonPhase) -> Step {
+    fn enter(mut self, phase: DaemonPhase) -> Step {
+        if phase == DaemonPhase::Observing {
+            self.observes_again = false;
+        } else if self.observes_again && phase.is_resting() {
+            return self.enter(DaemonPhase::Observing);
+        }
         let commands = phase.commands(self.failures);
         (Self { phase, ..self }, commands)
     }

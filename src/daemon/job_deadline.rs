@@ -1,0 +1,73 @@
+//! Deadline of the running job. Every wait inside a job has a deadline of its own; this one ends what none of them covers.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
+use crate::daemon::work_process::WorkProcess;
+
+/// Longest time of one job; a fetch that stalls ends much earlier.
+const JOB_TIMEOUT: Duration = Duration::from_secs(7200);
+/// Time between SIGTERM and SIGKILL for a job that exceeded it.
+const KILL_AFTER: Duration = Duration::from_secs(60);
+
+/// Time at which the running job has to end.
+#[derive(Debug, Default)]
+pub(super) struct JobDeadline {
+    at: Option<Instant>,
+    is_overdue: bool,
+}
+
+impl JobDeadline {
+    /// Start to count for a job that begins now.
+    pub(super) fn begin(&mut self) {
+        *self = Self { at: Some(Instant::now() + JOB_TIMEOUT), is_overdue: false };
+    }
+
+    /// Time of the next expiry; `None` while no job runs.
+    pub(super) fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    /// End a job that exceeded its deadline: first by SIGTERM, then by SIGKILL. The next one recovers what it
+    /// interrupts.
+    pub(super) fn expire(&mut self, process: &WorkProcess) {
+        process.end(self.is_overdue);
+        *self = Self { at: Some(Instant::now() + KILL_AFTER), is_overdue: true };
+    }
+
+    /// Return the event of a job that ended: its own, or the failure to meet its deadline.
+    pub(super) fn finish(&mut self, event: DaemonEvent) -> DaemonEvent {
+        if !std::mem::take(self).is_overdue {
+            return event;
+        }
+        let hours = JOB_TIMEOUT.as_secs() / 3600;
+        DaemonEvent::Failed(DaemonProblem {
+            class: ProblemClass::Transient,
+            reason: format!(
+                "the work did not end within {hours} hours; see the journal of flameholder-daemon for what it waited for"
+            ),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn job_that_was_ended_at_its_deadline_is_a_transient_failure() {
+        let mut deadline = JobDeadline::default();
+        assert!(deadline.at().is_none());
+        deadline.begin();
+        assert_eq!(deadline.finish(DaemonEvent::Verified), DaemonEvent::Verified);
+        deadline.begin();
+        let before = deadline.at().unwrap();
+        deadline.expire(&WorkProcess::default());
+        assert!(deadline.at().unwrap() < before, "SIGKILL follows soon");
+        let failed = deadline.finish(DaemonEvent::Verified);
+        assert!(matches!(failed, DaemonEvent::Failed(problem) if problem.class == ProblemClass::Transient));
+        assert!(deadline.at().is_none());
+    }
+}
