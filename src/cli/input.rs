@@ -17,10 +17,21 @@ use crate::transaction::state::current::DecodedConfig;
 /// Read and parse a MachineConfig. Unknown keys, and a size that a cluster cannot store, are warned of on
 /// standard error.
 pub(crate) fn load_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
+    load_parsed(file, DecodedConfig::parse)
+}
+
+/// Read and parse a MachineConfig like [`load_configuration`], one that was applied already.
+pub(crate) fn load_applied_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
+    load_parsed(file, DecodedConfig::parse_applied)
+}
+
+fn load_parsed(
+    file: &Path,
+    parse: fn(&[u8]) -> Result<DecodedConfig, RefusalList>,
+) -> Result<DecodedConfig, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
-    let configuration =
-        DecodedConfig::parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+    let configuration = parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for key in &configuration.object.ignition.unused {
         say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
     }

@@ -54,6 +54,10 @@ pub struct PlanDocument<'a> {
     /// Files that activation puts in place at the next boot, each with the reason.
     #[schemars(inner(length(min = 1)))]
     deferred: &'a [String],
+    /// Consequences of entries that are applied as they are, such as a path in `/run`, which does not outlive a
+    /// boot.
+    #[schemars(inner(length(min = 1)))]
+    warnings: &'a [String],
     /// Conditions for applying the plan. A failed one is a warning.
     preflight: Vec<PreflightItem<'a>>,
 }
@@ -197,6 +201,7 @@ impl<'a> PlanDocument<'a> {
             etc: plan.etc.as_ref().map(EtcSummary::of),
             unsupported: &plan.unsupported,
             deferred: &plan.deferred,
+            warnings: &plan.warnings,
             preflight: preflight
                 .map(|check| PreflightItem { check: check.check, ok: check.ok, detail: &check.detail })
                 .collect(),

@@ -103,6 +103,20 @@ fn first_boot_without_changes_does_not_reboot() {
 }
 
 #[test]
+fn entry_that_no_host_takes_is_left_out_by_name() {
+    let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one"), ("/etc/machine-id", "other")])
+        .file_with_mode("/etc/app/one.conf", 0o600, "one")
+        .file_with_mode("/usr/local/bin/tool", 0o755, "one");
+    let host = ignited(&config, None);
+    ensure_complete(&host, "one");
+    assert_ne!(host.read_etc("machine-id").as_deref(), Some("other"));
+    let unsupported = record(&host.booted())["unsupported"].to_string();
+    assert!(unsupported.contains("spec.config.storage.files[1].path: /etc/machine-id"), "{unsupported}");
+    let refused = host.apply(&host.config(config.json()), None);
+    assert!(refused.code == Some(78) && refused.stderr.contains("/etc/machine-id"), "{refused:?}");
+}
+
+#[test]
 fn differences_that_need_no_reboot_are_written() {
     let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
         .file_with_mode("/etc/app/one.conf", 0o600, "one")

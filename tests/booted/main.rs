@@ -22,6 +22,7 @@ mod foreign;
 mod generations;
 mod health;
 mod kills;
+mod refusals;
 mod rpm_ostree;
 mod stage_kills;
 mod updates;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use flameholder::core::plan::first_boot;
+use flameholder::core::values::paths;
 use serde_json::Value;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
@@ -154,8 +155,8 @@ fn butane_configs_are_valid() {
             let file = files.iter().find(|file| file["path"] == name)?;
             file["contents"]["inline"].as_str().map(str::to_owned)
         };
-        if let Some(encapsulated) = inline(first_boot::ENCAPSULATED) {
-            let content = inline(first_boot::CONTENT).unwrap();
+        if let Some(encapsulated) = inline(paths::ENCAPSULATED) {
+            let content = inline(paths::CONTENT).unwrap();
             let document =
                 first_boot::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
             assert_eq!(document["metadata"]["name"], "final", "{shown}");

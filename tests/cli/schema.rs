@@ -291,7 +291,7 @@ fn good(name: &str) -> Value {
                 "fromImage": 1, "conflicts": 2, "notTaken": 3,
                 "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
                 "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
-            "unsupported": [], "deferred": [],
+            "unsupported": [], "deferred": [], "warnings": [],
             "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
         "etc-diff" => json!({"schema": 1,
             "from": {"stateroot": "fedora-coreos", "commit": "0".repeat(64), "serial": 0},

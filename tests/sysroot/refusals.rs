@@ -177,6 +177,18 @@ fn unwritable_paths_are_named() {
     assert_refused(&host, host.apply_command(&occupied, Some(&image)), FAILED, &["/etc/occupied"]);
 }
 
+#[test]
+fn top_level_name_is_that_of_the_new_image() {
+    const LACKING: &[&str] = &["spec.config.storage.files[1].path", "/site/x", "the OS image lacks"];
+    let host = Host::new();
+    let config = host.config(&small_config("site", &[("/etc/a", "1\n"), ("/site/x", "1\n")], &[]));
+    let [with, without] = [Os::new(2).linking("site"), Os::new(3)].map(|os| host.image(&os));
+    assert_refused(&host, host.apply_command(&config, None), FAILED, LACKING);
+    assert_refused(&host, host.apply_command(&config, Some(&without)), CONFIG, LACKING);
+    host.update(&config, Some(&with));
+    assert_refused(&host, host.apply_command(&config, Some(&without)), CONFIG, LACKING);
+}
+
 fn owned_by(name: &str) -> Value {
     let mut config = small_config(&format!("owned-by-{name}"), &[], &[]);
     let mut owned = file("/etc/owned.conf", "1\n");

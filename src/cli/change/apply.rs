@@ -120,21 +120,23 @@ fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> Str
     text
 }
 
-/// List the parts of a config that were not applied, and those that activation applies.
+/// List the parts of a config that were not applied, those that activation applies, and warnings.
 pub(crate) fn unapplied(plan: &Plan) -> String {
-    listed("not supported here, and left out", &plan.unsupported)
-        + &listed("put in place when the generation is activated", &plan.deferred)
+    const STATUS: &str = "flameholder status -o json";
+    listed("not supported here, and left out", &plan.unsupported, STATUS)
+        + &listed("put in place when the generation is activated", &plan.deferred, STATUS)
+        + &listed("warnings", &plan.warnings, "flameholder plan")
 }
 
-/// List at most [`LISTED`] items below a heading.
-fn listed(heading: &str, items: &[String]) -> String {
+/// List at most [`LISTED`] items below a heading. `command` lists the others.
+fn listed(heading: &str, items: &[String], command: &str) -> String {
     if items.is_empty() {
         return String::new();
     }
     let lines: String = items.iter().take(LISTED).map(|item| format!("  {item}\n")).collect();
     let more = match items.len().saturating_sub(LISTED) {
         0 => String::new(),
-        more => format!("  and {more} more; `flameholder status -o json` lists them\n"),
+        more => format!("  and {more} more; `{command}` lists them\n"),
     };
     format!("{heading}:\n{lines}{more}")
 }

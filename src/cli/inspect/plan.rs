@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::input::{load_configuration, load_document, print_json};
+use crate::cli::input::{load_applied_configuration, load_configuration, load_document, print_json};
 use crate::cli::inspect::plan_text;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::paint::TextPainter;
@@ -60,7 +60,7 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     let desired = load_configuration(&args.desired)?;
-    let asked = args.current.as_deref().map(load_configuration).transpose()?;
+    let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
     let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => on_tree(root, asked, &desired, args)?,

@@ -38,6 +38,7 @@ pub(crate) fn render(
     page.etc(plan);
     page.list("Not supported here", &plan.unsupported);
     page.list("Put in place at activation", &plan.deferred);
+    page.list("Warnings", &plan.warnings);
     page.text
 }
 

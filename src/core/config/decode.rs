@@ -8,31 +8,39 @@ use serde_json::Value;
 
 use super::contents::ContentsDecoder;
 use super::host_config::{
-    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FORCE_FILE, FileOwner, FileSpec, HostConfig, KernelType,
-    LinkSpec, OsSpec, OwnerRef, PasswdSpec, UNIT_DIRECTORY, UserSpec,
+    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
+    OwnerRef, PasswdSpec, UNIT_DIRECTORY, UserSpec,
 };
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
-use super::units;
+use super::{protected, units};
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
-use crate::core::values::paths::{GENERATION_ARGUMENT, SHADOW};
+use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// Paths of the agent's own state, which a config must not write.
-const OWN_PATHS: [&str; 5] = [
-    "/etc/flameholder/generation",
-    "/etc/flameholder/originals",
-    "/etc/machine-config-daemon/currentconfig",
-    "/etc/machine-config-daemon/currentimage",
-    "/var/lib/flameholder",
-];
 /// Name of the directories in which the agent prepares files, at any depth; a config must not use it.
 pub const STAGING_NAME: &str = ".flameholder.d";
 
-/// Decode `config`, or refuse it with every error found.
+/// Decode `config`, or refuse it with every error found, entries that no host takes among them.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
+    let (host, mut refused) = decode_entries(config);
+    refused.extend(protected::entries(&host).into_iter().map(|entry| entry.refusal));
+    let arguments = config.spec.kernel_arguments.as_deref().unwrap_or_default();
+    protected::refuse_kernel_arguments(arguments, &mut refused);
+    RefusalList::or(refused, host)
+}
+
+/// Decode a `config` that was applied already: entries that no host takes are left out and named.
+pub fn decode_applied(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
+    let (mut host, refused) = decode_entries(config);
+    protected::leave_out(&mut host);
+    RefusalList::or(refused, host)
+}
+
+/// Decode all entries that are well formed, and refuse the others.
+fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
     let mut decoding = Decoding::default();
     let ignition = &config.ignition.config;
     let storage = ignition.storage.clone().unwrap_or_default();
@@ -47,13 +55,6 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
             format!("all paths together have {path_bytes} bytes; the limit is {}", limits::PATH_BYTES);
         decoding.refuse("spec.config.storage", reason);
     }
-    if let (Some(file), Some(_)) = (decoding.files.get(SHADOW), passwd.password_hash()) {
-        let field = format!("spec.config.storage.files[{}].path", file.index);
-        decoding.refuse(
-            field,
-            format!("{SHADOW} is also written for a user's passwordHash; remove one of the two"),
-        );
-    }
     let os = decode_os(config, &mut decoding.refused);
     let host_config = HostConfig {
         name: config.name.clone(),
@@ -64,8 +65,9 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
         passwd,
         os,
         unapplied: unapplied(ignition, &storage),
+        left_out: Vec::new(),
     };
-    RefusalList::or(decoding.refused, host_config)
+    (host_config, decoding.refused)
 }
 
 fn unapplied(ignition: &newest::Config, storage: &newest::Storage) -> BTreeMap<&'static str, Value> {
@@ -138,14 +140,6 @@ impl Decoding {
                 return None;
             }
         };
-        if path.as_str() == FORCE_FILE {
-            self.refuse(&field, format!("{FORCE_FILE} is the force file, which a config must not write"));
-        }
-        if OWN_PATHS.iter().any(|own| path.is_within(own))
-            || path.relative().split('/').any(|name| name == STAGING_NAME)
-        {
-            self.refuse(&field, format!("{path} is reserved for the agent's own state"));
-        }
         if let Some(earlier) = self.fields.insert(path.clone(), field.clone()) {
             self.refuse(field, format!("duplicate path {path}; also listed in {earlier}"));
             return None;
@@ -284,11 +278,6 @@ impl Decoding {
             }
         }
         for (path, field) in &self.fields {
-            let own = OWN_PATHS.iter().find(|own| ManagedPath::constant(own).is_within(path.as_str()));
-            if let Some(own) = own.filter(|_| !self.directories.contains_key(path)) {
-                let reason = format!("{path} must be a directory: the agent keeps {own} below it");
-                found.push(Refusal::new(field.clone(), reason));
-            }
             let leaf = |above: &ManagedPath| self.files.contains_key(above) || self.links.contains_key(above);
             if let Some(above) = path.ancestors().find(leaf) {
                 let reason = format!("{path} lies below {above}, which the config makes a file or link");

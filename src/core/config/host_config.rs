@@ -37,6 +37,8 @@ pub struct HostConfig {
     pub os: OsSpec,
     /// Sections that are compared but never applied, by their path below `spec.config`.
     pub unapplied: BTreeMap<&'static str, Value>,
+    /// Entries of a config that was applied already, and that no host takes, each with its field and reason.
+    pub left_out: Vec<String>,
 }
 
 /// An owner as a config names it.

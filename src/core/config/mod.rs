@@ -13,6 +13,7 @@ pub mod machine_config;
 pub mod machine_configuration;
 pub mod managed_files;
 pub mod policy;
+pub mod protected;
 pub mod registries;
 pub mod render;
 pub mod settings;

@@ -162,6 +162,8 @@ struct Fault {
     path: ManagedPath,
     line: usize,
     column: usize,
+    /// Key in that line; `None` if the line sets none.
+    key: Option<String>,
     reason: String,
 }
 
@@ -172,7 +174,10 @@ impl Fault {
         let line = before.split(|byte| *byte == b'\n').count();
         let last = before.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         let column = String::from_utf8_lossy(last).chars().count() + 1;
-        Self { path: file.path.clone(), line, column, reason }
+        let whole = file.bytes.split(|byte| *byte == b'\n').nth(line - 1).unwrap_or_default();
+        let whole = String::from_utf8_lossy(whole);
+        let key = whole.split_once('=').map(|(key, _)| key.trim().to_owned());
+        Self { path: file.path.clone(), line, column, key, reason }
     }
 }
 
@@ -185,6 +190,16 @@ impl fmt::Display for Fault {
 /// The faults of all unusable fragments. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct SettingsError(Vec<Fault>);
+
+impl SettingsError {
+    /// Iterate over the faults: the fragment, and the place in it with key and reason.
+    pub fn faults(&self) -> impl Iterator<Item = (&ManagedPath, String)> {
+        self.0.iter().map(|Fault { path, line, column, key, reason }| {
+            let key = key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
+            (path, format!("line {line}, column {column}{key}: {reason}"))
+        })
+    }
+}
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -15,15 +15,9 @@ use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CONTENT, ENCAPSULATED};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-/// `MachineConfig` without its Ignition config, written by Ignition; its presence asks for the completion of
-/// the first boot.
-pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
-/// New name of that file after the completion, as MCD leaves it.
-pub const COMPLETED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
-/// Complete `MachineConfig`, as the config server sent it.
-pub const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 /// Preset file in which Ignition lists units to enable. Ignition has enabled them by now, and later configs
 /// may disable them.
 pub const IGNITION_PRESET: &str = "/etc/systemd/system-preset/20-ignition.preset";

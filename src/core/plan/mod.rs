@@ -27,6 +27,7 @@ use steps::{PathObstruction, PlanStep, PlannedSteps};
 use crate::core::config::host_config::{HostConfig, OsSpec};
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::config::protected;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::etc_merge::MergeFindings;
 use crate::core::values::identifiers::ConfigName;
@@ -58,6 +59,8 @@ pub struct Plan {
     pub unsupported: Vec<String>,
     /// Managed files that are stored with the generation and put in place by its activation.
     pub deferred: Vec<String>,
+    /// Consequences of entries that are applied as they are, which an operator may not expect.
+    pub warnings: Vec<String>,
     /// Steps and drift of a tree; `None` where the plan was made without one.
     pub tree: Option<TreePlan>,
     /// Predicted merge of `/etc`; `None` where the plan was made without a deployment.
@@ -145,8 +148,9 @@ impl Plan {
             irreconcilable: reconcile::irreconcilable(before, desired, &diff, profile),
             disruption: Disruption::of(&diff, before, desired, &DisruptionPolicy::default()),
             diff,
-            unsupported: Vec::new(),
+            unsupported: desired.left_out.clone(),
             deferred: Vec::new(),
+            warnings: protected::warnings(desired),
             tree: None,
             etc: None,
         }

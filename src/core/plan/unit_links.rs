@@ -9,6 +9,7 @@ use super::steps::{LinkChange, PathObstruction};
 use super::unit_texts::PRESET_PATH;
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use crate::core::config::managed_files::{ManagedFiles, unit_path};
+use crate::core::config::protected::is_agent_unit;
 use crate::core::enablement::{
     EnablementError, EnablementLinks, PresetRules, SEARCH_PATH, UnitFile, UnitFiles, UnitName, UnitOperation,
     UnreadFiles, operate,
@@ -125,10 +126,13 @@ fn operations(current: Option<&HostConfig>, desired: &HostConfig, diff: &ConfigD
     let mut operations = Vec::new();
     let before = current.map(|current| &current.units);
     let gone = before.into_iter().flatten().filter(|(unit, _)| !desired.units.contains_key(*unit));
-    // A vendor unit of that name returns to its preset.
+    // A vendor unit of that name returns to its preset. The agent's own units stay enabled: an installed agent
+    // has no preset.
+    let gone = gone.filter(|(unit, _)| !is_agent_unit(unit));
     operations.extend(gone.map(|(unit, _)| UnitOperation::Preset(name(unit))));
     let changed = desired.units.iter().filter(|(unit, _)| diff.units.contains_key(*unit));
-    let preset = changed.filter(|(_, spec)| spec.enabled.is_none() && !spec.is_masked());
+    let preset =
+        changed.filter(|(unit, spec)| spec.enabled.is_none() && !spec.is_masked() && !is_agent_unit(unit));
     operations.extend(preset.map(|(unit, _)| UnitOperation::Preset(name(unit))));
     operations.extend(explicit(desired));
     operations

@@ -99,6 +99,25 @@ pub fn paths() -> BTreeSet<ManagedPath> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::config::host_config::{FileOwner, HostConfig, LinkSpec};
+    use crate::core::config::protected;
+    use crate::core::values::tree::MASK;
+
+    #[test]
+    fn config_cannot_list_an_installed_path() {
+        let executables = executables("1").join("flameholder-ostree");
+        let others =
+            [COMMAND, DAEMON_ENVIRONMENT].map(ManagedPath::constant).into_iter().chain([executables]);
+        let mut config = HostConfig::default();
+        for path in paths().into_iter().chain(others) {
+            let link =
+                LinkSpec { index: 0, target: MASK.to_owned(), hard: false, owner: FileOwner::default() };
+            config.links.insert(path, link);
+        }
+        let refused = protected::entries(&config).len();
+        assert_eq!(refused, config.links.len());
+        assert_eq!(UNITS.map(|(name, _)| name), protected::AGENT_UNITS);
+    }
 
     #[test]
     fn every_unit_is_enabled() {

@@ -24,3 +24,16 @@ pub const SHADOW: &str = "/etc/shadow";
 
 /// Kubeconfig with which a kubelet joins the cluster.
 pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
+
+/// The `MachineConfig` without its Ignition config, written by Ignition; its presence asks for the completion of
+/// the first boot.
+pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";
+
+/// The new name of that file after the completion, as MCD leaves it.
+pub const COMPLETED: &str = "/etc/ignition-machine-config-encapsulated.json.bak";
+
+/// The complete `MachineConfig`, as the config server sent it.
+pub const CONTENT: &str = "/etc/mcs-machine-config-content.json";
+
+/// The repository file of extensions for rpm-ostreed. No other program uses this name.
+pub const EXTENSIONS_REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::early_boot::RollbackResult;
 use super::{early_boot, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
-use crate::core::plan::first_boot::ENCAPSULATED;
 use crate::core::state::boot_check::{
     CheckResult, HealthPhase, HealthReport, RollbackDisabled, failed_checks,
 };
@@ -17,6 +16,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::ENCAPSULATED;
 use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};

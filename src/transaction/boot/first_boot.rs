@@ -4,11 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::first_boot;
-use crate::core::plan::first_boot::{COMPLETED, CONTENT, ENCAPSULATED, IGNITION_PRESET};
+use crate::core::plan::first_boot::IGNITION_PRESET;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{COMPLETED, CONTENT, ENCAPSULATED};
 use crate::host::{HostDisk as _, HostError, LockedHost, LockedRoot, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -35,7 +36,9 @@ pub fn load(root: &Root) -> Result<Option<FirstBootConfig>, TransactionError> {
     let Some(encapsulated) = read(ENCAPSULATED)? else { return Ok(None) };
     let content = read(CONTENT)?;
     let document = first_boot::configuration(&encapsulated, content.as_deref())?;
-    let configuration = DecodedConfig::parse(document.to_string().as_bytes())?;
+    // Ignition has written the entries that no host takes already, so refusing them would only keep the node
+    // from joining.
+    let configuration = DecodedConfig::parse_applied(document.to_string().as_bytes())?;
     Ok(Some(FirstBootConfig { configuration, is_incomplete: content.is_none() }))
 }
 

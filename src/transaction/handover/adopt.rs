@@ -9,7 +9,6 @@ use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift_repair::RepairPlan;
-use crate::core::plan::first_boot::CONTENT;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Drift, TreePlan, drift_repair};
 use crate::core::state::installation::DAEMON_ENVIRONMENT;
@@ -19,7 +18,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::CURRENT_IMAGE;
+use crate::core::values::paths::{CONTENT, CURRENT_IMAGE};
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::PathState;
 use crate::host::{LockedHost, LockedRoot, Root, ServiceControl};
@@ -178,7 +177,7 @@ fn applied(root: &Root, found: Option<DecodedConfig>) -> Result<DecodedConfig, T
     let whole = if let Some(found) = found.filter(is_whole) {
         found
     } else {
-        let sent = read(CONTENT)?.map(|bytes| DecodedConfig::parse(&bytes)).transpose()?;
+        let sent = read(CONTENT)?.map(|bytes| DecodedConfig::parse_applied(&bytes)).transpose()?;
         let is_same = |sent: &DecodedConfig| name.as_ref().is_none_or(|name| *name == sent.object.name);
         let sent = sent.filter(|sent| is_whole(sent) && is_same(sent));
         sent.ok_or_else(|| name.map_or(HandoverError::NothingApplied, HandoverError::ConfigIncomplete))?

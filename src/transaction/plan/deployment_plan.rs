@@ -2,7 +2,8 @@
 
 use std::ffi::OsStr;
 
-use super::{layering, tree_plan};
+use super::writable_paths::UnwritablePath;
+use super::{layering, tree_plan, writable_paths};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
@@ -43,8 +44,8 @@ pub(crate) struct DeploymentPlan {
     /// Desired arguments that were set before by an administrator or the installer: they stay when the
     /// config no longer lists them.
     pub(crate) taken_over: KernelArguments,
-    /// Users and groups that the base does not know. The image to import may define them, so they are
-    /// checked again after the import.
+    /// Users, groups and directories that the base does not have. The image to import may have them, so they
+    /// are checked again in the new deployment.
     pub(crate) unresolved: Option<RefusalList>,
 }
 
@@ -155,7 +156,7 @@ pub(crate) fn plan_deployment_after(
     } else {
         layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
     };
-    refuse_paths_in_the_image(&desired, &mut plan);
+    let unresolved = refuse_unwritable(&root, target, image.is_some(), &mut plan, unresolved)?;
     check_programs(&root, &sysroot.program_path(), image.is_some(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
@@ -202,6 +203,31 @@ fn plan_for_base(
     }
     plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))
+}
+
+/// Refuse paths that lead to a read-only directory of the base. Directories that the base lacks are no error
+/// yet if an image is imported: they are added to `unresolved`.
+fn refuse_unwritable(
+    root: &Root,
+    target: UpdateTarget<'_>,
+    has_image: bool,
+    plan: &mut Plan,
+    unresolved: Option<RefusalList>,
+) -> Result<Option<RefusalList>, TransactionError> {
+    // The commit of a rollback is another one than the base's; its deployment is checked when it is made.
+    if target.redeployed().is_some() {
+        return Ok(unresolved);
+    }
+    let mut uncertain: Vec<Refusal> = unresolved.iter().flat_map(RefusalList::as_slice).cloned().collect();
+    for UnwritablePath { refusal, is_certain } in writable_paths::find_unwritable(root, &target.desired.host)?
+    {
+        if is_certain || !has_image {
+            plan.irreconcilable.push(refusal);
+        } else {
+            uncertain.push(refusal);
+        }
+    }
+    Ok(RefusalList::or(uncertain, ()).err())
 }
 
 /// Return all kernel arguments of the new boot entry, and the desired ones among them that were already set
@@ -261,22 +287,6 @@ fn image_to_import(
     let by_name = is_pinned && base.image.as_ref().is_some_and(|deployed| deployed.is_same_image(&image));
     let by_digest = is_pinned && image.digest() == base.manifest_digest.as_deref();
     Ok((!by_name && !by_digest).then_some(image))
-}
-
-/// Refuse paths below the read-only directories of an OSTree image. `/usr/local` is a link to `/var`.
-fn refuse_paths_in_the_image(config: &HostConfig, plan: &mut Plan) {
-    let files = config.files.iter().map(|(path, file)| (path, "files", file.index));
-    let directories =
-        config.directories.iter().map(|(path, directory)| (path, "directories", directory.index));
-    let links = config.links.iter().map(|(path, link)| (path, "links", link.index));
-    for (path, list, index) in files.chain(directories).chain(links) {
-        let in_image = ["/usr", "/bin", "/sbin", "/lib", "/lib64"].iter().any(|top| path.is_within(top));
-        if in_image && !path.is_within("/usr/local") {
-            let field = format!("spec.config.storage.{list}[{index}].path");
-            let reason = format!("{path} lies in the OS image, which is read-only; build it into the image");
-            plan.irreconcilable.push(Refusal::new(field, reason));
-        }
-    }
 }
 
 /// Check that the programs exist that the update will start.

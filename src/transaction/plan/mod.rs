@@ -7,3 +7,4 @@ pub mod etc_merge;
 pub(crate) mod layering;
 pub mod target;
 pub(crate) mod tree_plan;
+pub(crate) mod writable_paths;

@@ -33,10 +33,18 @@ pub struct DecodedConfig {
 }
 
 impl DecodedConfig {
-    /// Parse and decode a MachineConfig document.
+    /// Parse and decode the document of a MachineConfig to apply.
     pub fn parse(bytes: &[u8]) -> Result<Self, RefusalList> {
         let object = machine_config::parse(bytes)?;
         let host = decode::decode(&object)?;
+        Ok(Self { object, host, layered_image: None })
+    }
+
+    /// Parse and decode the document of a MachineConfig that was applied already, by Ignition, MCD or an
+    /// earlier version: entries that no host takes are left out, by name.
+    pub fn parse_applied(bytes: &[u8]) -> Result<Self, RefusalList> {
+        let object = machine_config::parse(bytes)?;
+        let host = decode::decode_applied(&object)?;
         Ok(Self { object, host, layered_image: None })
     }
 
@@ -143,7 +151,7 @@ impl CurrentState {
     ) -> Result<Option<DecodedConfig>, CurrentStateError> {
         let path = ManagedPath::constant(CURRENT_CONFIG);
         let configuration = root.read(&path, limits::DOCUMENT_BYTES)?.filter(|bytes| !bytes.is_empty());
-        let configuration = configuration.map(|bytes| DecodedConfig::parse(&bytes)).transpose();
+        let configuration = configuration.map(|bytes| DecodedConfig::parse_applied(&bytes)).transpose();
         let configuration = configuration.map_err(CurrentStateError::Configuration)?;
         if record.is_some() && configuration.is_none() {
             return Err(CurrentStateError::ConfigMissing);

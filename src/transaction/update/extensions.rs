@@ -7,6 +7,7 @@ use std::path::Path;
 
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::EXTENSIONS_REPOSITORY;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::FileAttributes;
 use crate::host::{FileOperation, HostDisk, HostError, Root};
@@ -19,8 +20,6 @@ const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
 /// Directory for the unpacked packages: on disk, because they may not fit into memory, and only writable by
 /// root, because their signatures are not checked.
 const UNPACKED: &str = "/var/lib/flameholder/extensions";
-/// Repository file for rpm-ostreed. No other program uses this name.
-const REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";
 
 /// Guard that removes repository file and packages when dropped.
 #[derive(Debug)]
@@ -29,7 +28,9 @@ pub(crate) struct ExtensionsRepository<'a>(&'a Root);
 impl Drop for ExtensionsRepository<'_> {
     fn drop(&mut self) {
         if let Err(error) = remove(self.0) {
-            log::warn!("cannot remove {REPOSITORY} and {UNPACKED}: {error}; the next command tries again");
+            log::warn!(
+                "cannot remove {EXTENSIONS_REPOSITORY} and {UNPACKED}: {error}; the next command tries again"
+            );
         }
     }
 }
@@ -51,7 +52,7 @@ pub(crate) fn provide<'a>(
     let text = format!(
         "# Temporary file of flameholder, for one rpm-ostreed transaction.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
     );
-    let path = ManagedPath::constant(REPOSITORY);
+    let path = ManagedPath::constant(EXTENSIONS_REPOSITORY);
     if let Some(parent) = path.parent()
         && root.status(&parent)?.is_none()
     {
@@ -63,7 +64,7 @@ pub(crate) fn provide<'a>(
 
 /// Remove the repository file and the packages, of this process or of a killed one.
 pub(crate) fn remove(root: &Root) -> Result<(), HostError> {
-    let path = ManagedPath::constant(REPOSITORY);
+    let path = ManagedPath::constant(EXTENSIONS_REPOSITORY);
     if root.status(&path)?.is_some() {
         remove_if_present(root, &path)?;
         root.sync(&[path.parent()])?;

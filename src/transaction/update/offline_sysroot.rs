@@ -19,7 +19,7 @@ use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
-use crate::transaction::plan::{etc_merge, tree_plan};
+use crate::transaction::plan::{etc_merge, tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, record};
@@ -144,6 +144,7 @@ fn write_generation(
 ) -> Result<(), TransactionError> {
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
+    writable_paths::ensure_writable(&root, desired)?;
     let mut plan =
         tree_plan::plan_tree_update(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
     if plan.is_obstructed() {

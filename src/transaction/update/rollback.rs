@@ -57,7 +57,7 @@ pub fn previous_generation(
                 Some(now) => {
                     let document =
                         rollback::with_trust_material_of(&then.object.document, &now.object.document);
-                    DecodedConfig::parse(document.to_string().as_bytes())?
+                    DecodedConfig::parse_applied(document.to_string().as_bytes())?
                 }
                 None => then,
             };

@@ -21,7 +21,7 @@ use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
-use crate::transaction::plan::tree_plan;
+use crate::transaction::plan::{tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
@@ -94,6 +94,7 @@ fn prepare(
     space::ensure_space_to_finalize(os, &deployment.id)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
     let (current, desired) = (&draft.current, &target.desired.host);
+    writable_paths::ensure_writable(&next, desired)?;
     let begins = target.starts_first_boot(current);
     let before = if begins { Some(desired) } else { current.host() };
     let mut plan =
@@ -194,7 +195,7 @@ pub(crate) fn ensure_none_staged(
 pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfig, TransactionError> {
     let document = pending.staged.document.to_string();
     let image = pending.staged.record.layered_image.clone();
-    Ok(DecodedConfig::parse(document.as_bytes())?.layered(image))
+    Ok(DecodedConfig::parse_applied(document.as_bytes())?.layered(image))
 }
 
 /// Return true if the staged deployment is that of the pending record. Its kernel arguments are compared too: a program

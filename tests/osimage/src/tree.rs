@@ -20,12 +20,14 @@ pub struct Os {
     number: u32,
     selinux: bool,
     bootable: bool,
+    /// Directories in `/` that are links to `/var`, besides the usual ones.
+    links: Vec<&'static str>,
 }
 
 impl Os {
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self { number, selinux: false, bootable: true }
+        Self { number, selinux: false, bootable: true, links: Vec::new() }
     }
 
     /// Add a small SELinux policy, sufficient to look up labels.
@@ -38,6 +40,13 @@ impl Os {
     #[must_use]
     pub fn without_kernel(self) -> Self {
         Self { bootable: false, ..self }
+    }
+
+    /// Link a directory in `/` to one in `/var`.
+    #[must_use]
+    pub fn linking(mut self, name: &'static str) -> Self {
+        self.links.push(name);
+        self
     }
 
     /// Version in the image's label and in `os-release`.
@@ -67,6 +76,9 @@ impl Os {
     /// Write the tree below a new directory.
     pub(crate) fn write(&self, root: &Path) -> anyhow::Result<()> {
         write_toplevel(root)?;
+        for name in &self.links {
+            symlink(format!("var/{name}"), root.join(name)).with_context(|| format!("linking {name}"))?;
+        }
         for (path, contents) in self.files() {
             write(root, &path, contents.as_bytes(), 0o644)?;
         }

@@ -8,5 +8,6 @@ mod hostile;
 mod irreconcilable;
 mod kubeconfig;
 mod planted;
+mod protected;
 mod rendered;
 mod secrets;

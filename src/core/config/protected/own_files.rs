@@ -1,0 +1,94 @@
+//! Files that a config may write for the agent: settings, which must be valid together, and health checks,
+//! which must be able to run.
+
+use super::{ConfigItem, ProtectedEntry};
+use crate::core::config::host_config::{FileSpec, HostConfig, OwnerRef};
+use crate::core::config::settings::boot_check::CHECK_DIRECTORIES;
+use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, FragmentFile, Settings};
+use crate::core::values::limits;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::refusal::Refusal;
+
+/// First bytes of programs: scripts and executables.
+const PROGRAMS: [&[u8]; 2] = [b"#!", b"\x7fELF"];
+
+/// Find settings and health checks of `config` that the agent could not use.
+pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
+    let fragments: Vec<_> = config.files.iter().filter(|(path, _)| is_fragment(path)).collect();
+    let mut found = Vec::new();
+    let mut parsed = Vec::new();
+    for (path, file) in fragments {
+        if let Some((part, reason)) = unreadable(path, file) {
+            found.push(entry(path, file, part, reason));
+            continue;
+        }
+        let bytes = [&file.contents].into_iter().chain(&file.append).flatten().copied().collect();
+        parsed.push(FragmentFile { path: path.clone(), bytes });
+    }
+    if let Err(error) = Settings::of(&parsed) {
+        for (path, fault) in error.faults() {
+            if let Some(file) = config.files.get(path) {
+                let reason = format!("{path} is not valid as settings of the agent: {fault}");
+                found.push(entry(path, file, "contents.source", reason));
+            }
+        }
+    }
+    let checks = config.files.iter().filter(|(path, _)| is_in(path, &CHECK_DIRECTORIES));
+    let unusable = checks.filter_map(|(path, file)| {
+        unusable_check(path, file).map(|(part, reason)| entry(path, file, part, reason))
+    });
+    found.extend(unusable);
+    found
+}
+
+fn entry(path: &ManagedPath, file: &FileSpec, part: &str, reason: String) -> ProtectedEntry {
+    let refusal = Refusal::new(format!("spec.config.storage.files[{}].{part}", file.index), reason);
+    ProtectedEntry { item: ConfigItem::Storage(path.clone()), refusal }
+}
+
+/// Return true if `path` lies directly in one of the directories and is not hidden.
+fn is_in(path: &ManagedPath, directories: &[&str]) -> bool {
+    let is_listed = path.parent().is_some_and(|parent| directories.contains(&parent.as_str()));
+    is_listed && !path.file_name().starts_with('.')
+}
+
+fn is_fragment(path: &ManagedPath) -> bool {
+    is_in(path, &FRAGMENT_DIRECTORIES) && path.file_name().ends_with(FRAGMENT_SUFFIX)
+}
+
+/// Return the reason for which the settings in `file` cannot be checked.
+fn unreadable(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, String)> {
+    if file.contents.is_empty() && !file.append.is_empty() {
+        let reason = format!("{path} holds settings of the agent and cannot be appended to; list it whole");
+        return Some(("append", reason));
+    }
+    let size = file.contents.len() + file.append.iter().map(Vec::len).sum::<usize>();
+    (size > limits::FRAGMENT_BYTES).then(|| {
+        let reason = format!("{path} has {size} bytes; the limit for settings is {}", limits::FRAGMENT_BYTES);
+        ("contents.source", reason)
+    })
+}
+
+/// Return the reason for which the boot check would not run the program in `file`, or would count it as
+/// failed.
+fn unusable_check(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, String)> {
+    let is_executable = file.mode & 0o111 != 0;
+    if !is_executable && PROGRAMS.iter().any(|start| file.contents.starts_with(start)) {
+        let reason = format!(
+            "the boot check would not run {path}, whose mode {:04o} is not executable; set it to 0755 \
+             (493 in JSON)",
+            file.mode
+        );
+        return Some(("mode", reason));
+    }
+    let root = [OwnerRef::Id(0), OwnerRef::Name("root".to_owned())];
+    if is_executable && (file.mode & 0o022 != 0 || !root.contains(&file.owner.user)) {
+        let reason = format!(
+            "the boot check would not run {path}, which users other than root can write; set the mode to \
+             0755 (493 in JSON) and the owner to root"
+        );
+        let part = if file.mode & 0o022 != 0 { "mode" } else { "user" };
+        return Some((part, reason));
+    }
+    None
+}
