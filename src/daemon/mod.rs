@@ -38,6 +38,7 @@ use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
@@ -218,7 +219,8 @@ impl Daemon {
             self.metrics.set_unsupported_packages(found.unsupported_packages);
             if let Err(error) = watch.manage(found.managed) {
                 log::warn!(
-                    "cannot watch the managed files: {error}; drift is detected at the next update only"
+                    "cannot watch the managed files: {error}; drift is detected at the next update only",
+                    error = chain(&error)
                 );
             }
         }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::values::causes::chain;
 use crate::host::Root;
 use crate::transaction::state::status_files;
 
 /// Notify systemd, if it started this process.
 fn say(states: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        log::debug!("systemd cannot be notified: {error}");
+        log::debug!("systemd cannot be notified: {error}", error = chain(&error));
     }
 }
 
@@ -43,6 +44,6 @@ pub(super) fn publish_status(report: &DaemonReport) {
     say(&[NotifyState::Status(&report.summary())]);
     match Root::open(Path::new("/")) {
         Ok(root) => status_files::DAEMON.publish(&root, report),
-        Err(error) => log::warn!("cannot write the daemon's status file: {error}"),
+        Err(error) => log::warn!("cannot write the daemon's status file: {error}", error = chain(&error)),
     }
 }

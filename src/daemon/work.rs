@@ -20,7 +20,7 @@ use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::boot_check;
 use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
-use crate::core::values::causes::first_of;
+use crate::core::values::causes::{chain, first_of};
 use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
 use crate::core::values::profile::Profile;
 use crate::daemon::problem;
@@ -365,7 +365,10 @@ fn is_forced() -> bool {
 
 fn remove_force_file() {
     if let Err(error) = std::fs::remove_file(FORCE_FILE) {
-        log::warn!("cannot remove {FORCE_FILE}, which also forces the next update: {error}");
+        log::warn!(
+            "cannot remove {FORCE_FILE}, which also forces the next update: {error}",
+            error = chain(&error)
+        );
     }
 }
 

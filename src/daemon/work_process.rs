@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use tokio::sync::mpsc::UnboundedSender;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
+use crate::core::values::causes::chain;
 use crate::core::values::profile::Profile;
 use crate::daemon::work::{WorkJob, WorkRequest, WorkResult};
 use crate::source::FetchedConfig;
@@ -45,7 +46,7 @@ impl WorkProcess {
         if let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok())
             && let Err(error) = kill(Pid::from_raw(pid), signal)
         {
-            log::warn!("cannot terminate the work process {pid}: {error}");
+            log::warn!("cannot terminate the work process {pid}: {error}", error = chain(&error));
         }
     }
 
@@ -121,7 +122,7 @@ fn exchange(
             .and_then(|()| input.write_all(delivery.policy.as_deref().unwrap_or_default()));
         // A process that ended already reports the reason by its exit status.
         if let Err(error) = sent {
-            log::debug!("the work process does not read its request: {error}");
+            log::debug!("the work process does not read its request: {error}", error = chain(&error));
         }
     }
     let mut written = Vec::new();

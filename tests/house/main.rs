@@ -173,6 +173,27 @@ fn no_attribute_hides_dead_code() {
     assert_none(&hidden.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
+/// A log line that ends before the cause ("opening the root /") cannot be acted upon.
+#[test]
+fn log_lines_name_the_causes_of_an_error() {
+    let mut violations = Vec::new();
+    for source in sources(&["src"]) {
+        let text = fs::read_to_string(root().join(&source.path)).unwrap_or_default();
+        for (at, _) in text.match_indices("log::") {
+            let call = text.get(at..).and_then(|rest| rest.split(");").next()).unwrap_or_default();
+            // Details for developers.
+            if call.starts_with("log::debug") {
+                continue;
+            }
+            if call.contains("!(") && call.contains("{error}") && !call.contains("chain(&error)") {
+                let line = scan::line_of(&text, at);
+                violations.push(source.says(line, "log the error with its causes: `error = chain(&error)`"));
+            }
+        }
+    }
+    assert_none(&violations);
+}
+
 #[test]
 fn rpm_ostree_is_never_run_as_a_program() {
     let running =

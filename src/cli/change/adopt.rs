@@ -110,9 +110,9 @@ fn start_daemon() {
     match SystemdServices::system().perform(&ServiceAction::Restart { unit }) {
         Ok(()) => say("the daemon is running; see `flameholder status`"),
         Err(error) => {
-            let error = causes::chain(&error);
+            let reason = causes::chain(&error);
             log::warn!(
-                "the daemon did not start: {error}; it starts at the next boot, or with `systemctl start {DAEMON_UNIT}`"
+                "the daemon did not start: {reason}; it starts at the next boot, or with `systemctl start {DAEMON_UNIT}`"
             );
         }
     }

@@ -13,6 +13,7 @@ use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::profile::Profile;
 use crate::host::systemd::logind::LogindReboot;
@@ -90,7 +91,10 @@ pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> 
         match rollback::unmanaged_differences(&host.booted, &previous, plan) {
             Ok(paths) => print_text(&unmanaged_differences(&paths))?,
             // The rollback does not depend on this list.
-            Err(error) => log::warn!("the unmanaged paths that the rollback keeps cannot be listed: {error}"),
+            Err(error) => log::warn!(
+                "the unmanaged paths that the rollback keeps cannot be listed: {error}",
+                error = chain(&error)
+            ),
         }
     }
     reboot_into(session, locked, staged, &previous.record.config, reboot)

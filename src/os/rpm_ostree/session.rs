@@ -11,6 +11,7 @@ use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
+use crate::core::values::causes::chain;
 use crate::core::values::image::{ImageRef, ImageVerification};
 use crate::host::facts::boot;
 use crate::host::interrupt_signals::InterruptSignals;
@@ -151,9 +152,7 @@ impl RpmOstreeSession {
                     let delay = RetryClass::Time
                         .backoff(transactions, boot::jitter())
                         .min(self.deadlines.max_poll_interval);
-                    let cause =
-                        std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                    log::warn!("{error}: {cause}; retrying");
+                    log::warn!("{error}; retrying", error = chain(&error));
                     std::thread::sleep(delay);
                 }
                 LayerVerdict::Retry { error, .. } | LayerVerdict::Failed(error) => return Err(error),

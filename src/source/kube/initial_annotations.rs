@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::core::daemon::node::annotations::NodeAnnotations;
+use crate::core::values::causes::chain;
 
 const SEED: &str = "/etc/machine-config-daemon/node-annotations.json";
 /// Name after the annotations are published (MCD's, with `annotation` in the singular).
@@ -13,7 +14,10 @@ const RETIRED: &str = "/etc/machine-config-daemon/node-annotation.json.bak";
 pub(super) fn load() -> NodeAnnotations {
     let Ok(bytes) = std::fs::read(SEED) else { return NodeAnnotations::new() };
     serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-        log::warn!("ignoring {SEED}: {error}; the Node must have its annotations already");
+        log::warn!(
+            "ignoring {SEED}: {error}; the Node must have its annotations already",
+            error = chain(&error)
+        );
         NodeAnnotations::new()
     })
 }
@@ -23,6 +27,6 @@ pub(super) fn retire() {
     if Path::new(SEED).exists()
         && let Err(error) = std::fs::rename(SEED, RETIRED)
     {
-        log::warn!("cannot rename {SEED}, which has no further effect: {error}");
+        log::warn!("cannot rename {SEED}, which has no further effect: {error}", error = chain(&error));
     }
 }

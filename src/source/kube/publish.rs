@@ -5,6 +5,7 @@ use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{annotations, conditions, events};
+use crate::core::values::causes::chain;
 use crate::source::LifecycleView;
 
 /// Attempts to write conditions while other controllers change them.
@@ -82,7 +83,10 @@ impl NodePublisher {
                 Err(
                     error @ (ClusterError::Denied(_) | ClusterError::NotFound(_) | ClusterError::Refused(_)),
                 ) => {
-                    log::warn!("not writing conditions of the MachineConfigNode: {error}");
+                    log::warn!(
+                        "not writing conditions of the MachineConfigNode: {error}",
+                        error = chain(&error)
+                    );
                     self.has_status = false;
                 }
                 told => return told,

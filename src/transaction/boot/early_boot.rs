@@ -304,7 +304,11 @@ fn carry_forward(
     let last = match booted::open_deployment(Path::new(SYSROOT), &ran.deployment) {
         Ok(last) => last,
         Err(error) => {
-            log::warn!("cannot carry files forward from deployment {}: {error}", ran.deployment);
+            log::warn!(
+                "cannot carry files forward from deployment {}: {error}",
+                ran.deployment,
+                error = chain(&error)
+            );
             return Ok(0);
         }
     };

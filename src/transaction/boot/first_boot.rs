@@ -7,6 +7,7 @@ use crate::core::plan::first_boot;
 use crate::core::plan::first_boot::IGNITION_PRESET;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
+use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{COMPLETED, CONTENT, ENCAPSULATED};
@@ -100,7 +101,7 @@ pub fn save_timings(root: &Root, times: &[PhaseTiming]) {
     let text = serde_json::to_vec(times).expect("times have only string keys");
     let (path, new) = (ManagedPath::constant(TIMES), ManagedPath::constant(NEW_TIMES));
     if let Err(error) = atomic_file::write(root, &path, &new, &text) {
-        log::warn!("cannot save the durations of the first boot: {error}");
+        log::warn!("cannot save the durations of the first boot: {error}", error = chain(&error));
     }
 }
 

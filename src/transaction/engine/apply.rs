@@ -11,6 +11,7 @@ use crate::core::state::journal::{
     Journal, JournalIntent, JournalMove, JournalScope, TransactionState, VERSION,
 };
 use crate::core::state::service_action::ServiceAction;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::fs::staging;
 use crate::host::fs::staging::StagingArea;
@@ -93,7 +94,10 @@ pub fn apply(
     let intent = begin(disk, &staging, change).map_err(|failed| {
         // The next command removes leftovers; nothing of them is visible.
         if let Err(error) = abandon(disk, &staging) {
-            log::warn!("cannot remove staged files: {error}; the next command tries again");
+            log::warn!(
+                "cannot remove staged files: {error}; the next command tries again",
+                error = chain(&error)
+            );
         }
         ApplyError::Undone(failed)
     })?;

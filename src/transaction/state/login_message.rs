@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::{blocked, status_files};
 use crate::core::state::boot_check::{HealthPhase, failed_checks};
+use crate::core::values::causes::chain;
 use crate::host::Root;
 
 /// Message files of `pam_motd(8)` and `agetty(8)`.
@@ -19,7 +20,7 @@ pub fn refresh(root: &Root) {
             None => Ok(()),
         };
         if let Err(error) = written {
-            log::warn!("cannot write {}: {error}", place.display());
+            log::warn!("cannot write {}: {error}", place.display(), error = chain(&error));
         }
     }
 }

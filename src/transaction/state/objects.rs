@@ -7,6 +7,7 @@ use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::objects;
 use crate::core::state::objects::{ACTIVE, ActiveManifest, Manifest, OBJECTS, StoreError};
+use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
@@ -113,7 +114,7 @@ pub(crate) fn load_referenced(
     for digest in digests {
         match load_manifest(root, digest) {
             Ok(manifest) => drop(live.insert(digest, manifest)),
-            Err(StoreLoadError::Store(error)) => log::warn!("{error}"),
+            Err(StoreLoadError::Store(error)) => log::warn!("{error}", error = chain(&error)),
             Err(error) => return Err(error),
         }
     }

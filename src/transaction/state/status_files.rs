@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::boot_check::HealthReport;
+use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::Root;
@@ -38,7 +39,7 @@ impl<T: Serialize + DeserializeOwned> StatusFile<T> {
         let (path, new) = (self.place(""), self.place(".new"));
         let text = serde_json::to_vec(content).expect("a report of ours has only string keys");
         if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text) {
-            log::warn!("cannot write the {}: {error}", self.what);
+            log::warn!("cannot write the {}: {error}", self.what, error = chain(&error));
         }
     }
 

@@ -5,6 +5,7 @@
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use crate::core::values::causes::chain;
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::EXTENSIONS_REPOSITORY;
@@ -29,7 +30,8 @@ impl Drop for ExtensionsRepository<'_> {
     fn drop(&mut self) {
         if let Err(error) = remove(self.0) {
             log::warn!(
-                "cannot remove {EXTENSIONS_REPOSITORY} and {UNPACKED}: {error}; the next command tries again"
+                "cannot remove {EXTENSIONS_REPOSITORY} and {UNPACKED}: {error}; the next command tries again",
+                error = chain(&error)
             );
         }
     }

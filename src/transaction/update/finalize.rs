@@ -83,7 +83,7 @@ pub fn finalize(
     if let Err(error) = &bound {
         let failure = UpdateFailure { boot_id: host.system.boot_id.clone(), kind, reason: error.chain() };
         if let Err(error) = pending::append_entry(root, &PendingEntry::Failed(failure)) {
-            log::error!("cannot record the failure in the pending record: {error}");
+            log::error!("cannot record the failure in the pending record: {error}", error = chain(&error));
         }
     }
     bound
@@ -128,7 +128,7 @@ fn finalize_pending(
     if let Err(error) =
         pending::append_entry(host.as_root(), &PendingEntry::Finalized { boot_id: host.boot_id().to_owned() })
     {
-        log::warn!("cannot record the finalization in the pending record: {error}");
+        log::warn!("cannot record the finalization in the pending record: {error}", error = chain(&error));
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            log::warn!("cannot remove {}: {error}", self.0.display());
+            log::warn!("cannot remove {}: {error}", self.0.display(), error = chain(&error));
         }
     }
 }

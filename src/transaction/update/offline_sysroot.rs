@@ -6,6 +6,7 @@ use std::path::Path;
 use super::sysroot;
 use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
@@ -76,7 +77,10 @@ pub fn apply(
     os.finish()?;
     // Unneeded objects only occupy space; the next update tries again.
     if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
-        log::warn!("cannot prune the object store: {error}; the next update tries again");
+        log::warn!(
+            "cannot prune the object store: {error}; the next update tries again",
+            error = chain(&error)
+        );
     }
     Ok(OfflineUpdate { plan: draft.plan, deployment: Some(deployment), generation })
 }

@@ -8,6 +8,7 @@ use super::{finalize, space};
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
@@ -75,7 +76,9 @@ pub(crate) fn discard(os: &mut dyn Sysroot, deployment: &DeploymentId) {
     match os.unstage(deployment) {
         // Another program replaced or discarded it already.
         Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
-        Err(error) => log::warn!("cannot discard the staged deployment {deployment}: {error}"),
+        Err(error) => {
+            log::warn!("cannot discard the staged deployment {deployment}: {error}", error = chain(&error));
+        }
     }
 }
 
