@@ -24,5 +24,6 @@ mod health;
 mod kills;
 mod refusals;
 mod rpm_ostree;
+mod soak;
 mod stage_kills;
 mod updates;

@@ -1,11 +1,14 @@
 //! The checks that run tests.
 
-use anyhow::Result;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
 
 use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER};
 use super::{CheckOutcome, CheckRun};
 use crate::invocation;
 use crate::part_number::PartNumber;
+use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
 use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
 
@@ -13,6 +16,9 @@ use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
 const EXHAUSTIVE: &str = "FLAMEHOLDER_EXHAUSTIVE";
 /// Environment variable with the executable that tests run instead of the debug build.
 const BINARY: &str = "FLAMEHOLDER_BINARY";
+
+/// Environment variable with the folder of the executables that stand for the next release.
+const NEXT: &str = "FLAMEHOLDER_NEXT";
 
 /// Run the house rules, which need nothing but the sources; always by `cargo test`, which builds no other
 /// test.
@@ -30,11 +36,32 @@ pub fn library_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 
 /// Build all tests, so that the times of the other checks are those of the tests alone.
 pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    build_next_release(run.tree)?;
     invocation::run(run.tree.cargo(&["test", "--no-run", "--quiet", "--tests"]).args(SCOPE))?;
     Ok(CheckOutcome::PASSED)
 }
 
-/// Run the tests that need no release build, and count those whose precondition is missing as skipped.
+/// Build the executables of the next release, and copy them to a folder of their own: the build of the tests replaces
+/// them. Only the agent itself is compiled once more, as the selection of dependencies is that of all tests.
+fn build_next_release(tree: &ProjectTree) -> Result<()> {
+    let mut command = tree.cargo(&["test", "--no-run", "--quiet", "--test", "house"]);
+    invocation::run(command.args(SCOPE).args(["--features", "flameholder/next-schema"]))?;
+    let folder = next_release(tree);
+    std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    for name in ["flameholder", "flameholder-ostree"] {
+        let (built, kept) = (tree.target().join("debug").join(name), folder.join(name));
+        // Not overwritten: a test may still run the earlier one.
+        let _ = std::fs::remove_file(&kept);
+        std::fs::copy(&built, &kept).with_context(|| format!("copying {}", built.display()))?;
+    }
+    Ok(())
+}
+
+fn next_release(tree: &ProjectTree) -> PathBuf {
+    tree.target().join("next-schema")
+}
+
+/// Run the tests that need no release command, and count those whose precondition is missing as skipped.
 pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let missing = missing_preconditions(run);
     let unavailable: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
@@ -153,7 +180,7 @@ fn count(
     if run.extent.is_exhaustive() {
         command.env(EXHAUSTIVE, "1");
     }
-    command.envs(executable.map(|path| (BINARY, path)));
+    command.envs(executable.map(|path| (BINARY, path))).env(NEXT, next_release(run.tree));
     Ok(TestTally { skipped: 0, ..run.runner.count(&mut command)? })
 }
 
