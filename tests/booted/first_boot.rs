@@ -85,6 +85,20 @@ fn first_boot_needs_one_reboot() {
 }
 
 #[test]
+fn first_boot_is_claimed_before_its_config_is_read() {
+    let host = Host::install(Os::new(1));
+    let claim = host.path("run/flameholder/owns-first-boot");
+    assert!(!claim.exists());
+    // A config that is refused is still this agent's to complete: MCD would apply what this host must not take.
+    host.write_etc(ENCAPSULATED, "{");
+    let script = "flameholder firstboot & pid=$!
+        until test -e /run/flameholder/owns-first-boot || ! kill -0 $pid; do sleep 0.1; done
+        kill $pid";
+    host.run_ok(["sh", "-c", script]);
+    assert!(claim.exists());
+}
+
+#[test]
 fn first_boot_without_changes_does_not_reboot() {
     let config = Config::new("rendered-one", &[("/etc/app/a.conf", "one")])
         .file_with_mode("/etc/app/one.conf", 0o600, "one")

@@ -93,6 +93,17 @@ fn failing_services_are_restarted_after_a_delay_by_every_systemd() {
 }
 
 #[test]
+fn mcd_completes_the_first_boot_where_no_unit_of_ours_claims_it() {
+    for unit in ["firstboot", "pull"] {
+        let text = read(&format!("systemd/machine-config-daemon-{unit}.service.d/50-flameholder.conf"));
+        let settings: Vec<&str> = text.lines().filter(|line| line.contains('=')).collect();
+        let expected =
+            ["After=flameholder-firstboot.service", "ConditionPathExists=!/run/flameholder/owns-first-boot"];
+        assert_eq!(settings, expected, "{unit}: a file of a masked unit must not count");
+    }
+}
+
+#[test]
 fn units_have_only_settings_that_systemd_knows() {
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = units()

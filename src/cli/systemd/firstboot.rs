@@ -12,6 +12,7 @@ use crate::cli::{CliError, CommandOutcome, ProfileName, session};
 use crate::firstboot;
 use crate::firstboot::{FirstBootOutcome, FirstBootPorts};
 use crate::host::SystemdServices;
+use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::PhaseTiming;
 
 #[derive(Debug, Args)]
@@ -25,6 +26,7 @@ pub(crate) struct FirstbootArgs {
 
 pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
     let host = session::running_host()?;
+    first_boot::claim(&host.root)?;
     let outside = FirstBootPorts {
         sessions: &mut args.os_backend.opener(),
         services: &SystemdServices::system(),

@@ -22,6 +22,16 @@ use crate::transaction::state::{interrupted, pending};
 const TIMES: &str = "/var/lib/flameholder/first-boot";
 const NEW_TIMES: &str = "/var/lib/flameholder/first-boot.new";
 
+/// File that tells MCD's units of this boot that the first boot has an owner. Their drop-ins name it as well.
+const OWNED: &str = "/run/flameholder/owns-first-boot";
+
+/// Claim the first boot, so that MCD's units, which would complete it too, are skipped. Only a running agent does: where
+/// its unit is masked, MCD completes the first boot.
+pub fn claim(root: &Root) -> Result<(), HostError> {
+    let new = ManagedPath::constant(&format!("{OWNED}.new"));
+    atomic_file::write_to_run(root, &ManagedPath::constant(OWNED), &new, b"")
+}
+
 /// Configuration that the first boot has to complete.
 #[derive(Debug)]
 pub struct FirstBootConfig {
