@@ -217,6 +217,35 @@ fn unconfirmed_generation_serves_after_its_activation() {
     }
 }
 
+/// Text of the agent's drop-in for a unit; `None` without one.
+fn gate(host: &Host, unit: &str) -> Option<String> {
+    host.read_etc(&format!("systemd/system/{unit}.d/50-flameholder.conf"))
+}
+
+#[test]
+fn workload_of_the_settings_waits_for_the_activation() {
+    let host = confirmed_host("one");
+    for unit in ["kubelet-dependencies.target", "kubelet.service", "crio.service"] {
+        let gate = gate(&host, unit).unwrap();
+        assert!(gate.contains("ConditionPathExists=|!/etc/flameholder/unconfirmed\n"), "{unit}: {gate}");
+    }
+    let settings = "[boot-check]\nworkload = [\"app-two.service\", \"k3s.service\"]\n";
+    let config = full_config("two").file_with_mode("/etc/flameholder/config.d/10-x.toml", 0o644, settings);
+    let trigger = "[Unit]\nConditionPathExists=|/etc/k3s\n";
+    let config = config.file_with_mode("/etc/systemd/system/k3s.service.d/x.conf", 0o644, trigger);
+    host.update(&host.config(config.json()), None);
+    assert_eq!(gate(&host, "kubelet.service"), None);
+    assert!(!host.etc("systemd/system/crio.service.d").exists());
+    assert!(gate(&host, "app-two.service").unwrap().contains("\nConditionPathExists=|"));
+    let own_triggers = gate(&host, "k3s.service").unwrap();
+    assert!(own_triggers.contains("ExecCondition=+sh -c 'test ! -e /etc/flameholder/unconfirmed"));
+    assert_drift(&host, &[]);
+    // A generation without the setting has the default again.
+    host.update(&host.config(full_config("three").json()), None);
+    let gates = ["kubelet.service", "k3s.service"].map(|unit| gate(&host, unit).is_some());
+    assert_eq!(gates, [true, false]);
+}
+
 #[test]
 fn mark_copied_into_another_deployment_means_nothing() {
     let host = confirmed_host("one");

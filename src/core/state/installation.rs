@@ -33,20 +33,8 @@ const UNITS: [(&str, &str); 6] = [
     ("flameholder-confirm-boot.service", include_str!("../../../systemd/flameholder-confirm-boot.service")),
 ];
 
-/// Drop-ins for units of ostree, MCD and the workload, with their texts.
-const DROP_INS: [(&str, &str); 6] = [
-    (
-        "crio.service.d/50-flameholder.conf",
-        include_str!("../../../systemd/crio.service.d/50-flameholder.conf"),
-    ),
-    (
-        "kubelet-dependencies.target.d/50-flameholder.conf",
-        include_str!("../../../systemd/kubelet-dependencies.target.d/50-flameholder.conf"),
-    ),
-    (
-        "kubelet.service.d/50-flameholder.conf",
-        include_str!("../../../systemd/kubelet.service.d/50-flameholder.conf"),
-    ),
+/// Drop-ins for units of ostree and MCD, with their texts.
+const DROP_INS: [(&str, &str); 3] = [
     (
         "machine-config-daemon-firstboot.service.d/50-flameholder.conf",
         include_str!("../../../systemd/machine-config-daemon-firstboot.service.d/50-flameholder.conf"),

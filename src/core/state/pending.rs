@@ -9,6 +9,7 @@ pub mod rollback_pin;
 #[cfg(test)]
 pub(crate) mod tests;
 pub mod unconfirmed_mark;
+pub mod workload_gate;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

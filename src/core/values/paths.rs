@@ -37,3 +37,6 @@ pub const CONTENT: &str = "/etc/mcs-machine-config-content.json";
 
 /// The repository file of extensions for rpm-ostreed. No other program uses this name.
 pub const EXTENSIONS_REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions.repo";
+
+/// The file name of the agent's drop-ins for units of other programs. No config may use it.
+pub const AGENT_DROP_IN: &str = "50-flameholder.conf";

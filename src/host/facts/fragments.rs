@@ -20,10 +20,23 @@ const LOOKUPS: usize = 16;
 /// Load the fragments below `root`, sorted by file name. A name in a later directory overrides the same name
 /// in an earlier one; a link to `/dev/null` masks it.
 pub fn load_fragments(root: &Root) -> Result<Vec<FragmentFile>, HostError> {
+    load_changed_fragments(root, &BTreeMap::new())
+}
+
+/// Load the fragments as they are after a change, by the new contents of the files in it; `None` for a removed file.
+pub(crate) fn load_changed_fragments(
+    root: &Root,
+    changed: &BTreeMap<ManagedPath, Option<Vec<u8>>>,
+) -> Result<Vec<FragmentFile>, HostError> {
     let mut found: BTreeMap<String, ManagedPath> = BTreeMap::new();
     for directory in FRAGMENT_DIRECTORIES {
         let directory = ManagedPath::constant(directory);
-        for name in root.list(&directory)? {
+        let written = changed
+            .iter()
+            .filter(|(path, text)| text.is_some() && path.parent().as_ref() == Some(&directory));
+        let written = written.map(|(path, _)| path.file_name().to_owned());
+        let is_kept = |name: &String| changed.get(&directory.join(name)) != Some(&None);
+        for name in root.list(&directory)?.into_iter().filter(is_kept).chain(written) {
             if name.ends_with(FRAGMENT_SUFFIX) && !name.starts_with('.') {
                 let path = directory.join(&name);
                 found.insert(name, path);
@@ -32,6 +45,10 @@ pub fn load_fragments(root: &Root) -> Result<Vec<FragmentFile>, HostError> {
     }
     let mut fragments = Vec::new();
     for path in found.into_values() {
+        if let Some(Some(bytes)) = changed.get(&path) {
+            fragments.push(FragmentFile { path, bytes: bytes.clone() });
+            continue;
+        }
         if root.link_target(&path)?.as_deref() == Some(MASK) {
             continue;
         }

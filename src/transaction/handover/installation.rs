@@ -15,6 +15,7 @@ use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted;
+use crate::transaction::state::unconfirmed_mark::workload_gate;
 
 const EXECUTABLE: u32 = 0o755;
 const UNIT: u32 = 0o644;
@@ -69,6 +70,7 @@ pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionErr
             steps.extend(directory.map(|path| PlanStep::RemoveDirectory { path }));
         }
     }
+    steps.extend(workload_gate::removal_steps(root)?);
     let command = ManagedPath::constant(COMMAND);
     if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/flameholder/")) {
         steps.push(PlanStep::Remove { path: command });

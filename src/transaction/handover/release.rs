@@ -29,6 +29,7 @@ use crate::transaction::engine::{apply, atomic_file, labels};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::unconfirmed_mark::workload_gate;
 use crate::transaction::state::{interrupted, objects, pending};
 use crate::transaction::update::sysroot;
 
@@ -65,6 +66,7 @@ pub fn release(
     let kept = restore_mcd_originals(host, &mut files, &configuration.host, &current)?;
     let mut steps = files.steps;
     steps.extend(objects::prune(host, &BTreeMap::new())?);
+    steps.extend(workload_gate::removal_steps(host)?);
     let own = [ACTIVE, BLOCKED, DAEMON_ENVIRONMENT, PENDING, RECORD, UNCONFIRMED].map(ManagedPath::constant);
     let set_aside = own.iter().map(atomic_file::aside).collect::<Vec<_>>();
     for path in own.into_iter().chain(set_aside) {

@@ -1,5 +1,7 @@
 //! Mark of an unconfirmed generation on disk: written by finalization, removed by the confirmation.
 
+pub(crate) mod workload_gate;
+
 use super::agent_files::AgentFiles;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::state::pending::unconfirmed_mark::{

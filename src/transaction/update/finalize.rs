@@ -30,6 +30,7 @@ use crate::transaction::plan::{etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::unconfirmed_mark::workload_gate;
 use crate::transaction::state::{pending, record, unconfirmed_mark};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
@@ -279,6 +280,7 @@ pub(crate) fn etc_steps(
     let mut files = AgentFiles::after(next, Vec::new());
     record::etc_change_steps(&mut files, tree.steps, &desired, &record, |files| {
         unconfirmed_mark::add_mark(files, pending)?;
+        workload_gate::add_gates(files, next)?;
         Ok(record::first_presets(files, next, &desired)?)
     })?;
     let labels = labels::labels_of_steps(next, &files.steps, &staged.labels)?;

@@ -53,7 +53,7 @@ const OWN: &str = "belongs to the agent";
 const UNIT: &str = "a unit of the agent";
 const FINALIZE: &str = "finalizes deployments";
 /// Paths that no host takes as a file or link, with a word of the reason.
-const PATHS: [(&str, &str); 58] = [
+const PATHS: [(&str, &str); 59] = [
     ("/proc/sys/kernel/x", "sysctl.d"),
     ("/sys/x", "tmpfiles.d"),
     ("/dev/x", "udev"),
@@ -112,6 +112,7 @@ const PATHS: [(&str, &str); 58] = [
     ("/run/systemd/system/ostree-.service.d/99-x.conf", FINALIZE),
     ("/etc/systemd/system/machine-config-daemon-pull.service.d/50-flameholder.conf", "agent's own"),
     ("/etc/systemd/system/kubelet.service.d/50-flameholder.conf", "agent's own"),
+    ("/etc/systemd/system/k3s.service.d/50-flameholder.conf", "agent's own"),
 ];
 
 #[test]
@@ -144,7 +145,7 @@ fn path_beside_a_protected_one_is_accepted() {
         "/run/x",
         "/etc/systemd/system/service.d/x.conf",
         "/etc/systemd/system/x.service",
-        "/etc/systemd/system/x.service.d/50-flameholder.conf",
+        "/etc/systemd/system/x.service.d/50-site.conf",
         "/etc/systemd/system/x.target.wants/x.service",
         "/etc/systemd/system/flameholder-site.service",
         "/etc/systemd/system/flameholder-site.service.d/x.conf",

@@ -4,6 +4,7 @@
 use super::{ConfigItem, ProtectedEntry, StorageKind, drop_ins};
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::AGENT_DROP_IN;
 use crate::core::values::refusal::Refusal;
 
 const DAEMON: &str = "flameholder-daemon.service";
@@ -20,9 +21,6 @@ pub const AGENT_UNITS: [&str; 6] = [
 
 /// Units of ostree without which no staged deployment is finalized.
 const OSTREE_UNITS: [&str; 2] = ["ostree-finalize-staged.service", "ostree-finalize-staged.path"];
-
-/// File name of the agent's drop-ins for units of other programs.
-const AGENT_DROP_IN: &str = "50-flameholder.conf";
 
 /// Directories in which systemd looks for units (`systemd.unit(5)`), by the path that aliases resolve to.
 pub(super) const UNIT_DIRECTORIES: [&str; 12] = [
@@ -95,10 +93,9 @@ fn unit_refusal(name: &str, unit: &UnitSpec) -> Option<(&'static str, String)> {
     Some((part, format!("{name} cannot be {what} by a config: {purpose}; remove `{part}` from the entry")))
 }
 
+/// Return true for a drop-in of the agent: for a unit of ostree, of MCD or of the workload, which settings list.
 fn is_agent_drop_in(directory: &str, name: &str) -> bool {
-    let extended = ["crio.service.d", "kubelet.service.d", "kubelet-dependencies.target.d"];
-    name == AGENT_DROP_IN
-        && (directory.starts_with("machine-config-daemon-") || extended.contains(&directory))
+    name == AGENT_DROP_IN && directory.rsplit_once('.').is_some_and(|(_, suffix)| suffix == "d")
 }
 
 /// Return the reason for which no host takes the drop-in `name` with this text in `directory`, such as

@@ -15,6 +15,9 @@ pub const CHECK_DIRECTORIES: [&str; 2] = ["/usr/lib/flameholder/health.d", "/etc
 pub const GREENBOOT_DIRECTORIES: [&str; 2] =
     ["/usr/lib/greenboot/check/required.d", "/etc/greenboot/check/required.d"];
 
+/// Units of the workload by default: those of a Kubernetes node.
+const WORKLOAD: [&str; 3] = ["kubelet-dependencies.target", "kubelet.service", "crio.service"];
+
 /// The choice whether a generation that fails its boot check is rolled back automatically.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -41,6 +44,8 @@ pub struct HealthPolicy {
     pub rollback: RollbackPolicy,
     /// Units that must be active.
     pub required_units: Vec<UnitName>,
+    /// Units that start only after the activation; on an unconfirmed generation only if that succeeded.
+    pub workload: Vec<UnitName>,
     /// Time limit of one health check program.
     pub check_timeout: Duration,
     /// The kubelet's healthz port on loopback; 0 disables this check.
@@ -55,6 +60,9 @@ impl Default for HealthPolicy {
             boots: 3,
             rollback: RollbackPolicy::default(),
             required_units: Vec::new(),
+            workload: WORKLOAD
+                .map(|unit| UnitName::parse(unit).expect("a constant unit name is one"))
+                .to_vec(),
             check_timeout: Duration::from_secs(60),
             kubelet_port: 10248,
         }
@@ -70,6 +78,7 @@ pub(crate) struct BootCheckFragment {
     boots: Option<NonZeroU16>,
     rollback: Option<RollbackPolicy>,
     required_units: Option<Vec<UnitName>>,
+    workload: Option<Vec<UnitName>>,
     check_timeout: Option<NonZeroU32>,
     kubelet_port: Option<u16>,
 }
@@ -83,6 +92,9 @@ impl BootCheckFragment {
         policy.rollback = self.rollback.unwrap_or(policy.rollback);
         if let Some(units) = self.required_units {
             policy.required_units = units;
+        }
+        if let Some(units) = self.workload {
+            policy.workload = units;
         }
         policy.check_timeout =
             self.check_timeout.map_or(policy.check_timeout, |number| seconds(number.get()));
