@@ -102,6 +102,20 @@ fn unhealthy_generation_is_unhealthy_while_the_next_one_is_staged() {
 }
 
 #[test]
+fn generation_whose_var_does_not_mount_is_rolled_back_and_blocked() {
+    let host = updated_host(&full_config("two"));
+    host.boot_kernel(0);
+    // The activation could not run.
+    let checked = host.run(["sh", "-c", "mount -t tmpfs -o ro tmpfs /var && flameholder confirm-boot"]);
+    assert!(checked.stderr.contains("rebooting: "), "{checked:?}");
+    host.power_cut();
+    host.boot().assert_success();
+    assert_config(&host, "one", "two");
+    let status = host.status();
+    assert_eq!((status["pending"].is_null(), &status["blocked"]["config"]), (true, &"rendered-two".into()));
+}
+
+#[test]
 fn confirming_needs_no_lock_of_other_programs() {
     let host = updated_host(&full_config("two"));
     host.boot_kernel(0);

@@ -39,8 +39,17 @@ impl HealthPolicy {
     pub fn may_roll_back(&self, pending: &PendingGeneration, has_etcd: bool) -> Result<(), RollbackDisabled> {
         let is_control_plane =
             has_etcd || pending.staged.record.config.as_str().starts_with(CONTROL_PLANE_CONFIG);
+        self.allows_rollback(pending.staged.completes_first_boot, is_control_plane)
+    }
+
+    /// Check if a generation may be rolled back automatically; the error is the reason against it.
+    pub fn allows_rollback(
+        &self,
+        completes_first_boot: bool,
+        is_control_plane: bool,
+    ) -> Result<(), RollbackDisabled> {
         match self.rollback {
-            _ if pending.staged.completes_first_boot => Err(RollbackDisabled::FirstBoot),
+            _ if completes_first_boot => Err(RollbackDisabled::FirstBoot),
             RollbackPolicy::Never => Err(RollbackDisabled::BySetting),
             RollbackPolicy::Auto if is_control_plane => Err(RollbackDisabled::ControlPlane),
             RollbackPolicy::Auto | RollbackPolicy::Always => Ok(()),

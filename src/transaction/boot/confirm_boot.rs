@@ -11,13 +11,14 @@ use crate::core::state::boot_check::{
 };
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::PendingOutcome;
+use crate::core::state::pending::unconfirmed_mark::UnconfirmedMark;
 use crate::core::state::pending::{PendingEntry, PendingGeneration};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::ENCAPSULATED;
-use crate::host::{Root, RunningHost};
+use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
@@ -66,7 +67,7 @@ pub fn check_boot(
     say: &mut dyn FnMut(&str),
 ) -> Result<BootCheckOutcome, TransactionError> {
     let root = &host.root;
-    let found = load_pending(root);
+    let found = load_pending(host);
     let generation = booted_generation(host, found.as_ref());
     // A first boot that completes without a reboot writes its record only at its end, so the boot check
     // waits for it.
@@ -89,7 +90,8 @@ pub fn check_boot(
         (PendingOutcome::Booted, found) => found,
         _ => None,
     };
-    let mut findings = wait_until_healthy(host, unconfirmed.as_ref(), &policy, os, say)?;
+    let mark = unconfirmed_mark::load_mark(root, &host.booted.deployment);
+    let mut findings = wait_until_healthy(host, unconfirmed.as_ref(), mark.as_ref(), &policy, os, say)?;
     // A rejection is never taken back, even if all checks pass after it.
     let rejected = unconfirmed.as_ref().and_then(|pending| pending.rejected.clone());
     findings.extend(rejected.map(|reason| CheckResult::failed("rollback", reason)));
@@ -102,13 +104,7 @@ pub fn check_boot(
     status_files::BOOT_CHECK.publish(root, &report);
     login_message::refresh(root);
     match (unconfirmed, failed) {
-        (None, failed) => {
-            // The pending record was lost with /var.
-            if failed.is_none() && mark_state(root, &host.booted.deployment) == MarkState::Unconfirmed {
-                unconfirmed_mark::remove_mark(host.lock()?.as_root())?;
-            }
-            Ok(BootCheckOutcome::AlreadyConfirmed(report))
-        }
+        (None, _) => decide_by_mark(host, &policy, mark.as_ref(), os, report),
         (Some(pending), None) => {
             retry_while_busy(host, &mut || confirm(host, &pending))?;
             clean_up(host, os);
@@ -120,13 +116,14 @@ pub fn check_boot(
     }
 }
 
-/// Load the pending record. One that cannot be read is not that of this deployment: the activation would have written it
-/// again.
-fn load_pending(root: &Root) -> Option<PendingGeneration> {
-    pending::load(root).unwrap_or_else(|error| {
+/// Load the pending record, or compose that of an unconfirmed generation: the activation writes a lost one again, unless
+/// `/var` is missing. A generation that is not pending is decided by nothing here.
+fn load_pending(host: &RunningHost) -> Option<PendingGeneration> {
+    let found = pending::load(&host.root).unwrap_or_else(|error| {
         log::warn!("{}", chain(&error));
         None
-    })
+    });
+    found.or_else(|| pending::recompose(&host.root, &host.booted.deployment).map(PendingGeneration::new))
 }
 
 /// Return the generation in the booted deployment's record. Where the record is missing or cannot be read, it is
@@ -175,6 +172,7 @@ pub fn record_shutdown(host: &RunningHost) -> Result<(), TransactionError> {
 fn wait_until_healthy(
     host: &RunningHost,
     pending: Option<&PendingGeneration>,
+    mark: Option<&UnconfirmedMark>,
     policy: &HealthPolicy,
     os: SysrootOpener<'_>,
     say: &mut dyn FnMut(&str),
@@ -186,7 +184,7 @@ fn wait_until_healthy(
         let mut findings = health_checks::quick_checks(policy, pending);
         // A confirmed generation cannot be rolled back: one full run after boot is complete suffices for
         // the report.
-        if pending.is_none() && findings.first().is_some_and(|boot| boot.ok) {
+        if pending.is_none() && mark.is_none() && findings.first().is_some_and(|boot| boot.ok) {
             findings.extend(health_checks::full_checks(policy, host, os));
             return Ok(findings);
         }
@@ -236,8 +234,9 @@ fn retry_while_busy<T>(
 /// as long as it downloads.
 fn confirm(host: &RunningHost, pending: &PendingGeneration) -> Result<(), TransactionError> {
     let host = host.lock()?;
-    // Another process may have confirmed this generation or staged another one in the meantime.
-    if pending::load(host.as_root())?.is_some_and(|now| now.staged == pending.staged) {
+    // Another process may have staged another generation in the meantime.
+    let now = pending::load_or_set_aside(host.as_root())?;
+    if now.is_none_or(|now| now.staged == pending.staged) {
         // In this order: without the pending record, the mark would never be removed.
         unconfirmed_mark::remove_mark(host.as_root())?;
         pending::remove(host.as_root())?;
@@ -258,6 +257,48 @@ fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
     }
 }
 
+/// Roll back a generation that only its mark shows to be unconfirmed, if a check failed; else remove the mark.
+fn decide_by_mark(
+    host: &RunningHost,
+    policy: &HealthPolicy,
+    mark: Option<&UnconfirmedMark>,
+    os: SysrootOpener<'_>,
+    report: HealthReport,
+) -> Result<BootCheckOutcome, TransactionError> {
+    let failed = failed_checks(&report.findings);
+    if let (Some(mark), Some(failed)) = (mark, &failed) {
+        return retry_while_busy(host, &mut || roll_back_by_mark(host, policy, mark, os, failed));
+    }
+    if failed.is_none() && mark_state(&host.root, &host.booted.deployment) == MarkState::Unconfirmed {
+        unconfirmed_mark::remove_mark(host.lock()?.as_root())?;
+    }
+    Ok(BootCheckOutcome::AlreadyConfirmed(report))
+}
+
+/// Roll back a generation of a newer release, of which this one can read the mark only.
+fn roll_back_by_mark(
+    host: &RunningHost,
+    policy: &HealthPolicy,
+    mark: &UnconfirmedMark,
+    os: SysrootOpener<'_>,
+    failed: &str,
+) -> Result<BootCheckOutcome, TransactionError> {
+    let generation = mark.generation.clone();
+    let reason = boot_check_failure(policy, failed);
+    let because = match policy.allows_rollback(mark.completes_first_boot, has_etcd(&host.root)) {
+        Err(because) => because,
+        Ok(()) => match early_boot::roll_back_to(os, &mark.base)? {
+            RollbackResult::BootsNext => return Ok(BootCheckOutcome::RolledBack { generation, reason }),
+            RollbackResult::DeploymentGone => RollbackDisabled::DeploymentGone,
+        },
+    };
+    Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because })
+}
+
+fn boot_check_failure(policy: &HealthPolicy, failed: &str) -> String {
+    format!("boot check did not pass within {} seconds: {failed}", policy.timeout.as_secs())
+}
+
 fn roll_back(
     host: &RunningHost,
     policy: &HealthPolicy,
@@ -266,7 +307,7 @@ fn roll_back(
     failed: &str,
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
-    let reason = format!("boot check did not pass within {} seconds: {failed}", policy.timeout.as_secs());
+    let reason = boot_check_failure(policy, failed);
     let because = match policy.may_roll_back(pending, has_etcd(&host.root)) {
         Err(because) => because,
         Ok(()) => match early_boot::roll_back(os, host, pending, &reason)? {

@@ -20,8 +20,8 @@ use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
-use crate::os::DeploymentId;
 use crate::os::protocol::SysrootAccess;
+use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
@@ -134,12 +134,7 @@ fn load_or_restore_pending(host: &LockedHost<'_>) -> Result<Option<PendingGenera
         // Of a deployment that is none of ours, it is left to the release that wrote it, or to `recover`.
         Err(error) => log::warn!("{}", chain(&error)),
     }
-    let booted = &host.running.booted.deployment;
-    let Some(mark) = unconfirmed_mark::load_mark(host, booted) else { return Ok(None) };
-    let record = CurrentState::load_record(host).unwrap_or_default();
-    let Some(record) = record.filter(|record| record.names(booted)) else { return Ok(None) };
-    let Some(deployment) = &record.deployment else { return Ok(None) };
-    Ok(Some(pending::restore(host, mark, &record, deployment)?))
+    Ok(pending::restore(host)?)
 }
 
 /// Complete the activation once all mounts are made, and let the workload of an unconfirmed generation start then.
@@ -254,22 +249,52 @@ pub fn roll_back(
     pending: &PendingGeneration,
     reason: &str,
 ) -> Result<RollbackResult, TransactionError> {
+    // Before the rejection is recorded: it could not be taken back.
+    let Some(mut os) = open_for_rollback(os, &pending.staged.base)? else {
+        return Ok(RollbackResult::DeploymentGone);
+    };
+    match host.lock() {
+        Ok(host) => reject(&host, pending, reason)?,
+        Err(error) if error.is_busy() => return Err(error.into()),
+        // `/var` is missing. The record that is in it makes the other deployment block the target.
+        Err(error) => log::warn!("the rejection is not recorded: {}", chain(&error)),
+    }
+    os.set_default(&pending.staged.base)?;
+    Ok(RollbackResult::BootsNext)
+}
+
+/// Roll back to `base`, for a generation of which nothing else can be read. The records that are on disk, for a newer
+/// release, make the agent of that deployment block the target.
+pub(crate) fn roll_back_to(
+    os: SysrootOpener<'_>,
+    base: &DeploymentId,
+) -> Result<RollbackResult, TransactionError> {
+    let Some(mut os) = open_for_rollback(os, base)? else { return Ok(RollbackResult::DeploymentGone) };
+    os.set_default(base)?;
+    Ok(RollbackResult::BootsNext)
+}
+
+/// Open a session once the boot entries are mounted; `None` if the deployment `base` no longer exists.
+fn open_for_rollback(
+    os: SysrootOpener<'_>,
+    base: &DeploymentId,
+) -> Result<Option<Box<dyn Sysroot>>, TransactionError> {
     if !booted::has_entries_within(ENTRIES_LIMIT) {
         return Err(BootError::NoBootEntries(ENTRIES_LIMIT.as_secs()).into());
     }
     let mut os = os(SysrootAccess::Stage)?;
-    // Before the rejection is recorded: it could not be taken back.
-    if !os.deployments()?.iter().any(|deployment| deployment.id == pending.staged.base) {
-        return Ok(RollbackResult::DeploymentGone);
-    }
-    let host = host.lock()?;
-    if pending.rejected.is_none() {
+    let exists = os.deployments()?.iter().any(|deployment| deployment.id == *base);
+    Ok(exists.then_some(os))
+}
+
+/// Record the rejection of `pending`, and block its config.
+fn reject(host: &LockedHost<'_>, pending: &PendingGeneration, reason: &str) -> Result<(), TransactionError> {
+    let is_recorded = pending::load(host.as_root()).is_ok_and(|found| found.is_some());
+    if is_recorded && pending.rejected.is_none() {
         let (boot_id, reason) = (host.boot_id().to_owned(), reason.to_owned());
         pending::append_entry(host.as_root(), &PendingEntry::Rejected { boot_id, reason })?;
     }
-    block(&host, &pending.staged.record, reason)?;
-    os.set_default(&pending.staged.base)?;
-    Ok(RollbackResult::BootsNext)
+    block(host, &pending.staged.record, reason)
 }
 
 /// Return true if the deployment that `pending` was staged on still exists. Reads the directory, and so needs

@@ -4,21 +4,21 @@ use serde_json::Value;
 
 use crate::core::config::layering::PackageLayering;
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::pending::unconfirmed_mark::UnconfirmedMark;
 use crate::core::state::pending::{
     PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration, VERSION,
 };
-use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::state::{booted_state, log_line};
 use crate::core::values::causes::chain;
+use crate::core::values::deployment::DeploymentId;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk, HostError, LockedHost};
+use crate::host::{HostDisk, HostError, LockedHost, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 use crate::transaction::state::blocked;
 use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::unconfirmed_mark;
 
 /// Temporary name while a new version is written.
 const NEW_PENDING: &str = "/var/lib/flameholder/pending.new";
@@ -55,19 +55,15 @@ pub(crate) fn load_or_set_aside(disk: &dyn HostDisk) -> Result<Option<PendingGen
     }
 }
 
-/// Write the pending record of the booted generation again, which was lost or cannot be read, from the `mark` in its
-/// deployment and its `record`: the boot check then decides it as any other.
-pub(crate) fn restore(
-    host: &LockedHost<'_>,
-    mark: UnconfirmedMark,
-    record: &GenerationRecord,
-    deployment: &DeploymentRecord,
-) -> Result<PendingGeneration, HostError> {
-    load_or_set_aside(host.as_root())?;
-    let staged = StagedGeneration {
+/// Compose the pending record of the booted generation, which was lost or cannot be read, from the mark in its deployment
+/// and its record: the boot check then decides it as any other. `None` for a generation without a mark of its own, or
+/// without a record.
+pub(crate) fn recompose(root: &Root, booted: &DeploymentId) -> Option<StagedGeneration> {
+    let mark = unconfirmed_mark::load_mark(root, booted)?;
+    let record = CurrentState::load_record(root).unwrap_or_default()?;
+    let deployment = record.deployment.clone().filter(|_| record.names(booted))?;
+    Some(StagedGeneration {
         version: VERSION,
-        record: record.clone(),
-        deployment: deployment.clone(),
         kernel_arguments: deployment.kernel_arguments.clone(),
         layering: PackageLayering::default(),
         document: Value::Null,
@@ -78,10 +74,18 @@ pub(crate) fn restore(
         completes_first_boot: mark.completes_first_boot,
         transactions: 0,
         had_network: false,
-    };
+        deployment,
+        record,
+    })
+}
+
+/// Write the pending record of the booted generation again, if it can be composed.
+pub(crate) fn restore(host: &LockedHost<'_>) -> Result<Option<PendingGeneration>, HostError> {
+    let Some(staged) = recompose(host, &host.running.booted.deployment) else { return Ok(None) };
+    load_or_set_aside(host.as_root())?;
     write_staged(host.as_root(), &staged)?;
-    log::warn!("the pending record {PENDING} of generation {} is written again", record.generation);
-    Ok(PendingGeneration::new(staged))
+    log::warn!("the pending record {PENDING} of generation {} is written again", staged.record.generation);
+    Ok(Some(PendingGeneration::new(staged)))
 }
 
 /// Load the pending generation and decide its outcome in this boot; `None` if no generation is pending.

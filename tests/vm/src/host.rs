@@ -191,9 +191,10 @@ impl Host {
 
     /// Wait for this text on the console, after the text of the previous call.
     pub fn wait_for_console(&mut self, text: &str, limit: Duration) -> Result<()> {
+        let allowed = self.errors.clone();
         until(&format!("{text:?} on the console"), limit, || {
             let running = self.alive()?;
-            running.serial.ensure_alive(running.console_offset)?;
+            running.serial.ensure_alive(running.console_offset, &allowed)?;
             let console = running.serial.text()?;
             let Some(at) = console.get(running.console_offset..).and_then(|new| new.find(text)) else {
                 return Ok(None);
@@ -234,7 +235,7 @@ impl Host {
         self.failed_units.push(name.to_owned());
     }
 
-    /// Accept error messages with this text from Flameholder's units.
+    /// Accept error messages with this text from Flameholder's units, and a fatal message on the console with it.
     pub fn allow_error(&mut self, text: &str) {
         self.errors.push(text.to_owned());
     }

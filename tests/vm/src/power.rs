@@ -112,8 +112,9 @@ impl Host {
     /// # Errors
     /// The console has reported a panic or an emergency shell after its first `from` bytes.
     fn agent_answers(&mut self, from: usize) -> Result<bool> {
+        let allowed = self.errors.clone();
         let running = self.alive()?;
-        running.serial.ensure_alive(from)?;
+        running.serial.ensure_alive(from, &allowed)?;
         // A broken connection means that QEMU has ended, which the next call of `alive` reports.
         Ok(running.agent.answers(ANSWER).unwrap_or(false))
     }

@@ -36,14 +36,15 @@ impl Serial {
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
 
-    /// Check the output after its first `from` bytes for a dead boot.
+    /// Check the output after its first `from` bytes for a dead boot. A message that contains one of `allowed` is accepted.
     ///
     /// # Errors
     /// The kernel panicked, the bootloader has no entry, or systemd started an emergency shell.
-    pub fn ensure_alive(&self, from: usize) -> Result<()> {
+    pub fn ensure_alive(&self, from: usize, allowed: &[String]) -> Result<()> {
         let text = self.text()?;
         let new = text.get(from..).unwrap_or(&text);
-        if let Some(end) = FATAL_MESSAGES.iter().find(|end| new.contains(*end)) {
+        let is_allowed = |end: &str| allowed.iter().any(|text| end.contains(text));
+        if let Some(end) = FATAL_MESSAGES.iter().find(|end| new.contains(*end) && !is_allowed(end)) {
             bail!(
                 "the guest's boot has failed: {end:?} on the console, whose last lines are\n{}",
                 self.tail()

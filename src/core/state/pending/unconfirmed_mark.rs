@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::own_document;
-use crate::core::state::own_document::{UpgradeStep, next_schema};
+use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
 
@@ -48,8 +48,35 @@ impl UnconfirmedMark {
     }
 
     /// Parse a mark; `None` where it cannot be read. Such a mark is taken for one of the booted deployment.
+    ///
+    /// Its members keep their meaning in every schema, so that an older release, which can read nothing else of the
+    /// generation, finds the deployment to roll back to.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
-        own_document::parse(bytes, SCHEMA, UPGRADES).ok()
+        match own_document::parse(bytes, SCHEMA, UPGRADES) {
+            Err(DocumentError::Schema(newer)) if newer > SCHEMA => serde_json::from_slice(bytes).ok(),
+            parsed => parsed.ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mark_of_a_newer_release_names_its_deployment_and_the_one_to_roll_back_to() {
+        let deployment = DeploymentId { stateroot: "os".to_owned(), commit: "c".to_owned(), serial: 1 };
+        let mark = UnconfirmedMark {
+            schema: SCHEMA + 1,
+            generation: "0a".into(),
+            deployment: deployment.clone(),
+            base: DeploymentId { serial: 0, ..deployment },
+            completes_first_boot: false,
+        };
+        assert_eq!(UnconfirmedMark::parse(&mark.render()).as_ref(), Some(&mark));
+        for unreadable in [&b"{\"schema\":1}"[..], b"{", b""] {
+            assert_eq!(UnconfirmedMark::parse(unreadable), None);
+        }
     }
 }

@@ -95,7 +95,7 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
         let image = host.image(2)?;
         host.write("/var/tmp/desired.json", Config::named("two").image(&image).render())?;
         let boot = host.boot_id()?;
-        for (place, name) in [("/var/tmp", "on /sysroot"), ("/boot", "on /boot")] {
+        for (place, name) in [("/var/tmp", "file system of /var"), ("/boot", "file system of /boot")] {
             host.run_ok(&format!(
                 "fallocate -l $(($(stat -f -c '%a*%S' {place}) - 1048576)) {place}/filler"
             ))?;

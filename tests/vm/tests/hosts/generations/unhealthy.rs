@@ -8,7 +8,7 @@ use vm::operator::{booted, ensure_current, ensure_readers_saw, run_until_reboote
 use vm::{Host, scenario};
 
 use crate::change::REBOOT;
-use crate::prepared::staged_faulty;
+use crate::prepared::{faulty, running_one, staged_faulty};
 
 /// Time limit of a boot with a boot check of two minutes, an orderly shutdown and another boot, emulated on a
 /// busy machine.
@@ -93,4 +93,32 @@ fn lost_usr_local_rolls_back() -> Result<()> {
 #[test]
 fn reset_in_every_boot_rolls_back() -> Result<()> {
     ensure_rolled_back_and_blocked("reset", "it was booted 2 times")
+}
+
+#[test]
+fn var_that_does_not_mount_rolls_back() -> Result<()> {
+    scenario(running_one()?, |host| {
+        let fstab = host.run_ok("cat /etc/fstab")?;
+        let missing =
+            "/dev/disk/by-label/missing /var/lib/flameholder ext4 defaults,x-systemd.device-timeout=5s 0 0\n";
+        let config = faulty(host).file("/etc/fstab", &format!("{fstab}{missing}"));
+        host.write("/var/tmp/desired.json", config.render())?;
+        host.registry().start()?;
+        let line = host.run_ok("cat /proc/cmdline")?;
+        let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
+        let old = old.context("the kernel command line names no generation")?.to_owned();
+        host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
+        host.wait_for_console("reboot: Restarting system", REBOOT)?;
+        // Without the mount, local-fs.target fails, and the host ends in the emergency shell.
+        host.allow_error("You are in emergency mode");
+        host.wait_for_boot_with(&old, ROLLBACK_TIMEOUT)?;
+        ensure_current(host, "one")?;
+        ensure_readers_saw(host, "one")?;
+        let blocked = status(host)?["blocked"].clone();
+        ensure!(blocked["config"] == "faulty", "{blocked}");
+        for message in ["is rolled back and blocked", "rebooting: ", "var-lib-flameholder.mount", "missing"] {
+            host.allow_error(message);
+        }
+        Ok(())
+    })
 }
