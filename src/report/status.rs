@@ -45,6 +45,20 @@ pub struct StatusDocument {
     /// Documents of the agent on the running host that it cannot read, and works without. They are kept for the release
     /// that wrote them.
     pub unreadable: Vec<UnreadableDocument>,
+    /// Free space of the running host where updates need it; empty elsewhere.
+    pub space: Vec<SpaceItem>,
+}
+
+/// Free space of one file system.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpaceItem {
+    /// Directory on the file system: `/boot`, `/sysroot` or `/var`.
+    pub path: String,
+    /// Bytes that are free for the agent.
+    pub free: u64,
+    /// Size in bytes.
+    pub total: u64,
 }
 
 /// Document of the agent that cannot be read: damaged, or of a newer release.
@@ -203,6 +217,7 @@ impl StatusDocument {
             boot_check: None,
             daemon: None,
             unreadable: Vec::new(),
+            space: Vec::new(),
         }
     }
 

@@ -317,7 +317,8 @@ fn good(name: &str) -> Value {
             "daemon": {"pid": 1, "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
             "bootCheck": {"generation": null, "phase": "checking",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]},
-            "unreadable": [{"path": "/var/lib/flameholder/pending.unreadable", "reason": "a reason"}]}),
+            "unreadable": [{"path": "/var/lib/flameholder/pending.unreadable", "reason": "a reason"}],
+            "space": [{"path": "/boot", "free": 1, "total": 2}]}),
         other => panic!("{other} has no schema"),
     }
 }

@@ -26,19 +26,22 @@ use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    DeploymentItem, GenerationItem, JournalState, PendingItem, StatusDocument, TransactionItem,
+    DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem, StatusDocument, TransactionItem,
     UnreadableDocument,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, interrupted, pending, status_files};
+use crate::transaction::update::space;
+use crate::transaction::update::space::FreeSpace;
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, open_change};
 
 /// Directory of the status files that the daemon and the boot check publish.
 const REPORTS: &str = "/run/flameholder";
 /// Hex digits of a commit in text output.
 const SHORT_COMMIT: usize = 12;
+const MEBIBYTE: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -124,8 +127,13 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
         boot_check,
         daemon,
         unreadable,
+        space: space::free_space().into_iter().map(space_item).collect(),
         ..of_sysroot(Path::new("/"), Path::new(SYSROOT))?
     })
+}
+
+fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {
+    SpaceItem { path: place.to_owned(), free, total }
 }
 
 /// Reason why the bytes of a document cannot be read.
@@ -205,6 +213,12 @@ fn render(document: &StatusDocument, paint: TextPainter) -> String {
     }
     text.extend(document.boot_check.as_ref().map(health_line));
     text.extend(document.daemon.as_ref().map(daemon_line));
+    if !document.space.is_empty() {
+        let free = document.space.iter().map(|SpaceItem { path, free, total }| {
+            format!("{path} {} of {} MiB", free / MEBIBYTE, total / MEBIBYTE)
+        });
+        text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
+    }
     text
 }
 

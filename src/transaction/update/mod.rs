@@ -12,6 +12,6 @@ pub mod rollback;
 pub(crate) mod rollback_pin;
 pub mod running_host;
 pub(crate) mod shipped_links;
-pub(crate) mod space;
+pub mod space;
 pub(crate) mod stage;
 pub mod sysroot;

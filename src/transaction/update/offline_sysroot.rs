@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::sysroot;
+use super::{space, sysroot};
 use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::causes::chain;
@@ -19,7 +19,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
+use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdateTarget};
 use crate::transaction::plan::{etc_merge, tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
@@ -47,6 +47,12 @@ pub struct PlannedUpdate {
 pub fn plan(os: &mut dyn Sysroot, target: UpdateTarget<'_>) -> Result<PlannedUpdate, TransactionError> {
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
+    if let TargetSysroot::Running(host) = target.sysroot {
+        let checks = space::preflight(os, host, &draft)?;
+        if let Some(tree) = &mut draft.plan.tree {
+            tree.preflight.extend(checks);
+        }
+    }
     Ok(PlannedUpdate { plan: draft.plan, before: draft.current.configuration })
 }
 

@@ -9,12 +9,14 @@ use rustix::fs::statvfs;
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files::ManagedFiles;
+use crate::core::plan::PreflightCheck;
 use crate::core::state::objects;
 use crate::core::values::tree::{ContentDigest, FileEntry};
-use crate::host::Root;
 use crate::host::facts::booted::SYSROOT;
+use crate::host::{Root, RunningHost};
 use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::TransactionError;
+use crate::transaction::plan::deployment_plan::DeploymentPlan;
 
 /// Filesystem that kernels are copied to.
 const BOOT: &str = "/boot";
@@ -47,6 +49,75 @@ const MEBIBYTE: u64 = 1 << 20;
 const REMOVE_DEPLOYMENTS: &str =
     "remove old deployments (`ostree admin undeploy`, `rpm-ostree cleanup -r`), or enlarge it";
 const REMOVE_FILES: &str = "remove files from it, or enlarge it";
+const KERNEL: &str = "the kernel of the new deployment";
+const ETC: &str = "the /etc of the new deployment";
+const OUTSIDE: &str = "storing the files outside /etc";
+
+/// Free space of one file system, in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FreeSpace {
+    /// Directory on it.
+    pub place: &'static str,
+    pub free: u64,
+    pub total: u64,
+}
+
+/// Return the free space where updates need it. File systems that cannot be queried are left out.
+#[must_use]
+pub fn free_space() -> Vec<FreeSpace> {
+    let found = [BOOT, SYSROOT, VAR].map(|place| Some((place, statvfs(place).ok()?)));
+    let bytes = |blocks: u64, size: u64| blocks.saturating_mul(size);
+    found
+        .into_iter()
+        .flatten()
+        .map(|(place, stat)| FreeSpace {
+            place,
+            free: bytes(stat.f_bavail, stat.f_frsize),
+            total: bytes(stat.f_blocks, stat.f_frsize),
+        })
+        .collect()
+}
+
+/// Compare the free space with what an update needs, as far as that is known before the new image is imported: its
+/// kernel is taken to be as large as the booted one's, and its layers are not counted.
+pub(crate) fn preflight(
+    os: &mut dyn Sysroot,
+    host: &RunningHost,
+    draft: &DeploymentPlan,
+) -> Result<Vec<PreflightCheck>, TransactionError> {
+    let booted = &host.booted.deployment;
+    let kernel = if draft.is_same_os() {
+        0
+    } else {
+        let boot = boot_partition();
+        let kernel = boot.kernel_bytes(booted).unwrap_or(0);
+        kernel.saturating_sub(prunable_bytes(os, booted)?)
+    };
+    let outside = draft.plan.tree.as_ref().map(|tree| &tree.outside);
+    let stored = outside.map_or(0, |outside| stored_bytes(&host.root, outside, draft.current.host()));
+    let etc = tree_bytes(Path::new("/etc")).unwrap_or(0);
+    Ok(vec![
+        space_check("space on /boot", KERNEL, BOOT, kernel, REMOVE_DEPLOYMENTS),
+        space_check("space on /sysroot", ETC, SYSROOT, etc, REMOVE_DEPLOYMENTS),
+        space_check("space on /var", OUTSIDE, VAR, stored, REMOVE_FILES),
+    ])
+}
+
+fn space_check(
+    check: &'static str,
+    what: &'static str,
+    place: &str,
+    needed: u64,
+    remedy: &'static str,
+) -> PreflightCheck {
+    match measure(what, Path::new(place), needed, remedy) {
+        Err(error) => PreflightCheck { check, ok: false, detail: error.to_string() },
+        Ok(free) => {
+            let detail = format!("{place} has {} MiB free: {what} needs less", free / MEBIBYTE);
+            PreflightCheck { check, ok: true, detail }
+        }
+    }
+}
 
 /// Fail if space is missing to stage a generation with these files outside `/etc`: for their content and
 /// pre-images in `/var`, and for the copies of `/etc` from which finalization is rehearsed.
@@ -55,14 +126,10 @@ pub(crate) fn ensure_space_to_stage(
     outside: &ManagedFiles,
     current: Option<&HostConfig>,
 ) -> Result<(), TransactionError> {
-    ensure(
-        "storing the files outside /etc",
-        Path::new(VAR),
-        stored_bytes(host, outside, current),
-        REMOVE_FILES,
-    )?;
+    measure(OUTSIDE, Path::new(VAR), stored_bytes(host, outside, current), REMOVE_FILES)?;
     let copies = ["/etc", "/usr/etc"].map(|from| tree_bytes(Path::new(from)).unwrap_or(0));
-    ensure("copying /etc", Path::new(RUN), copies.iter().sum(), REMOVE_FILES)
+    measure("copying /etc", Path::new(RUN), copies.iter().sum(), REMOVE_FILES)?;
+    Ok(())
 }
 
 /// Fail if space is missing to finalize the deployment: for its kernel on `/boot`, and for its `/etc`.
@@ -70,23 +137,29 @@ pub(crate) fn ensure_space_to_finalize(
     os: &mut dyn Sysroot,
     new: &DeploymentId,
 ) -> Result<(), TransactionError> {
-    let boot = BootPartition {
+    // What cannot be read is not counted: the copy itself reports the error.
+    let kernel = boot_partition().copied_bytes(new).unwrap_or(0);
+    let kernel = kernel.saturating_sub(prunable_bytes(os, new)?);
+    measure(KERNEL, Path::new(BOOT), kernel, REMOVE_DEPLOYMENTS)?;
+    let etc = tree_bytes(Path::new("/etc")).unwrap_or(0);
+    measure(ETC, &Path::new(SYSROOT).join(new.path()), etc, REMOVE_DEPLOYMENTS)?;
+    Ok(())
+}
+
+fn boot_partition() -> BootPartition<'static> {
+    BootPartition {
         boot: Path::new(BOOT),
         sysroot: Path::new(SYSROOT),
         staged_initrds: Path::new(STAGED_INITRDS),
-    };
-    // What cannot be read is not counted: the copy itself reports the error.
-    let kernel = boot.copied_bytes(new).unwrap_or(0);
-    let pruned = if os.prunes_boot_early() {
-        boot.prunable_bytes(new, &kept_beside(os, new)?).unwrap_or(0)
-    } else {
-        0
-    };
-    let what = "the kernel of the new deployment";
-    ensure(what, boot.boot, kernel.saturating_sub(pruned), REMOVE_DEPLOYMENTS)?;
-    let etc = tree_bytes(Path::new("/etc")).unwrap_or(0);
-    let directory = Path::new(SYSROOT).join(new.path());
-    ensure("the /etc of the new deployment", &directory, etc, REMOVE_DEPLOYMENTS)
+    }
+}
+
+/// Return the bytes on `/boot` that libostree frees before it copies the kernel of the deployment `new`.
+fn prunable_bytes(os: &mut dyn Sysroot, new: &DeploymentId) -> Result<u64, TransactionError> {
+    if !os.prunes_boot_early() {
+        return Ok(0);
+    }
+    Ok(boot_partition().prunable_bytes(new, &kept_beside(os, new)?).unwrap_or(0))
 }
 
 /// List the deployments that keep their boot entries when the new one gets its own: libostree drops the
@@ -98,19 +171,15 @@ fn kept_beside(os: &mut dyn Sysroot, new: &DeploymentId) -> Result<Vec<Deploymen
     Ok(kept.map(|found| found.id).collect())
 }
 
-fn ensure(
-    what: &'static str,
-    place: &Path,
-    needed: u64,
-    remedy: &'static str,
-) -> Result<(), TransactionError> {
-    // If the filesystem cannot be queried, the write itself reports the error.
-    let Ok(stat) = statvfs(place) else { return Ok(()) };
+/// Return the free bytes on the file system of `place`; an error if these are fewer than needed.
+fn measure(what: &'static str, place: &Path, needed: u64, remedy: &'static str) -> Result<u64, SpaceError> {
+    // If the file system cannot be queried, the write itself reports the error.
+    let Ok(stat) = statvfs(place) else { return Ok(0) };
     let (free, needed) = (stat.f_bavail.saturating_mul(stat.f_frsize), needed + SLACK);
     if free >= needed {
-        return Ok(());
+        return Ok(free);
     }
-    Err(SpaceError { what, place: place.to_owned(), needed, free, remedy }.into())
+    Err(SpaceError { what, place: place.to_owned(), needed, free, remedy })
 }
 
 /// Return the bytes that a generation adds to `/var`: new objects, the files that activation makes of them,
@@ -181,7 +250,7 @@ mod tests {
     #[test]
     fn message_names_file_system_sizes_and_remedy() {
         let needed = u64::MAX - SLACK;
-        let error = ensure("a test", Path::new("/proc"), needed, REMOVE_FILES).unwrap_err().to_string();
+        let error = measure("a test", Path::new("/proc"), needed, REMOVE_FILES).unwrap_err().to_string();
         for part in
             ["a test needs", "bytes) on the file system of /proc", "0 MiB (0 bytes) free", REMOVE_FILES]
         {

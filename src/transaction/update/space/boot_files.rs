@@ -50,10 +50,15 @@ impl BootPartition<'_> {
     /// Return the bytes that finalization of the deployment copies to `/boot`. A kernel that another
     /// deployment of the stateroot has there is not copied again.
     pub(super) fn copied_bytes(&self, new: &DeploymentId) -> std::io::Result<u64> {
-        let kernel = self.kernel_of(&self.sysroot.join(new.path()))?;
         let is_there = self.shared_directory(new)?.is_some();
-        let kernel = if is_there { 0 } else { kernel.values().map(|(_, bytes)| bytes).sum() };
+        let kernel = if is_there { 0 } else { self.kernel_bytes(new)? };
         Ok(kernel + self.overlay_bytes()?)
+    }
+
+    /// Return the bytes that the kernel of a deployment takes on `/boot`.
+    pub(super) fn kernel_bytes(&self, deployment: &DeploymentId) -> std::io::Result<u64> {
+        let files = self.kernel_of(&self.sysroot.join(deployment.path()))?;
+        Ok(files.values().map(|(_, bytes)| bytes).sum())
     }
 
     /// Return the bytes on `/boot` that no deployment of `kept` and not the new one uses. libostree removes
