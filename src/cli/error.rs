@@ -94,6 +94,7 @@ impl CliError {
                 ExitCode::from(TRY_AGAIN)
             }
             Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
+            Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,
         }
     }

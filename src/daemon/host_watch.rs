@@ -2,7 +2,9 @@
 //! check finished.
 
 use std::collections::BTreeSet;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use tokio::time::Instant;
@@ -46,7 +48,9 @@ impl HostWatch {
         let mut own = FileWatch::new()?;
         for path in [FORCE_FILE, BLOCKED, PENDING, BOOT_CHECK.path].map(Path::new) {
             let directory = path.parent().unwrap_or(Path::new("/"));
-            std::fs::create_dir_all(directory)?;
+            // The state may be secret; reports below /run are for everybody.
+            let mode = if directory.starts_with("/run") { 0o755 } else { 0o700 };
+            DirBuilder::new().recursive(true).mode(mode).create(directory)?;
             own.add(directory)?;
         }
         let delay = VerificationDelay::default();

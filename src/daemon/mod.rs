@@ -18,6 +18,7 @@ mod work_process;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,7 +41,9 @@ use crate::core::daemon::lifecycle::{
 use crate::core::daemon::message_ids;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
+use crate::host::fs::lock::HostLock;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
+use crate::host::{HostError, Root};
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// Total wait for inhibitor locks, over all attempts, before they may be overruled.
@@ -80,11 +83,16 @@ pub enum DaemonError {
     /// The task of the source ended, which it does only after an error.
     #[error("the source of the desired config ended; see the log")]
     SourceEnded,
+    /// The lock of the daemon cannot be taken, or another daemon holds it.
+    #[error("a host runs one daemon at a time; see `systemctl status flameholder-daemon.service`")]
+    Lock(#[source] HostError),
 }
 
 /// Run the daemon until SIGTERM or SIGINT.
 pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut signals = DaemonSignals::install().map_err(DaemonError::Watch)?;
+    let root = Root::open(Path::new("/")).map_err(DaemonError::Lock)?;
+    let _lock = HostLock::take_of_daemon(&root).map_err(DaemonError::Lock)?;
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();

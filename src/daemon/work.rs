@@ -21,7 +21,7 @@ use crate::core::state::boot_check;
 use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::{chain, first_of};
-use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
 use crate::daemon::problem;
 use crate::host::systemd::logind::LogindReboot;
@@ -165,17 +165,11 @@ impl WorkPorts<'_> {
             }
             _ => BootCheckState::Confirmed,
         };
-        let desired = |config: &ConfigName, hash: &ConfigDigest, image: Option<&String>| ConfigRef {
-            config: config.clone(),
-            image: image.cloned(),
-            digest: Some(hash.clone()),
-        };
         Ok(HostObservation {
-            current: record
-                .map(|record| desired(&record.config, &record.config_hash, record.layered_image.as_ref())),
+            current: record.as_ref().map(ConfigRef::of),
             boot_check,
             blocked: blocked.map(|blocked| BlockedConfig {
-                desired: desired(&blocked.config, &blocked.config_hash, None),
+                desired: ConfigRef { config: blocked.config, image: None, digest: Some(blocked.config_hash) },
                 reason: blocked.reason,
             }),
             is_forced: is_forced(),
@@ -324,7 +318,8 @@ fn unconfirmed_state(host: &RunningHost, generation: Option<&GenerationId>) -> B
 /// Load the pending generation of the desired config.
 fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGeneration, TransactionError> {
     let pending = pending::load(&host.root)?;
-    let pending = pending.filter(|pending| pending.staged.record.config == desired.config);
+    // A name alone does not tell two contents apart: a file of a directory keeps its name when it is edited.
+    let pending = pending.filter(|pending| ConfigRef::of(&pending.staged.record).is_same(desired));
     pending.ok_or_else(|| UpdateError::ConfigNotStaged(desired.config.clone()).into())
 }
 

@@ -82,6 +82,21 @@ fn watched_status_shows_each_phase() {
 }
 
 #[test]
+fn second_daemon_of_a_host_is_refused() {
+    let host = Host::install(Os::new(1));
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Idle");
+    let second = host.run([&["flameholder", "daemon"], SOURCE.as_slice()].concat());
+    assert_eq!(second.code, Some(75), "{second:?}");
+    assert!(
+        second.stderr.contains("one daemon at a time") && second.stderr.contains("daemon.lock"),
+        "{second:?}"
+    );
+    let state = fs::metadata(host.var("lib/flameholder")).unwrap().permissions().mode();
+    assert_eq!(state & 0o7777, 0o700, "the state may be secret");
+}
+
+#[test]
 fn live_update_is_applied_and_malformed_document_is_refused() {
     let host = Host::install(Os::new(1));
     apply_live_config(&host, "one");

@@ -16,6 +16,11 @@ use crate::host::fs::root::Root;
 /// Lock file. Never removed: after a removal, two agents could lock two different files of this name.
 const LOCK: &str = "/var/lib/flameholder/lock";
 
+/// Lock file of the daemon. Two daemons would fight over the annotations of the Node.
+const DAEMON_LOCK: &str = "/run/flameholder/daemon.lock";
+/// Directory that only root may read.
+const PRIVATE: &str = "/var/lib/flameholder";
+
 /// Proof that no other process changes this root. Dropping it releases the lock.
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
@@ -26,16 +31,28 @@ pub struct HostLock {
 impl HostLock {
     /// Take the lock of `root`. Does not wait: fails with the holder's process ID if it is held.
     pub fn take(root: &Root) -> Result<Self, HostError> {
-        let path = ManagedPath::constant(LOCK);
-        let failed = |errno| HostError::new(FileOperation::Lock, LOCK, errno);
+        Self::take_file(root, LOCK)
+    }
+
+    /// Take the lock of the daemon, under which a host has one daemon at a time. Does not wait.
+    pub fn take_of_daemon(root: &Root) -> Result<Self, HostError> {
+        Self::take_file(root, DAEMON_LOCK)
+    }
+
+    fn take_file(root: &Root, path: &'static str) -> Result<Self, HostError> {
+        let failed = |errno| HostError::new(FileOperation::Lock, path, errno);
+        let path = ManagedPath::constant(path);
         for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
-            let private = directory.file_name() == "flameholder";
-            let attributes = FileAttributes { mode: if private { 0o700 } else { 0o755 }, uid: 0, gid: 0 };
+            let mode = if directory.is_within(PRIVATE) { 0o700 } else { 0o755 };
+            let attributes = FileAttributes { mode, uid: 0, gid: 0 };
             if root.path_state(&directory)? == PathState::Absent {
                 match root.make_directory(&directory, attributes, None) {
                     Err(error) if error.errno() == Some(Errno::EXIST) => {}
                     // Otherwise a power cut could lose the directory, and the journal in it.
-                    made => made.and_then(|()| root.sync(&[Some(directory.clone()), directory.parent()]))?,
+                    created => {
+                        created?;
+                        root.sync(&[Some(directory.clone()), directory.parent()])?;
+                    }
                 }
             }
         }
@@ -47,7 +64,7 @@ impl HostLock {
         let mut file = std::fs::File::from(file);
         match locked {
             Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(lock_held_by(&mut file)),
+            Err(Errno::WOULDBLOCK) => return Err(lock_held_by(&mut file, &path)),
             Err(errno) => return Err(failed(errno)),
         }
         let pid = format!("{}\n", std::process::id());
@@ -70,17 +87,17 @@ impl HostLock {
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => Ok(()),
-            Err(Errno::WOULDBLOCK) => Err(lock_held_by(&mut std::fs::File::from(file))),
+            Err(Errno::WOULDBLOCK) => Err(lock_held_by(&mut std::fs::File::from(file), &path)),
             Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         }
     }
 }
 
-fn lock_held_by(file: &mut std::fs::File) -> HostError {
+fn lock_held_by(file: &mut std::fs::File, path: &ManagedPath) -> HostError {
     let mut text = String::new();
     // The process ID is only for the message: its absence is no error.
     let read = file.take(16).read_to_string(&mut text);
     let pid = text.trim();
     let known = read.is_ok() && !pid.is_empty() && pid.chars().all(|c| c.is_ascii_digit());
-    HostError::Locked { path: LOCK.to_owned(), holder: known.then(|| pid.to_owned()) }
+    HostError::Locked { path: path.to_string(), holder: known.then(|| pid.to_owned()) }
 }

@@ -9,6 +9,7 @@ pub use problem::{DaemonProblem, ProblemClass};
 use serde::{Deserialize, Serialize};
 
 use crate::core::plan::remaining_work::RemainingWork;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 
 /// Config that a source refers to, such as the desired config of a node.
@@ -23,6 +24,13 @@ pub struct ConfigRef {
 }
 
 impl ConfigRef {
+    /// Return the config of a generation's record.
+    #[must_use]
+    pub fn of(record: &GenerationRecord) -> Self {
+        let GenerationRecord { config, layered_image, config_hash, .. } = record;
+        Self { config: config.clone(), image: layered_image.clone(), digest: Some(config_hash.clone()) }
+    }
+
     /// Return true if both refer to the same config. The digest is compared only if both have one.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
