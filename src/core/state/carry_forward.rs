@@ -4,6 +4,8 @@
 //! certificates and keys of that day would meet the current `/var`; activation therefore copies the current
 //! ones into it.
 
+pub mod account_merge;
+
 use crate::core::values::names::ManagedPath;
 
 /// Paths below `/etc` that are written at run time. Sources: the files that kubelet, cluster operators, Open

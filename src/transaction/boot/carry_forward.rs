@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::carry_forward;
+use crate::core::state::carry_forward::account_merge;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, PathState};
@@ -44,7 +45,7 @@ pub(crate) fn carry_forward_steps(
             }
             (PathState::Absent, PathState::Absent) => {}
             (_, PathState::Absent) => removed.push(PlanStep::Remove { path }),
-            (before, after) => made.extend(copy_step(newer, path, &before, after)?),
+            (before, after) => made.extend(copy_step(older, newer, path, &before, after)?),
         }
     }
     // A directory can only be removed once it is empty.
@@ -71,6 +72,7 @@ fn above(older: &Root, newer: &Root) -> Result<Vec<PlanStep>, HostError> {
 /// Return the step that copies `after` over `before` at `path`; `None` if both are equal. A directory in
 /// place of a file, or the reverse, is skipped: an administrator changed it on purpose.
 fn copy_step(
+    older: &Root,
     newer: &Root,
     path: ManagedPath,
     before: &PathState,
@@ -87,7 +89,7 @@ fn copy_step(
         (
             PathState::Absent | PathState::File { .. } | PathState::Symlink { .. },
             PathState::File { attributes, .. },
-        ) => write(newer, path, attributes)?,
+        ) => write(older, newer, path, attributes)?,
         (PathState::Symlink { target: was, .. }, PathState::Symlink { target, .. }) if *was == target => None,
         (
             PathState::Absent | PathState::File { .. } | PathState::Symlink { .. },
@@ -97,7 +99,17 @@ fn copy_step(
     })
 }
 
-fn write(newer: &Root, path: ManagedPath, attributes: FileAttributes) -> Result<Option<PlanStep>, HostError> {
-    let contents = newer.read(&path, limits::INFLATED_BYTES)?;
-    Ok(contents.map(|contents| PlanStep::Write { path, contents, attributes }))
+fn write(
+    older: &Root,
+    newer: &Root,
+    path: ManagedPath,
+    attributes: FileAttributes,
+) -> Result<Option<PlanStep>, HostError> {
+    let Some(contents) = newer.read(&path, limits::INFLATED_BYTES)? else { return Ok(None) };
+    let before = older.read(&path, limits::INFLATED_BYTES)?;
+    let merged = before.as_ref().and_then(|before| account_merge::merge(&path, before, &contents));
+    if merged.is_some() && merged == before {
+        return Ok(None);
+    }
+    Ok(Some(PlanStep::Write { path, contents: merged.unwrap_or(contents), attributes }))
 }
