@@ -1,5 +1,7 @@
 //! Configs that a running host refuses before it stages anything.
 
+use std::fs;
+
 use osimage::Os;
 use serde_json::Value;
 use testbed::booted::config::Config;
@@ -36,6 +38,15 @@ fn path_that_cannot_be_written_is_refused_before_staging() {
     let image = host.image(&Os::new(3).linking("site"));
     host.update(&host.config(with_file("/site/x").json()), Some(&image));
     assert_eq!(host.read_var("site/x").as_deref(), Some("one"));
+}
+
+#[test]
+fn obstruction_behind_a_link_of_the_new_image_is_refused_before_the_reboot() {
+    let host = Host::install(Os::new(1));
+    fs::create_dir_all(host.var("site/x")).unwrap();
+    fs::write(host.var("site/x/y"), "").unwrap();
+    let image = host.image(&Os::new(3).linking("site"));
+    assert_refused(&host, &with_file("/site/x"), Some(&image), &["/site/x", "directory"]);
 }
 
 #[test]

@@ -5,11 +5,14 @@ use std::path::Path;
 
 use super::offline_sysroot::{deploy_request, deployment_record};
 use super::{finalize, space};
+use crate::core::config::host_config::HostConfig;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::facts::{boot, interfaces};
@@ -24,7 +27,7 @@ use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::plan::{tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
-use crate::transaction::state::current::DecodedConfig;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
 
 /// Stage the next generation. No deployment is staged before.
@@ -105,6 +108,7 @@ fn prepare(
     if plan.is_obstructed() {
         return Err(PlanError::Obstructed(plan.obstacles()).into());
     }
+    rehearse_activation(&next, current, before, desired, target.profile)?;
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     let tree = plan.tree.clone().unwrap_or_default();
@@ -133,6 +137,29 @@ fn prepare(
     let bound = deployment_record(deployment, draft, imported, target);
     let record = record::compose_record(current, target.desired, &plan, labels, Some(bound), root.boot_id());
     Ok(GenerationRecord { generation: generation.to_owned(), ..record })
+}
+
+/// Fail if a path outside `/etc` of the new deployment cannot be activated on the running `/var`: the plan was made with the
+/// links of the running image. Paths that users can change are left to the activation.
+fn rehearse_activation(
+    next: &Root,
+    current: &CurrentState,
+    before: Option<&HostConfig>,
+    desired: &HostConfig,
+    profile: Profile,
+) -> Result<(), TransactionError> {
+    let mut plan =
+        tree_plan::plan_tree_update(next, current, before, desired, profile, TreeScope::Everything)?;
+    // The activation creates the missing directories that links of the image lead to: nothing can be in the way there.
+    let is_created = |path: &ManagedPath| {
+        let is_link = |above: &ManagedPath| next.link_target(above).is_ok_and(|target| target.is_some());
+        path.ancestors().any(|above| is_link(&above) && !next.leads_to_directory(&above))
+    };
+    plan.leave_out_obstructed(|path| next.is_changed_by_users(path) || is_created(path));
+    if plan.is_obstructed() {
+        return Err(PlanError::Obstructed(plan.obstacles()).into());
+    }
+    Ok(())
 }
 
 /// Stage a pending generation again, from the local repository, without a registry.
