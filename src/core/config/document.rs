@@ -277,7 +277,7 @@ mod tests {
         let document = |numbers| format!("[{}0]", "0,".repeat(numbers - 1));
         assert!(parse(document(limits::JSON_VALUES - 1).as_bytes()).is_ok());
         let refused = parse(document(limits::JSON_VALUES).as_bytes()).unwrap_err().to_string();
-        assert_eq!(refused, "the document has more than 500000 values");
+        assert_eq!(refused, "the document has more than 240000 values");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 /// Bytes of one document, as read.
 pub const DOCUMENT_BYTES: usize = 16 << 20;
 /// Values in one JSON document: one of a few bytes takes hundreds in memory.
-pub const JSON_VALUES: usize = 500_000;
+pub const JSON_VALUES: usize = 240_000;
 /// Bytes of one key of an object, as decoded.
 pub const KEY_BYTES: usize = 4 << 10;
 /// Bytes of the paths of all refusals of one document. A path can be as long as all keys above the field.
