@@ -2,8 +2,8 @@
 //! an older document is upgraded step by step. One of a newer release is never interpreted, since that may have given a
 //! member another meaning.
 
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 /// Step that steps a document by one schema. It need not change the number of the schema.
@@ -62,6 +62,22 @@ pub(crate) fn parse<T: DeserializeOwned>(
     let value: Value = serde_json::from_slice(bytes).map_err(DocumentError::Malformed)?;
     let upgraded = upgrade(value, found.schema, schema, steps).ok_or(DocumentError::Schema(found.schema))?;
     serde_json::from_value(upgraded).map_err(DocumentError::Malformed)
+}
+
+/// Parse a document that is a member of another one. Each keeps the number of its own schema.
+pub(crate) fn parse_member<'d, T: DeserializeOwned, D: Deserializer<'d>>(
+    member: D,
+    schema: u32,
+    steps: &[UpgradeStep],
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(member)?;
+    match parse(value.to_string().as_bytes(), schema, steps) {
+        Ok(document) => Ok(document),
+        Err(DocumentError::Malformed(source)) => Err(D::Error::custom(source)),
+        Err(DocumentError::Schema(newer)) => Err(D::Error::custom(format!(
+            "a member has schema {newer}, and this release reads up to {schema}"
+        ))),
+    }
 }
 
 /// Upgrade `value` from schema `from` to schema `to`; `None` if there is no way.

@@ -38,6 +38,7 @@ const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 pub struct StagedGeneration {
     pub version: u32,
     /// Record to be written into the deployment's `/etc`; finalization completes it.
+    #[serde(deserialize_with = "GenerationRecord::parse_member")]
     pub record: GenerationRecord,
     /// Staged deployment.
     pub deployment: DeploymentRecord,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::core::state::own_document;
 use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
@@ -111,6 +111,11 @@ impl GenerationRecord {
             DocumentError::Malformed(source) => RecordError::Malformed(source),
             DocumentError::Schema(schema) => RecordError::Schema(schema),
         })
+    }
+
+    /// Parse a record that is a member of another document, whose schema is another one.
+    pub(crate) fn parse_member<'d, D: Deserializer<'d>>(member: D) -> Result<Self, D::Error> {
+        own_document::parse_member(member, SCHEMA, UPGRADES)
     }
 
     #[must_use]

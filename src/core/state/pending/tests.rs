@@ -74,6 +74,16 @@ fn cut_off_last_line_is_ignored_and_damage_is_refused() {
 }
 
 #[test]
+fn record_of_an_unknown_schema_is_refused_in_a_known_version() {
+    let mut first = serde_json::to_value(intent("b")).unwrap();
+    first["record"]["schema"] = 9.into();
+    let refused = PendingGeneration::parse(&log_line::render(&first)).unwrap_err();
+    assert!(
+        matches!(&refused, PendingError::Unknown { line: 1, source } if source.to_string().contains("schema 9"))
+    );
+}
+
+#[test]
 fn generation_staged_again_keeps_earlier_failures() {
     let pending = PendingGeneration::parse(&intent("b").render()).unwrap();
     let again = pending.restaged(failure("b"), pending.staged.deployment.clone(), "later".into());
