@@ -34,11 +34,6 @@ fn activate(host: &Host) -> Outcome {
     host.run(["flameholder", "activate"])
 }
 
-/// True if systemd would start the workload: the conditions of its drop-ins.
-fn workload_starts(host: &Host) -> bool {
-    !host.etc("flameholder/unconfirmed").exists() || host.path("run/flameholder/activated").exists()
-}
-
 fn remove(path: &Path) {
     if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.unwrap();
 }
@@ -48,7 +43,7 @@ fn activate_after(damage: impl FnOnce(&Host)) -> (Host, Outcome) {
     let host = host_with_config();
     damage(&host);
     let activated = activate(&host);
-    assert!(activated.code == Some(0) && workload_starts(&host), "{activated:?}");
+    assert!(activated.code == Some(0) && host.workload_starts(), "{activated:?}");
     (host, activated)
 }
 
@@ -173,7 +168,7 @@ fn read_only_file_system_below_var_does_not_stop_the_workload() {
     let script =
         "mount --bind /var/home /var/home && mount -o remount,bind,ro /var/home && flameholder activate";
     let activated = host.run(["sh", "-c", script]);
-    assert!(activated.code == Some(0) && workload_starts(&host), "{activated:?}");
+    assert!(activated.code == Some(0) && host.workload_starts(), "{activated:?}");
     assert!(activated.stderr.contains("/var/home/core/app/cfg"), "{activated:?}");
     assert_eq!(host.read_var("usrlocal/bin/tool").as_deref(), Some("two"));
 }
@@ -187,12 +182,12 @@ fn unconfirmed_generation_fails_closed_and_is_rolled_back() {
     fs::write(host.var(CONFIG).join("y"), "").unwrap();
     host.boot_kernel(0);
     let activated = host.run(["flameholder", "activate"]);
-    assert!(activated.code == Some(1) && !workload_starts(&host), "{activated:?}");
+    assert!(activated.code == Some(1) && !host.workload_starts(), "{activated:?}");
     let checked = host.run(["flameholder", "confirm-boot"]);
     assert!(checked.stderr.contains("rebooting: "), "{checked:?}");
     host.power_cut();
     host.boot().assert_success();
-    assert!(workload_starts(&host));
+    assert!(host.workload_starts());
     assert_config(&host, "one", "two");
 }
 
@@ -203,13 +198,13 @@ fn unconfirmed_generation_serves_after_its_activation() {
         host.stage_update(&host.config(config("two").json()), None);
         host.shut_down();
         host.boot_kernel(0);
-        assert!(!workload_starts(&host));
+        assert!(!host.workload_starts());
         if !has_pending {
             // A backup of /var was restored.
             remove(&host.var("lib/flameholder"));
         }
         host.run_ok(["flameholder", "activate"]);
-        assert!(workload_starts(&host) && host.etc("flameholder/unconfirmed").exists());
+        assert!(host.workload_starts() && host.etc("flameholder/unconfirmed").exists());
         assert_config(&host, "two", "one");
         host.run_ok(["flameholder", "confirm-boot"]);
         assert!(!host.etc("flameholder/unconfirmed").exists());
@@ -259,7 +254,7 @@ fn mark_copied_into_another_deployment_means_nothing() {
     host.boot_kernel(1);
     fs::write(host.etc("flameholder/unconfirmed"), mark).unwrap();
     host.run_ok(["flameholder", "activate"]);
-    assert!(workload_starts(&host) && !host.etc("flameholder/unconfirmed").exists());
+    assert!(host.workload_starts() && !host.etc("flameholder/unconfirmed").exists());
     assert_config(&host, "one", "two");
 }
 
@@ -277,7 +272,7 @@ fn users_can_cause_a_report_but_no_refusal() {
     fs::write(host.var(CONFIG).join("y"), "").unwrap();
     let boot = host.boot().assert_success();
     assert!(boot.activate.stderr.contains("/var/home/core/app/cfg"), "{boot:?}");
-    assert!(workload_starts(&host) && boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
+    assert!(host.workload_starts() && boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
     assert_config(&host, "two", "one");
     assert_drift(&host, &[&format!("/var/{CONFIG}")]);
     let verify = |host: &Host| {
@@ -329,9 +324,9 @@ fn files_below_a_mount_are_put_in_place_after_it() {
     assert!(early.code == Some(0) && early.stdout.contains("files below /var/home wait"), "{early:?}");
     assert_eq!(host.read_var("usrlocal/bin/tool").as_deref(), Some("two"), "the others do not wait");
     assert!(!host.var(CONFIG).exists(), "nothing is written beneath the mount");
-    assert!(!workload_starts(&host) && host.path("run/flameholder/awaits-mounts").exists());
+    assert!(!host.workload_starts() && host.path("run/flameholder/awaits-mounts").exists());
     let late = host.run(after_the_mount("flameholder activate --after-mounts"));
-    assert!(late.code == Some(0) && workload_starts(&host), "{late:?}");
+    assert!(late.code == Some(0) && host.workload_starts(), "{late:?}");
     assert_eq!(host.read_var("disk/core/app/cfg").as_deref(), Some("two"));
     assert!(!host.var(CONFIG).exists());
     let confirmed = host.run(after_the_mount("flameholder confirm-boot"));
@@ -341,7 +336,7 @@ fn files_below_a_mount_are_put_in_place_after_it() {
     host.boot_kernel(0);
     declare_mount(&host);
     let early = host.run(["flameholder", "activate"]);
-    assert!(early.code == Some(0) && workload_starts(&host), "{early:?}");
+    assert!(early.code == Some(0) && host.workload_starts(), "{early:?}");
     let late = host.run(after_the_mount("flameholder activate --after-mounts && flameholder verify"));
     assert!(late.code == Some(0) && late.stdout.contains("nothing to do"), "{late:?}");
 }
@@ -356,7 +351,7 @@ fn mount_that_is_never_made_fails_only_an_unconfirmed_generation() {
     host.run_ok(["flameholder", "activate"]);
     let late = host.run(["flameholder", "activate", "--after-mounts"]);
     assert!(late.code == Some(1) && late.stderr.contains("/var/home, which is not mounted"), "{late:?}");
-    assert!(!workload_starts(&host) && !host.var(CONFIG).exists());
+    assert!(!host.workload_starts() && !host.var(CONFIG).exists());
     // The mount is gone from fstab, the generation is confirmed, and it comes back.
     fs::remove_dir_all(host.path("run/systemd")).unwrap();
     host.run_ok(["flameholder", "activate"]);
@@ -367,5 +362,5 @@ fn mount_that_is_never_made_fails_only_an_unconfirmed_generation() {
     host.run_ok(["flameholder", "activate"]);
     let late = host.run(["flameholder", "activate", "--after-mounts"]);
     assert!(late.code == Some(0) && late.stderr.contains("waits for the mount of /var/home"), "{late:?}");
-    assert!(workload_starts(&host));
+    assert!(host.workload_starts());
 }

@@ -6,7 +6,6 @@ use std::fs;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use testbed::booted::config::{assert_config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, confirmed_host};
-use testbed::model::run::Outcome;
 
 const CHECK: &str = "/etc/flameholder/health.d/10-app";
 const SETTINGS: &str = "/etc/flameholder/config.d/health.toml";
@@ -19,19 +18,13 @@ fn updated_host(config: &testbed::booted::config::Config) -> Host {
     host
 }
 
-/// Result of the daemon's observation of the host.
-fn observation(host: &Host) -> Outcome {
-    let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
-    host.run(["sh", "-c", &format!("echo '{request}' | flameholder work")])
-}
-
 #[test]
 fn rejected_generation_stays_pending_until_the_other_deployment_booted() {
     let host = updated_host(&unhealthy_config("two"));
     assert!(host.boot().requests_reboot());
     // The reboot does not happen.
     for _ in 0..2 {
-        let observed = observation(&host);
+        let observed = host.observation();
         assert!(observed.stdout.contains("RollingBack"), "{observed:?}");
         let recovered = host.run_ok(["flameholder", "recover"]);
         assert!(recovered.contains("is rejected") && recovered.contains("outstanding"), "{recovered}");
@@ -80,7 +73,7 @@ fn generation_without_rollback_deployment_is_kept_and_serves() {
                 boot.confirm_boot.stderr.contains("the deployment before it no longer exists"),
                 "{boot:?}"
             );
-            let observed = observation(&host);
+            let observed = host.observation();
             assert!(observed.stdout.contains("Unhealthy"), "{observed:?}");
         }
     }
@@ -94,10 +87,10 @@ fn unhealthy_generation_is_unhealthy_while_the_next_one_is_staged() {
     host.run_ok(["ostree", "admin", "undeploy", "1"]);
     assert_eq!(host.boot().confirm_boot.code, Some(2));
     host.stage_update(&host.config(full_config("three").json()), None);
-    let observed = observation(&host);
+    let observed = host.observation();
     assert!(observed.stdout.contains("Unhealthy"), "{observed:?}");
     host.reboot();
-    let observed = observation(&host);
+    let observed = host.observation();
     assert!(observed.stdout.contains("\"Confirmed\""), "{observed:?}");
 }
 

@@ -1,8 +1,9 @@
 //! Invariants of a host, judged from what an observer of the host sees.
 
-use std::{fmt, fs};
+use std::fmt;
 
 use serde_json::Value;
+use testbed::booted::config::etc_differences;
 use testbed::booted::host::Host;
 use testbed::model::run::Outcome;
 
@@ -68,11 +69,6 @@ fn ensure(holds: bool, rule: BrokenRule, detail: impl FnOnce() -> String) -> Che
     if holds { Ok(()) } else { Err(Broken::new(rule, detail())) }
 }
 
-/// True if systemd would start the workload: the conditions of its drop-ins.
-fn workload_starts(host: &Host) -> bool {
-    !host.etc("flameholder/unconfirmed").exists() || host.path("run/flameholder/activated").exists()
-}
-
 /// Before its activation, an unconfirmed generation starts no workload.
 pub(super) fn check_waits(run: &SoakRun) -> Checked {
     let is_marked = run.host.etc("flameholder/unconfirmed").exists();
@@ -83,7 +79,7 @@ pub(super) fn check_waits(run: &SoakRun) -> Checked {
 
 /// After an activation: every deployment but an unconfirmed one serves, and a serving one is complete.
 pub(super) fn check_starts(run: &SoakRun, activated: &Outcome) -> Checked {
-    let starts = workload_starts(&run.host);
+    let starts = run.host.workload_starts();
     ensure(starts || run.is_unconfirmed(), BrokenRule::WorkloadStopped, || format!("{activated:?}"))?;
     if starts { check_set(run) } else { Ok(()) }
 }
@@ -100,13 +96,12 @@ pub(super) fn check_confirmed(run: &SoakRun, checked: &Outcome) -> Checked {
 pub(super) fn check_running(run: &mut SoakRun) -> Checked {
     check_observation(run)?;
     check_way_back(run)?;
-    if workload_starts(&run.host) { check_set(run) } else { Ok(()) }
+    if run.host.workload_starts() { check_set(run) } else { Ok(()) }
 }
 
 /// The daemon's observation is never that a rejected generation is confirmed.
 fn check_observation(run: &mut SoakRun) -> Checked {
-    let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
-    let observed = run.host.run(["sh", "-c", &format!("echo '{request}' | flameholder work")]);
+    let observed = run.host.observation();
     let document: Value = serde_json::from_str(&observed.stdout).unwrap_or_default();
     if let Some(failed) = document["event"].get("Failed") {
         let message = failed["reason"].as_str().unwrap_or_default().to_owned();
@@ -141,28 +136,7 @@ fn check_set(run: &SoakRun) -> Checked {
     // The first deployment of the host has none.
     let Some(text) = run.booted_text() else { return Ok(()) };
     let host = &run.host;
-    let mut wrong = Vec::new();
-    if host.read_etc("app/a.conf").as_deref() != Some(&text) {
-        wrong.push(format!("app/a.conf: {:?}", host.read_etc("app/a.conf")));
-    }
-    let names = |directory: &str, prefix: &str| -> Vec<String> {
-        let entries = fs::read_dir(host.etc(directory)).into_iter().flatten();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with(prefix)).collect()
-    };
-    let mut files = names("app", "");
-    files.sort();
-    let mut expected = vec!["a.conf".to_owned(), format!("{text}.conf")];
-    expected.sort();
-    if files != expected {
-        wrong.push(format!("app: {files:?}"));
-    }
-    for directory in ["systemd/system", "systemd/system/multi-user.target.wants"] {
-        let units = names(directory, "app-");
-        if units != [format!("app-{text}.service")] {
-            wrong.push(format!("{directory}: {units:?}"));
-        }
-    }
+    let mut wrong = etc_differences(host, &text);
     let tool = host.read_var("usrlocal/bin/tool");
     // Without its record, the files of a generation outside `/etc` are not known.
     let is_known = !run.is_activation_partial && !run.has_damaged_record;

@@ -94,7 +94,7 @@ fn random_sequences_break_no_invariant() {
     let count = SEQUENCES[usize::from(testbed::is_exhaustive())];
     let (start, end) = only.map_or((0, count), |only| (only, only + 1));
     println!("FLAMEHOLDER_SEED={seed}: sequences {start} to {}", end - 1);
-    if run::next_release().is_none() {
+    if testbed::executables::next_release().is_none() {
         println!("FLAMEHOLDER_NEXT is not set: the agent is never exchanged");
     }
     let next = AtomicU64::new(start);

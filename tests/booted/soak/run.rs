@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use testbed::booted::config::{full_config, unhealthy_config};
+use testbed::booted::config::{booted_text, full_config, unhealthy_config};
 use testbed::booted::host::Host;
+use testbed::booted::release::AgentRelease;
 use testbed::executables;
 use testbed::model::run::Outcome;
 use testbed::osimage::Os;
@@ -51,8 +52,8 @@ pub(super) struct SoakRun {
     pub(super) is_activation_partial: bool,
     /// True if the state of the present unconfirmed generation was damaged once: more than one loss is too much.
     has_lost_state: bool,
-    /// True while the executables of the next release are installed.
-    is_next_release: bool,
+    /// Installed release of the agent.
+    release: AgentRelease,
     /// Act before the next boot check.
     early_act: Option<OperatorAct>,
     /// Number of configs so far.
@@ -77,7 +78,7 @@ impl SoakRun {
             without_mark: BTreeSet::new(),
             is_activation_partial: false,
             has_lost_state: false,
-            is_next_release: false,
+            release: AgentRelease::This,
             early_act: None,
             count: 0,
         }
@@ -179,8 +180,7 @@ impl SoakRun {
 
     /// Text of the config in the booted deployment's kernel arguments.
     pub(super) fn booted_text(&self) -> Option<String> {
-        let arguments = self.host.booted().arguments;
-        arguments.iter().find_map(|argument| argument.strip_prefix("app=").map(str::to_owned))
+        booted_text(&self.host)
     }
 
     /// The booted deployment's root.
@@ -365,11 +365,9 @@ impl SoakRun {
 
     /// Install the executables of the other release, if there are any.
     pub(super) fn exchange_agent(&mut self) {
-        let Some(next) = next_release() else { return };
-        self.is_next_release = !self.is_next_release;
-        let of = |name: &str| if self.is_next_release { next.join(name) } else { executables::built(name) };
-        for name in ["flameholder", "flameholder-ostree"] {
-            self.host.put_program(name, Some(&of(name)));
+        if executables::next_release().is_some() {
+            self.release = self.release.other();
+            self.host.install_agent(self.release);
         }
     }
 }
@@ -377,11 +375,6 @@ impl SoakRun {
 /// The OS of configs that come with an image.
 pub(super) fn other_os() -> Os {
     Os::new(3)
-}
-
-/// Folder of the next release's executables, which `cargo xtask test` builds.
-pub(super) fn next_release() -> Option<PathBuf> {
-    std::env::var_os("FLAMEHOLDER_NEXT").map(PathBuf::from)
 }
 
 /// True if the agent made the deployment: its origin says so.

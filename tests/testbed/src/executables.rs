@@ -13,6 +13,11 @@ pub fn worker() -> PathBuf {
     built("flameholder-ostree")
 }
 
+/// Folder with the executables of the next release, which `cargo xtask test` builds; `None` without them.
+pub fn next_release() -> Option<PathBuf> {
+    env::var_os("FLAMEHOLDER_NEXT").map(PathBuf::from)
+}
+
 /// Executable of the package, which cargo builds with the package's tests one folder above them.
 pub fn built(name: &str) -> PathBuf {
     let test = env::current_exe().expect("the path of the test's executable is known");

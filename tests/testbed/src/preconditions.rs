@@ -1,6 +1,7 @@
 //! Preconditions of tests. A test whose precondition is not met fails and names it, so that no test passes
 //! without having run. A runner that knows the preconditions beforehand skips such tests and counts them.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use crate::executables;
@@ -16,6 +17,12 @@ pub fn require_installed(programs: &[&str]) {
     if let Some(program) = executables::missing(programs) {
         panic!("{program} is not installed: `cargo xtask setup` installs the programs that the tests run");
     }
+}
+
+/// Return the folder with the executables of the next release; panics without them.
+pub fn require_next_release() -> PathBuf {
+    let folder = executables::next_release();
+    folder.expect("FLAMEHOLDER_NEXT names no executables of the next release: `cargo xtask test` builds them")
 }
 
 /// Panics if no mount namespace can be made.

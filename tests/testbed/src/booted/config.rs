@@ -1,5 +1,8 @@
 //! Configs that tests apply to booted hosts.
 
+use std::collections::BTreeSet;
+use std::fs;
+
 use serde_json::{Value, json};
 
 use crate::booted::host::{Host, record};
@@ -64,6 +67,37 @@ pub fn unhealthy_config(text: &str) -> Config {
         0o755,
         "#!/bin/sh\necho the app is sick\nexit 1\n",
     )
+}
+
+/// Files and units below `/etc` that are not those of the full config with `text`.
+pub fn etc_differences(host: &Host, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if host.read_etc("app/a.conf").as_deref() != Some(text) {
+        wrong.push(format!("app/a.conf: {:?}", host.read_etc("app/a.conf")));
+    }
+    let names = |directory: &str, prefix: &str| -> BTreeSet<String> {
+        let entries = fs::read_dir(host.etc(directory)).into_iter().flatten();
+        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(prefix)).collect()
+    };
+    let unit = format!("app-{text}.service");
+    for (directory, prefix, expected) in [
+        ("app", "", BTreeSet::from(["a.conf".to_owned(), format!("{text}.conf")])),
+        ("systemd/system", "app-", BTreeSet::from([unit.clone()])),
+        ("systemd/system/multi-user.target.wants", "app-", BTreeSet::from([unit])),
+    ] {
+        let found = names(directory, prefix);
+        if found != expected {
+            wrong.push(format!("{directory}: {found:?}"));
+        }
+    }
+    wrong
+}
+
+/// Text of the config that the kernel arguments name; `None` on a host without one.
+pub fn booted_text(host: &Host) -> Option<String> {
+    let arguments = host.booted().arguments;
+    arguments.iter().find_map(|argument| argument.strip_prefix("app=").map(str::to_owned))
 }
 
 /// Panics unless the host has every entry of that config with `text`, and none with `other`.

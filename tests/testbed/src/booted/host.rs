@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::boot::{self, Entry};
 use crate::booted::config::full_config;
+use crate::booted::release::AgentRelease;
 use crate::executables;
 use crate::model::run::{Outcome, launch};
 
@@ -70,9 +71,7 @@ impl Host {
         for directory in TMPFILES_DIRECTORIES {
             fs::create_dir_all(host.var(directory)).unwrap();
         }
-        let own = executables::flameholder();
-        host.put_program("flameholder", Some(&own));
-        host.restore_worker();
+        host.install_agent(AgentRelease::This);
         host.boot_kernel(0);
         host
     }
@@ -321,6 +320,17 @@ impl Host {
         serde_json::from_str(&self.run_ok(["flameholder", "status", "-o", "json"])).unwrap()
     }
 
+    /// Result of the daemon's observation of the host.
+    pub fn observation(&self) -> Outcome {
+        let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
+        self.run(["sh", "-c", &format!("echo '{request}' | flameholder work")])
+    }
+
+    /// True if systemd would start the workload: the conditions of its drop-ins.
+    pub fn workload_starts(&self) -> bool {
+        !self.etc("flameholder/unconfirmed").exists() || self.path("run/flameholder/activated").exists()
+    }
+
     /// Authorized keys of the user `core`.
     pub fn core_keys(&self) -> String {
         self.read_var("home/core/.ssh/authorized_keys.d/ignition").expect("keys of core")
@@ -346,7 +356,13 @@ pub fn record(entry: &Entry) -> Value {
 
 /// Host with a confirmed generation with this text, on version 2 of the OS.
 pub fn confirmed_host(text: &str) -> Host {
+    host_confirmed_by(AgentRelease::This, text)
+}
+
+/// The same, made by a release of the agent.
+pub fn host_confirmed_by(release: AgentRelease, text: &str) -> Host {
     let host = Host::install(Os::new(1));
+    host.install_agent(release);
     let (config, image) = (host.config(full_config(text).json()), host.image(&Os::new(2)));
     host.update(&config, Some(&image));
     host
