@@ -23,6 +23,7 @@ mod generations;
 mod health;
 mod kills;
 mod refusals;
+mod releases;
 mod rpm_ostree;
 mod soak;
 mod stage_kills;

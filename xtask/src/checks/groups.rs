@@ -1,6 +1,6 @@
 //! Groups of tests that have a precondition, or that a check of their own runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, TestRunner, TestSelection};
@@ -28,6 +28,12 @@ pub const WITH_API_SERVER: TestGroup = TestGroup {
     expression: "binary(daemon) & test(/^cluster::/)",
     targets: &["--test", "daemon"],
     filters: &["cluster::"],
+};
+pub const WITH_NEXT_RELEASE: TestGroup = TestGroup {
+    subject: "tests that need the executables of the next release",
+    expression: "binary(booted) & test(/^releases::/)",
+    targets: &["--test", "booted"],
+    filters: &["releases::"],
 };
 /// Run with the release executable, by a check of their own.
 pub const KILLS: TestGroup = TestGroup {
@@ -111,6 +117,17 @@ pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
     let reason =
         "no API server executable: set FLAMEHOLDER_TEST_APISERVER to one, as CONTRIBUTING.md describes";
     (!executable.is_file()).then(|| reason.to_owned())
+}
+
+/// Return the folder of the executables that stand for the next release.
+pub fn next_release(tree: &ProjectTree) -> PathBuf {
+    tree.target().join("next-schema")
+}
+
+/// Return the reason if tests that need the next release cannot run.
+pub fn next_release_obstacle(tree: &ProjectTree) -> Option<String> {
+    let is_built = next_release(tree).join("flameholder").is_file();
+    (!is_built).then(|| "no executables of the next release: their build failed".to_owned())
 }
 
 #[cfg(test)]

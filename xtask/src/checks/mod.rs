@@ -112,6 +112,7 @@ const CHECKS: &[Check] = &[
     check("lints without the worker", CheckScope::Full, &[], build_checks::lints_without_worker),
     check("library tests", CheckScope::Quick, &[], test_checks::library_tests),
     check("documentation", CheckScope::Full, &[], build_checks::documentation),
+    check("next release", CheckScope::EachPart, &[], test_checks::next_release),
     check(TEST_BUILD, CheckScope::EachPart, &[], test_checks::test_build),
     check("tests", CheckScope::EachPart, &[TEST_BUILD], test_checks::tests),
     check("documentation tests", CheckScope::Full, &[], test_checks::documentation_tests),
@@ -209,7 +210,8 @@ mod tests {
     #[test]
     fn later_parts_repeat_only_builds_and_tests() {
         assert_eq!(names(part(1)), names(FULL));
-        let repeated = [TEST_BUILD, "tests", RELEASE_BUILD, "executable, killed", "virtual machines"];
+        let repeated =
+            ["next release", TEST_BUILD, "tests", RELEASE_BUILD, "executable, killed", "virtual machines"];
         assert_eq!(names(part(2)), repeated);
         assert_eq!(names(TestExtent::Quick), ["formatting", "house rules", "lints", "library tests"]);
     }

@@ -1,14 +1,11 @@
 //! The checks that run tests.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result};
 
-use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER};
+use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_NEXT_RELEASE};
 use super::{CheckOutcome, CheckRun};
 use crate::invocation;
 use crate::part_number::PartNumber;
-use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
 use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
 
@@ -34,31 +31,29 @@ pub fn library_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
-/// Build all tests, so that the times of the other checks are those of the tests alone.
-pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    build_next_release(run.tree)?;
-    invocation::run(run.tree.cargo(&["test", "--no-run", "--quiet", "--tests"]).args(SCOPE))?;
-    Ok(CheckOutcome::PASSED)
-}
-
-/// Build the executables of the next release, and copy them to a folder of their own: the build of the tests replaces
-/// them. Only the agent itself is compiled once more, as the selection of dependencies is that of all tests.
-fn build_next_release(tree: &ProjectTree) -> Result<()> {
-    let mut command = tree.cargo(&["test", "--no-run", "--quiet", "--test", "house"]);
-    invocation::run(command.args(SCOPE).args(["--features", "flameholder/next-schema"]))?;
-    let folder = next_release(tree);
+/// Build the executables of the next release, and read the documents of earlier releases with it.
+///
+/// The executables are copied to a folder of their own, as the build of the tests replaces them. Only the agent itself is
+/// compiled once more: the selection of dependencies is that of all tests.
+pub fn next_release(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let folder = groups::next_release(run.tree);
+    // Not overwritten: a test may still run the earlier ones. Nor kept: those of another commit are not the next release.
+    let _ = std::fs::remove_dir_all(&folder);
+    let mut command = run.tree.cargo(&["test", "--test", "core"]);
+    command.args(SCOPE).args(["--features", "flameholder/next-schema", "--", "documents::"]);
+    let tally = TestRunner::Cargo.count(&mut command)?;
     std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
     for name in ["flameholder", "flameholder-ostree"] {
-        let (built, kept) = (tree.target().join("debug").join(name), folder.join(name));
-        // Not overwritten: a test may still run the earlier one.
-        let _ = std::fs::remove_file(&kept);
+        let (built, kept) = (run.tree.target().join("debug").join(name), folder.join(name));
         std::fs::copy(&built, &kept).with_context(|| format!("copying {}", built.display()))?;
     }
-    Ok(())
+    Ok(CheckOutcome::new(TestTally { skipped: 0, ..tally }, Vec::new()))
 }
 
-fn next_release(tree: &ProjectTree) -> PathBuf {
-    tree.target().join("next-schema")
+/// Build all tests, so that the times of the other checks are those of the tests alone.
+pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    invocation::run(run.tree.cargo(&["test", "--no-run", "--quiet", "--tests"]).args(SCOPE))?;
+    Ok(CheckOutcome::PASSED)
 }
 
 /// Run the tests that need no release command, and count those whose precondition is missing as skipped.
@@ -125,7 +120,7 @@ fn share_of(
 
 /// Measure the idle daemon: memory, wake-ups, requests.
 pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    if let Some((_, reason)) = missing_preconditions(run).into_iter().next() {
+    if let Some(reason) = groups::root_obstacle().or_else(|| groups::api_server_obstacle(run.tree)) {
         return skip(run, &IDLE, &reason);
     }
     let mut command = IDLE.selection(run.runner, IgnoredTests::Included).command(run.tree, run.runner);
@@ -157,7 +152,9 @@ fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)
     if let Some(reason) = groups::root_obstacle() {
         return vec![(&AS_ROOT, reason)];
     }
-    groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason)).into_iter().collect()
+    let api_server = groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason));
+    let next_release = groups::next_release_obstacle(run.tree).map(|reason| (&WITH_NEXT_RELEASE, reason));
+    api_server.into_iter().chain(next_release).collect()
 }
 
 /// Skip a group that only its own check runs. If the check of all tests lists it already, its tests count
@@ -180,7 +177,10 @@ fn count(
     if run.extent.is_exhaustive() {
         command.env(EXHAUSTIVE, "1");
     }
-    command.envs(executable.map(|path| (BINARY, path))).env(NEXT, next_release(run.tree));
+    command.envs(executable.map(|path| (BINARY, path)));
+    if groups::next_release_obstacle(run.tree).is_none() {
+        command.env(NEXT, groups::next_release(run.tree));
+    }
     Ok(TestTally { skipped: 0, ..run.runner.count(&mut command)? })
 }
 

@@ -1,0 +1,20 @@
+//! Deployments of other programs, into which libostree's merge copies the documents of a newer release.
+
+use testbed::booted::release::AgentRelease::{Next, This};
+
+use super::life::UpdateLife;
+
+#[test]
+fn foreign_deployment_with_the_mark_of_a_newer_release_serves() {
+    let mut life = UpdateLife::begin(Next, true);
+    life.take_acts(5);
+    let host = life.host;
+    let commit = host.booted().id().0;
+    host.run_ok(["ostree", "admin", "deploy", "--os=fedora-coreos", &commit]);
+    assert!(host.default().at("etc/flameholder/unconfirmed").exists(), "the merge copies the mark");
+    host.install_agent(This);
+    host.shut_down();
+    host.boot_kernel(0);
+    let activated = host.run(["flameholder", "activate"]);
+    assert!(activated.code == Some(0) && host.workload_starts(), "{activated:?}");
+}
