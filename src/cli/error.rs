@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cluster::introduction::IntroductionError;
+use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
 use crate::core::values::image::ImageRefError;
 use crate::core::values::refusal::RefusalList;
@@ -47,6 +48,12 @@ pub enum CliError {
     /// `introduce` could not write the cluster credentials on the host.
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
+    /// The OS image has an agent that should run instead, and cannot be started.
+    #[error("starting {IMAGE_COMMAND}, the agent of the OS image")]
+    ImageAgent(#[source] std::io::Error),
+    /// The versions of this agent and of the OS image's cannot be compared.
+    #[error(transparent)]
+    AgentVersion(#[from] AgentVersionError),
     /// Standard output is closed or full.
     #[error("writing the result to standard output")]
     Output(#[source] std::io::Error),

@@ -2,6 +2,7 @@
 
 mod change;
 mod error;
+mod image_agent;
 mod input;
 mod inspect;
 mod os_backend;
@@ -142,6 +143,8 @@ pub fn run() -> ExitCode {
     // Directories are created first and get their own mode later: a caller's stricter umask would keep other
     // users out until then.
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
+    // Before the arguments are parsed: the image's agent may be newer and know others.
+    image_agent::give_way_if_adopted();
     let matches = with_internal_commands(Cli::command()).try_get_matches();
     let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,

@@ -42,6 +42,8 @@ pub struct StatusDocument {
     pub boot_check: Option<HealthReport>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
+    /// Agent that made this document: the OS image's, or a copy beside the image.
+    pub agent: AgentItem,
     /// Documents of the agent on the running host that it cannot read, and works without. They are kept for the release
     /// that wrote them.
     pub unreadable: Vec<UnreadableDocument>,
@@ -59,6 +61,18 @@ pub struct SpaceItem {
     pub free: u64,
     /// Size in bytes.
     pub total: u64,
+}
+
+/// Executable of the agent.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct AgentItem {
+    /// Version, as `flameholder --version` prints it.
+    #[schemars(length(min = 1))]
+    pub version: String,
+    /// Path, with links resolved. An adopted copy lies below `/usr/local/libexec/flameholder`, which is in `/var` on
+    /// a host of OSTree.
+    #[schemars(regex(pattern = "^/"))]
+    pub path: String,
 }
 
 /// Document of the agent that cannot be read: damaged, or of a newer release.
@@ -205,7 +219,7 @@ pub struct DeploymentItem {
 impl StatusDocument {
     /// Build the document of a plain tree.
     #[must_use]
-    pub fn of_tree(record: Option<&GenerationRecord>) -> Self {
+    pub fn of_tree(agent: AgentItem, record: Option<&GenerationRecord>) -> Self {
         let generation = record.map(|record| GenerationItem::of(record, true));
         Self {
             schema: SCHEMA,
@@ -216,6 +230,7 @@ impl StatusDocument {
             blocked: None,
             boot_check: None,
             daemon: None,
+            agent,
             unreadable: Vec::new(),
             space: Vec::new(),
         }
@@ -223,8 +238,8 @@ impl StatusDocument {
 
     /// Build the document of a sysroot; the caller adds the state of a running host.
     #[must_use]
-    pub fn of_sysroot(deployments: Vec<DeploymentItem>) -> Self {
-        Self { deployments, ..Self::of_tree(None) }
+    pub fn of_sysroot(agent: AgentItem, deployments: Vec<DeploymentItem>) -> Self {
+        Self { deployments, ..Self::of_tree(agent, None) }
     }
 }
 

@@ -26,7 +26,11 @@ fn config(text: &str) -> Config {
 
 /// Host that the machine-config-daemon manages; the config replaces a file of the image.
 pub(crate) fn mcd_host() -> Host {
-    let host = Host::install(Os::new(1));
+    mcd_host_on(Os::new(1))
+}
+
+pub(crate) fn mcd_host_on(os: Os) -> Host {
+    let host = Host::install(os);
     mcd::apply(&host, &config("one").file_with_mode(SHIPPED, 0o644, "ours"));
     mcd::validate(&host);
     host
@@ -42,7 +46,7 @@ pub(crate) fn run_with_systemd(host: &Host, command: &[&str]) -> (Outcome, Vec<S
 }
 
 /// Run a command that must succeed, and return its standard output.
-fn run_ok(host: &Host, command: &[&str]) -> String {
+pub(crate) fn run_ok(host: &Host, command: &[&str]) -> String {
     let (outcome, _) = run_with_systemd(host, command);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     outcome.stdout
@@ -268,7 +272,7 @@ fn adoption_starts_the_daemon_with_the_given_source() {
 
 /// Kill a command at a sample of its system calls that change something, and run it again: the second run
 /// must end in the same state, and the machine-config-daemon must find no fault in it.
-fn assert_survives_kills(before: &Host, command: &str, assert_end: fn(&Host)) {
+pub(crate) fn assert_survives_kills(before: &Host, command: &str, assert_end: fn(&Host)) {
     let traced = |host: &Host, arguments: &str| {
         run_with_systemd(host, &["sh", "-c", &format!("strace {arguments} flameholder {command}")])
     };

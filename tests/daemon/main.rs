@@ -8,6 +8,7 @@
     reason = "a test reports by panicking"
 )]
 
+mod agent_copies;
 mod cluster;
 mod deployment;
 mod directory;

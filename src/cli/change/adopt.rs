@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::cli::image_agent::VERSION;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
 use crate::cli::source_name::SourceName;
-use crate::cli::{CliError, CommandOutcome, session};
+use crate::cli::{CliError, CommandOutcome, image_agent, session};
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;
@@ -43,13 +44,17 @@ pub(crate) struct AdoptArgs {
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
-    let host = session::running_host()?;
     let version = version()?;
+    if version.is_some() {
+        image_agent::give_way();
+    }
+    let is_shipped = version.is_none();
+    let host = session::running_host()?;
     let mut session = args.os_backend.opener()(SysrootAccess::Stage)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &host.lock()?, adoption)?;
     drop(session);
-    print_text(&text(&adopted))?;
+    print_text(&text(&adopted, is_shipped))?;
     // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.
     if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();
@@ -60,14 +65,14 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
 /// Return this version's executables for installation; `None` if the OS image ships them below `/usr`.
 fn version() -> Result<Option<AgentVersion<'static>>, CliError> {
     let failed = |file: &Path, source| CliError::Input { file: file.display().to_string(), source };
-    let own = std::env::current_exe().map_err(|error| failed(Path::new("/proc/self/exe"), error))?;
+    let own = image_agent::own_path().map_err(|error| failed(Path::new("/proc/self/exe"), error))?;
     if own.starts_with("/usr") && !own.starts_with("/usr/local") {
         return Ok(None);
     }
     let worker = WorkerProgram::locate()?;
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error));
     let executables = vec![("flameholder", read(&own)?), (WorkerProgram::NAME, read(worker.path())?)];
-    Ok(Some(AgentVersion { name: env!("CARGO_PKG_VERSION"), executables }))
+    Ok(Some(AgentVersion { name: VERSION, executables }))
 }
 
 fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
@@ -118,14 +123,21 @@ fn start_daemon() {
     }
 }
 
-fn text(adopted: &AdoptOutcome) -> String {
-    let AdoptOutcome { config, generation, was_ours, repaired, .. } = adopted;
-    if *was_ours {
-        return format!("{config} is managed by flameholder already (generation {generation})\n");
-    }
-    let mut text = format!("adopted the current config {config} as generation {generation}\n");
+fn text(adopted: &AdoptOutcome, is_shipped: bool) -> String {
+    let AdoptOutcome { config, generation, was_ours, repaired, units_gave_way, .. } = adopted;
+    let mut text = if *was_ours {
+        format!("{config} is managed by flameholder already (generation {generation})\n")
+    } else {
+        format!("adopted the current config {config} as generation {generation}\n")
+    };
     for drift in repaired {
         text.push_str(&format!("repaired: {} {}\n", drift.path, drift.kind));
+    }
+    if is_shipped {
+        text.push_str(&format!("the OS image ships the agent ({VERSION}), so none is installed\n"));
+    }
+    if *units_gave_way {
+        text.push_str("the units of the adopted copy are removed; those of the OS image are enabled\n");
     }
     text
 }

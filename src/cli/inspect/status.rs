@@ -9,7 +9,7 @@ use clap::Args;
 use crate::cli::input::print_json;
 use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, image_agent, session};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::{BLOCKED, BlockedTarget};
 use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
@@ -26,8 +26,8 @@ use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem, StatusDocument, TransactionItem,
-    UnreadableDocument,
+    AgentItem, DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem, StatusDocument,
+    TransactionItem, UnreadableDocument,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -105,7 +105,7 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     let root = Root::open(path)?;
     let transaction = interrupted::open_change(&root)?.map(transaction_item);
     let record = CurrentState::load_record(&root).map_err(TransactionError::from)?;
-    Ok(StatusDocument { transaction, ..StatusDocument::of_tree(record.as_ref()) })
+    Ok(StatusDocument { transaction, ..StatusDocument::of_tree(agent()?, record.as_ref()) })
 }
 
 /// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
@@ -163,7 +163,14 @@ fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
     let states = deployment_states(&mut session, sysroot)?;
     let transaction = open_change(sysroot, &states)?.map(transaction_item);
     let deployments = states.into_iter().enumerate().map(item).collect();
-    Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(deployments) })
+    Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(agent()?, deployments) })
+}
+
+/// Describe the running executable.
+fn agent() -> Result<AgentItem, CliError> {
+    let path = image_agent::own_path()
+        .map_err(|source| CliError::Input { file: "/proc/self/exe".to_owned(), source })?;
+    Ok(AgentItem { version: image_agent::VERSION.to_owned(), path: path.display().to_string() })
 }
 
 fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
@@ -219,6 +226,7 @@ fn render(document: &StatusDocument, paint: TextPainter) -> String {
         });
         text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
     }
+    text.push_str(&format!("agent: {} ({})\n", document.agent.version, document.agent.path));
     text
 }
 

@@ -1,5 +1,7 @@
 //! Files of the agent on a host whose image does not ship it: the executables in a directory per version, a
-//! link to the version in use, and the enabled units that run it. `introduce` installs them from a pod.
+//! link to the version in use, and the enabled units that run it. `adopt` installs them from a pod.
+
+pub mod image_agent;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +9,10 @@ use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::managed_files;
 use crate::core::enablement;
 use crate::core::enablement::{
-    EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName, UnitOperation,
+    EnablementError, EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName,
+    UnitOperation,
 };
+use crate::core::state::installation::image_agent::IMAGE_UNITS;
 use crate::core::values::names::ManagedPath;
 
 /// Parent of the executables' directories, one per version. Stock SELinux policies allow services to run
@@ -54,22 +58,37 @@ pub fn unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
     UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed_files::unit_path(name), *text))
 }
 
+/// List the names of the units.
+pub fn unit_names() -> impl Iterator<Item = &'static str> {
+    UNITS.iter().map(|(name, _)| *name)
+}
+
 /// Return the links that enable the units, with their targets.
 #[must_use]
 pub fn unit_links() -> BTreeMap<ManagedPath, String> {
+    links_to(UNIT_DIRECTORY, &UNITS).expect("our own units can be enabled")
+}
+
+/// Return the links that enable an image's units with these names and texts, with their targets.
+pub fn image_unit_links(units: &[(&str, String)]) -> Result<BTreeMap<ManagedPath, String>, EnablementError> {
+    links_to(IMAGE_UNITS, units)
+}
+
+fn links_to<T: AsRef<str>>(
+    directory: &str,
+    units: &[(&str, T)],
+) -> Result<BTreeMap<ManagedPath, String>, EnablementError> {
     let mut files = UnitFiles::default();
     let mut operations = Vec::new();
-    for (name, text) in UNITS {
+    for (name, text) in units {
         let unit = UnitName::parse(name).expect("a constant unit name is one");
-        let path = format!("{UNIT_DIRECTORY}/{name}");
-        files.add_unit(unit.clone(), [(path, UnitFile::Regular(text.to_owned()))], Vec::new());
+        let path = format!("{directory}/{name}");
+        files.add_unit(unit.clone(), [(path, UnitFile::Regular(text.as_ref().to_owned()))], Vec::new());
         operations.push(UnitOperation::Enable(unit));
     }
-    let version = SystemdVersion(252);
-    let enabled =
-        enablement::operate(&EnablementLinks::new(), &files, &PresetRules::default(), version, &operations);
-    let links = enabled.expect("our own units can be enabled").links;
-    links.into_iter().map(|(path, target)| (managed_files::unit_path(&path), target)).collect()
+    let (links, version) = (EnablementLinks::new(), SystemdVersion(252));
+    let enabled = enablement::operate(&links, &files, &PresetRules::default(), version, &operations)?;
+    Ok(enabled.links.into_iter().map(|(path, target)| (managed_files::unit_path(&path), target)).collect())
 }
 
 /// Return the directory of one version's executables.
@@ -115,5 +134,16 @@ mod tests {
             assert!(links.values().any(|found| *found == target), "{name}: {links:?}");
         }
         assert_eq!(paths().len(), UNITS.len() + DROP_INS.len() + links.len());
+    }
+
+    #[test]
+    fn links_to_an_image_replace_the_installed_ones() {
+        let shipped = UNITS.map(|(name, text)| (name, text.to_owned()));
+        let links = image_unit_links(&shipped).unwrap();
+        let expected = unit_links().into_iter().map(|(path, target)| {
+            let (_, name) = target.rsplit_once('/').unwrap();
+            (path, format!("{IMAGE_UNITS}/{name}"))
+        });
+        assert_eq!(links, expected.collect());
     }
 }

@@ -6,6 +6,7 @@ pub mod boot;
 pub mod booted;
 pub mod fragments;
 pub mod healthz;
+pub mod image_agent;
 pub mod interfaces;
 pub mod os_release;
 pub mod processes;

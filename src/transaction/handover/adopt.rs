@@ -27,6 +27,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::{apply, labels};
+use crate::transaction::plan::adopted_copy;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment_after};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::agent_files::AgentFiles;
@@ -34,7 +35,7 @@ use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::offline_sysroot::deployment_record;
-use crate::transaction::update::stage;
+use crate::transaction::update::{stage, sysroot};
 
 /// Advice for drift on the host.
 const WAY_OUT: &str = "restore these paths, or let flameholder restore them: flameholder adopt --repair";
@@ -55,6 +56,8 @@ pub struct AdoptOutcome {
     pub has_changed: bool,
     /// Drift that was repaired.
     pub repaired: Vec<Drift>,
+    /// True if installed units gave way to those of the OS image.
+    pub units_gave_way: bool,
 }
 
 /// Options of an adoption.
@@ -68,8 +71,27 @@ pub struct AdoptRequest<'a> {
     pub environment: Option<&'a str>,
 }
 
-/// Make the booted deployment a generation and install the agent, in one transaction.
+/// Make the booted deployment a generation and install the agent, in one transaction. If the OS image contains
+/// the agent, an adopted copy gives way to it instead.
 pub fn adopt(
+    os: &mut dyn Sysroot,
+    services: &dyn ServiceControl,
+    host: &LockedHost<'_>,
+    adoption: AdoptRequest<'_>,
+) -> Result<AdoptOutcome, TransactionError> {
+    let is_shipped = adoption.version.is_none();
+    let adopted = adopt_booted(os, services, host, adoption)?;
+    // Executables without units only occupy space.
+    if is_shipped && let Err(error) = sysroot::prune_adopted_copy(os, host) {
+        log::warn!(
+            "cannot remove the adopted copy of the agent: {}; the next update tries again",
+            error.chain()
+        );
+    }
+    Ok(adopted)
+}
+
+fn adopt_booted(
     os: &mut dyn Sysroot,
     services: &dyn ServiceControl,
     host: &LockedHost<'_>,
@@ -79,10 +101,7 @@ pub fn adopt(
     let booted = &host.running.booted;
     let mut current = CurrentState::load(host)?;
     let AdoptRequest { version, repairs, environment } = adoption;
-    let installing = match version {
-        Some(version) => installation::install_steps(host, version)?,
-        None => installation::removal_steps(host)?,
-    };
+    let (installing, units_gave_way) = agent_steps(host, version)?;
     let mut adopting = Adopting { from: None, to: GenerationId::default(), installing, environment };
     // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
     // do not matter for that.
@@ -90,7 +109,14 @@ pub fn adopt(
         let (config, generation) = (record.config.clone(), record.generation.clone());
         (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
         let has_changed = adopting.carry_out(host, os, services, Vec::new(), SelinuxLabels::new())?;
-        return Ok(AdoptOutcome { config, generation, was_ours: true, has_changed, repaired: Vec::new() });
+        return Ok(AdoptOutcome {
+            config,
+            generation,
+            was_ours: true,
+            has_changed,
+            repaired: Vec::new(),
+            units_gave_way,
+        });
     }
     ensure_mcd_stopped()?;
     if let Some(pending) = pending::load(host.as_root())? {
@@ -121,7 +147,21 @@ pub fn adopt(
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
     let has_changed = adopting.carry_out(host, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
-    Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired })
+    Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired, units_gave_way })
+}
+
+/// Plan the agent's own files: its installation, or without a version the change to the image's units. Returns
+/// true as well if installed units give way.
+fn agent_steps(
+    root: &Root,
+    version: Option<AgentVersion<'_>>,
+) -> Result<(Vec<PlanStep>, bool), TransactionError> {
+    if let Some(version) = version {
+        return Ok((installation::install_steps(root, version)?, false));
+    }
+    let steps = adopted_copy::image_unit_steps(root)?;
+    let units_give_way = !steps.is_empty();
+    Ok((steps, units_give_way))
 }
 
 /// Change of an adoption: generations before and after, and the agent's own files.

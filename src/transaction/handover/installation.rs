@@ -2,23 +2,22 @@
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::installation::{COMMAND, EXECUTABLES, executables, unit_files, unit_links};
+use crate::core::state::installation::{COMMAND, executables, unit_files, unit_links};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::PathState;
 use crate::host::{LockedHost, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::plan::adopted_copy;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted;
 use crate::transaction::state::unconfirmed_mark::workload_gate;
 
 const EXECUTABLE: u32 = 0o755;
-const UNIT: u32 = 0o644;
 
 /// Executables of one agent version.
 #[derive(Debug)]
@@ -46,14 +45,9 @@ pub(super) fn install_steps(
     if let Some(target) = command {
         files.link(ManagedPath::constant(COMMAND), &target)?;
     }
-    for (path, text) in unit_files() {
-        files.write(path, text.as_bytes().to_vec(), UNIT)?;
-    }
-    for (path, target) in unit_links() {
-        files.link(path, &target)?;
-    }
+    adopted_copy::install_units(&mut files)?;
     let mut steps = files.steps;
-    steps.extend(removal_of_versions(root, Some(&directory))?);
+    steps.extend(adopted_copy::versions_removal(root, Some(&directory))?);
     Ok(steps)
 }
 
@@ -64,23 +58,12 @@ pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionErr
     // Reverse order of the installation, so that drop-ins, which call the executables, go first.
     for path in files.into_iter().rev().chain(unit_links().into_keys()) {
         if root.path_state(&path)?.exists() {
-            // The directory of a drop-in goes with it, unless other drop-ins are in it.
-            let directory = path.parent().filter(|_| is_drop_in(&path));
-            steps.push(PlanStep::Remove { path });
-            steps.extend(directory.map(|path| PlanStep::RemoveDirectory { path }));
+            steps.extend(adopted_copy::file_removal(path));
         }
     }
     steps.extend(workload_gate::removal_steps(root)?);
-    let command = ManagedPath::constant(COMMAND);
-    if root.link_target(&command)?.is_some_and(|target| target.contains("libexec/flameholder/")) {
-        steps.push(PlanStep::Remove { path: command });
-    }
-    steps.extend(removal_of_versions(root, None)?);
+    steps.extend(adopted_copy::executables_removal(root)?);
     Ok(steps)
-}
-
-fn is_drop_in(path: &ManagedPath) -> bool {
-    std::path::Path::new(path.as_str()).extension().is_some_and(|extension| extension == "conf")
 }
 
 /// Return the service actions that the steps need.
@@ -104,27 +87,4 @@ pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<()
         actions: actions(&steps),
     };
     Ok(apply::apply(host.as_root(), services, change)?)
-}
-
-/// Plan the removal of all versions except the one at `kept`.
-fn removal_of_versions(root: &Root, kept: Option<&ManagedPath>) -> Result<Vec<PlanStep>, TransactionError> {
-    let top = ManagedPath::constant(EXECUTABLES);
-    let mut steps = Vec::new();
-    let mut is_empty = kept.is_none() && root.path_state(&top)?.exists();
-    for version in root.list(&top)?.iter().map(|name| top.join(name)) {
-        if Some(&version) == kept {
-            continue;
-        }
-        if !matches!(root.path_state(&version)?, PathState::Directory { .. }) {
-            is_empty = false;
-            continue;
-        }
-        let files = root.list(&version)?;
-        steps.extend(files.iter().map(|name| PlanStep::Remove { path: version.join(name) }));
-        steps.push(PlanStep::RemoveDirectory { path: version });
-    }
-    if is_empty {
-        steps.push(PlanStep::RemoveDirectory { path: top });
-    }
-    Ok(steps)
 }

@@ -1,5 +1,6 @@
 //! Plans for a tree or a deployment, from the desired config and the state of the host. Nothing is written.
 
+pub(crate) mod adopted_copy;
 pub(crate) mod deployment_plan;
 pub mod drift;
 pub mod error;

@@ -26,7 +26,7 @@ use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, journal, labels};
 use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::{etc_merge, tree_plan};
+use crate::transaction::plan::{adopted_copy, etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
@@ -280,6 +280,7 @@ pub(crate) fn etc_steps(
     let mut files = AgentFiles::after(next, Vec::new());
     record::etc_change_steps(&mut files, tree.steps, &desired, &record, |files| {
         unconfirmed_mark::add_mark(files, pending)?;
+        files.extend(adopted_copy::next_unit_steps(next)?);
         workload_gate::add_gates(files, next)?;
         Ok(record::first_presets(files, next, &desired)?)
     })?;

@@ -20,7 +20,7 @@ use crate::transaction::engine::{apply, labels};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdateTarget};
-use crate::transaction::plan::{etc_merge, tree_plan, writable_paths};
+use crate::transaction::plan::{adopted_copy, etc_merge, tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, record};
@@ -177,6 +177,7 @@ fn write_generation(
     };
     let mut files = AgentFiles::after(&root, Vec::new());
     record::etc_change_steps(&mut files, tree.steps, target.desired, &record, |files| {
+        files.extend(adopted_copy::next_unit_steps(&root)?);
         record::first_presets(files, &root, target.desired)?;
         objects::store_objects(files, &tree.outside, record.profile)
     })?;

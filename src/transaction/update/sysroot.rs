@@ -19,8 +19,8 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::engine::{apply, recover};
-use crate::transaction::plan::drift;
 use crate::transaction::plan::drift::DriftReport;
+use crate::transaction::plan::{adopted_copy, drift};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::{current, interrupted, objects, pending};
@@ -87,10 +87,31 @@ pub(crate) fn clean_up(os: &mut dyn Sysroot, host: &LockedHost<'_>) {
     let cleaned = os
         .clean_up()
         .map_err(TransactionError::from)
-        .and_then(|()| prune_objects(os, Path::new(SYSROOT), stateroot, Some(host)));
+        .and_then(|()| prune_objects(os, Path::new(SYSROOT), stateroot, Some(host)))
+        .and_then(|()| prune_adopted_copy(os, host));
     if let Err(error) = cleaned {
         log::warn!("cannot clean up after older generations: {}; the next update tries again", error.chain());
     }
+}
+
+/// Remove the executables of an adopted copy of the agent once no deployment of the stateroot has its units. A
+/// staged deployment gets its units when it is finalized, so nothing is removed before.
+pub(crate) fn prune_adopted_copy(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+) -> Result<(), TransactionError> {
+    let steps = adopted_copy::executables_removal(host)?;
+    if steps.is_empty() {
+        return Ok(());
+    }
+    let stateroot = &host.running.booted.deployment.stateroot;
+    for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == *stateroot) {
+        let root = open_deployment(Path::new(SYSROOT), &deployment.id)?;
+        if deployment.staged || adopted_copy::has_installed_units(&root)? {
+            return Ok(());
+        }
+    }
+    Ok(apply::write_to_unused(host.as_root(), &steps, &SelinuxLabels::new())?)
 }
 
 /// Remove objects from the store that neither a deployment of the stateroot nor the pending generation

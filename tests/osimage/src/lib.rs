@@ -8,6 +8,7 @@
 //! Every file is written below the directory that the caller names. The same input gives the same bytes,
 //! digests included. All functions need root, because the files belong to root.
 
+mod agent;
 mod canonical;
 mod image;
 mod remove;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
+use crate::agent::ShippedAgent;
 use crate::units;
 
 /// Size of the generated kernel and initramfs, in bytes.
@@ -22,12 +23,13 @@ pub struct Os {
     bootable: bool,
     /// Directories in `/` that are links to `/var`, besides the usual ones.
     links: Vec<&'static str>,
+    agent: Option<ShippedAgent>,
 }
 
 impl Os {
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self { number, selinux: false, bootable: true, links: Vec::new() }
+        Self { number, selinux: false, bootable: true, links: Vec::new(), agent: None }
     }
 
     /// Add a small SELinux policy, sufficient to look up labels.
@@ -47,6 +49,12 @@ impl Os {
     pub fn linking(mut self, name: &'static str) -> Self {
         self.links.push(name);
         self
+    }
+
+    /// Ship the agent in `/usr` with units that name this version, enabled or not.
+    #[must_use]
+    pub fn with_agent(self, version: &str, enabled: bool) -> Self {
+        Self { agent: Some(ShippedAgent { version: version.to_owned(), enabled }), ..self }
     }
 
     /// Version in the image's label and in `os-release`.
@@ -90,6 +98,9 @@ impl Os {
             write(root, &format!("{modules}/initramfs.img"), &self.noise(2), 0o600)?;
         }
         units::write(root)?;
+        if let Some(agent) = &self.agent {
+            agent.write(root)?;
+        }
         if self.selinux {
             for (path, contents) in SELINUX {
                 write(root, path, contents.as_bytes(), 0o644)?;

@@ -11,6 +11,8 @@ host=$1 deployment=$2 stateroot=$3
 shift 3
 root=$host/root
 mount --bind "$host/sysroot/$deployment" "$root"
+agent=
+if [ -e "$root/usr/bin/flameholder" ]; then agent=yes; fi
 mount --bind "$root/etc" "$root/etc"
 mount --bind "$host/sysroot" "$root/sysroot"
 mount --bind "$host/sysroot/ostree/deploy/$stateroot/var" "$root/var"
@@ -19,6 +21,7 @@ mount --bind "$host/run" "$root/run"
 mount --bind "$host/programs" "$root/run/programs"
 mount --bind "$host/media" "$root/run/media"
 for original in "$host"/programs/*.at; do
+    [ -e "$original" ] || continue
     mount --bind "$(cat "$original")" "$root/run/programs/$(basename "$original" .at)"
 done
 mount -t proc proc "$root/proc"
@@ -29,6 +32,17 @@ mount --bind "$host/kernel/boot_id" "$root/proc/sys/kernel/random/boot_id"
 for directory in usr/bin usr/sbin usr/lib64 usr/lib/x86_64-linux-gnu; do
     mount --bind "/$directory" "$root/$directory"
 done
+# An image that ships the agent has empty files in place of the executables. The one in /usr/bin stands beside
+# links to the machine's programs.
+if [ -n "$agent" ]; then
+    mkdir "$root/tmp/bin"
+    mount --bind /usr/bin "$root/tmp/bin"
+    mount -t tmpfs tmpfs "$root/usr/bin"
+    find /usr/bin -mindepth 1 -maxdepth 1 -printf '/tmp/bin/%f\0' | xargs -0 ln -s -t "$root/usr/bin"
+    install -m 755 /dev/null "$root/usr/bin/flameholder"
+    mount --bind "$(cat "$host/shipped/flameholder")" "$root/usr/bin/flameholder"
+    mount --bind "$(cat "$host/shipped/flameholder-ostree")" "$root/usr/libexec/flameholder/flameholder-ostree"
+fi
 mount -o remount,bind,ro "$root"
 # No exec: the first process of a PID namespace only gets signals for which it has a handler.
-PATH=/run/programs:/usr/sbin:/usr/bin chroot "$root" "$@"
+PATH=/run/programs:/usr/local/bin:/usr/sbin:/usr/bin chroot "$root" "$@"

@@ -63,13 +63,16 @@ impl Host {
         let scratch = Scratch::below(Path::new(MEMORY)).unwrap();
         let sysroot = scratch.path().join("sysroot");
         SysrootBuilder::new(os).stateroot(STATEROOT).create(&sysroot).unwrap();
-        for directory in ["root", "run", "programs", "media", "kernel"] {
+        for directory in ["root", "run", "programs", "media", "kernel", "shipped"] {
             fs::create_dir(scratch.path().join(directory)).unwrap();
         }
         let first = boot::entries(&sysroot).remove(0);
         let host = Self { scratch, booted: RefCell::new(first) };
         for directory in TMPFILES_DIRECTORIES {
             fs::create_dir_all(host.var(directory)).unwrap();
+        }
+        for (name, path) in [("flameholder", executables::flameholder()), (WORKER, executables::worker())] {
+            fs::write(host.path("shipped").join(name), path.display().to_string()).unwrap();
         }
         host.install_agent(AgentRelease::This);
         host.boot_kernel(0);
