@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
 pub use crate::core::values::deployment::DeploymentId;
+use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::paths::GENERATION_ARGUMENT;
@@ -101,8 +102,8 @@ pub trait Sysroot {
 
     /// Stage a commit on the running system: check it out now, for finalization at shutdown. The deployment
     /// is *locked*, which prevents its finalization; a reboot discards it. Nothing may be staged already,
-    /// except the result of [`import`](Self::import).
-    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError>;
+    /// except the result of [`import`](Self::import). The origin names the boot, `boot_id`.
+    fn stage(&mut self, request: &DeployRequest, boot_id: &BootId) -> Result<Deployment, OsError>;
 
     /// Unlock the staged deployment: libostree finalizes it at shutdown.
     fn unlock(&mut self, staged: &DeploymentId) -> Result<(), OsError>;
@@ -136,9 +137,9 @@ pub struct Deployment {
     pub staged: bool,
     /// True if it is staged and must be unlocked before libostree finalizes it.
     pub locked: bool,
-    /// True if it is staged, and its origin says that this agent staged it in this boot. The kernel argument says less:
-    /// other programs copy arguments, and origins, of deployments of earlier boots.
-    pub staged_by_us: bool,
+    /// Boot in which this agent staged it, by its origin; `None` if it is not staged, or another program staged it. The
+    /// kernel argument says less: other programs copy arguments, and origins, of deployments of earlier boots.
+    pub staged_in: Option<BootId>,
     pub booted: bool,
 }
 

@@ -12,11 +12,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +72,11 @@ pub enum WorkerRequest {
     /// Answered by [`WorkerReply::Deployed`].
     Deploy(DeployRequest),
     /// Answered by [`WorkerReply::Deployed`].
-    Stage(DeployRequest),
+    Stage {
+        request: DeployRequest,
+        /// ID of this boot, which the origin will name.
+        boot_id: BootId,
+    },
     /// Answered by [`WorkerReply::Done`].
     Unlock(DeploymentId),
     /// Answered by [`WorkerReply::Done`].

@@ -13,6 +13,7 @@ pub use program::WorkerProgram;
 use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::protocol::{SysrootAccess, VERSION, WorkerGreeting, WorkerReply, WorkerRequest};
 use crate::os::{
@@ -251,8 +252,9 @@ impl Sysroot for WorkerSession {
         self.request_done(&WorkerRequest::SetDefault(deployment.clone()))
     }
 
-    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
-        match self.request(&WorkerRequest::Stage(request.clone()))? {
+    fn stage(&mut self, request: &DeployRequest, boot_id: &BootId) -> Result<Deployment, OsError> {
+        let (request, boot_id) = (request.clone(), boot_id.clone());
+        match self.request(&WorkerRequest::Stage { request, boot_id })? {
             WorkerReply::Deployed(deployment) => Ok(deployment),
             other => Err(unexpected(&other)),
         }

@@ -61,8 +61,10 @@ pub(crate) fn describe(
         pinned: deployment.is_pinned(),
         staged: deployment.is_staged(),
         locked: deployment.is_staged() && stage::is_locked(),
-        staged_by_us: deployment.is_staged()
-            && deployment.origin().is_some_and(|origin| stage::is_marked(&origin)),
+        staged_in: deployment
+            .origin()
+            .filter(|_| deployment.is_staged())
+            .and_then(|origin| stage::mark(&origin)),
         booted: sysroot.booted_deployment().is_some_and(|booted| booted.equal(deployment)),
         id,
     })

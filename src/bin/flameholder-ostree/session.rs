@@ -73,7 +73,9 @@ async fn answer(
         WorkerRequest::SetPinned { deployment, pinned } => {
             deploy::set_pinned(opened, &deployment, pinned).map(|()| WorkerReply::Done)
         }
-        WorkerRequest::Stage(request) => stage::stage(opened, &request).map(WorkerReply::Deployed),
+        WorkerRequest::Stage { request, boot_id } => {
+            stage::stage(opened, &request, &boot_id).map(WorkerReply::Deployed)
+        }
         WorkerRequest::Unlock(id) => stage::unlock(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::Unstage(id) => stage::unstage(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::CleanUp => deploy::clean_up(opened).map(|()| WorkerReply::Done),

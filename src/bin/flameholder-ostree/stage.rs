@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use flameholder::core::values::identifiers::BootId;
 use flameholder::core::values::kernel_arguments::KernelArgument;
 use flameholder::host::facts::boot;
 use flameholder::host::mount_namespace::{MountNamespace, NamespaceError};
@@ -26,10 +27,10 @@ const LOCK: &str = "/run/ostree/staged-deployment-locked";
 const MARK_GROUP: &str = "flameholder";
 const MARK_KEY: &str = "staged-in-boot";
 
-/// Return true if this agent staged the deployment with this origin in this boot. A program that copies the origin of a
-/// deployment with its mark does so in a later boot.
-pub(crate) fn is_marked(origin: &glib::KeyFile) -> bool {
-    origin.string(MARK_GROUP, MARK_KEY).is_ok_and(|boot| boot == boot::boot_id().as_str())
+/// Return the boot in which this agent staged the deployment with this origin, or the one whose origin it copies: a
+/// program that copies the origin of a deployment with its mark does so in a later boot.
+pub(crate) fn mark(origin: &glib::KeyFile) -> Option<BootId> {
+    origin.string(MARK_GROUP, MARK_KEY).ok().map(|boot| boot.as_str().into())
 }
 
 /// Remove the mark from a copied origin.
@@ -68,7 +69,11 @@ fn staged_metadata() -> Option<glib::VariantDict> {
 
 /// Stage a commit, locked. The lock is created first, so that no shutdown can finalize the deployment in
 /// between.
-pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Result<Deployment, OsError> {
+pub(crate) fn stage(
+    opened: &mut OpenedSysroot,
+    request: &DeployRequest,
+    boot_id: &BootId,
+) -> Result<Deployment, OsError> {
     let sysroot = &opened.sysroot;
     if let Some(staged) = sysroot.staged_deployment() {
         let staged = identify(&staged)?;
@@ -77,7 +82,7 @@ pub(crate) fn stage(opened: &mut OpenedSysroot, request: &DeployRequest) -> Resu
         }
     }
     let (merge, origin) = prepare(sysroot, request)?;
-    origin.set_string(MARK_GROUP, MARK_KEY, boot::boot_id().as_str());
+    origin.set_string(MARK_GROUP, MARK_KEY, boot_id.as_str());
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(KernelArgument::as_str).collect();
     let overlays = match &request.replaces {
         Some(_) => staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),

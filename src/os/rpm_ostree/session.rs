@@ -12,6 +12,7 @@ use super::verdict::{LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
+use crate::core::values::identifiers::BootId;
 use crate::core::values::image::{ImageRef, ImageVerification};
 use crate::host::facts::boot;
 use crate::host::interrupt_signals::InterruptSignals;
@@ -330,14 +331,14 @@ impl Sysroot for RpmOstreeSession {
         self.local(SysrootAccess::Stage)?.set_pinned(deployment, pinned)
     }
 
-    fn stage(&mut self, request: &DeployRequest) -> Result<Deployment, OsError> {
+    fn stage(&mut self, request: &DeployRequest, boot_id: &BootId) -> Result<Deployment, OsError> {
         let mut request = request.clone();
         if let Some(made) = self.made.clone().filter(|made| made.commit == request.commit) {
             // Keep the origin that rpm-ostreed wrote, which lists the packages.
             request.origin = DeploymentOrigin::Deployment(made.clone());
             request.replaces = Some(made);
         }
-        let staged = self.local(SysrootAccess::Stage)?.stage(&request)?;
+        let staged = self.local(SysrootAccess::Stage)?.stage(&request, boot_id)?;
         self.made = None;
         Ok(staged)
     }

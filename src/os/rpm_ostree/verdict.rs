@@ -145,7 +145,7 @@ mod tests {
             version: None,
             pinned: false,
             staged: false,
-            staged_by_us: false,
+            staged_in: None,
             locked: false,
             booted: false,
         }

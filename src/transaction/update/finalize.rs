@@ -68,7 +68,7 @@ pub fn finalize(
         let staged = open(SysrootAccess::Read)
             .and_then(|mut os| stage::staged_deployment(&mut *os))
             .unwrap_or_default();
-        return pass_through(staged.as_ref());
+        return pass_through(host, staged.as_ref());
     };
     let mut kind = FailureKind::ConfigNotWritten;
     let bound =
@@ -78,7 +78,7 @@ pub fn finalize(
                     finalize_pending(namespace, host, &pending, staged, &mut kind)?;
                     Ok(FinalizeOutcome::Generation(pending.generation().to_owned()))
                 }
-                staged => pass_through(staged.as_ref()),
+                staged => pass_through(host, staged.as_ref()),
             }
         });
     if let Err(error) = &bound {
@@ -92,8 +92,12 @@ pub fn finalize(
 
 /// Run libostree's finalization without changes. Fails for an unlocked deployment of ours without a pending
 /// record: it must not boot without its configuration.
-fn pass_through(staged: Option<&Deployment>) -> Result<FinalizeOutcome, TransactionError> {
-    if let Some(staged) = staged.filter(|staged| !staged.locked && staged.staged_by_us) {
+fn pass_through(
+    host: &RunningHost,
+    staged: Option<&Deployment>,
+) -> Result<FinalizeOutcome, TransactionError> {
+    let is_own = |staged: &&Deployment| stage::is_staged_in(staged, &host.system.boot_id);
+    if let Some(staged) = staged.filter(|staged| !staged.locked && is_own(staged)) {
         return Err(UpdateError::PendingRecordMissing(staged.id.to_string()).into());
     }
     finalize_staged::finalize_staged()?;

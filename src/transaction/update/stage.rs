@@ -10,7 +10,7 @@ use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
-use crate::core::values::identifiers::GenerationId;
+use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::host::facts::booted::SYSROOT;
@@ -46,7 +46,7 @@ pub(crate) fn stage_generation(
     if let Some(tree) = &draft.plan.tree {
         space::ensure_space_to_stage(host.as_root(), &tree.outside, draft.current.host())?;
     }
-    let deployment = os.stage(&request)?;
+    let deployment = os.stage(&request, host.boot_id())?;
     progress(UpdateProgress::Configuring);
     let prepared = prepare(os, host, draft, imported, target, &deployment, &generation);
     let kept = prepared.and_then(|record| {
@@ -186,7 +186,7 @@ pub(crate) fn restage(
         layering: Some(intent.layering.clone()),
         replaces: None,
     };
-    let deployment = os.stage(&request)?;
+    let deployment = os.stage(&request, host.boot_id())?;
     let mut bound = intent.deployment.clone();
     bound.serial = deployment.id.serial;
     let intent = pending.restaged(failure, bound, host.boot_id().to_owned());
@@ -201,15 +201,19 @@ pub(crate) fn staged_deployment(os: &mut dyn Sysroot) -> Result<Option<Deploymen
     Ok(os.deployments()?.into_iter().find(|deployment| deployment.staged))
 }
 
-/// Discard a staged deployment of ours without a valid pending record, as a killed process leaves it. Fails
-/// for a foreign one.
+/// Discard a staged deployment of ours that is not to be kept: one without a valid pending record, as a killed process
+/// leaves it, or one that a soft reboot left locked. Fails for a foreign one.
 pub(crate) fn ensure_none_staged(
     os: &mut dyn Sysroot,
     host: &LockedHost<'_>,
 ) -> Result<(), TransactionError> {
     match staged_deployment(os)? {
         None => Ok(()),
-        Some(staged) if staged.staged_by_us || rpm_ostree_request::is_staged_by_request(host, &staged) => {
+        Some(staged)
+            if is_staged_in(&staged, host.boot_id())
+                || is_of_pending_record(host, &staged)
+                || rpm_ostree_request::is_staged_by_request(host, &staged) =>
+        {
             log::info!(
                 "discarding the staged deployment {} of generation {}, which no pending record names",
                 staged.id,
@@ -228,9 +232,22 @@ pub(crate) fn pending_config(pending: &PendingGeneration) -> Result<DecodedConfi
     Ok(DecodedConfig::parse_applied(document.as_bytes())?.layered(image))
 }
 
+/// Return true if this agent staged the deployment in this boot.
+pub(crate) fn is_staged_in(staged: &Deployment, boot_id: &BootId) -> bool {
+    staged.staged_in.as_ref() == Some(boot_id)
+}
+
+fn is_of_pending_record(host: &LockedHost<'_>, staged: &Deployment) -> bool {
+    // One that cannot be read names nothing of ours.
+    let pending = pending::load(host.as_root()).unwrap_or_default();
+    pending.is_some_and(|pending| is_pending(staged, &pending))
+}
+
 /// Return true if the staged deployment is that of the pending record. Its kernel arguments are compared too: a program
-/// that stages over it in the same boot copies its origin, and may change them.
+/// that stages over it in the same boot copies its origin, and may change them. A soft reboot leaves it staged.
 pub(crate) fn is_pending(staged: &Deployment, pending: &PendingGeneration) -> bool {
     let is_its_entry = staged.kernel_arguments == pending.staged.kernel_arguments;
-    staged.staged_by_us && staged.id == pending.staged.deployment.id() && is_its_entry
+    is_staged_in(staged, &pending.staged.staged_in_boot)
+        && staged.id == pending.staged.deployment.id()
+        && is_its_entry
 }
