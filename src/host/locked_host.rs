@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::host::facts::booted::BootedDeployment;
+use crate::host::facts::soft_reboots::SoftReboots;
 use crate::host::facts::{boot, booted};
 use crate::host::fs::lock::HostLock;
 use crate::host::{HostError, Root};
@@ -16,9 +17,11 @@ use crate::host::{HostError, Root};
 /// Facts about the running system that no root directory contains.
 #[derive(Debug, Clone)]
 pub struct SystemFacts {
-    /// The kernel's boot ID; empty if it cannot be read.
+    /// ID of this boot; empty if it cannot be read.
     pub boot_id: BootId,
-    /// Kernel arguments of this boot.
+    /// Soft reboots since the kernel started.
+    pub soft_reboots: SoftReboots,
+    /// Arguments of the running kernel. A soft reboot keeps them, whatever the boot entry of the booted deployment says.
     pub kernel_arguments: KernelArguments,
     /// True if the kernel is in FIPS mode.
     pub is_fips: bool,
@@ -31,13 +34,21 @@ pub struct SystemFacts {
 impl SystemFacts {
     /// Read the facts of the running system.
     pub fn read() -> Result<Self, HostError> {
+        let soft_reboots = SoftReboots::observe(Path::new("/"));
         Ok(Self {
-            boot_id: boot::boot_id(),
+            boot_id: boot::boot_id(soft_reboots.count),
+            soft_reboots,
             kernel_arguments: booted::kernel_arguments()?,
             is_fips: boot::is_in_fips_mode(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             uptime: boot::uptime,
         })
+    }
+
+    /// Return the time since this boot began: since the kernel started, or since the last soft reboot.
+    #[must_use]
+    pub fn time_since_boot(&self) -> Duration {
+        (self.uptime)().saturating_sub(self.soft_reboots.last)
     }
 }
 
@@ -84,7 +95,9 @@ impl<'a> LockedRoot<'a> {
     /// Take the lock of `root`. Does not wait: fails with the holder's process ID if it is held.
     pub fn lock(root: &'a Root) -> Result<Self, HostError> {
         let lock = HostLock::take(root)?;
-        Ok(Self { root, boot_id: boot::boot_id(), _lock: Some(lock) })
+        // Also on a tree that does not run: the host that will run it may be this one.
+        let boot_id = boot::boot_id(SoftReboots::observe(Path::new("/")).count);
+        Ok(Self { root, boot_id, _lock: Some(lock) })
     }
 
     /// Extend this lock to another deployment of the same stateroot: they share `/var`, and so the lock file.

@@ -44,6 +44,10 @@ fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
     let text = match pending_deployment::recover_pending(&host.lock()?, &mut session::open_running)? {
         PendingRecovery::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
         PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
+        PendingRecovery::AwaitsFullReboot(pending) => format!(
+            "generation {} is finalized and boots with the next full reboot: systemctl reboot\n",
+            pending.generation()
+        ),
         PendingRecovery::Unconfirmed(pending) => format!(
             "generation {} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n",
             pending.generation()

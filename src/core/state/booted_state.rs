@@ -63,6 +63,9 @@ pub enum PendingOutcome {
     Nothing,
     /// The generation is staged, and the system has not been rebooted since.
     AwaitsReboot,
+    /// The generation is finalized, and a soft reboot booted the deployment that it was staged on once more: the
+    /// bootloader starts it with the next full reboot.
+    AwaitsFullReboot,
     /// The generation booted, unconfirmed: the boot check follows.
     Booted,
     /// The deployment booted without its configuration: write it into `/etc` and reboot once.
@@ -98,7 +101,7 @@ pub fn pending_outcome(
             PendingOutcome::RollBack("its deployment booted twice without its configuration".to_owned())
         }
         _ if pending.staged.staged_in_boot == *boot_id => PendingOutcome::AwaitsReboot,
-        _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending),
+        _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending, boot_id),
         _ => PendingOutcome::Superseded,
     }
 }
@@ -125,12 +128,16 @@ fn booted_outcome(
 }
 
 /// Decide the outcome where the deployment that it was staged on is booted again.
-fn rolled_back_outcome(pending: &PendingGeneration) -> PendingOutcome {
+fn rolled_back_outcome(pending: &PendingGeneration, boot_id: &BootId) -> PendingOutcome {
     let chosen = "the previous deployment was booted, chosen at the boot menu or by the bootloader";
+    let was_on_offer = !pending.staged.staged_in_boot.has_kernel_of(boot_id);
     match (&pending.rejected, pending.booted_in.is_empty(), pending.is_finalized) {
         (Some(reason), ..) => PendingOutcome::RolledBack(reason.clone()),
         (None, false, _) => PendingOutcome::RolledBack(format!("before its boot check passed, {chosen}")),
-        (None, true, true) => PendingOutcome::RolledBack(format!("it did not come up, and {chosen}")),
+        (None, true, true) if was_on_offer => {
+            PendingOutcome::RolledBack(format!("it did not come up, and {chosen}"))
+        }
+        (None, true, true) => PendingOutcome::AwaitsFullReboot,
         (None, true, false) => {
             let failure = last_failure(pending);
             match failed_attempts(pending, &failure) {

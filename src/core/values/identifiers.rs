@@ -62,8 +62,31 @@ identifier! {
 }
 
 identifier! {
-    /// The kernel's ID of a boot, a UUID. Empty if it could not be read: then boots cannot be told apart.
-    BootId, "maxLength" = 36
+    /// ID of a boot: the kernel's, a UUID. Soft reboots keep the kernel, so `+` and their number follow after the
+    /// first one. Empty if it could not be read: then boots cannot be told apart.
+    BootId, "maxLength" = 47
+}
+
+/// Separator of the kernel's boot ID and the number of soft reboots.
+const SOFT_REBOOTS: char = '+';
+
+impl BootId {
+    /// Compose the ID of the boot after this number of soft reboots of the kernel with this boot ID.
+    #[must_use]
+    pub fn of_kernel(kernel: &str, soft_reboots: u32) -> Self {
+        match (kernel, soft_reboots) {
+            ("", _) | (_, 0) => kernel.into(),
+            _ => format!("{kernel}{SOFT_REBOOTS}{soft_reboots}").into(),
+        }
+    }
+
+    /// Return true if both boots ran on one start of the kernel: at most soft reboots lie between them, and the
+    /// bootloader chose no boot entry.
+    #[must_use]
+    pub fn has_kernel_of(&self, other: &Self) -> bool {
+        let kernel = |boot: &'_ Self| boot.0.split(SOFT_REBOOTS).next().map(str::to_owned);
+        kernel(self) == kernel(other)
+    }
 }
 
 identifier! {
@@ -89,3 +112,17 @@ pub const IMAGE: &str =
 pub const UNIT_NAME: &str = "^[^/]+[.][a-z]+$";
 /// Absolute path below `/etc`, or `/etc` itself.
 pub const ETC_PATH: &str = "^/etc(/|$)";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boot_id_is_that_of_the_kernel_until_a_soft_reboot() {
+        let [first, second, third] = [0, 1, 12].map(|count| BootId::of_kernel("a-b", count));
+        assert_eq!([&first, &second, &third].map(BootId::as_str), ["a-b", "a-b+1", "a-b+12"]);
+        assert!(first.has_kernel_of(&third) && third.has_kernel_of(&second));
+        assert!(!first.has_kernel_of(&BootId::of_kernel("a-c", 1)));
+        assert_eq!(BootId::of_kernel("", 2).as_str(), "", "unknown boots cannot be told apart");
+    }
+}

@@ -1,16 +1,19 @@
 //! Facts about the running system, independent of a root directory.
 
 use std::path::Path;
+use std::time::Duration;
+
+use rustix::time::ClockId;
 
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::facts::booted::BOOTED;
 
-/// Return the kernel's boot ID; empty if it cannot be read.
+/// Return the ID of the boot after this number of soft reboots; empty if the kernel's cannot be read.
 #[must_use]
-pub fn boot_id() -> BootId {
+pub fn boot_id(soft_reboots: u32) -> BootId {
     // A record without a boot ID is still valid: it only cannot tell reboots apart.
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    text.trim().into()
+    BootId::of_kernel(text.trim(), soft_reboots)
 }
 
 /// Return true if `root` is `/` of a system that booted through OSTree.
@@ -42,10 +45,21 @@ pub fn today() -> u64 {
 
 /// Return the time since the kernel started, including suspend. Unlike the wall clock it cannot be set.
 #[must_use]
-pub fn uptime() -> std::time::Duration {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+pub fn uptime() -> Duration {
+    read_clock(ClockId::Boottime)
+}
+
+/// Return the time since the kernel started that the system was suspended.
+#[must_use]
+pub fn suspended() -> Duration {
+    let awake = read_clock(ClockId::Monotonic);
+    uptime().saturating_sub(awake)
+}
+
+fn read_clock(clock: ClockId) -> Duration {
+    let now = rustix::time::clock_gettime(clock);
     let (seconds, nanoseconds) = (u64::try_from(now.tv_sec), u32::try_from(now.tv_nsec));
-    std::time::Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
+    Duration::new(seconds.unwrap_or(0), nanoseconds.unwrap_or(0))
 }
 
 /// Return a random number from 0 to 1,000.

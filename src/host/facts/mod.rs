@@ -10,5 +10,6 @@ pub mod image_agent;
 pub mod interfaces;
 pub mod os_release;
 pub mod processes;
+pub mod soft_reboots;
 pub mod tree_facts;
 pub mod unit_texts;

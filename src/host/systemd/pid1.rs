@@ -48,7 +48,7 @@ impl Pid1Reboot {
         let mut systemd =
             PrivateSocket::connect(&self.socket, self.answer).map_err(|error| self.before(error))?;
         let state = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState"));
-        let state = state.and_then(SocketReply::variant).map_err(|error| self.before(error))?;
+        let state = state.and_then(SocketReply::variant::<String>).map_err(|error| self.before(error))?;
         if state == "stopping" {
             return Ok(RebootOutcome::AlreadyPending(PendingShutdown {
                 kind: ShutdownKind::Unknown,

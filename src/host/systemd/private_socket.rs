@@ -171,9 +171,13 @@ impl SocketReply {
         parsed(self.body, self.endian)
     }
 
-    /// Parse a body that is a variant holding a string.
-    pub(crate) fn variant(self) -> Result<String, PeerError> {
-        String::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)
+    /// Parse a body that is a variant holding a `T`.
+    pub(crate) fn variant<T>(self) -> Result<T, PeerError>
+    where
+        T: TryFrom<OwnedValue>,
+        T::Error: std::fmt::Display,
+    {
+        T::try_from(parsed::<OwnedValue>(self.body, self.endian)?).map_err(nonsense)
     }
 }
 

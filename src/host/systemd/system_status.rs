@@ -76,7 +76,8 @@ fn is_enabled(systemd: &mut PrivateSocket, unit: &str) -> bool {
 
 fn ask(socket: &Path, names: &[&str]) -> Result<SystemStatus, PeerError> {
     let mut systemd = PrivateSocket::connect(socket, ANSWER)?;
-    let system = systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState")).and_then(SocketReply::variant)?;
+    let system: String =
+        systemd.call(PROPERTIES, "Get", &(MANAGER, "SystemState")).and_then(SocketReply::variant)?;
     let listed = systemd.call(MANAGER, "ListUnitsByNames", &names)?.body::<Vec<Listed>>()?;
     let asked = listed.into_iter().map(|(name, _, load, active, ..)| UnitState { name, load, active });
     let asked = asked.collect();

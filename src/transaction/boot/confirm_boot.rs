@@ -178,7 +178,7 @@ fn wait_until_healthy(
     say: &mut dyn FnMut(&str),
 ) -> Result<Vec<CheckResult>, TransactionError> {
     let uptime = host.system.uptime;
-    let left = || policy.timeout.saturating_sub(uptime());
+    let left = || policy.timeout.saturating_sub(host.system.time_since_boot());
     let (mut well_since, mut said) = (None, String::new());
     loop {
         let mut findings = health_checks::quick_checks(policy, pending);

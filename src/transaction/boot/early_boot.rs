@@ -73,6 +73,7 @@ pub fn activate_at_boot(
     host: &LockedHost<'_>,
     namespace: &MountNamespace,
 ) -> Result<EarlyBootOutcome, TransactionError> {
+    unconfirmed_mark::forget_earlier_boot(host)?;
     let booted = &host.running.booted;
     let mark = unconfirmed_mark::mark_state(host, &booted.deployment);
     if mark == MarkState::Foreign {

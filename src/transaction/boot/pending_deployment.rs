@@ -60,6 +60,8 @@ pub enum PendingRecovery {
     Nothing,
     /// The generation is staged. After unlocking, the next reboot boots it.
     AwaitsReboot(Box<PendingGeneration>),
+    /// The generation is finalized. The next full reboot boots it; a soft reboot did not.
+    AwaitsFullReboot(Box<PendingGeneration>),
     /// The generation is booted, and its boot check is due.
     Unconfirmed(Box<PendingGeneration>),
     /// The generation is booted and rejected, with this reason; the reboot into the deployment before it is
@@ -118,6 +120,7 @@ fn decide_pending(
             pending::remove(host.as_root())?;
             Ok(PendingRecovery::Discarded(found))
         }
+        PendingOutcome::AwaitsFullReboot => Ok(PendingRecovery::AwaitsFullReboot(found)),
         PendingOutcome::Restage(failure) => {
             let again = stage::restage(&mut *open(SysrootAccess::Stage)?, host, &found, failure.clone())?;
             Ok(PendingRecovery::Restaged(Box::new(again), failure))

@@ -30,10 +30,11 @@ const LAST_ROUND: Duration = Duration::from_secs(600);
 
 /// Return true if a boot check without a result should have ended: its unit was stopped or does not run.
 pub(crate) fn is_overdue(host: &RunningHost) -> bool {
-    (host.system.uptime)() > boot_check_policy(&host.root).timeout.saturating_add(LAST_ROUND)
+    host.system.time_since_boot() > boot_check_policy(&host.root).timeout.saturating_add(LAST_ROUND)
 }
 
 /// Return the time until the boot check times out; `None` after that.
 pub(crate) fn time_left(host: &RunningHost) -> Option<Duration> {
-    boot_check_policy(&host.root).timeout.checked_sub((host.system.uptime)()).filter(|left| !left.is_zero())
+    let timeout = boot_check_policy(&host.root).timeout;
+    timeout.checked_sub(host.system.time_since_boot()).filter(|left| !left.is_zero())
 }

@@ -10,10 +10,11 @@ use crate::core::state::pending::unconfirmed_mark::{
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk, HostError, Root};
+use crate::host::{HostDisk, HostError, LockedRoot, Root};
 use crate::transaction::engine::atomic_file::remove_if_present;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::{apply, atomic_file};
+use crate::transaction::state::status_files;
 
 /// Mode of the mark, which holds no secret.
 const MODE: u32 = 0o644;
@@ -78,13 +79,38 @@ pub(crate) fn remove_mark(disk: &dyn HostDisk) -> Result<(), HostError> {
 }
 
 /// Have the activation completed once all mounts are made.
-pub(crate) fn await_mounts(root: &Root) -> Result<(), HostError> {
-    let new = ManagedPath::constant(&format!("{AWAITS_MOUNTS}.new"));
-    atomic_file::write_to_run(root, &ManagedPath::constant(AWAITS_MOUNTS), &new, b"")
+pub(crate) fn await_mounts(root: &LockedRoot<'_>) -> Result<(), HostError> {
+    note_boot(root, AWAITS_MOUNTS)
 }
 
 /// Let the workload start in this boot in spite of the mark.
-pub fn permit_workload(root: &Root) -> Result<(), HostError> {
-    let new = ManagedPath::constant(&format!("{ACTIVATED}.new"));
-    atomic_file::write_to_run(root, &ManagedPath::constant(ACTIVATED), &new, b"")
+pub fn permit_workload(root: &LockedRoot<'_>) -> Result<(), HostError> {
+    note_boot(root, ACTIVATED)
+}
+
+/// Write a file in `/run` that holds for this boot.
+fn note_boot(root: &LockedRoot<'_>, path: &str) -> Result<(), HostError> {
+    let new = ManagedPath::constant(&format!("{path}.new"));
+    atomic_file::write_to_run(
+        root.as_root(),
+        &ManagedPath::constant(path),
+        &new,
+        root.boot_id().as_str().as_bytes(),
+    )
+}
+
+/// Remove what an earlier boot left in `/run`, which a soft reboot keeps: the workload waits for the activation in this
+/// boot, and the boot check of this boot has no report yet.
+pub(crate) fn forget_earlier_boot(root: &LockedRoot<'_>) -> Result<(), HostError> {
+    let this_boot = root.boot_id().as_str().as_bytes();
+    let is_earlier = |path: &ManagedPath| match root.read(path, limits::DOCUMENT_BYTES) {
+        Ok(noted) => noted.is_some_and(|noted| noted != this_boot),
+        Err(_) => true,
+    };
+    let notes = [ACTIVATED, AWAITS_MOUNTS].map(ManagedPath::constant);
+    if !notes.iter().any(is_earlier) {
+        return Ok(());
+    }
+    let report = ManagedPath::constant(status_files::BOOT_CHECK.path);
+    notes.iter().chain([&report]).try_for_each(|path| remove_if_present(root.as_root(), path))
 }

@@ -85,6 +85,33 @@ fn pending_generation_has_one_outcome() {
 }
 
 #[test]
+fn soft_reboot_into_the_base_leaves_a_finalized_generation_to_the_bootloader() {
+    let (kernel, other) = ("0a", "0b");
+    let old = record("old", "c1");
+    let outcome = |staged_in: &BootId, booted_in: &BootId| {
+        let deployment = deployment("c1");
+        let finalized = PendingEntry::Finalized { boot_id: staged_in.clone() };
+        let pending = pending(staged_in.as_str(), &[finalized]);
+        let seen = BootObservation {
+            deployment: &deployment,
+            argument: Some(&"old".into()),
+            record: Some(&old),
+            pending: Some(&pending),
+        };
+        pending_outcome(seen, booted_in, Some(3))
+    };
+    let boot = BootId::of_kernel;
+    assert_eq!(outcome(&boot(kernel, 0), &boot(kernel, 1)), PendingOutcome::AwaitsFullReboot);
+    assert_eq!(outcome(&boot(kernel, 1), &boot(kernel, 3)), PendingOutcome::AwaitsFullReboot);
+    for staged_in in [boot(kernel, 0), boot(kernel, 2)] {
+        let blocked = outcome(&staged_in, &boot(other, 0));
+        assert!(
+            matches!(blocked, PendingOutcome::RolledBack(reason) if reason.starts_with("it did not come up"))
+        );
+    }
+}
+
+#[test]
 fn missing_config_is_written_once_then_rolled_back() {
     let old = record("old", "c1");
     let unbound = |boot: &str| PendingEntry::BootedWithoutConfig { boot_id: boot.into() };

@@ -11,6 +11,7 @@ use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::host::facts::booted::BootedDeployment;
+use crate::host::facts::soft_reboots::SoftReboots;
 use crate::host::locked_host::SystemFacts;
 use crate::host::{Root, RunningHost};
 use crate::transaction::state::blocked;
@@ -30,6 +31,7 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationI
         booted: BootedDeployment { deployment: booted.clone(), generation: generation.cloned() },
         system: SystemFacts {
             boot_id: THIS_BOOT.into(),
+            soft_reboots: SoftReboots::default(),
             kernel_arguments: KernelArguments::default(),
             is_fips: false,
             path: "/usr/bin".into(),
