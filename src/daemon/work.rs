@@ -263,7 +263,7 @@ impl WorkPorts<'_> {
     ) -> Result<DaemonEvent, TransactionError> {
         running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
         let mut os = self.session(SysrootAccess::Read)?;
-        let booted = os.deployments()?.into_iter().find(|deployment| deployment.booted);
+        let booted = sysroot::booted_deployment(&mut *os, host)?;
         *facts = Some(HostFacts {
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),

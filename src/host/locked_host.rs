@@ -14,6 +14,10 @@ use crate::host::facts::{boot, booted};
 use crate::host::fs::lock::HostLock;
 use crate::host::{HostError, Root};
 
+/// Longest wait of activation for the boot entries, which name the generation after a soft reboot. Their file system was
+/// mounted before the soft reboot, so its device is there; without the entries the records name the generation.
+const ENTRIES_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Facts about the running system that no root directory contains.
 #[derive(Debug, Clone)]
 pub struct SystemFacts {
@@ -64,12 +68,28 @@ pub struct RunningHost {
 impl RunningHost {
     /// Open the running host; `None` if it was not booted through OSTree.
     pub fn open() -> Result<Option<Self>, HostError> {
+        Self::open_within(Duration::ZERO)
+    }
+
+    /// Open the running host early in its boot. After a soft reboot this waits some time for the boot entries.
+    pub fn open_early() -> Result<Option<Self>, HostError> {
+        Self::open_within(ENTRIES_PATIENCE)
+    }
+
+    fn open_within(patience: Duration) -> Result<Option<Self>, HostError> {
         let root = Path::new("/");
         if !boot::is_booted_ostree(root) {
             return Ok(None);
         }
         let system = SystemFacts::read()?;
-        let Some(booted) = BootedDeployment::observe(&system.kernel_arguments)? else { return Ok(None) };
+        let soft_reboots = system.soft_reboots.count;
+        if soft_reboots > 0 && !booted::has_entries_within(patience) {
+            log::warn!(
+                "the boot entries cannot be read: /boot is not mounted; the records alone name the generation"
+            );
+        }
+        let booted = BootedDeployment::observe(&system.kernel_arguments, soft_reboots)?;
+        let Some(booted) = booted else { return Ok(None) };
         Ok(Some(Self { root: Root::open(root)?, booted, system }))
     }
 

@@ -13,6 +13,7 @@ use crate::core::values::identifiers::{
     BootId, COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
 };
 use crate::core::values::kernel_arguments::KernelArguments;
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
@@ -38,6 +39,9 @@ pub struct StatusDocument {
     /// Config that failed its boot check on the running host, or that an operator rolled back from. It is not
     /// retried until `flameholder retry` or another desired config.
     pub blocked: Option<BlockedTarget>,
+    /// Kernel arguments of the running host that take effect with the next full reboot, because a soft reboot kept the
+    /// running kernel; null if the kernel has those of the boot entry.
+    pub kernel_arguments_after_reboot: Option<ArgumentsItem>,
     /// Last report of the boot check of the running host in this boot.
     pub boot_check: Option<HealthReport>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
@@ -81,6 +85,26 @@ pub struct UnreadableDocument {
     pub path: String,
     /// Reason, in one line.
     pub reason: String,
+}
+
+/// Changes to the kernel arguments that the next full reboot makes.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct ArgumentsItem {
+    /// Arguments of the boot entry that the running kernel lacks; a quoted one is one item, with its quotes.
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub added: KernelArguments,
+    /// Arguments of the running kernel that the boot entry lacks.
+    #[schemars(with = "Vec<String>", inner(length(min = 1)))]
+    pub removed: KernelArguments,
+}
+
+impl ArgumentsItem {
+    /// Describe a difference; `None` if there is none.
+    #[must_use]
+    pub fn of(skew: &ArgumentSkew) -> Option<Self> {
+        let ArgumentSkew { added, removed } = skew.clone();
+        (!skew.is_empty()).then_some(Self { added, removed })
+    }
 }
 
 /// Pending generation: staged, or booted and unconfirmed.
@@ -228,6 +252,7 @@ impl StatusDocument {
             transaction: None,
             pending: None,
             blocked: None,
+            kernel_arguments_after_reboot: None,
             boot_check: None,
             daemon: None,
             agent,

@@ -7,8 +7,10 @@ use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::{Drift, DriftFinding};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::DriftKind;
+use crate::report::status::ArgumentsItem;
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
@@ -16,6 +18,7 @@ const SCHEMA: u32 = 1;
 /// Drift of the disk from the record of the applied generation. The command exits with 2 if a path drifted whose
 /// policy is not `ignore`.
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct VerifyDocument<'a> {
     /// Version of this document. Members may be added within a version; a member that changes its meaning
     /// makes a new one.
@@ -29,6 +32,9 @@ pub struct VerifyDocument<'a> {
     drift: Vec<DriftedPath<'a>>,
     /// Paths that this command repaired.
     repaired: Vec<RepairedPath<'a>>,
+    /// Kernel arguments that take effect with the next full reboot, because a soft reboot kept the running kernel; null
+    /// if the kernel has those of the boot entry. They are no drift.
+    kernel_arguments_after_reboot: Option<ArgumentsItem>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -53,7 +59,12 @@ struct RepairedPath<'a> {
 impl<'a> VerifyDocument<'a> {
     /// Build the document of a comparison with `record`.
     #[must_use]
-    pub fn of(record: &'a GenerationRecord, findings: &'a [DriftFinding], repaired: &'a [Drift]) -> Self {
+    pub fn of(
+        record: &'a GenerationRecord,
+        findings: &'a [DriftFinding],
+        repaired: &'a [Drift],
+        skew: &ArgumentSkew,
+    ) -> Self {
         let drifted = |found: &'a DriftFinding| DriftedPath {
             path: &found.drift.path,
             kind: found.drift.kind,
@@ -67,6 +78,7 @@ impl<'a> VerifyDocument<'a> {
             config: &record.config,
             drift: findings.iter().map(drifted).collect(),
             repaired: repaired.collect(),
+            kernel_arguments_after_reboot: ArgumentsItem::of(skew),
         }
     }
 }

@@ -26,5 +26,6 @@ mod refusals;
 mod releases;
 mod rpm_ostree;
 mod soak;
+mod soft_reboot;
 mod stage_kills;
 mod updates;

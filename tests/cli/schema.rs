@@ -303,7 +303,8 @@ fn good(name: &str) -> Value {
             "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "a directory is in the way"}],
-            "repaired": [{"path": "/etc/b", "kind": "label"}]}),
+            "repaired": [{"path": "/etc/b", "kind": "label"}],
+            "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
@@ -314,6 +315,7 @@ fn good(name: &str) -> Value {
                 "failure": {"bootId": "b", "kind": "interrupted", "reason": "a reason"}},
             "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
+            "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]},
             "daemon": {"pid": 1, "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
             "bootCheck": {"generation": null, "phase": "checking",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]},

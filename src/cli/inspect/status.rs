@@ -7,6 +7,7 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::input::print_json;
+use crate::cli::inspect::verify::skew_line;
 use crate::cli::output::paint::{TextPainter, TextRole};
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, image_agent, session};
@@ -18,16 +19,17 @@ use crate::core::state::objects::{ACTIVE, ActiveManifest};
 use crate::core::state::pending::rollback_pin::PINNED;
 use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::core::values::causes::chain;
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::facts::booted::SYSROOT;
+use crate::host::facts::booted::{BootedDeployment, SYSROOT};
 use crate::host::file_watch::FileWatch;
 use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    AgentItem, DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem, StatusDocument,
-    TransactionItem, UnreadableDocument,
+    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem,
+    StatusDocument, TransactionItem, UnreadableDocument,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
         return watch(args.output);
     }
     let document = match (&args.place.root, &args.place.sysroot) {
-        (_, Some(sysroot)) => of_sysroot(sysroot, sysroot)?,
+        (_, Some(sysroot)) => of_sysroot(sysroot, sysroot, None)?,
         (Some(root), None) => of_tree(root)?,
         (None, None) => match RunningHost::open()? {
             Some(host) => of_running(&host)?,
@@ -121,14 +123,16 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let pending = pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id));
     let boot_check = status_files::BOOT_CHECK.load(root);
     let daemon = status_files::DAEMON.load(root);
+    let skew = host.booted.skew(&host.system.kernel_arguments);
     Ok(StatusDocument {
         pending,
         blocked,
+        kernel_arguments_after_reboot: ArgumentsItem::of(&skew),
         boot_check,
         daemon,
         unreadable,
         space: space::free_space().into_iter().map(space_item).collect(),
-        ..of_sysroot(Path::new("/"), Path::new(SYSROOT))?
+        ..of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?
     })
 }
 
@@ -158,9 +162,19 @@ fn documents_set_aside(root: &Root) -> Result<Vec<UnreadableDocument>, CliError>
     Ok(documents)
 }
 
-fn of_sysroot(path: &Path, sysroot: &Path) -> Result<StatusDocument, CliError> {
+fn of_sysroot(
+    path: &Path,
+    sysroot: &Path,
+    booted: Option<&BootedDeployment>,
+) -> Result<StatusDocument, CliError> {
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Read)?;
-    let states = deployment_states(&mut session, sysroot)?;
+    let mut states = deployment_states(&mut session, sysroot)?;
+    if let Some(booted) = booted {
+        // libostree may still take the deployment before a soft reboot for it.
+        for DeploymentState { deployment, .. } in &mut states {
+            deployment.booted = !deployment.staged && deployment.id == booted.deployment;
+        }
+    }
     let transaction = open_change(sysroot, &states)?.map(transaction_item);
     let deployments = states.into_iter().enumerate().map(item).collect();
     Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(agent()?, deployments) })
@@ -218,6 +232,11 @@ fn render(document: &StatusDocument, paint: TextPainter) -> String {
             "cannot be read, and is kept for the release that wrote it: {path}: {reason}\n"
         ));
     }
+    text.extend(
+        document.kernel_arguments_after_reboot.as_ref().map(|item| {
+            skew_line(&ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() })
+        }),
+    );
     text.extend(document.boot_check.as_ref().map(health_line));
     text.extend(document.daemon.as_ref().map(daemon_line));
     if !document.space.is_empty() {

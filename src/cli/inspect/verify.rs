@@ -10,6 +10,7 @@ use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::{Drift, DriftFinding};
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
@@ -50,7 +51,8 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
 fn finish(verified: &DriftReport, args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     match args.output {
         OutputFormat::Json => {
-            print_json(&VerifyDocument::of(&verified.record, &verified.findings, &verified.repaired))?;
+            let DriftReport { record, findings, repaired, skew, .. } = verified;
+            print_json(&VerifyDocument::of(record, findings, repaired, skew))?;
         }
         OutputFormat::Text => print_text(&render(verified))?,
     }
@@ -89,10 +91,24 @@ fn render(verified: &DriftReport) -> String {
         text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));
         text.extend(ignored.iter().map(|found| line(&found.drift, "")));
     }
+    text.push_str(&skew_line(&verified.skew));
     if !counting.is_empty() {
         text.push_str("`flameholder apply` with the same config repairs them, except modes, owners and labels of directories\n");
     }
     text
+}
+
+/// Describe the kernel arguments that take effect with the next full reboot; empty without any.
+pub(crate) fn skew_line(skew: &ArgumentSkew) -> String {
+    let changes: Vec<String> = [("added", &skew.added), ("removed", &skew.removed)]
+        .into_iter()
+        .filter(|(_, arguments)| !arguments.is_empty())
+        .map(|(change, arguments)| format!("{change} {arguments}"))
+        .collect();
+    if changes.is_empty() {
+        return String::new();
+    }
+    format!("kernel arguments in effect after the next full reboot: {}\n", changes.join("; "))
 }
 
 fn counted(deviations: usize) -> String {

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
             activate::activate_next(&mut session, sysroot)?
         }
-        None => match (&args.place.root, RunningHost::open()?) {
+        None => match (&args.place.root, RunningHost::open_early()?) {
             (None, Some(host)) if args.after_mounts => return activate_after_mounts(&host),
             (None, Some(host)) => return activate_at_boot(host),
             (root, _) => {

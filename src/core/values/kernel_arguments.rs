@@ -5,6 +5,8 @@
 //! are kept exactly. Arguments that no config lists are *foreign*: set by the installer, a tuning daemon or
 //! an administrator. They keep their place.
 
+pub mod argument_skew;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;

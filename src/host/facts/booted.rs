@@ -1,6 +1,10 @@
 //! Booted deployment, found without libostree: activation runs before libostree could work.
+//!
+//! After a soft reboot the kernel's command line is that of the deployment before, so it names neither the booted
+//! deployment nor its generation.
 
 use std::fs::Metadata;
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -11,8 +15,11 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments::KernelArguments;
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::Root;
+use crate::host::facts::booted_metadata::DirectoryIdentity;
+use crate::host::facts::{boot_entries, booted_metadata};
 use crate::host::fs::error::{FileOperation, HostError};
 
 const COMMAND_LINE: &str = "/proc/cmdline";
@@ -21,7 +28,9 @@ const COMMAND_LINE: &str = "/proc/cmdline";
 pub(crate) const BOOTED: &str = "/run/ostree-booted";
 
 /// Directory of the boot entries, possibly on a separate file system.
-const ENTRIES: &str = "/boot/loader";
+const LOADER: &str = "/boot/loader";
+/// Places of the boot entries: on a file system of their own, or in the sysroot.
+const ENTRIES: [&str; 2] = ["/boot/loader/entries", "/sysroot/boot/loader/entries"];
 /// Interval of checks for the boot entries.
 const PACE: Duration = Duration::from_millis(100);
 
@@ -31,28 +40,61 @@ pub const SYSROOT: &str = "/sysroot";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootedDeployment {
     pub deployment: DeploymentId,
-    /// Generation named by the booted entry's `flameholder.generation` argument.
+    /// Generation named by the boot entry's `flameholder.generation` argument.
     pub generation: Option<GenerationId>,
+    /// Kernel arguments of its boot entry. `None` after a soft reboot if that cannot be read, as before `/boot` is
+    /// mounted.
+    pub entry: Option<KernelArguments>,
 }
 
 impl BootedDeployment {
-    /// Find the booted deployment on a system that booted through OSTree with these kernel arguments.
-    pub fn observe(arguments: &KernelArguments) -> Result<Option<Self>, HostError> {
+    /// Find the booted deployment on a system that booted through OSTree, with a kernel that has these arguments.
+    pub fn observe(running: &KernelArguments, soft_reboots: u32) -> Result<Option<Self>, HostError> {
         let sysroot = Path::new(SYSROOT);
-        let deployment =
-            running(sysroot).map_err(|error| HostError::io(FileOperation::Read, sysroot, &error))?;
-        let deployment = deployment.or_else(|| linked(sysroot, arguments));
-        Ok(deployment.map(|deployment| Self { deployment, generation: generation(arguments) }))
+        let deployment = identify(Path::new("/"), sysroot, running, soft_reboots)
+            .map_err(|error| HostError::io(FileOperation::Read, sysroot, &error))?;
+        let entry = |deployment: &DeploymentId| match soft_reboots {
+            // The entry itself may have been replaced meanwhile: finalizing a new deployment does so.
+            0 => Some(running.clone()),
+            _ => boot_entries::arguments_of(deployment, sysroot, &ENTRIES.map(Path::new)),
+        };
+        match deployment {
+            Some(deployment) => {
+                let entry = entry(&deployment);
+                let generation = entry.as_ref().and_then(generation);
+                Ok(Some(Self { deployment, generation, entry }))
+            }
+            None if soft_reboots > 0 => Err(HostError::UnknownDeployment),
+            None => Ok(None),
+        }
     }
 
-    /// Combine with the generation record and the pending record.
+    /// Combine with the generation record and the pending record. Where the boot entry cannot be read, the generation
+    /// is the one that either names for this very deployment.
     #[must_use]
     pub fn observation<'a>(
         &'a self,
         record: Option<&'a GenerationRecord>,
         pending: Option<&'a PendingGeneration>,
     ) -> BootObservation<'a> {
-        BootObservation { deployment: &self.deployment, argument: self.generation.as_ref(), record, pending }
+        let recorded =
+            || record.filter(|record| record.names(&self.deployment)).map(|record| &record.generation);
+        let finalized = || {
+            pending
+                .filter(|pending| pending.is_deployed_as(&self.deployment))
+                .map(PendingGeneration::generation)
+        };
+        let argument = match &self.entry {
+            Some(_) => self.generation.as_ref(),
+            None => recorded().or_else(finalized),
+        };
+        BootObservation { deployment: &self.deployment, argument, record, pending }
+    }
+
+    /// Compare the boot entry with the arguments of the running kernel. They differ after a soft reboot only.
+    #[must_use]
+    pub fn skew(&self, running: &KernelArguments) -> ArgumentSkew {
+        self.entry.as_ref().map_or_else(ArgumentSkew::default, |entry| ArgumentSkew::between(entry, running))
     }
 
     /// Path of the deployment below the physical root.
@@ -68,7 +110,7 @@ impl BootedDeployment {
 pub fn has_entries_within(limit: Duration) -> bool {
     let end = Instant::now() + limit;
     loop {
-        if Path::new(ENTRIES).exists() {
+        if Path::new(LOADER).exists() {
             return true;
         }
         if Instant::now() >= end {
@@ -78,45 +120,68 @@ pub fn has_entries_within(limit: Duration) -> bool {
     }
 }
 
-/// Read the kernel arguments of this boot.
+/// Read the kernel arguments of the running kernel.
 pub fn kernel_arguments() -> Result<KernelArguments, HostError> {
     let line = Path::new(COMMAND_LINE);
     let read = std::fs::read_to_string(line);
     Ok(KernelArguments::parse(&read.map_err(|error| HostError::io(FileOperation::Read, line, &error))?))
 }
 
-/// Find the deployment whose directory is the root directory. The links used by the boot entry are no
-/// substitute: finalizing a new deployment replaces them.
-fn running(sysroot: &Path) -> std::io::Result<Option<DeploymentId>> {
-    let root = std::fs::metadata("/")?;
-    let is_root = |found: &Metadata| (found.dev(), found.ino()) == (root.dev(), root.ino());
-    for stateroot in sysroot.join("ostree/deploy").read_dir()?.flatten() {
-        let Ok(directories) = stateroot.path().join("deploy").read_dir() else { continue };
-        for directory in directories.flatten() {
-            if directory.path().symlink_metadata().is_ok_and(|found| is_root(&found)) {
-                let (stateroot, name) = (stateroot.file_name(), directory.file_name());
-                return Ok(DeploymentId::from_directory(
-                    &stateroot.to_string_lossy(),
-                    &name.to_string_lossy(),
-                ));
-            }
-        }
+/// Find the deployment in `sysroot` that is booted at `root`, by the first of these that is known:
+///
+/// 1. the root directory, which is the deployment's directory unless composefs provides it;
+/// 2. `/etc`, which then is still the deployment's own, unless it is transient;
+/// 3. libostree's metadata. libostree itself believes it alone, but after a soft reboot it stays that of the deployment
+///    before until `ostree-boot-complete.service` has run, long after activation;
+/// 4. the link in the kernel argument `ostree=`, before any soft reboot. Finalizing a new deployment replaces it.
+fn identify(
+    root: &Path,
+    sysroot: &Path,
+    running: &KernelArguments,
+    soft_reboots: u32,
+) -> io::Result<Option<DeploymentId>> {
+    let deployments = deployment_directories(sysroot)?;
+    let find = |below: &str, wanted: DirectoryIdentity| {
+        let is_it = |path: &Path| path.symlink_metadata().is_ok_and(|found| identity(&found) == wanted);
+        deployments.iter().find(|(path, _)| is_it(&path.join(below))).map(|(_, id)| id.clone())
+    };
+    if let Some(found) = find("", identity(&root.metadata()?)) {
+        return Ok(Some(found));
     }
-    Ok(None)
-}
-
-/// Find the deployment that the boot entry's `ostree=` links to. Needed for a composefs root, where the
-/// deployment's directory is not the root directory.
-fn linked(sysroot: &Path, arguments: &KernelArguments) -> Option<DeploymentId> {
-    let entry = arguments.value("ostree=")?;
-    let target = std::fs::read_link(sysroot.join(entry.trim_start_matches('/'))).ok()?;
-    let mut parts = target.iter().rev().map(|part| part.to_string_lossy());
-    let (directory, _deploy, stateroot) = (parts.next()?, parts.next()?, parts.next()?);
-    DeploymentId::from_directory(&stateroot, &directory)
+    let etc = root.join("etc").metadata().ok();
+    if let Some(found) = etc.and_then(|etc| find("etc", identity(&etc))) {
+        return Ok(Some(found));
+    }
+    Ok(match booted_metadata::backing_directory(root, soft_reboots) {
+        Some(directory) => find("", directory),
+        None if soft_reboots == 0 => boot_entries::linked(sysroot, running),
+        None => None,
+    })
 }
 
 fn generation(arguments: &KernelArguments) -> Option<GenerationId> {
     arguments.value(GENERATION_ARGUMENT).map(Into::into)
+}
+
+fn identity(found: &Metadata) -> DirectoryIdentity {
+    (found.dev(), found.ino())
+}
+
+/// List the directories of all deployments, also of those without a boot entry.
+fn deployment_directories(sysroot: &Path) -> io::Result<Vec<(PathBuf, DeploymentId)>> {
+    let mut found = Vec::new();
+    for stateroot in sysroot.join("ostree/deploy").read_dir()?.flatten() {
+        let Ok(directories) = stateroot.path().join("deploy").read_dir() else { continue };
+        let name = stateroot.file_name();
+        found.extend(directories.flatten().filter_map(|directory| {
+            let id = DeploymentId::from_directory(
+                &name.to_string_lossy(),
+                &directory.file_name().to_string_lossy(),
+            );
+            id.map(|id| (directory.path(), id))
+        }));
+    }
+    Ok(found)
 }
 
 /// Open a deployment as it looks when booted: with the `/var` of its stateroot.
@@ -125,27 +190,4 @@ pub(crate) fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root,
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn generation_is_read_from_the_kernel_arguments() {
-        let generation = |line| generation(&KernelArguments::parse(line));
-        let line = "BOOT_IMAGE=/x root=LABEL=root flameholder.generation=0a rw\n";
-        assert_eq!(generation(line), Some("0a".into()));
-        assert_eq!(generation("rw xflameholder.generation=1"), None);
-    }
-
-    #[test]
-    fn deployment_is_found_by_the_link_of_the_boot_entry() {
-        let sysroot = tempfile::tempdir().unwrap();
-        let (commit, boot) = ("a".repeat(64), sysroot.path().join("ostree/boot.1/os/b"));
-        std::fs::create_dir_all(&boot).unwrap();
-        let target = format!("../../../deploy/os/deploy/{commit}.2");
-        std::os::unix::fs::symlink(target, boot.join("0")).unwrap();
-        let linked = |line| linked(sysroot.path(), &KernelArguments::parse(line));
-        let found = linked("ro ostree=/ostree/boot.1/os/b/0");
-        assert_eq!(found, Some(DeploymentId { stateroot: "os".into(), commit, serial: 2 }));
-        assert_eq!(linked("ro ostree=/ostree/boot.0/os/b/0"), None);
-    }
-}
+mod tests;

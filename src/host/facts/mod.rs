@@ -3,7 +3,9 @@
 pub mod accounts;
 pub(crate) mod awaited_mounts;
 pub mod boot;
+mod boot_entries;
 pub mod booted;
+mod booted_metadata;
 pub mod fragments;
 pub mod healthz;
 pub mod image_agent;

@@ -89,6 +89,11 @@ pub enum HostError {
         /// In bytes.
         limit: usize,
     },
+    /// No deployment is the one that a soft reboot booted.
+    #[error(
+        "cannot tell which deployment booted: after a soft reboot neither / nor /etc is that of a deployment in /sysroot, and /run/ostree-booted names none; reboot the host: systemctl reboot"
+    )]
+    UnknownDeployment,
     /// Another process holds the lock of this root.
     #[error("another flameholder{} works on this root (lock {path}); wait until it has finished; `flameholder status` shows its progress", process(holder.as_deref()))]
     Locked {
@@ -142,6 +147,7 @@ impl HostError {
             | Self::AccountsLocked { path }
             | Self::NoShadowEntry { path, .. }
             | Self::InvalidName { directory: path } => path,
+            Self::UnknownDeployment => "/",
         }
     }
 

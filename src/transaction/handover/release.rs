@@ -102,7 +102,7 @@ fn ensure_releasable(
         return Err(HandoverError::Appended(path.to_string()).into());
     }
     let config = record.config.clone();
-    let runs = os.deployments()?.into_iter().find(|deployment| deployment.booted).and_then(|runs| runs.image);
+    let runs = sysroot::booted_deployment(os, running)?.and_then(|runs| runs.image);
     let runs = runs.map_or_else(|| "no image with a name".to_owned(), |runs| runs.name().to_owned());
     if let Some(wanted) = host.os.image.clone().filter(|wanted| *wanted != runs) {
         return Err(HandoverError::OtherName { config, wanted, runs }.into());

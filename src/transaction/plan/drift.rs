@@ -6,6 +6,7 @@ use crate::core::plan::steps::PriorChanges;
 use crate::core::plan::{Drift, DriftFinding, tree_plan};
 use crate::core::state::carry_forward;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
 use crate::core::values::tree::{DriftKind, PathState};
@@ -27,6 +28,8 @@ pub struct DriftReport {
     pub findings: Vec<DriftFinding>,
     /// Drift that this run repaired.
     pub repaired: Vec<Drift>,
+    /// Kernel arguments that take effect with the next full reboot, since a soft reboot kept the kernel. No drift.
+    pub skew: ArgumentSkew,
     policies: DriftPolicies,
 }
 
@@ -100,8 +103,13 @@ pub(crate) fn find_drift(
     let facts = facts_of(root, record, configuration, &prior, reach)?;
     let mut drift = tree_plan::drift(&facts, &configuration.host, &prior.labels, record.profile);
     drift.extend(drift_of_record(root, record, configuration, &prior)?);
-    let mut verified =
-        DriftReport { record: record.clone(), findings: Vec::new(), repaired: Vec::new(), policies };
+    let mut verified = DriftReport {
+        record: record.clone(),
+        findings: Vec::new(),
+        repaired: Vec::new(),
+        skew: ArgumentSkew::default(),
+        policies,
+    };
     for drift in drift {
         verified.add(root, drift);
     }

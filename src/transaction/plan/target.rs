@@ -75,7 +75,7 @@ impl TargetSysroot<'_> {
     pub(crate) fn base(self, deployments: Vec<Deployment>) -> Option<Deployment> {
         deployments.into_iter().find(|deployment| match self {
             Self::Offline(_) => true,
-            Self::Running(_) => deployment.booted,
+            Self::Running(host) => !deployment.staged && deployment.id == host.booted.deployment,
         })
     }
 

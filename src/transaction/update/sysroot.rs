@@ -173,25 +173,38 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
     Ok(verified)
 }
 
-/// Find drift of the booted deployment: all managed paths, its boot entry, and the kernel command line.
+/// Find the booted deployment. Until `ostree-boot-complete.service` has run after a soft reboot, libostree takes the one
+/// before for booted.
+pub(crate) fn booted_deployment(
+    os: &mut dyn Sysroot,
+    host: &RunningHost,
+) -> Result<Option<Deployment>, TransactionError> {
+    let is_booted = |found: &Deployment| !found.staged && found.id == host.booted.deployment;
+    Ok(os.deployments()?.into_iter().find(is_booted))
+}
+
+/// Find drift of the booted deployment: all managed paths, its boot entry, and the arguments that it was booted with.
+/// Those that the kernel keeps since before a soft reboot are no drift.
 pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftReport, TransactionError> {
     let root = &host.root;
     let (mut verified, state) = drift::verify_state(root, TreeScope::Everything)?;
     if current::is_older_than_last_booted(&verified.record, &state) {
         verified.ignore_trust_material();
     }
-    let Some(running) = os.deployments()?.into_iter().find(|deployment| deployment.booted) else {
+    let Some(running) = booted_deployment(os, host)? else {
         return Err(StateError::NoDeployment("/".to_owned()).into());
     };
     if !verified.record.names(&running.id) {
         return Err(StateError::ForeignDeployment(running.id.to_string()).into());
     }
     // The bootloader can pass other arguments than the boot entry lists.
+    let booted_with = host.booted.entry.as_ref();
     if !is_recorded_boot_entry(&verified.record, &running)
-        || !has_recorded_arguments(&verified.record, &host.system.kernel_arguments)
+        || booted_with.is_some_and(|arguments| !has_recorded_arguments(&verified.record, arguments))
     {
         verified.add(root, kernel_arguments_drift());
     }
+    verified.skew = host.booted.skew(&host.system.kernel_arguments);
     Ok(verified)
 }
 

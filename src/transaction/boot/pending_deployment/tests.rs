@@ -28,7 +28,11 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationI
     pending::write_staged(&root, &staged()).unwrap();
     RunningHost {
         root,
-        booted: BootedDeployment { deployment: booted.clone(), generation: generation.cloned() },
+        booted: BootedDeployment {
+            deployment: booted.clone(),
+            generation: generation.cloned(),
+            entry: Some(KernelArguments::default()),
+        },
         system: SystemFacts {
             boot_id: THIS_BOOT.into(),
             soft_reboots: SoftReboots::default(),

@@ -10,7 +10,13 @@ set -eu
 host=$1 deployment=$2 stateroot=$3
 shift 3
 root=$host/root
-mount --bind "$host/sysroot/$deployment" "$root"
+if [ -e "$host/kernel/composefs" ]; then
+    # Like composefs: the root is another file system, which shows the files of the deployment.
+    mount -t overlay -o "ro,lowerdir=$host/sysroot/$deployment:$host/kernel/composefs" overlay "$root"
+    mount --bind "$host/sysroot/$deployment/etc" "$root/etc"
+else
+    mount --bind "$host/sysroot/$deployment" "$root"
+fi
 agent=
 if [ -e "$root/usr/bin/flameholder" ]; then agent=yes; fi
 mount --bind "$root/etc" "$root/etc"

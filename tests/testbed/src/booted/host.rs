@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use osimage::{Os, Scratch, SysrootBuilder};
 use serde_json::Value;
@@ -11,6 +12,7 @@ use serde_json::Value;
 use crate::boot::{self, Entry};
 use crate::booted::config::full_config;
 use crate::booted::release::AgentRelease;
+use crate::dbus::fake_pid1::FakePid1;
 use crate::executables;
 use crate::model::run::{Outcome, launch};
 
@@ -242,6 +244,20 @@ impl Host {
         finalized
     }
 
+    /// Shut down for a soft reboot, and switch to the root of an entry. The kernel stays, with its command line and
+    /// boot ID, and so does `/run`. No unit of the product has run yet.
+    ///
+    /// The result is systemd, which knows of `count` soft reboots as long as it is kept.
+    pub fn soft_reboot_kernel(&self, number: usize, count: u32) -> FakePid1 {
+        if self.is_staged() {
+            self.run_service("finalize");
+        }
+        *self.booted.borrow_mut() = self.entries().remove(number);
+        let uptime = fs::read_to_string("/proc/uptime").unwrap();
+        let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
+        FakePid1::start(&self.path("run/systemd/private"), count, Duration::from_secs_f64(uptime))
+    }
+
     /// Empty `/run`. Writes that were not flushed are kept: the tests here are about running processes, not
     /// about the disk.
     pub fn power_cut(&self) {
@@ -257,6 +273,11 @@ impl Host {
     /// Boot another entry of the boot menu and run the units of the boot.
     pub fn boot_entry(&self, number: usize) -> Boot {
         self.boot_kernel(number);
+        self.run_units()
+    }
+
+    /// Run the units of a boot.
+    pub fn run_units(&self) -> Boot {
         let [activate, recover, confirm_boot] =
             ["activate", "recover", "confirm-boot"].map(|verb| self.run_service(verb));
         Boot { activate, recover, confirm_boot }

@@ -1,0 +1,90 @@
+//! Boot entries of the bootloader, read without libostree.
+
+use std::path::Path;
+
+use crate::core::values::deployment::DeploymentId;
+use crate::core::values::kernel_arguments::KernelArguments;
+
+/// Argument by which a boot entry names its deployment, through links.
+const LINK: &str = "ostree=";
+
+/// Find the boot entry that leads to `deployment` in the first of the directories that has it. Returns its kernel
+/// arguments without `ostree=`; `None` without such an entry, as where `/boot` is not mounted yet.
+pub(super) fn arguments_of(
+    deployment: &DeploymentId,
+    sysroot: &Path,
+    directories: &[&Path],
+) -> Option<KernelArguments> {
+    directories.iter().find_map(|directory| {
+        let entries = directory.read_dir().ok()?.flatten();
+        let mut arguments = entries.filter_map(|entry| read(&entry.path()));
+        let mut found =
+            arguments.find(|arguments| linked(sysroot, arguments).as_ref() == Some(deployment))?;
+        found.retain(|argument| !argument.as_str().starts_with(LINK));
+        Some(found)
+    })
+}
+
+/// Read the kernel arguments of a boot entry; `None` for a file that is none.
+fn read(path: &Path) -> Option<KernelArguments> {
+    let text =
+        std::fs::read_to_string(path.extension().is_some_and(|kind| kind == "conf").then_some(path)?).ok()?;
+    let options = text.lines().filter_map(|line| line.strip_prefix("options")?.strip_prefix([' ', '\t']));
+    Some(KernelArguments::parse_all(&options.collect::<Vec<_>>()))
+}
+
+/// Find the deployment that the argument `ostree=` links to.
+pub(super) fn linked(sysroot: &Path, arguments: &KernelArguments) -> Option<DeploymentId> {
+    let link = arguments.value(LINK)?;
+    let target = std::fs::read_link(sysroot.join(link.trim_start_matches('/'))).ok()?;
+    let mut parts = target.iter().rev().map(|part| part.to_string_lossy());
+    let (directory, _deploy, stateroot) = (parts.next()?, parts.next()?, parts.next()?);
+    DeploymentId::from_directory(&stateroot, &directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    /// Link the boot entry `number` to a deployment, and return the link's value.
+    fn link(sysroot: &Path, number: u32) -> (String, DeploymentId) {
+        let (commit, boot) = ("a".repeat(64), format!("ostree/boot.1/os/b/{number}"));
+        fs::create_dir_all(sysroot.join(&boot).parent().unwrap()).unwrap();
+        symlink(format!("../../../deploy/os/deploy/{commit}.{number}"), sysroot.join(&boot)).unwrap();
+        (format!("ostree=/{boot}"), DeploymentId { stateroot: "os".into(), commit, serial: number })
+    }
+
+    #[test]
+    fn deployment_is_found_by_the_link_of_the_boot_entry() {
+        let sysroot = tempfile::tempdir().unwrap();
+        let (argument, deployment) = link(sysroot.path(), 2);
+        let linked = |line: &str| linked(sysroot.path(), &KernelArguments::parse(line));
+        assert_eq!(linked(&format!("ro {argument}")), Some(deployment));
+        assert_eq!(linked("ro ostree=/ostree/boot.0/os/b/0"), None);
+        assert_eq!(linked("ro"), None);
+    }
+
+    #[test]
+    fn arguments_are_those_of_the_entry_that_leads_to_the_deployment() {
+        let sysroot = tempfile::tempdir().unwrap();
+        let entries = sysroot.path().join("boot/loader/entries");
+        fs::create_dir_all(&entries).unwrap();
+        let (one, two) = (link(sysroot.path(), 1), link(sysroot.path(), 2));
+        let text =
+            |link: &str, rest: &str| format!("title x\nversion 1\noptions root=/x \"a b\" {link} {rest}\n");
+        fs::write(entries.join("ostree-1.conf"), text(&one.0, "app=one")).unwrap();
+        fs::write(entries.join("ostree-2.conf"), text(&two.0, "app=two\noptions more")).unwrap();
+        fs::write(entries.join("ostree-2.conf.old"), text(&one.0, "app=old")).unwrap();
+        let missing = sysroot.path().join("missing");
+        let found = |deployment: &DeploymentId| {
+            arguments_of(deployment, sysroot.path(), &[&missing, &entries]).map(|found| found.to_string())
+        };
+        assert_eq!(found(&one.1).as_deref(), Some("root=/x \"a b\" app=one"));
+        assert_eq!(found(&two.1).as_deref(), Some("root=/x \"a b\" app=two more"));
+        assert_eq!(found(&DeploymentId { serial: 3, ..one.1.clone() }), None);
+        assert_eq!(arguments_of(&one.1, sysroot.path(), &[&missing]), None);
+    }
+}
