@@ -69,6 +69,7 @@ impl HostDisk for Root {
         let labelled = label.map_or(Ok(()), |label| {
             let directory = through_descriptor(&parent, name);
             rustix::fs::lsetxattr(directory, LABEL, label, XattrFlags::empty())
+                .or_else(without_labels)
                 .map_err(failed(FileOperation::Label))
         });
         labelled?;
@@ -103,6 +104,7 @@ impl HostDisk for Root {
             .map_err(failed(FileOperation::Stage))?;
         if let Some(label) = label {
             rustix::fs::fsetxattr(&file, LABEL, label, XattrFlags::empty())
+                .or_else(without_labels)
                 .map_err(failed(FileOperation::Label))?;
         }
         let mut file = std::fs::File::from(file);
@@ -125,6 +127,7 @@ impl HostDisk for Root {
         if let Some(label) = label {
             let link = through_descriptor(&parent, name);
             rustix::fs::lsetxattr(link, LABEL, label, XattrFlags::empty())
+                .or_else(without_labels)
                 .map_err(failed(FileOperation::Label))?;
         }
         Ok(())
@@ -218,6 +221,11 @@ fn open_regular(parent: &OwnedFd, name: &str) -> Result<std::fs::File, Errno> {
 fn give_file(file: &std::fs::File, attributes: FileAttributes) -> Result<(), Errno> {
     rustix::fs::fchown(file, Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid)))?;
     rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode))
+}
+
+/// Accept that a file system takes no labels: its files have the one that the kernel gives them.
+fn without_labels(errno: Errno) -> Result<(), Errno> {
+    if errno == Errno::OPNOTSUPP { Ok(()) } else { Err(errno) }
 }
 
 fn chown(parent: &OwnedFd, name: &str, uid: u32, gid: u32) -> Result<(), Errno> {
