@@ -22,6 +22,7 @@ mod foreign;
 mod generations;
 mod health;
 mod kills;
+mod labels;
 mod refusals;
 mod releases;
 mod rpm_ostree;

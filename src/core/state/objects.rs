@@ -41,6 +41,10 @@ pub struct Manifest {
     pub entries: BTreeMap<ManagedPath, ManifestEntry>,
     /// Mode and owner of parent directories, used where they have to be created.
     pub owned_parents: BTreeMap<ManagedPath, FileAttributes>,
+    /// SELinux labels of the paths and of the directories above them, without the terminating NUL. Empty where
+    /// the deployment has no policy, or where an earlier release wrote the manifest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<ManagedPath, String>,
 }
 
 /// Desired entry of one managed path.
@@ -147,7 +151,33 @@ impl Manifest {
         let above = |directory: &ManagedPath| entries.keys().any(|path| path.is_within(directory.as_str()));
         let owned_parents = parents.filter(|(directory, _)| above(directory));
         let owned_parents = owned_parents.map(|(path, attributes)| (path.clone(), *attributes)).collect();
-        (Self { schema: SCHEMA, profile, entries, owned_parents }, objects)
+        (Self { schema: SCHEMA, profile, entries, owned_parents, labels: BTreeMap::new() }, objects)
+    }
+
+    /// Add the labels in `labels` that are about files, links and directories of the manifest, or about
+    /// directories above them.
+    #[must_use]
+    pub fn labelled(mut self, labels: &BTreeMap<ManagedPath, String>) -> Self {
+        let named = self.entries.iter().filter(|(_, entry)| {
+            // A hard link has the label of its file.
+            !matches!(entry, ManifestEntry::Absent | ManifestEntry::HardLink { .. })
+        });
+        let named: BTreeSet<ManagedPath> =
+            named.flat_map(|(path, _)| path.ancestors().chain([path.clone()])).collect();
+        let labels = labels.iter().filter(|(path, _)| named.contains(*path));
+        self.labels = labels.map(|(path, label)| (path.clone(), label.clone())).collect();
+        self
+    }
+
+    /// Return the labels that the disk is compared with: those of files and links. A directory keeps the label
+    /// that it was created with.
+    #[must_use]
+    pub fn compared_labels(&self) -> BTreeMap<ManagedPath, String> {
+        let mut labels = self.labels.clone();
+        labels.retain(|path, _| {
+            matches!(self.entries.get(path), Some(ManifestEntry::File { .. } | ManifestEntry::Symlink { .. }))
+        });
+        labels
     }
 
     /// Return the managed files of this manifest, taking their contents from `contents`.
@@ -239,4 +269,50 @@ fn parse<T: DeserializeOwned>(path: &ManagedPath, bytes: &[u8]) -> Result<T, Sto
         DocumentError::Malformed(source) => StoreError::Malformed { path: path.clone(), source },
         DocumentError::Schema(schema) => StoreError::Schema { path: path.clone(), schema },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Manifest in the format before it had labels.
+    const WITHOUT_LABELS: &str = r#"{"schema":1,"profile":"native","entries":{"/var/a":{"type":"file","digest":"sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","attributes":{"mode":420,"uid":0,"gid":0}},"/var/b/hard":{"type":"hardLink","target":"/var/a"},"/var/c/soft":{"type":"symlink","target":"a","owner":[0,0]},"/var/d":{"type":"directory","attributes":{"mode":493,"uid":0,"gid":0}},"/var/e":{"type":"absent"}},"ownedParents":{}}"#;
+
+    fn parsed(text: &str) -> Manifest {
+        Manifest::parse(ContentDigest::of(text.as_bytes()), text.as_bytes()).unwrap()
+    }
+
+    fn labels(paths: &[&str]) -> BTreeMap<ManagedPath, String> {
+        paths.iter().map(|path| (ManagedPath::constant(path), format!("{path}_t"))).collect()
+    }
+
+    #[test]
+    fn manifest_without_labels_renders_as_before_there_were_any() {
+        let manifest = parsed(WITHOUT_LABELS);
+        assert_eq!(manifest.labels, BTreeMap::new());
+        assert_eq!(manifest.render(), format!("{WITHOUT_LABELS}\n").into_bytes());
+        assert_eq!(manifest.clone().labelled(&BTreeMap::new()), manifest);
+    }
+
+    #[test]
+    fn labels_are_kept_of_manifest_paths_and_directories_above() {
+        let all = [
+            "/etc/x",
+            "/var",
+            "/var/a",
+            "/var/b",
+            "/var/b/hard",
+            "/var/c",
+            "/var/c/soft",
+            "/var/d",
+            "/var/e",
+        ];
+        let manifest = parsed(WITHOUT_LABELS).labelled(&labels(&all));
+        let kept = ["/var", "/var/a", "/var/c", "/var/c/soft", "/var/d"];
+        assert_eq!(manifest.labels, labels(&kept));
+        assert_eq!(manifest.compared_labels(), labels(&["/var/a", "/var/c/soft"]));
+        let text = String::from_utf8(manifest.render()).unwrap();
+        assert_eq!(parsed(&text), manifest);
+        assert_eq!(manifest.clone().labelled(&labels(&kept)).render(), manifest.render());
+    }
 }

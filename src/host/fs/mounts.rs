@@ -1,5 +1,6 @@
 //! Mount points below a root.
 
+use std::collections::BTreeSet;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
@@ -36,6 +37,24 @@ impl Root {
     }
 }
 
+/// List the IDs of the mounts that take no labels while SELinux is enabled, such as remote ones, or those with the
+/// option `context=`. The kernel shows one label for all their files.
+pub(crate) fn mounts_without_labels() -> Result<BTreeSet<u64>, HostError> {
+    let text = std::fs::read(MOUNTS)
+        .map_err(|error| HostError::new(FileOperation::Read, MOUNTS, errno_of(&error)))?;
+    Ok(parse_without_labels(&String::from_utf8_lossy(&text)))
+}
+
+/// Parse the IDs of mounts without the option `seclabel`; none if no mount has it, because SELinux is disabled then.
+fn parse_without_labels(text: &str) -> BTreeSet<u64> {
+    let (labelled, others): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| {
+        let options = line.split_once(" - ").and_then(|(_, source)| source.split(' ').nth(2));
+        options.is_some_and(|options| options.split(',').any(|option| option == "seclabel"))
+    });
+    let id = |line: &str| line.split(' ').next()?.parse().ok();
+    if labelled.is_empty() { BTreeSet::new() } else { others.into_iter().filter_map(id).collect() }
+}
+
 /// Parse the mount points below `root` of the file systems that `is_meant` accepts. As of `proc(5)`, the fifth field is
 /// the mount point, and the file system type is the first field after the separator `-`.
 fn parse(text: &str, root: &Path, is_meant: impl Fn(&str) -> bool) -> Vec<ManagedPath> {
@@ -59,6 +78,18 @@ fn unescaped(point: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_without_labels_are_listed_where_selinux_is_enabled() {
+        let text = "\
+22 1 8:1 / / rw - xfs /dev/vda rw,seclabel,attr2
+23 22 0:9 / /var/remote rw - nfs4 server:/x rw,vers=4.2
+24 22 8:2 / /var/fixed rw - ext4 /dev/vdb rw,context=system_u:object_r:tmp_t:s0
+25 22 8:3 / /var/lib rw shared:1 - ext4 /dev/vdc rw,seclabel
+";
+        assert_eq!(parse_without_labels(text), BTreeSet::from([23, 24]));
+        assert_eq!(parse_without_labels(&text.replace(",seclabel", "")), BTreeSet::new());
+    }
 
     #[test]
     fn local_mounts_below_the_root_are_listed() {

@@ -1,5 +1,6 @@
 //! Reading the state of paths: type, attributes, digest, link target, SELinux label.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
@@ -227,6 +228,19 @@ impl Root {
             return Ok(None);
         };
         label_of(path, |label| rustix::fs::getxattr(through_descriptor(&directory, ""), LABEL, label))
+    }
+
+    /// Return true if files in `directory` have labels that can be set. `refusing` are the mounts of
+    /// [`mounts_without_labels`](crate::host::fs::mounts::mounts_without_labels).
+    pub(crate) fn has_labels(
+        &self,
+        directory: &ManagedPath,
+        refusing: &BTreeSet<u64>,
+    ) -> Result<bool, HostError> {
+        if self.directory_label(directory)?.is_none() {
+            return Ok(false);
+        }
+        Ok(!refusing.contains(&(self.mount(Some(directory))? & !(VAR | ETC))))
     }
 }
 

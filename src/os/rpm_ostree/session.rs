@@ -304,7 +304,8 @@ impl Sysroot for RpmOstreeSession {
     }
 
     fn labels(&mut self, paths: &[(String, u32)]) -> Result<Vec<Option<String>>, OsError> {
-        self.local(SysrootAccess::Stage)?.labels(paths)
+        // A session that staged stays open, and knows its deployment.
+        self.local(SysrootAccess::Read)?.labels(paths)
     }
 
     fn special_files(&self) -> SpecialFiles {

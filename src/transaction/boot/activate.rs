@@ -193,7 +193,7 @@ impl DesiredActivation {
 
     /// Put the files in place. Returns false if nothing had to be changed.
     fn activate(&mut self, root: &LockedRoot<'_>) -> Result<bool, TransactionError> {
-        ensure_link_targets(root, &self.skipped.without(&self.files.managed))?;
+        ensure_link_targets(root, &self.skipped.without(&self.files.managed), &self.files.labels)?;
         let plan = loop {
             let (obstructed, plan) = self.compose_plan(root)?;
             match plan {
@@ -289,10 +289,13 @@ impl DesiredActivation {
         let mut files = AgentFiles::after(root, steps.preserve);
         files.extend(steps.steps);
         if self.files.is_rebuilt {
-            objects::store_objects(&mut files, &self.files.managed, self.files.profile)?;
+            let FilesOutsideEtc { managed, profile, labels, .. } = &self.files;
+            objects::store_objects(&mut files, managed, *profile, labels)?;
         }
         objects::write_active_manifest(&mut files, before, &active)?;
-        let labels = labels::labels_of_steps(root, &files.steps, &self.current.prior_changes().labels)?;
+        let mut given = self.current.given_labels();
+        given.extend(self.files.labels.clone());
+        let labels = labels::labels_of_steps(root, &files.steps, &given)?;
         let generation = self.record.generation.clone();
         Ok((obstructed, Some(ActivationPlan { generation, steps: files.steps, labels })))
     }
@@ -341,16 +344,24 @@ impl DesiredActivation {
 }
 
 /// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first
-/// boot they do not exist yet, and managed files below them need them.
-fn ensure_link_targets(root: &Root, desired: &ManagedFiles) -> Result<(), TransactionError> {
+/// boot they do not exist yet, and managed files below them need them. The label of a target is that of its link's
+/// path in `labels`.
+fn ensure_link_targets(
+    root: &Root,
+    desired: &ManagedFiles,
+    labels: &BTreeMap<ManagedPath, String>,
+) -> Result<(), TransactionError> {
+    let labels = labels::terminated_labels(labels);
     let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
     for link in above {
         let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
             continue;
         };
-        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target]) {
+        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target.clone()]) {
             if root.status(&directory)?.is_none() {
-                root.make_directory(&directory, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
+                let label = labels.get(if directory == target { &link } else { &directory });
+                let attributes = FileAttributes { mode: 0o755, uid: 0, gid: 0 };
+                root.make_directory(&directory, attributes, label.map(Vec::as_slice))?;
                 root.sync(&[Some(directory.clone()), directory.parent()])?;
             }
         }

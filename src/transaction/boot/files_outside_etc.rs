@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::state::objects::{Manifest, ManifestEntry};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 use crate::host::Root;
@@ -14,6 +15,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::boot::activate::ActivationMode;
 use crate::transaction::state::current::{CurrentState, CurrentStateError};
 use crate::transaction::state::objects;
+use crate::transaction::state::objects::OutsideLabels;
 
 /// Manifest and contents, by digest.
 type StoredFiles = (Manifest, BTreeMap<ContentDigest, Vec<u8>>);
@@ -23,6 +25,8 @@ type StoredFiles = (Manifest, BTreeMap<ContentDigest, Vec<u8>>);
 pub(super) struct FilesOutsideEtc {
     pub(super) managed: ManagedFiles,
     pub(super) profile: Profile,
+    /// SELinux labels of the paths and of the directories above them.
+    pub(super) labels: BTreeMap<ManagedPath, String>,
     /// True if the store lost a part, which the activation stores again.
     pub(super) is_rebuilt: bool,
     /// Parts that are lost for good, each with the reason.
@@ -40,6 +44,7 @@ impl FilesOutsideEtc {
         let mut files = Self {
             managed: ManagedFiles::default(),
             profile: record.profile,
+            labels: BTreeMap::new(),
             is_rebuilt: false,
             problems: Vec::new(),
         };
@@ -50,6 +55,7 @@ impl FilesOutsideEtc {
                 Ok((manifest, contents)) => {
                     log::warn!("{lost}; it is computed again from the current config");
                     files.managed = manifest.managed(&contents);
+                    files.labels = manifest.labels;
                     files.is_rebuilt = true;
                 }
                 Err(_) if mode == ActivationMode::AsFarAsPossible => files.problems.push(lost.to_string()),
@@ -69,6 +75,7 @@ impl FilesOutsideEtc {
         manifest: &Manifest,
     ) -> Result<(), TransactionError> {
         self.profile = manifest.profile;
+        self.labels.clone_from(&manifest.labels);
         let (mut contents, mut lost) = (BTreeMap::new(), BTreeMap::new());
         for digest in manifest.objects() {
             match objects::load_object(root, digest) {
@@ -101,7 +108,8 @@ impl FilesOutsideEtc {
     }
 }
 
-/// Compute the manifest and its objects again from the current config.
+/// Compute the manifest and its objects again from the current config. The policy cannot be asked, so the labels are
+/// those of the manifest that is active, or none: a new file then gets its directory's.
 fn rebuild(
     root: &Root,
     record: &GenerationRecord,
@@ -112,5 +120,8 @@ fn rebuild(
     let config = config.ok_or(CurrentStateError::ConfigMissing)?;
     let prior = current.prior_changes();
     let managed = tree_facts::managed_outside_etc(root, &config.host, &prior, record.profile)?;
-    Ok(Manifest::of(&managed, record.profile))
+    let (manifest, contents) = Manifest::of(&managed, record.profile);
+    let active = current.active.as_ref().and_then(|active| active.manifest);
+    let labels = OutsideLabels::load(root, active)?.all;
+    Ok((manifest.labelled(&labels), contents))
 }

@@ -2,23 +2,33 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::plan::steps::{PlanStep, PriorChanges};
+use crate::core::plan::steps::PlanStep;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::FileKind;
-use crate::host::{HostDisk, HostError, Root};
-use crate::os::Sysroot;
-use crate::transaction::TransactionError;
-
-/// File types in `st_mode`, which SELinux file contexts can depend on.
-const REGULAR_FILE: u32 = 0o100_000;
-const SYMBOLIC_LINK: u32 = 0o120_000;
-const DIRECTORY: u32 = 0o040_000;
+use crate::host::{HostDisk, HostError};
 
 /// Labels by path, with the trailing NUL that the `security.selinux` attribute has.
 pub type SelinuxLabels = BTreeMap<ManagedPath, Vec<u8>>;
 
-/// Choose labels for the paths that `steps` create: the label that an earlier change gave to the path, or
-/// else the label of the file to be replaced, or of its directory, which is the kernel's default as well.
+/// SELinux labels of one generation, by the document that holds them; without the terminating NUL.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct GenerationLabels {
+    /// Labels in the record: of paths below `/etc`, and of all paths where no policy is known.
+    pub(crate) record: BTreeMap<ManagedPath, String>,
+    /// Labels in the manifest: of paths outside `/etc`.
+    pub(crate) manifest: BTreeMap<ManagedPath, String>,
+}
+
+impl GenerationLabels {
+    /// Divide labels between record and manifest.
+    pub(crate) fn divided(labels: BTreeMap<ManagedPath, String>) -> Self {
+        let (record, manifest) = labels.into_iter().partition(|(path, _)| path.is_within("/etc"));
+        Self { record, manifest }
+    }
+}
+
+/// Choose labels for the paths that `steps` create: the label in `given`, which the policy or an earlier
+/// change says, or else the label of the file to be replaced, or of its directory. The latter is the kernel's
+/// default as well, except for transitions that depend on the name.
 pub(crate) fn labels_of_steps(
     disk: &dyn HostDisk,
     steps: &[PlanStep],
@@ -69,7 +79,12 @@ fn of_directory(
     Ok(label)
 }
 
-pub(crate) fn terminated(label: &str) -> Vec<u8> {
+/// Return `labels` as the `security.selinux` attribute holds them.
+pub(crate) fn terminated_labels(labels: &BTreeMap<ManagedPath, String>) -> SelinuxLabels {
+    labels.iter().map(|(path, label)| (path.clone(), terminated(label))).collect()
+}
+
+fn terminated(label: &str) -> Vec<u8> {
     [label.as_bytes(), b"\0"].concat()
 }
 
@@ -104,47 +119,4 @@ pub(crate) fn recorded_labels(
         }
     }
     recorded
-}
-
-/// Look up the new deployment's policy labels for the paths that earlier changes labelled: libostree
-/// relabels the files that it merges.
-pub(crate) fn policy_labels_of_prior(
-    os: &mut dyn Sysroot,
-    root: &Root,
-    prior: &PriorChanges,
-) -> Result<BTreeMap<ManagedPath, String>, TransactionError> {
-    let mut asked = Vec::new();
-    for path in prior.labels.keys() {
-        let Some(status) = root.status(path)? else { continue };
-        let kind = match status.kind {
-            FileKind::Symlink => SYMBOLIC_LINK,
-            FileKind::Directory => DIRECTORY,
-            _ => REGULAR_FILE,
-        };
-        asked.push((path.to_string(), kind | status.attributes.mode));
-    }
-    let labels = os.labels(&asked)?;
-    let labelled = asked.into_iter().zip(labels);
-    Ok(labelled.filter_map(|((path, _), label)| Some((ManagedPath::parse(&path).ok()?, label?))).collect())
-}
-
-/// Look up the new deployment's policy labels for the paths that `steps` create.
-pub(crate) fn policy_labels_of_steps(
-    os: &mut dyn Sysroot,
-    steps: &[PlanStep],
-) -> Result<SelinuxLabels, TransactionError> {
-    let paths: Vec<(ManagedPath, u32)> = steps
-        .iter()
-        .filter_map(|step| match step {
-            PlanStep::Write { path, attributes, .. } => Some((path.clone(), REGULAR_FILE | attributes.mode)),
-            PlanStep::SetPassword { path, .. } => Some((path.clone(), REGULAR_FILE)),
-            PlanStep::Symlink { path, .. } => Some((path.clone(), SYMBOLIC_LINK | 0o777)),
-            PlanStep::MakeDirectory { path, attributes } => Some((path.clone(), DIRECTORY | attributes.mode)),
-            _ => None,
-        })
-        .collect();
-    let asked: Vec<(String, u32)> = paths.iter().map(|(path, mode)| (path.to_string(), *mode)).collect();
-    let labels = os.labels(&asked)?;
-    let labelled = paths.into_iter().zip(labels);
-    Ok(labelled.filter_map(|((path, _), label)| Some((path, terminated(&label?)))).collect())
 }

@@ -5,5 +5,6 @@ pub(crate) mod atomic_file;
 pub mod journal;
 pub mod labels;
 pub(crate) mod moves;
+pub(crate) mod policy_labels;
 pub(crate) mod prepare;
 pub mod recover;

@@ -26,7 +26,7 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
-use crate::transaction::engine::{apply, labels};
+use crate::transaction::engine::{apply, labels, policy_labels};
 use crate::transaction::plan::adopted_copy;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment_after};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
@@ -140,10 +140,12 @@ fn adopt_booted(
     let tree = draft.plan.tree.get_or_insert_default();
     let repaired = repair(tree, repairs, &applied.object.name)?;
     adopt_originals(host, &applied.host, &mut tree.steps)?;
+    let labels = policy_labels::of_steps(os, host.as_root(), &tree.steps.steps)?;
     let bound = deployment_record(&draft.base, &draft, None, target);
     // After `flameholder release`, the boot entry still has the generation argument.
     let named = booted.generation.as_ref();
-    let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, Some(bound), named)?;
+    let bound = Some(bound);
+    let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, bound, named, &labels)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
     let has_changed = adopting.carry_out(host, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
@@ -183,7 +185,8 @@ impl Adopting<'_> {
         steps: Vec<PlanStep>,
         mut labels: SelinuxLabels,
     ) -> Result<bool, TransactionError> {
-        labels.extend(labels::policy_labels_of_steps(os, &self.installing)?);
+        let policy = policy_labels::of_steps(os, root.as_root(), &self.installing)?;
+        labels.extend(labels::terminated_labels(&policy));
         let actions = installation::actions(&self.installing);
         let mut files = AgentFiles::after(root, self.installing);
         files.extend(steps);

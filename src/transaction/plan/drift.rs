@@ -101,7 +101,8 @@ pub(crate) fn find_drift(
     };
     let prior = current.prior_changes();
     let facts = facts_of(root, record, configuration, &prior, reach)?;
-    let mut drift = tree_plan::drift(&facts, &configuration.host, &prior.labels, record.profile);
+    let labels = if reach == TreeScope::Etc { prior.within("/etc").labels } else { prior.labels.clone() };
+    let mut drift = tree_plan::drift(&facts, &configuration.host, &labels, record.profile);
     drift.extend(drift_of_record(root, record, configuration, &prior)?);
     let mut verified = DriftReport {
         record: record.clone(),

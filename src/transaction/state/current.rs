@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::objects;
-use super::objects::StoreLoadError;
+use super::objects::{OutsideLabels, StoreLoadError};
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::managed_files::ManagedFiles;
@@ -83,6 +83,8 @@ pub struct CurrentState {
     pub configuration: Option<DecodedConfig>,
     /// Manifest of the active files outside `/etc`; absent if none were ever managed.
     pub active: Option<ActiveManifest>,
+    /// SELinux labels outside `/etc` of the recorded generation.
+    pub outside_labels: OutsideLabels,
 }
 
 /// Error of loading the current state.
@@ -119,7 +121,8 @@ impl CurrentState {
             }
             active => active?,
         };
-        Ok(Self { record, configuration, active })
+        let outside_labels = OutsideLabels::load(root, record.as_ref().and_then(|record| record.manifest))?;
+        Ok(Self { record, configuration, active, outside_labels })
     }
 
     /// Load the current state as far as it can be read. The record has to be readable; the second value holds the
@@ -141,7 +144,12 @@ impl CurrentState {
                 None
             }
         };
-        Ok((Self { record, configuration, active }, problems))
+        let manifest = record.as_ref().and_then(|record| record.manifest);
+        let outside_labels = OutsideLabels::load(root, manifest).unwrap_or_else(|error| {
+            problems.push(chain(&error));
+            OutsideLabels::default()
+        });
+        Ok((Self { record, configuration, active, outside_labels }, problems))
     }
 
     /// Load the current config; fail if there is a `record` without one.
@@ -166,12 +174,22 @@ impl CurrentState {
         Ok(bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose()?)
     }
 
-    /// Return the pre-images, created directories and labels of earlier changes, which are needed to undo
-    /// them.
+    /// Return the labels that the recorded generation gives to what it creates. Outside `/etc`, those of its
+    /// manifest count.
+    #[must_use]
+    pub fn given_labels(&self) -> BTreeMap<ManagedPath, String> {
+        let mut labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+        labels.extend(self.outside_labels.all.clone());
+        labels
+    }
+
+    /// Return the pre-images and created directories of earlier changes, which are needed to undo them, and the
+    /// labels that the disk is compared with.
     #[must_use]
     pub fn prior_changes(&self) -> PriorChanges {
         let (record, active) = (self.record.iter(), self.active.iter());
-        let labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+        let mut labels = self.record.as_ref().map(|record| record.labels.clone()).unwrap_or_default();
+        labels.extend(self.outside_labels.compared.clone());
         let originals = record.clone().flat_map(|record| &record.originals);
         let created = record.flat_map(|record| &record.created_directories);
         PriorChanges {

@@ -12,6 +12,7 @@ use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
+use crate::host::fs::mounts::mounts_without_labels;
 use crate::host::{HostError, Root};
 use crate::transaction::engine::atomic_file;
 
@@ -25,6 +26,40 @@ pub enum StoreLoadError {
     Host(#[from] HostError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// SELinux labels outside `/etc` in a generation's manifest.
+#[derive(Debug, Clone, Default)]
+pub struct OutsideLabels {
+    /// Labels of the generation's paths, and of the directories above them.
+    pub all: BTreeMap<ManagedPath, String>,
+    /// Labels to compare with the disk, on file systems that have labels.
+    pub compared: BTreeMap<ManagedPath, String>,
+}
+
+impl OutsideLabels {
+    /// Load the labels in the manifest `digest`. An unreadable manifest counts as one without labels: the activation
+    /// reports it.
+    pub(crate) fn load(root: &Root, digest: Option<ContentDigest>) -> Result<Self, StoreLoadError> {
+        let manifest = match digest.map(|digest| load_manifest(root, digest)) {
+            None | Some(Err(StoreLoadError::Store(_))) => return Ok(Self::default()),
+            Some(manifest) => manifest?,
+        };
+        let mut compared = manifest.compared_labels();
+        if compared.is_empty() {
+            return Ok(Self { all: manifest.labels, compared });
+        }
+        let refusing = mounts_without_labels()?;
+        let directories: BTreeSet<ManagedPath> = compared.keys().filter_map(ManagedPath::parent).collect();
+        let mut labelled = BTreeSet::new();
+        for directory in directories {
+            if root.has_labels(&directory, &refusing)? {
+                labelled.insert(directory);
+            }
+        }
+        compared.retain(|path, _| path.parent().is_some_and(|parent| labelled.contains(&parent)));
+        Ok(Self { all: manifest.labels, compared })
+    }
 }
 
 /// Load the manifest that `/var` currently matches.
@@ -64,10 +99,14 @@ pub(crate) fn set_active_manifest_aside(root: &Root) -> Result<(), HostError> {
     atomic_file::set_aside(root, &ManagedPath::constant(ACTIVE))
 }
 
-/// Return the digest of the manifest of `outside`; `None` if no file outside `/etc` is managed.
-pub(crate) fn manifest_digest(outside: &ManagedFiles, profile: Profile) -> Option<ContentDigest> {
+/// Return the digest of the manifest of `outside` with these labels; `None` if no file outside `/etc` is managed.
+pub(crate) fn manifest_digest(
+    outside: &ManagedFiles,
+    profile: Profile,
+    labels: &BTreeMap<ManagedPath, String>,
+) -> Option<ContentDigest> {
     let is_empty = outside.entries.is_empty();
-    (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.render()))
+    (!is_empty).then(|| ContentDigest::of(&Manifest::of(outside, profile).0.labelled(labels).render()))
 }
 
 /// Add steps that store the manifest and contents of `outside`.
@@ -75,11 +114,13 @@ pub(crate) fn store_objects(
     files: &mut AgentFiles<'_>,
     outside: &ManagedFiles,
     profile: Profile,
+    labels: &BTreeMap<ManagedPath, String>,
 ) -> Result<(), StoreLoadError> {
     if outside.entries.is_empty() {
         return Ok(());
     }
     let (manifest, objects) = Manifest::of(outside, profile);
+    let manifest = manifest.labelled(labels);
     for (digest, contents) in objects {
         files.write(objects::object_path(digest), contents, MODE)?;
     }

@@ -17,6 +17,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::host::facts::boot;
 use crate::host::{HostError, Root};
+use crate::transaction::engine::labels::GenerationLabels;
 
 /// systemd recognizes a first boot by an absent or uninitialized machine ID.
 const MACHINE_ID: &str = "/etc/machine-id";
@@ -28,7 +29,7 @@ pub(crate) fn compose_record(
     current: &CurrentState,
     desired: &DecodedConfig,
     plan: &Plan,
-    labels: BTreeMap<ManagedPath, String>,
+    labels: GenerationLabels,
     deployment: Option<DeploymentRecord>,
     boot_id: &BootId,
 ) -> GenerationRecord {
@@ -45,7 +46,8 @@ pub(crate) fn compose_record(
         deployment,
         boot_id: BootId::default(),
         layered_image: desired.layered_image.clone(),
-        manifest: tree.and_then(|tree| objects::manifest_digest(&tree.outside, plan.profile)),
+        manifest: tree
+            .and_then(|tree| objects::manifest_digest(&tree.outside, plan.profile, &labels.manifest)),
         applied: applied(&desired.host),
         unsupported: plan.unsupported.clone(),
         deferred: plan.deferred.clone(),
@@ -54,7 +56,7 @@ pub(crate) fn compose_record(
             .flat_map(|steps| steps.created_directories.iter().filter(in_etc).cloned())
             .collect(),
         originals: steps.flat_map(|steps| steps.originals.iter().filter(in_etc).cloned()).collect(),
-        labels,
+        labels: labels.record,
     };
     let before = current.record.as_ref();
     let kept = before.filter(|before| match (&before.deployment, &record.deployment) {
@@ -147,20 +149,22 @@ pub(crate) fn first_presets(
     Ok(())
 }
 
-/// Arrange the steps of a change of a plain tree or a live update, files outside `/etc` included.
+/// Arrange the steps of a change of a plain tree or a live update, files outside `/etc` included. `labels` are those
+/// of the manifest.
 pub(crate) fn tree_change_steps(
     root: &Root,
     current: &CurrentState,
     tree: TreePlan,
     desired: &DecodedConfig,
     record: &GenerationRecord,
+    labels: &BTreeMap<ManagedPath, String>,
 ) -> Result<Vec<PlanStep>, StoreLoadError> {
     let mut files = AgentFiles::after(root, Vec::new());
     let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
     let active = active_manifest(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);
     etc_change_steps(&mut files, tree.steps, desired, record, |files| {
-        objects::store_objects(files, &tree.outside, record.profile)?;
+        objects::store_objects(files, &tree.outside, record.profile, labels)?;
         objects::write_active_manifest(files, current.active.as_ref(), &active)?;
         // Objects of deployments are pruned with those deployments, because they share the store.
         if before != record.manifest && record.deployment.is_none() {

@@ -22,7 +22,7 @@ use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
-use crate::transaction::engine::labels::SelinuxLabels;
+use crate::transaction::engine::labels::{GenerationLabels, SelinuxLabels};
 use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, journal, labels};
 use crate::transaction::plan::error::PlanError;
@@ -269,7 +269,8 @@ pub(crate) fn etc_steps(
         current,
         &desired,
         &plan,
-        staged.labels.clone(),
+        // The staged manifest, which takes the place of the one composed here, has the others.
+        GenerationLabels { record: staged.labels.clone(), ..GenerationLabels::default() },
         Some(pending.staged.deployment.clone()),
         boot_id,
     );

@@ -1,8 +1,11 @@
 //! Live update of the running host: planned, and not applied yet.
 
+use std::collections::BTreeMap;
+
 use super::offline_sysroot::deployment_record;
 use crate::core::plan::{Plan, service_actions};
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::names::ManagedPath;
 use crate::host::{LockedHost, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
@@ -16,6 +19,8 @@ use crate::transaction::state::decided_change::DecidedChange;
 pub struct LiveUpdate<'a> {
     pub(super) draft: Box<DeploymentPlan>,
     pub(super) target: UpdateTarget<'a>,
+    /// Labels of the booted deployment's policy for the steps of the plan.
+    pub(super) labels: BTreeMap<ManagedPath, String>,
 }
 
 /// Live update that is applied.
@@ -39,7 +44,7 @@ impl LiveUpdate<'_> {
         services: &dyn ServiceControl,
         host: &LockedHost<'_>,
     ) -> Result<AppliedUpdate, TransactionError> {
-        let Self { draft, target } = self;
+        let Self { draft, target, labels } = self;
         // During a first boot, the services are not started yet, and a job of a unit ordered after ours would
         // never finish.
         let actions = match target.purpose {
@@ -47,7 +52,9 @@ impl LiveUpdate<'_> {
             _ => service_actions::service_actions_of(&draft.plan.disruption)?,
         };
         let bound = deployment_record(&draft.base, &draft, None, target);
-        let decided = DecidedChange::of(host, &draft.current, target.desired, draft.plan, Some(bound), None)?;
+        let bound = Some(bound);
+        let decided =
+            DecidedChange::of(host, &draft.current, target.desired, draft.plan, bound, None, &labels)?;
         let change = JournaledChange { actions: &actions, ..decided.change(host.boot_id()) };
         apply::apply(host.as_root(), services, change)?;
         let DecidedChange { plan, generation, .. } = decided;

@@ -16,7 +16,7 @@ use crate::host::facts::booted::open_deployment;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
-use crate::transaction::engine::{apply, labels};
+use crate::transaction::engine::{apply, labels, policy_labels};
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdateTarget};
@@ -165,12 +165,8 @@ fn write_generation(
     // The object store is in the shared `/var`, where other commands may be working.
     let lock = LockedRoot::lock(&root)?;
     let tree = plan.tree.clone().unwrap_or_default();
-    let given = labels::policy_labels_of_prior(os, &root, &current.prior_changes())?;
-    let labels = labels::recorded_labels(
-        &given,
-        &tree.steps.steps,
-        &labels::policy_labels_of_steps(os, &tree.steps.steps)?,
-    );
+    let labels = policy_labels::of_new_generation(os, &root, &current.prior_changes(), &tree)?;
+    let in_manifest = labels.manifest.clone();
     let record = GenerationRecord {
         generation: generation.to_owned(),
         ..record::compose_record(current, target.desired, &plan, labels, Some(bound), lock.boot_id())
@@ -179,8 +175,9 @@ fn write_generation(
     record::etc_change_steps(&mut files, tree.steps, target.desired, &record, |files| {
         files.extend(adopted_copy::next_unit_steps(&root)?);
         record::first_presets(files, &root, target.desired)?;
-        objects::store_objects(files, &tree.outside, record.profile)
+        objects::store_objects(files, &tree.outside, record.profile, &in_manifest)
     })?;
     let steps = files.steps;
-    Ok(apply::write_to_unused(&root, &steps, &labels::policy_labels_of_steps(os, &steps)?)?)
+    let labels = labels::terminated_labels(&policy_labels::of_steps(os, &root, &steps)?);
+    Ok(apply::write_to_unused(&root, &steps, &labels)?)
 }

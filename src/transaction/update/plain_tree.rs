@@ -1,5 +1,7 @@
 //! Update of a plain tree: files, units and keys, without an operating system.
 
+use std::collections::BTreeMap;
+
 use crate::core::config::host_config::{HostConfig, KernelType};
 use crate::core::plan::Plan;
 use crate::core::values::identifiers::GenerationId;
@@ -89,5 +91,5 @@ pub fn decide(
     if !obstacles.is_empty() {
         return Err(PlanError::Obstructed(obstacles).into());
     }
-    DecidedChange::of(root, &current, desired, plan, None, None)
+    DecidedChange::of(root, &current, desired, plan, None, None, &BTreeMap::new())
 }

@@ -114,7 +114,7 @@ fn carry_out(
     })?;
     let mut steps = files.steps;
     steps.retain(|step| rewrites(step.path()));
-    let labels = labels::labels_of_steps(root.as_root(), &steps, &recorded.labels)?;
+    let labels = labels::labels_of_steps(root.as_root(), &steps, &current.given_labels())?;
     let change = JournaledChange {
         current: Some(&recorded.generation),
         target: Some(&record.generation),

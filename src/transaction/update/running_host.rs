@@ -11,6 +11,7 @@ use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, OsError, Sysroot};
+use crate::transaction::engine::policy_labels;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
@@ -79,7 +80,9 @@ pub fn prepare<'a>(
         return Ok(RemainingWork::Nothing);
     }
     if !needs_reboot(&draft, target) {
-        return Ok(RemainingWork::Live(LiveUpdate { draft: Box::new(draft), target }));
+        let steps = draft.plan.tree.as_ref().map_or(&[][..], |tree| &tree.steps.steps);
+        let labels = policy_labels::of_steps(os, host.as_root(), steps)?;
+        return Ok(RemainingWork::Live(LiveUpdate { draft: Box::new(draft), target, labels }));
     }
     if runs {
         replace_unconfirmed(host, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;

@@ -21,7 +21,7 @@ use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
 };
 use crate::transaction::TransactionError;
-use crate::transaction::engine::{apply, labels};
+use crate::transaction::engine::{apply, labels, policy_labels};
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
@@ -113,10 +113,11 @@ fn prepare(
     plan.deferred.clone_from(&draft.plan.deferred);
     let tree = plan.tree.clone().unwrap_or_default();
     let mut files = AgentFiles::after(root, Vec::new());
-    objects::store_objects(&mut files, &tree.outside, target.profile)?;
+    let labels = policy_labels::of_new_generation(os, &next, &current.prior_changes(), &tree)?;
+    objects::store_objects(&mut files, &tree.outside, target.profile, &labels.manifest)?;
     if begins {
         // Files that Ignition created must not become pre-images of an administrator.
-        let manifest = objects::manifest_digest(&tree.outside, target.profile);
+        let manifest = objects::manifest_digest(&tree.outside, target.profile, &labels.manifest);
         objects::write_active_manifest(
             &mut files,
             current.active.as_ref(),
@@ -126,14 +127,8 @@ fn prepare(
     apply::write_to_unused(
         root.as_root(),
         &files.steps,
-        &labels::labels_of_steps(root.as_root(), &files.steps, &current.prior_changes().labels)?,
+        &labels::labels_of_steps(root.as_root(), &files.steps, &current.given_labels())?,
     )?;
-    let given = labels::policy_labels_of_prior(os, &next, &current.prior_changes())?;
-    let labels = labels::recorded_labels(
-        &given,
-        &tree.steps.steps,
-        &labels::policy_labels_of_steps(os, &tree.steps.steps)?,
-    );
     let bound = deployment_record(deployment, draft, imported, target);
     let record = record::compose_record(current, target.desired, &plan, labels, Some(bound), root.boot_id());
     Ok(GenerationRecord { generation: generation.to_owned(), ..record })

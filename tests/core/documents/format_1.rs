@@ -122,6 +122,7 @@ fn manifest() -> Manifest {
             (path("/var/lib/gone"), ManifestEntry::Absent),
         ]),
         owned_parents: BTreeMap::from([(path("/var/lib/app"), attributes(0o750, 1000))]),
+        labels: BTreeMap::from([(path("/usr/local/bin/tool"), "system_u:object_r:bin_t:s0".to_owned())]),
     }
 }
 

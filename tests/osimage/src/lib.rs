@@ -19,4 +19,4 @@ mod units;
 pub use image::{Release, write_image, write_tree_image};
 pub use remove::{Scratch, remove};
 pub use sysroot::SysrootBuilder;
-pub use tree::Os;
+pub use tree::{Os, PolicyPaths};

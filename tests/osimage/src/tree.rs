@@ -12,6 +12,34 @@ use crate::units;
 /// Size of the generated kernel and initramfs, in bytes.
 const KERNEL_SIZE: usize = 8 * 1024;
 
+/// Substitution of paths in the SELinux policy, `file_contexts.subs_dist`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyPaths {
+    /// None but that of `/usr/etc`.
+    Plain,
+    /// As Fedora ships it: paths in `/var` are looked up by the links that lead there.
+    Fedora,
+    /// As rpm-ostree changes Fedora's: paths in `/home` are looked up in `/var/home`, which the file contexts name.
+    RpmOstree,
+}
+
+impl PolicyPaths {
+    fn substitutions(self) -> &'static str {
+        match self {
+            Self::Plain => "/usr/etc /etc\n",
+            Self::Fedora => "/usr/etc /etc\n/var/home /home\n/var/usrlocal /usr/local\n/var/roothome /root\n",
+            Self::RpmOstree => {
+                "/usr/etc /etc\n/home /var/home\n/var/usrlocal /usr/local\n/var/roothome /root\n"
+            }
+        }
+    }
+
+    /// The directory of home directories that the file contexts name.
+    fn home(self) -> &'static str {
+        if self == Self::RpmOstree { "/var/home" } else { "/home" }
+    }
+}
+
 /// Version of an OS that looks like Fedora CoreOS.
 ///
 /// Versions differ in kernel, version strings and `/usr/etc`: `chrony.conf` changes with each, and
@@ -19,7 +47,7 @@ const KERNEL_SIZE: usize = 8 * 1024;
 #[derive(Debug, Clone)]
 pub struct Os {
     number: u32,
-    selinux: bool,
+    selinux: Option<PolicyPaths>,
     bootable: bool,
     /// Directories in `/` that are links to `/var`, besides the usual ones.
     links: Vec<&'static str>,
@@ -29,13 +57,19 @@ pub struct Os {
 impl Os {
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self { number, selinux: false, bootable: true, links: Vec::new(), agent: None }
+        Self { number, selinux: None, bootable: true, links: Vec::new(), agent: None }
     }
 
     /// Add a small SELinux policy, sufficient to look up labels.
     #[must_use]
     pub fn with_selinux(self) -> Self {
-        Self { selinux: true, ..self }
+        self.with_policy(PolicyPaths::Fedora)
+    }
+
+    /// Add a small SELinux policy with these substitutions.
+    #[must_use]
+    pub fn with_policy(self, paths: PolicyPaths) -> Self {
+        Self { selinux: Some(paths), ..self }
     }
 
     /// Omit the kernel, and the label that marks the image as bootable.
@@ -74,7 +108,7 @@ impl Os {
     }
 
     pub(crate) fn has_selinux(&self) -> bool {
-        self.selinux
+        self.selinux.is_some()
     }
 
     pub(crate) fn is_bootable(&self) -> bool {
@@ -101,10 +135,11 @@ impl Os {
         if let Some(agent) = &self.agent {
             agent.write(root)?;
         }
-        if self.selinux {
+        if let Some(paths) = self.selinux {
             for (path, contents) in SELINUX {
-                write(root, path, contents.as_bytes(), 0o644)?;
+                write(root, path, contents.replace("HOME_ROOT", paths.home()).as_bytes(), 0o644)?;
             }
+            write(root, SUBSTITUTIONS, paths.substitutions().as_bytes(), 0o644)?;
         }
         Ok(())
     }
@@ -245,7 +280,7 @@ const FILES: [(&str, &str); 14] = [
 ];
 
 /// SELinux policy. `policy.31` is only hashed, never loaded; label lookups read `file_contexts`.
-const SELINUX: [(&str, &str); 4] = [
+const SELINUX: [(&str, &str); 3] = [
     ("usr/etc/selinux/config", "SELINUX=enforcing\nSELINUXTYPE=targeted\n"),
     ("usr/etc/selinux/targeted/policy/policy.31", "not a policy\n"),
     (
@@ -259,12 +294,19 @@ const SELINUX: [(&str, &str); 4] = [
          /etc/systemd/system(/.*)?\tsystem_u:object_r:systemd_unit_file_t:s0\n\
          /run(/.*)?\t<<none>>\n\
          /usr(/.*)?\tsystem_u:object_r:usr_t:s0\n\
-         /usr/local/bin(/.*)?\tsystem_u:object_r:bin_t:s0\n\
          /usr/lib/systemd/system(/.*)?\tsystem_u:object_r:systemd_unit_file_t:s0\n\
-         /var(/.*)?\tsystem_u:object_r:var_t:s0\n",
-    ),
-    (
-        "usr/etc/selinux/targeted/contexts/files/file_contexts.subs_dist",
-        "/usr/etc /etc\n/var/home /home\n/var/usrlocal /usr/local\n",
+         /var(/.*)?\tsystem_u:object_r:var_t:s0\n\
+         /etc/nmstate(/.*)?\tsystem_u:object_r:nmstate_etc_t:s0\n\
+         /opt(/.*)?\tsystem_u:object_r:usr_t:s0\n\
+         /root(/.*)?\tsystem_u:object_r:admin_home_t:s0\n\
+         /root/\\.ssh(/.*)?\tsystem_u:object_r:ssh_home_t:s0\n\
+         /usr/local/s?bin(/.*)?\tsystem_u:object_r:bin_t:s0\n\
+         /var/lib/kubelet(/.*)?\tsystem_u:object_r:container_var_lib_t:s0\n\
+         HOME_ROOT\t-d\tsystem_u:object_r:home_root_t:s0\n\
+         HOME_ROOT/[^/]+\t-d\tsystem_u:object_r:user_home_dir_t:s0\n\
+         HOME_ROOT/[^/]+/.+\tsystem_u:object_r:user_home_t:s0\n\
+         HOME_ROOT/[^/]+/\\.ssh(/.*)?\tsystem_u:object_r:ssh_home_t:s0\n",
     ),
 ];
+
+const SUBSTITUTIONS: &str = "usr/etc/selinux/targeted/contexts/files/file_contexts.subs_dist";

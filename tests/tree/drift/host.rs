@@ -4,6 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
+use flameholder::core::state::objects::{ACTIVE, OBJECTS};
+use flameholder::core::values::tree::ContentDigest;
 use rustix::fs::{XattrFlags, lgetxattr, lsetxattr};
 use serde_json::{Value, json};
 use testbed::model::document::{file, with_files};
@@ -125,6 +127,26 @@ impl Host {
             record["labels"][*path] = json!(label);
         }
         fs::write(self.at(RECORD), record.to_string() + "\n").unwrap();
+    }
+
+    /// Label these paths outside `/etc`, and add the labels to the manifest, as an activation on a host with
+    /// SELinux does.
+    pub(super) fn labelled_outside(&self, labels: &[(&str, &str)]) {
+        let mut record: Value = serde_json::from_str(&self.text(RECORD)).unwrap();
+        let object = |digest: &str| format!("{OBJECTS}/{}", digest.trim_start_matches("sha256:"));
+        let old = record["manifest"].as_str().unwrap().to_owned();
+        let mut manifest: Value = serde_json::from_str(&self.text(&object(&old))).unwrap();
+        for (path, label) in labels {
+            self.xattr(path, "security.selinux", &[label.as_bytes(), b"\0"].concat());
+            manifest["labels"][*path] = json!(label);
+        }
+        let text = manifest.to_string() + "\n";
+        let new = ContentDigest::of(text.as_bytes()).to_string();
+        fs::write(self.at(&object(&new)), text).unwrap();
+        record["manifest"] = json!(new);
+        fs::write(self.at(RECORD), record.to_string() + "\n").unwrap();
+        let active = self.text(ACTIVE).replace(&old, &new);
+        fs::write(self.at(ACTIVE), active).unwrap();
     }
 
     pub(super) fn edit(&self, path: &str) {

@@ -224,6 +224,25 @@ fn labels_and_attributes_are_repaired_on_files_and_reported_on_directories() {
 }
 
 #[test]
+fn labels_outside_etc_are_repaired_on_files_where_the_file_system_has_labels() {
+    let (directory, label) = ("/var/home/core/.ssh/authorized_keys.d", "system_u:object_r:ssh_home_t:s0");
+    let host = Host::new();
+    host.settings("10.toml", EVERYTHING);
+    host.labelled_outside(&[(directory, label), (KEYS, label)]);
+    assert_eq!(host.found(), []);
+    for path in [directory, KEYS] {
+        host.xattr(path, "security.selinux", b"system_u:object_r:user_home_t:s0\0");
+    }
+    assert_eq!(host.kinds(), [(KEYS.to_owned(), "label".to_owned())], "a directory keeps its label");
+    assert_eq!(paths(&host.document(&["--repair"])["repaired"]), [KEYS]);
+    assert_eq!(host.label(KEYS), label);
+    for path in [directory, KEYS] {
+        rustix::fs::removexattr(host.at(path), "security.selinux").unwrap();
+    }
+    assert_eq!(host.found(), [], "a file system without labels");
+}
+
+#[test]
 fn repair_needs_exactly_one_root() {
     for arguments in
         [&["--repair"][..], &["--repair", "--sysroot", "x"], &["--repair", "--root", "a", "--sysroot", "b"]]

@@ -58,7 +58,7 @@ pub struct PriorChanges {
     pub originals: BTreeSet<ManagedPath>,
     /// Directories created for managed paths below them.
     pub created_directories: BTreeSet<ManagedPath>,
-    /// SELinux labels that were set, by path, without the terminating NUL.
+    /// SELinux labels that the disk is compared with, by path, without the terminating NUL.
     pub labels: BTreeMap<ManagedPath, String>,
 }
 
