@@ -45,6 +45,7 @@ impl<'a> AgentFiles<'a> {
             return Ok(());
         }
         self.make_parents(&path)?;
+        self.keep_directories(&path);
         self.steps.push(PlanStep::Write { path, contents, attributes });
         Ok(())
     }
@@ -55,8 +56,16 @@ impl<'a> AgentFiles<'a> {
             return Ok(());
         }
         self.make_parents(&path)?;
+        self.keep_directories(&path);
         self.steps.push(PlanStep::Symlink { path, target: target.to_owned(), owner: (0, 0) });
         Ok(())
+    }
+
+    /// Drop the steps that remove a directory of `path`: a config that created it may no longer need it.
+    fn keep_directories(&mut self, path: &ManagedPath) {
+        self.steps.retain(|step| {
+            !matches!(step, PlanStep::RemoveDirectory { path: directory } if path.is_within(directory.as_str()))
+        });
     }
 
     /// Add steps that create the missing parent directories of `path`.
@@ -79,5 +88,25 @@ fn is_written(found: &PathState, contents: &[u8], attributes: FileAttributes) ->
             *mode == attributes && *digest == ContentDigest::of(contents)
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test reports by panicking")]
+
+    use super::*;
+
+    #[test]
+    fn directory_of_a_written_file_is_not_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(directory.path().join("etc/app/own")).unwrap();
+        let root = Root::open(directory.path()).unwrap();
+        let removal = |path| PlanStep::RemoveDirectory { path: ManagedPath::constant(path) };
+        let mut files =
+            AgentFiles::after(&root, ["/etc/app/own", "/etc/app", "/etc/a"].map(removal).to_vec());
+        files.write(ManagedPath::constant("/etc/app/mark"), b"mark".to_vec(), 0o644).unwrap();
+        let paths: Vec<&str> = files.steps.iter().map(|step| step.path().as_str()).collect();
+        assert_eq!(paths, ["/etc/app/own", "/etc/a", "/etc/app/mark"]);
     }
 }
