@@ -91,7 +91,7 @@ pub fn recover_pending(
     // Without a pending generation, nothing may have to be rolled back.
     if pending::load(host.as_root())?.is_none() && rollback_pin::is_any_pinned(host)? {
         let released =
-            open(SysrootAccess::Stage).and_then(|mut os| rollback_pin::release_pin(&mut *os, host));
+            open(SysrootAccess::Stage).and_then(|mut os| rollback_pin::release_unneeded(&mut *os, host));
         if let Err(error) = released {
             log::warn!(
                 "cannot unpin the previous deployment: {}; `flameholder recover` tries again",

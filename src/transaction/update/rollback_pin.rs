@@ -45,6 +45,18 @@ pub(crate) fn is_any_pinned(root: &Root) -> Result<bool, HostError> {
     root.exists(&ManagedPath::constant(PINNED))
 }
 
+/// Take the pin off, where no generation is pending, unless the next reboot may need it: while the pinned deployment was
+/// booted from the boot menu, the default entry is still the generation that is rolled back to it.
+pub(crate) fn release_unneeded(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+    let booted = &host.running.booted.deployment;
+    let is_default =
+        os.deployments()?.iter().find(|entry| !entry.staged).is_some_and(|entry| entry.id == *booted);
+    match load(host)? {
+        Some(pin) if pin.deployment == *booted && !is_default => Ok(()),
+        _ => release_pin(os, host),
+    }
+}
+
 /// Take the pin off that this agent set, if there is one. The note goes last.
 pub(crate) fn release_pin(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     let Some(pin) = load(host)? else { return Ok(()) };
