@@ -48,8 +48,11 @@ pub fn booted_state(seen: BootObservation<'_>) -> BootedState {
         (Some(argument), Some(recorded)) if argument == recorded => BootedState::Complete,
         (None, None) => BootedState::Foreign,
         (Some(argument), _) => match pending {
-            Some(pending) if pending.generation() == argument => BootedState::WithoutConfig,
+            Some(pending) if pending.generation() == argument && pending.is_deployed_as(deployment) => {
+                BootedState::WithoutConfig
+            }
             // `rpm-ostree upgrade` and `bootc` copy all kernel arguments, the generation's ID among them.
+            Some(pending) if pending.generation() == argument => BootedState::Foreign,
             _ if record.is_some_and(|record| record.generation == *argument) => BootedState::Foreign,
             _ => BootedState::Unknown,
         },

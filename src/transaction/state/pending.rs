@@ -85,7 +85,9 @@ pub(crate) fn restore(host: &LockedHost<'_>) -> Result<Option<PendingGeneration>
     load_or_set_aside(host.as_root())?;
     write_staged(host.as_root(), &staged)?;
     log::warn!("the pending record {PENDING} of generation {} is written again", staged.record.generation);
-    Ok(Some(PendingGeneration::new(staged)))
+    // It has no config to stage again; and it booted, so it was finalized.
+    append_entry(host.as_root(), &PendingEntry::Finalized { boot_id: staged.staged_in_boot.clone() })?;
+    Ok(Some(PendingGeneration { is_finalized: true, ..PendingGeneration::new(staged) }))
 }
 
 /// Load the pending generation and decide its outcome in this boot; `None` if no generation is pending.

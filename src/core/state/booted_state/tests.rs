@@ -40,6 +40,7 @@ fn booted_deployment_is_classified() {
         ("c2", Some("new"), None, Some(&waiting), BootedState::WithoutConfig),
         ("c2", Some("new"), Some(&old), None, BootedState::Unknown),
         ("c3", Some("old"), Some(&old), None, BootedState::Foreign),
+        ("c3", Some("new"), Some(&old), Some(&waiting), BootedState::Foreign),
         ("c3", None, Some(&old), None, BootedState::Foreign),
         ("c3", None, None, None, BootedState::Foreign),
     ] {
