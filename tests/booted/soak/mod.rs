@@ -6,6 +6,7 @@
 //! next release (feature `next-schema`); without it the agent is never exchanged.
 
 mod damage;
+mod earlier_faults;
 mod invariants;
 mod obstacle;
 mod planted;

@@ -13,7 +13,9 @@ use testbed::osimage::Os;
 use super::invariants::Broken;
 use super::obstacle::run_with;
 use super::planted::Plant;
-use super::step::{ConfigKind, MARK, Obstacle, OperatorAct, PENDING, RECORD, StateFile, Step, WHOLE_STATE};
+use super::step::{
+    CONFIG, ConfigKind, MARK, Obstacle, OperatorAct, PENDING, RECORD, StateFile, Step, WHOLE_STATE,
+};
 use super::{damage, invariants, ways_out};
 
 /// Reboots that one boot may request: to write the configuration, to roll back, and to repeat either.
@@ -46,6 +48,8 @@ pub(super) struct SoakRun {
     pub(super) undeployed: BTreeSet<PathBuf>,
     /// True from damage to a record, which later deployments inherit, to the next confirmed generation.
     pub(super) has_damaged_record: bool,
+    /// True from damage to the applied config to the next confirmed generation.
+    has_damaged_config: bool,
     /// Deployments whose mark the sequence removed.
     pub(super) without_mark: BTreeSet<PathBuf>,
     /// True from an activation that could not reach, or did not finish, the files outside `/etc` to one that did.
@@ -75,6 +79,7 @@ impl SoakRun {
             unconfirmed: BTreeMap::new(),
             undeployed: BTreeSet::new(),
             has_damaged_record: false,
+            has_damaged_config: false,
             without_mark: BTreeSet::new(),
             is_activation_partial: false,
             has_lost_state: false,
@@ -306,6 +311,7 @@ impl SoakRun {
         if self.is_unconfirmed() && is_confirmed {
             self.unconfirmed.remove(&self.booted_root());
             self.has_damaged_record = false;
+            self.has_damaged_config = false;
             invariants::check_confirmed(self, checked)?;
         }
         Ok(())
@@ -350,9 +356,14 @@ impl SoakRun {
             }
             self.has_lost_state = true;
         }
+        // Nothing else tells which files the agent wrote: who loses both starts over, beside these files.
+        if file == RECORD && self.has_damaged_config || file == CONFIG && self.has_damaged_record {
+            return;
+        }
         if damage::damage(&self.host, file, kind, self.plant) {
             match file {
                 RECORD => self.has_damaged_record = true,
+                CONFIG => self.has_damaged_config = true,
                 MARK => drop(self.without_mark.insert(self.booted_root())),
                 _ => {}
             }

@@ -83,6 +83,7 @@ pub(super) const RECORD: StateFile = StateFile::Etc("flameholder/generation");
 pub(super) const MARK: StateFile = StateFile::Etc("flameholder/unconfirmed");
 pub(super) const PENDING: StateFile = StateFile::Var("pending");
 pub(super) const BLOCKED: StateFile = StateFile::Var("blocked");
+pub(super) const CONFIG: StateFile = StateFile::Etc("machine-config-daemon/currentconfig");
 pub(super) const WHOLE_STATE: StateFile = StateFile::Var("");
 
 const STATE_FILES: [StateFile; 11] = [
@@ -95,7 +96,7 @@ const STATE_FILES: [StateFile; 11] = [
     StateFile::Var("pinned"),
     StateFile::Var("objects"),
     StateFile::Var("lock"),
-    StateFile::Etc("machine-config-daemon/currentconfig"),
+    CONFIG,
     StateFile::Run("flameholder/boot-check.json"),
 ];
 
