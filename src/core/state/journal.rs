@@ -12,6 +12,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 use crate::core::state::log_line;
+use crate::core::state::log_line::FirstLineError;
 use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
@@ -23,8 +24,8 @@ pub const JOURNAL: &str = "/var/lib/flameholder/journal";
 /// Path at which a new journal is written, before it is renamed to [`JOURNAL`].
 pub const NEW_JOURNAL: &str = "/var/lib/flameholder/journal.new";
 
-/// Journal version that this release writes, and the only one that it reads. Fields may be added within a
-/// version, since readers ignore unknown ones; any change to the rules of recovery gets a new version.
+/// Journal version that this release writes. It also reads older ones. Fields may be added within a version, since
+/// readers ignore unknown ones; any change to the rules of recovery gets a new version.
 pub const VERSION: u32 = 1 + next_schema::OFFSET;
 
 /// Steps that upgrade the first line of a journal, from version 1 on.
@@ -194,10 +195,11 @@ impl Journal {
         let damaged = |index: usize| JournalError::Damaged { line: index + 1 };
         let unknown = |index: usize| move |source| JournalError::Unknown { line: index + 1, source };
         let first = lines.next().and_then(|(_, first)| first).ok_or(damaged(0))?;
-        let intent = log_line::first_line(first, VERSION, UPGRADES).map_err(unknown(0))?;
-        let newer =
-            || log_line::version(first).map_err(unknown(0)).map_or_else(|error| error, JournalError::Version);
-        let intent: JournalIntent = intent.ok_or_else(newer)?;
+        let intent = log_line::first_line(first, VERSION, UPGRADES);
+        let intent: JournalIntent = intent.map_err(|error| match error {
+            FirstLineError::Unknown(source) => unknown(0)(source),
+            FirstLineError::Version(version) => JournalError::Version(version),
+        })?;
         let intent = JournalIntent { version: VERSION, ..intent };
         let mut reached = TransactionState::Prepared;
         for (index, line) in lines {

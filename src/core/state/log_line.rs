@@ -3,6 +3,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::core::state::own_document;
 use crate::core::state::own_document::UpgradeStep;
@@ -26,28 +27,34 @@ pub fn whole(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     whole.split_inclusive(|byte| *byte == b'\n').map(checked)
 }
 
+/// The reason why the first line of a log cannot be used.
+#[derive(Debug)]
+pub(crate) enum FirstLineError {
+    /// The line does not have the expected shape.
+    Unknown(serde_json::Error),
+    /// The format has this version, which belongs to a newer release, or to none.
+    Version(u32),
+}
+
 /// Read the first line of a log, with the version of its format. An older one is upgraded step by step, as an
-/// [`own_document`] is; `None` if the version belongs to a newer release, or to none.
+/// [`own_document`] is.
 pub(crate) fn first_line<T: DeserializeOwned>(
     first: &[u8],
     version: u32,
     steps: &[UpgradeStep],
-) -> Result<Option<T>, serde_json::Error> {
-    let found = self::version(first)?;
-    if found == version {
-        return serde_json::from_slice(first).map(Some);
-    }
-    let upgraded = own_document::upgrade(serde_json::from_slice(first)?, found, version, steps);
-    upgraded.map(serde_json::from_value).transpose()
-}
-
-/// Read the format version from the first line of a log.
-pub(crate) fn version(first: &[u8]) -> Result<u32, serde_json::Error> {
+) -> Result<T, FirstLineError> {
     #[derive(Deserialize)]
     struct Version {
         version: u32,
     }
-    serde_json::from_slice(first).map(|Version { version }| version)
+    let Version { version: found } = serde_json::from_slice(first).map_err(FirstLineError::Unknown)?;
+    if found == version {
+        return serde_json::from_slice(first).map_err(FirstLineError::Unknown);
+    }
+    let line: Value = serde_json::from_slice(first).map_err(FirstLineError::Unknown)?;
+    let upgraded =
+        own_document::upgrade(line, found, version, steps).ok_or(FirstLineError::Version(found))?;
+    serde_json::from_value(upgraded).map_err(FirstLineError::Unknown)
 }
 
 /// The length of the log up to and including its last newline.

@@ -6,7 +6,7 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-/// Step that steps a document by one schema. It need not change the number of the schema.
+/// Upgrade of a document by one schema. It need not change the number of the schema.
 pub(crate) type UpgradeStep = fn(Value) -> Value;
 
 /// Difference between this release and the next one in every document. The feature `next-schema` builds an executable that

@@ -18,6 +18,7 @@ use serde_json::Value;
 use super::record::{DeploymentRecord, GenerationRecord};
 use crate::core::config::layering::PackageLayering;
 use crate::core::state::log_line;
+use crate::core::state::log_line::FirstLineError;
 use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, GenerationId};
@@ -219,10 +220,11 @@ impl PendingGeneration {
         let damaged = |index: usize| PendingError::Damaged { line: index + 1 };
         let unknown = |index: usize| move |source| PendingError::Unknown { line: index + 1, source };
         let first = lines.next().and_then(|(_, first)| first).ok_or_else(|| damaged(0))?;
-        let intent = log_line::first_line(first, VERSION, UPGRADES).map_err(unknown(0))?;
-        let newer =
-            || log_line::version(first).map_err(unknown(0)).map_or_else(|error| error, PendingError::Version);
-        let intent: StagedGeneration = intent.ok_or_else(newer)?;
+        let intent = log_line::first_line(first, VERSION, UPGRADES);
+        let intent: StagedGeneration = intent.map_err(|error| match error {
+            FirstLineError::Unknown(source) => unknown(0)(source),
+            FirstLineError::Version(version) => PendingError::Version(version),
+        })?;
         let mut pending = Self::new(StagedGeneration { version: VERSION, ..intent });
         for (index, line) in lines {
             let line = line.ok_or_else(|| damaged(index))?;
