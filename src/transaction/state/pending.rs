@@ -41,7 +41,8 @@ pub fn load(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, PendingLoa
     Ok(bytes.map(|bytes| PendingGeneration::parse(&bytes)).transpose()?)
 }
 
-/// Load the pending record, or set it aside if it is damaged or of a newer release: such a document must not stop updates, rollbacks and foreign deployments.
+/// Load the pending record, or set it aside if it is damaged or of a newer release: such a document must not stop updates,
+/// rollbacks and foreign deployments.
 pub(crate) fn load_or_set_aside(disk: &dyn HostDisk) -> Result<Option<PendingGeneration>, HostError> {
     match load(disk) {
         Ok(pending) => Ok(pending),
@@ -83,10 +84,11 @@ pub(crate) fn recompose(root: &Root, booted: &DeploymentId) -> Option<StagedGene
 pub(crate) fn restore(host: &LockedHost<'_>) -> Result<Option<PendingGeneration>, HostError> {
     let Some(staged) = recompose(host, &host.running.booted.deployment) else { return Ok(None) };
     load_or_set_aside(host.as_root())?;
-    write_staged(host.as_root(), &staged)?;
+    // It booted, so it was finalized; and there is no config to stage it again. Both in one write: a power cut in between
+    // would leave a record to stage again.
+    let finalized = PendingEntry::Finalized { boot_id: staged.staged_in_boot.clone() };
+    write(host.as_root(), &[staged.render(), finalized.render()].concat())?;
     log::warn!("the pending record {PENDING} of generation {} is written again", staged.record.generation);
-    // It has no config to stage again; and it booted, so it was finalized.
-    append_entry(host.as_root(), &PendingEntry::Finalized { boot_id: staged.staged_in_boot.clone() })?;
     Ok(Some(PendingGeneration { is_finalized: true, ..PendingGeneration::new(staged) }))
 }
 
