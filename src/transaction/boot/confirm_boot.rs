@@ -285,9 +285,20 @@ fn roll_back_by_mark(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = mark.generation.clone();
     let reason = boot_check_failure(policy, failed);
-    let because = match policy.allows_rollback(mark.completes_first_boot, has_etcd(&host.root)) {
+    let allowed = policy.allows_rollback(mark.completes_first_boot, has_etcd(&host.root));
+    let result = allowed.map(|()| early_boot::roll_back_to(os, &mark.base));
+    rollback_outcome(generation, reason, result)
+}
+
+/// Return the outcome of a rollback, or of a generation that may not be rolled back.
+fn rollback_outcome(
+    generation: GenerationId,
+    reason: String,
+    result: Result<Result<RollbackResult, TransactionError>, RollbackDisabled>,
+) -> Result<BootCheckOutcome, TransactionError> {
+    let because = match result {
         Err(because) => because,
-        Ok(()) => match early_boot::roll_back_to(os, &mark.base)? {
+        Ok(result) => match result? {
             RollbackResult::BootsNext => return Ok(BootCheckOutcome::RolledBack { generation, reason }),
             RollbackResult::DeploymentGone => RollbackDisabled::DeploymentGone,
         },
@@ -308,12 +319,7 @@ fn roll_back(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
     let reason = boot_check_failure(policy, failed);
-    let because = match policy.may_roll_back(pending, has_etcd(&host.root)) {
-        Err(because) => because,
-        Ok(()) => match early_boot::roll_back(os, host, pending, &reason)? {
-            RollbackResult::BootsNext => return Ok(BootCheckOutcome::RolledBack { generation, reason }),
-            RollbackResult::DeploymentGone => RollbackDisabled::DeploymentGone,
-        },
-    };
-    Ok(BootCheckOutcome::KeptUnhealthy { generation, reason, because })
+    let allowed = policy.may_roll_back(pending, has_etcd(&host.root));
+    let result = allowed.map(|()| early_boot::roll_back(os, host, pending, &reason));
+    rollback_outcome(generation, reason, result)
 }

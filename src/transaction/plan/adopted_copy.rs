@@ -2,6 +2,7 @@
 //! agent of the image does. The deployments of a stateroot share the copy's executables.
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::config::managed_files::unit_path;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::installation::image_agent::{AgentChoice, VERSION_UNIT, adopted_version};
 use crate::core::state::installation::{
@@ -112,10 +113,6 @@ pub(crate) fn has_installed_units(root: &Root) -> Result<bool, HostError> {
         }
     }
     Ok(false)
-}
-
-fn unit_path(name: &str) -> ManagedPath {
-    ManagedPath::constant(UNIT_DIRECTORY).join(name)
 }
 
 fn is_file(root: &Root, path: &ManagedPath) -> Result<bool, HostError> {
