@@ -44,6 +44,16 @@ impl ProjectTree {
         self.target.join("release").join(name)
     }
 
+    /// The folder of the executables that stand for the next release, and that tests exchange with those of this release.
+    pub fn next_release(&self) -> PathBuf {
+        self.target.join("next-schema")
+    }
+
+    /// Return true if the executables of the next release are built.
+    pub fn has_next_release(&self) -> bool {
+        self.next_release().join("flameholder").is_file()
+    }
+
     /// Return a cargo command with the root as its working directory.
     ///
     /// It does not inherit what `cargo run` says of this package: build scripts of dependencies that read these

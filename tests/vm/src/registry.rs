@@ -1,4 +1,4 @@
-//! Container registry on this machine's loopback, which serves the OS images to a guest.
+//! Container registry on this machine's loopback, which serves the OS images, or files, to a guest.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -7,7 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use sha2::{Digest as _, Sha256};
 
+use crate::lab::REGISTRY;
 use crate::program;
 use crate::wait::until;
 
@@ -44,7 +46,33 @@ impl Registry {
     /// # Errors
     /// The registry does not start or ends; the error has its log.
     pub fn start(&mut self) -> Result<()> {
-        self.start_with("")
+        self.start_with(&self.storage.clone(), "")
+    }
+
+    /// Start the registry with these files as blobs instead of the images, and return the URL of each for
+    /// the guest.
+    ///
+    /// # Errors
+    /// As for [`Registry::start`]; a file cannot be read or uploaded.
+    pub fn start_with_files(&mut self, files: &[&Path]) -> Result<Vec<String>> {
+        let storage = self.folder.join("files");
+        fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
+        self.start_with(&storage, "")?;
+        files.iter().map(|file| self.upload(file)).collect()
+    }
+
+    /// Upload a file as a blob: a session, then the whole content.
+    fn upload(&self, file: &Path) -> Result<String> {
+        let content = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        let digest = format!("sha256:{:x}", Sha256::digest(&content));
+        let mut begin = curl();
+        begin.args(["--request", "POST", "--write-out", "%header{location}"]);
+        let session =
+            program::read(begin.arg(format!("http://127.0.0.1:{}/v2/files/blobs/uploads/", self.port)))?;
+        let mut put = curl();
+        put.arg("--upload-file").arg(file).arg(format!("{session}&digest={digest}"));
+        program::read(&mut put)?;
+        Ok(format!("http://{REGISTRY}/v2/files/blobs/{digest}"))
     }
 
     /// Start the registry with basic authentication. `logins` is a file of htpasswd(1) with bcrypt digests.
@@ -54,16 +82,17 @@ impl Registry {
     pub fn start_for(&mut self, logins: &str) -> Result<()> {
         let file = self.folder.join("htpasswd");
         fs::write(&file, logins).with_context(|| format!("writing {}", file.display()))?;
-        self.start_with(&format!("auth: {{htpasswd: {{realm: test, path: '{}'}}}}\n", file.display()))
+        let logins = format!("auth: {{htpasswd: {{realm: test, path: '{}'}}}}\n", file.display());
+        self.start_with(&self.storage.clone(), &logins)
     }
 
-    fn start_with(&mut self, more: &str) -> Result<()> {
+    fn start_with(&mut self, storage: &Path, more: &str) -> Result<()> {
         self.stop();
         let config = self.folder.join("registry.yml");
         let text = format!(
             "version: 0.1\nlog: {{level: error, accesslog: {{disabled: true}}}}\n\
              storage: {{filesystem: {{rootdirectory: '{}'}}}}\nhttp: {{addr: '127.0.0.1:{}'}}\n{more}",
-            self.storage.display(),
+            storage.display(),
             self.port
         );
         fs::write(&config, text).with_context(|| format!("writing {}", config.display()))?;
@@ -103,6 +132,12 @@ impl Drop for Registry {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn curl() -> Command {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--fail", "--output", "/dev/null"]);
+    command
 }
 
 /// Return a free port of 127.0.0.1.

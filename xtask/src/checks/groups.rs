@@ -1,6 +1,6 @@
 //! Groups of tests that have a precondition, or that a check of their own runs.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, TestRunner, TestSelection};
@@ -119,15 +119,9 @@ pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
     (!executable.is_file()).then(|| reason.to_owned())
 }
 
-/// Return the folder of the executables that stand for the next release.
-pub fn next_release(tree: &ProjectTree) -> PathBuf {
-    tree.target().join("next-schema")
-}
-
 /// Return the reason if tests that need the next release cannot run.
 pub fn next_release_obstacle(tree: &ProjectTree) -> Option<String> {
-    let is_built = next_release(tree).join("flameholder").is_file();
-    (!is_built).then(|| "no executables of the next release: their build failed".to_owned())
+    (!tree.has_next_release()).then(|| "no executables of the next release: their build failed".to_owned())
 }
 
 #[cfg(test)]

@@ -6,16 +6,13 @@ use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER
 use super::{CheckOutcome, CheckRun};
 use crate::invocation;
 use crate::part_number::PartNumber;
-use crate::testing::{IgnoredTests, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
+use crate::testing::{IgnoredTests, NEXT_RELEASE, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
 use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
 
 /// Environment variable that makes tests explore more.
 const EXHAUSTIVE: &str = "FLAMEHOLDER_EXHAUSTIVE";
 /// Environment variable with the executable that tests run instead of the debug build.
 const BINARY: &str = "FLAMEHOLDER_BINARY";
-
-/// Environment variable with the folder of the executables that stand for the next release.
-const NEXT: &str = "FLAMEHOLDER_NEXT";
 
 /// Run the house rules, which need nothing but the sources; always by `cargo test`, which builds no other
 /// test.
@@ -36,7 +33,7 @@ pub fn library_tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 /// The executables are copied to a folder of their own, as the build of the tests replaces them. Only the agent itself is
 /// compiled once more: the selection of dependencies is that of all tests.
 pub fn next_release(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    let folder = groups::next_release(run.tree);
+    let folder = run.tree.next_release();
     // Not overwritten: a test may still run the earlier ones. Nor kept: those of another commit are not the next release.
     let _ = std::fs::remove_dir_all(&folder);
     let mut command = run.tree.cargo(&["test", "--test", "core"]);
@@ -178,8 +175,8 @@ fn count(
         command.env(EXHAUSTIVE, "1");
     }
     command.envs(executable.map(|path| (BINARY, path)));
-    if groups::next_release_obstacle(run.tree).is_none() {
-        command.env(NEXT, groups::next_release(run.tree));
+    if run.tree.has_next_release() {
+        command.env(NEXT_RELEASE, run.tree.next_release());
     }
     Ok(TestTally { skipped: 0, ..run.runner.count(&mut command)? })
 }

@@ -15,3 +15,5 @@ pub use tally::{SkippedGroup, TestTally};
 
 /// The packages and features of every build for tests. The feature adds the scenarios on virtual machines.
 pub const SCOPE: [&str; 3] = ["--workspace", "--features", "vm/scenarios"];
+/// Environment variable with the folder of the executables that stand for the next release.
+pub const NEXT_RELEASE: &str = "FLAMEHOLDER_NEXT";

@@ -7,12 +7,14 @@ use anyhow::Result;
 use super::share;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
-use crate::testing::{IgnoredTests, SkippedGroup, TestRunner, TestSelection, TestTally};
+use crate::testing::{IgnoredTests, NEXT_RELEASE, SkippedGroup, TestRunner, TestSelection, TestTally};
 
 /// Executable of the smoke tests, which each share runs.
 const CORE: &str = "smoke";
 /// Executable of the scenarios that are divided into shares.
 const DIVIDED: &str = "hosts";
+/// Scenarios that exchange the agent with the next release.
+const WITH_NEXT_RELEASE: &str = "generations::releases::";
 /// Number of virtual machines that run at a time. Each has two processors, which it keeps busy half of the
 /// time.
 const MACHINES: u32 = 2;
@@ -91,12 +93,15 @@ impl VmScenarios {
     /// The scenarios cannot be built, listed or run. A failed scenario is no error.
     pub fn run(&self, run: &ScenarioRun<'_>) -> Result<ScenarioResult> {
         let ScenarioRun { tree, runner, is_exhaustive, .. } = *run;
-        let ScenarioNames { core, selected, others, ignored } = self.names(run)?;
+        let ScenarioNames { core, mut selected, others, ignored } = self.names(run)?;
+        let is_possible = |name: &String| tree.has_next_release() || !name.starts_with(WITH_NEXT_RELEASE);
+        let impossible: Vec<_> = selected.extract_if(.., |name| !is_possible(name)).collect();
         let names = [core, selected].concat();
         let tests = TestSelection { threads: Some(MACHINES), ..TestSelection::of(run.build.targets(runner)) };
         let tests = tests.named(&names).with_ignored(ignored_tests(is_exhaustive));
         let mut command = tests.command(tree, runner);
         command.env("FLAMEHOLDER_VM", tree.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
+        command.env(NEXT_RELEASE, tree.next_release());
         if is_exhaustive {
             command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
         }
@@ -108,6 +113,11 @@ impl VmScenarios {
                 others,
             ),
             SkippedGroup::new("exhaustive scenarios", "--exhaustive runs them", ignored),
+            SkippedGroup::new(
+                "scenarios with the next release",
+                "its executables are not built; cargo xtask test builds them",
+                impossible,
+            ),
         ];
         let skipped: Vec<_> = skipped.into_iter().filter(|group| group.count > 0).collect();
         let count = skipped.iter().map(|group| group.count).sum();

@@ -27,6 +27,7 @@ const SECONDS: &[(&str, u32)] = &[
         "generations::failures::unmounted_state_directory_keeps_only_an_unconfirmed_generation_from_serving",
         150,
     ),
+    ("generations::releases::agent_is_exchanged_while_an_update_is_staged", 200),
     ("generations::unhealthy::failed_required_unit_rolls_back_until_retry", 278),
     ("generations::unhealthy::hanging_health_check_rolls_back", 297),
     ("generations::unhealthy::lost_network_rolls_back", 202),
