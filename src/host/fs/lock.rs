@@ -1,7 +1,7 @@
 //! Lock that allows one agent at a time to change a root. The kernel releases it when its holder dies.
 
 use std::io::{Read, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -25,7 +25,13 @@ const PRIVATE: &str = "/var/lib/flameholder";
 #[derive(Debug)]
 #[must_use = "the lock is released when this is dropped"]
 pub struct HostLock {
-    _file: std::fs::File,
+    file: std::fs::File,
+}
+
+impl Drop for HostLock {
+    fn drop(&mut self) {
+        unlock(&self.file);
+    }
 }
 
 impl HostLock {
@@ -72,7 +78,7 @@ impl HostLock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(pid.as_bytes()))
             .map_err(|error| failed(errno_of(&error)))?;
-        Ok(Self { _file: file })
+        Ok(Self { file })
     }
 
     /// Fail if the lock of `root` is held. Changes nothing.
@@ -86,10 +92,21 @@ impl HostLock {
             Err(errno) => return Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                unlock(&file);
+                Ok(())
+            }
             Err(Errno::WOULDBLOCK) => Err(lock_held_by(&mut std::fs::File::from(file), &path)),
             Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
         }
+    }
+}
+
+/// Unlock the file before it is closed: a child process that another thread forks has it open until it executes its
+/// program, and would hold the lock for so long.
+fn unlock(file: impl AsFd) {
+    if let Err(error) = rustix::fs::flock(file, FlockOperation::Unlock) {
+        log::debug!("unlocking: {error}");
     }
 }
 
