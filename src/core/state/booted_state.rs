@@ -36,12 +36,33 @@ pub struct BootObservation<'a> {
     /// Record in the deployment's `/etc`.
     pub record: Option<&'a GenerationRecord>,
     pub pending: Option<&'a PendingGeneration>,
+    pub choice: BootChoice,
+}
+
+/// Way in which the booted deployment came to be the booted one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BootChoice {
+    /// Its boot entry is the default one.
+    Default,
+    /// Another boot entry is the default one, or the boot entries cannot be read.
+    Other,
+}
+
+impl BootChoice {
+    /// Describe how a deployment other than the expected one came to be booted.
+    #[must_use]
+    pub fn description(self) -> &'static str {
+        match self {
+            Self::Default => "after a program made it the default boot entry, as `rpm-ostree rollback` does",
+            Self::Other => "chosen at the boot menu or by the bootloader",
+        }
+    }
 }
 
 /// Classify the booted deployment.
 #[must_use]
 pub fn booted_state(seen: BootObservation<'_>) -> BootedState {
-    let BootObservation { deployment, argument, record, pending } = seen;
+    let BootObservation { deployment, argument, record, pending, choice: _ } = seen;
     let recorded = record.filter(|record| record.names(deployment)).map(|record| record.generation.as_str());
     match (argument, recorded) {
         (None, Some(_)) => BootedState::Complete,
@@ -104,7 +125,7 @@ pub fn pending_outcome(
             PendingOutcome::RollBack("its deployment booted twice without its configuration".to_owned())
         }
         _ if pending.staged.staged_in_boot == *boot_id => PendingOutcome::AwaitsReboot,
-        _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending, boot_id),
+        _ if *seen.deployment == pending.staged.base => rolled_back_outcome(pending, boot_id, seen.choice),
         _ => PendingOutcome::Superseded,
     }
 }
@@ -131,8 +152,8 @@ fn booted_outcome(
 }
 
 /// Decide the outcome where the deployment that it was staged on is booted again.
-fn rolled_back_outcome(pending: &PendingGeneration, boot_id: &BootId) -> PendingOutcome {
-    let chosen = "the previous deployment was booted, chosen at the boot menu or by the bootloader";
+fn rolled_back_outcome(pending: &PendingGeneration, boot_id: &BootId, choice: BootChoice) -> PendingOutcome {
+    let chosen = format!("the previous deployment was booted, {}", choice.description());
     let was_on_offer = !pending.staged.staged_in_boot.has_kernel_of(boot_id);
     match (&pending.rejected, pending.booted_in.is_empty(), pending.is_finalized) {
         (Some(reason), ..) => PendingOutcome::RolledBack(reason.clone()),

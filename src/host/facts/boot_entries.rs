@@ -25,6 +25,23 @@ pub(super) fn arguments_of(
     })
 }
 
+/// Find the deployment of the default boot entry: libostree gives it the highest version.
+pub(super) fn default(sysroot: &Path, directories: &[&Path]) -> Option<DeploymentId> {
+    directories.iter().find_map(|directory| {
+        let paths = directory.read_dir().ok()?.flatten().map(|entry| entry.path());
+        let versions = paths.filter_map(|path| Some((version(&path)?, path)));
+        let (_, path) = versions.max()?;
+        linked(sysroot, &read(&path)?)
+    })
+}
+
+/// Read the version of a boot entry; `None` for a file that is none.
+fn version(path: &Path) -> Option<u32> {
+    path.extension().filter(|kind| *kind == "conf")?;
+    let text = std::fs::read_to_string(path).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("version")?.trim().parse().ok())
+}
+
 /// Read the kernel arguments of a boot entry; `None` for a file that is none.
 fn read(path: &Path) -> Option<KernelArguments> {
     let text =
@@ -86,5 +103,21 @@ mod tests {
         assert_eq!(found(&two.1).as_deref(), Some("root=/x \"a b\" app=two more"));
         assert_eq!(found(&DeploymentId { serial: 3, ..one.1.clone() }), None);
         assert_eq!(arguments_of(&one.1, sysroot.path(), &[&missing]), None);
+    }
+
+    #[test]
+    fn default_is_the_entry_with_the_highest_version() {
+        let sysroot = tempfile::tempdir().unwrap();
+        let entries = sysroot.path().join("boot/loader/entries");
+        fs::create_dir_all(&entries).unwrap();
+        let (one, two) = (link(sysroot.path(), 1), link(sysroot.path(), 2));
+        for (name, version, link) in [("ostree-1.conf", 10, &one.0), ("ostree-2.conf", 9, &two.0)] {
+            fs::write(entries.join(name), format!("title x\nversion {version}\noptions ro {link}\n"))
+                .unwrap();
+        }
+        fs::write(entries.join("ostree-3.conf.old"), format!("version 11\noptions {}\n", two.0)).unwrap();
+        let missing = sysroot.path().join("missing");
+        assert_eq!(default(sysroot.path(), &[&missing, &entries]), Some(one.1));
+        assert_eq!(default(sysroot.path(), &[&missing]), None);
     }
 }

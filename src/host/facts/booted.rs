@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::core::state::booted_state::BootObservation;
+use crate::core::state::booted_state::{BootChoice, BootObservation};
 use crate::core::state::pending::PendingGeneration;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::deployment::DeploymentId;
@@ -88,7 +88,16 @@ impl BootedDeployment {
             Some(_) => self.generation.as_ref(),
             None => recorded().or_else(finalized),
         };
-        BootObservation { deployment: &self.deployment, argument, record, pending }
+        BootObservation { deployment: &self.deployment, argument, record, pending, choice: self.choice() }
+    }
+
+    /// Find out if this deployment is the default one. Before `/boot` is mounted this is unknown.
+    #[must_use]
+    pub fn choice(&self) -> BootChoice {
+        match boot_entries::default(Path::new(SYSROOT), &ENTRIES.map(Path::new)) {
+            Some(default) if default == self.deployment => BootChoice::Default,
+            _ => BootChoice::Other,
+        }
     }
 
     /// Compare the boot entry with the arguments of the running kernel. They differ after a soft reboot only.

@@ -344,7 +344,8 @@ fn carry_forward(
         None
     });
     if let Some(left) = left.filter(|left| left.sequence > record.sequence) {
-        block(host, &left, "a previous deployment was booted, chosen at the boot menu or by the bootloader")?;
+        let how = host.running.booted.choice().description();
+        block(host, &left, &format!("a previous deployment was booted, {how}"))?;
     }
     let (current, _) = CurrentState::load_available(host)?;
     let steps = carry_forward::carry_forward_steps(host, &last, current.host())?;

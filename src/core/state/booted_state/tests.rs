@@ -46,7 +46,13 @@ fn booted_deployment_is_classified() {
     ] {
         let deployment = deployment(commit);
         let named = argument.map(GenerationId::from);
-        let seen = BootObservation { deployment: &deployment, argument: named.as_ref(), record, pending };
+        let seen = BootObservation {
+            deployment: &deployment,
+            argument: named.as_ref(),
+            record,
+            pending,
+            choice: BootChoice::Default,
+        };
         assert_eq!(booted_state(seen), expected, "{commit}, {argument:?}");
     }
 }
@@ -63,6 +69,7 @@ fn fate_of(
         argument: Some(&argument.into()),
         record: Some(record),
         pending: Some(pending),
+        choice: BootChoice::Other,
     };
     pending_outcome(seen, &BOOT.into(), Some(3))
 }
@@ -98,6 +105,7 @@ fn soft_reboot_into_the_base_leaves_a_finalized_generation_to_the_bootloader() {
             argument: Some(&"old".into()),
             record: Some(&old),
             pending: Some(&pending),
+            choice: BootChoice::Other,
         };
         pending_outcome(seen, booted_in, Some(3))
     };
@@ -158,6 +166,7 @@ fn generation_is_rolled_back_after_too_many_boots_or_a_rejection() {
         argument: Some(&"new".into()),
         record: Some(&new),
         pending: Some(&tried),
+        choice: BootChoice::Other,
     };
     assert_eq!(
         pending_outcome(seen, &BOOT.into(), None),
