@@ -209,12 +209,14 @@ pub struct GenerationItem {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentItem {
-    /// True for the first deployment in boot order.
+    /// True for the deployment that the next boot starts: the first in boot order that is not locked.
     pub next: bool,
     /// True if the deployment is the running system.
     pub booted: bool,
-    /// True if the deployment is finalized at shutdown.
+    /// True if the deployment is finalized at shutdown, unless it is locked.
     pub staged: bool,
+    /// True if the deployment is staged and must be unlocked before it is finalized.
+    pub locked: bool,
     /// True if `ostree admin pin` keeps the deployment.
     pub pinned: bool,
     /// Stateroot, whose `/var` the deployment shares.

@@ -306,7 +306,7 @@ fn good(name: &str) -> Value {
             "repaired": [{"path": "/etc/b", "kind": "label"}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
-            "next": true, "booted": false, "staged": false, "pinned": false, "stateroot": "fedora-coreos",
+            "next": true, "booted": false, "staged": false, "locked": false, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
             "transaction": {"current": null, "target": "1".repeat(32), "state": "prepared",

@@ -176,7 +176,7 @@ fn of_sysroot(
         }
     }
     let transaction = open_change(sysroot, &states)?.map(transaction_item);
-    let deployments = states.into_iter().enumerate().map(item).collect();
+    let deployments = items(states);
     Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(agent()?, deployments) })
 }
 
@@ -191,13 +191,19 @@ fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
     TransactionItem::of(open, in_progress)
 }
 
-/// Convert a deployment; the first one in boot order boots next.
-fn item((index, state): (usize, DeploymentState)) -> DeploymentItem {
+/// Convert the deployments in boot order. One that is locked is not finalized, so the one behind it boots next.
+fn items(states: Vec<DeploymentState>) -> Vec<DeploymentItem> {
+    let next = states.iter().position(|state| !state.deployment.locked);
+    states.into_iter().enumerate().map(|(index, state)| item(state, next == Some(index))).collect()
+}
+
+fn item(state: DeploymentState, next: bool) -> DeploymentItem {
     let DeploymentState { deployment, record, record_matches } = state;
     DeploymentItem {
-        next: index == 0,
+        next,
         booted: deployment.booted,
         staged: deployment.staged,
+        locked: deployment.locked,
         pinned: deployment.pinned,
         stateroot: deployment.id.stateroot,
         commit: deployment.id.commit,
@@ -296,6 +302,7 @@ fn deployment_lines(item: &DeploymentItem, paint: TextPainter) -> String {
         (item.next, "boots next"),
         (item.booted, "booted"),
         (item.staged, "staged"),
+        (item.locked, "locked"),
         (item.pinned, "pinned"),
     ];
     let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
