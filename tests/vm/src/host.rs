@@ -175,12 +175,14 @@ impl Host {
         self.alive()?.agent.read(path).with_context(|| format!("reading {path} in the guest"))
     }
 
-    /// Replace the content of a file in the guest; its directory exists.
+    /// Replace the content of a file in the guest; its directory exists. Only root may change the file afterwards: the
+    /// guest agent creates files that every user may write.
     pub fn write(&mut self, path: &str, bytes: impl AsRef<[u8]>) -> Result<()> {
         self.alive()?
             .agent
             .write(path, bytes.as_ref())
-            .with_context(|| format!("writing {path} in the guest"))
+            .with_context(|| format!("writing {path} in the guest"))?;
+        self.run_ok(&format!("chmod go-w '{path}'")).map(drop)
     }
 
     /// Return the kernel's ID of this boot.
